@@ -1,0 +1,316 @@
+//! The one compile step: a Tenant, its Webhooks and the values they refer to become what the data plane serves.
+//!
+//! Pure: the operator calls it with objects of a cluster, the embedded mode with files of a folder. One broken object
+//! never takes down what is beside it: a webhook or a key that cannot be resolved is left out, with its reasons.
+
+mod conflicts;
+mod last_good;
+mod resolve;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+pub use conflicts::duplicates;
+
+use crate::{
+    ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,
+    Violation, Webhook, WebhookConfig, conditions,
+    tenant::{ApiKeySpec, NamespacesFrom},
+};
+
+/// All that a tenant's configuration is made of.
+pub struct Inputs<'a> {
+    /// The Tenant.
+    pub tenant: &'a Tenant,
+    /// Its uid.
+    pub uid: &'a str,
+    /// Webhooks with their uids; those that name other tenants are passed over.
+    pub webhooks: &'a [(String, Webhook)],
+    /// Where Secrets and ConfigMaps are looked up.
+    pub values: &'a dyn Values,
+    /// What is made and not declared.
+    pub generated: &'a Generated,
+    /// Events that are off for every tenant.
+    pub platform_disabled_events: &'a BTreeSet<EventCode>,
+    /// The labels of a namespace; asked only when `allowedNamespaces` has a selector.
+    pub namespace_labels: &'a dyn Fn(&str) -> BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").field("uid", &self.uid).finish_non_exhaustive()
+    }
+}
+
+/// Where referenced values are looked up: the cluster, or the documents of a folder.
+pub trait Values {
+    /// The bytes (not base64) behind a key of a Secret or ConfigMap.
+    fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing>;
+}
+
+/// What was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// The object.
+    #[error("the object does not exist")]
+    NotFound,
+    /// The key in it.
+    #[error("the object has no such key")]
+    KeyNotFound,
+}
+
+/// What is made for a tenant and not declared by it.
+#[derive(Clone, Default)]
+pub struct Generated {
+    /// Keys with `generate`, by name: hexadecimal, at least 32 digits.
+    pub api_keys: BTreeMap<String, String>,
+    /// Keys of session tokens; the first one signs.
+    pub signing_keys: Vec<SigningKey>,
+    /// Where databases are.
+    pub database: GeneratedDatabase,
+}
+
+/// Where databases are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GeneratedDatabase {
+    /// A file per tenant, whatever the spec says.
+    #[default]
+    Embedded,
+    /// PostgreSQL, with the URL of the managed database; `None` while it is not made, and for an external one.
+    Postgres(Option<DatabaseUrl>),
+}
+
+impl fmt::Debug for Generated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { api_keys, signing_keys, database } = self;
+        f.debug_struct("Generated")
+            .field("api_keys", &api_keys.keys())
+            .field("signing_keys", signing_keys)
+            .field("database", database)
+            .finish()
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// What to serve, or why there is nothing to serve.
+    pub config: Result<TenantConfig, Vec<Reason>>,
+    /// What is wrong with a tenant that is served all the same: keys that could not be resolved.
+    pub degraded: Vec<Reason>,
+    /// Each webhook that names this tenant, by its index in the input, with the reasons why it is not in the
+    /// configuration; no reasons, and it is in.
+    pub webhooks: Vec<(usize, Vec<Reason>)>,
+}
+
+/// Why something is not served as declared; fit for a status, an event and a log: it never holds a secret's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// One of [`conditions`].
+    pub code: &'static str,
+    /// Where: `spec.apiKeys[0].secretKeyRef`.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Reason {
+    pub(crate) fn new(code: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, field, message } = self;
+        if field.is_empty() {
+            write!(f, "{code}: {message}")
+        } else {
+            write!(f, "{code}: {field}: {message}")
+        }
+    }
+}
+
+impl From<Violation> for Reason {
+    fn from(violation: Violation) -> Self {
+        Self::new(conditions::INVALID_SPEC, violation.field, violation.message)
+    }
+}
+
+/// Compiles one tenant.
+pub fn compile(inputs: &Inputs<'_>) -> Compiled {
+    let (served, webhooks) = compile_webhooks(inputs);
+    let (api_keys, degraded) = compile_api_keys(inputs);
+    match compile_tenant(inputs, api_keys, served) {
+        Ok(config) => Compiled { config: Ok(config), degraded, webhooks },
+        Err(mut reasons) => {
+            reasons.extend(degraded);
+            Compiled { config: Err(reasons), degraded: Vec::new(), webhooks }
+        }
+    }
+}
+
+fn compile_tenant(
+    inputs: &Inputs<'_>,
+    api_keys: Vec<ApiKey>,
+    webhooks: Vec<WebhookConfig>,
+) -> Result<TenantConfig, Vec<Reason>> {
+    let mut reasons: Vec<Reason> = inputs.tenant.validate().into_iter().map(Reason::from).collect();
+    if inputs.generated.signing_keys.is_empty() {
+        let message = "no key for session tokens has been made yet";
+        reasons.push(Reason::new(conditions::PENDING, "spec.tokens", message));
+    }
+    let database = resolve::database(inputs).map_err(|reason| reasons.push(reason)).ok();
+    let Tenant { metadata, spec } = inputs.tenant;
+    // A code that does not parse is among the violations already.
+    let client_code = spec.client_code.parse::<ClientCode>().ok();
+    let (Some(client_code), Some(database), true) = (client_code, database, reasons.is_empty()) else {
+        return Err(reasons);
+    };
+    Ok(TenantConfig {
+        uid: inputs.uid.to_owned(),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        display_name: spec.display_name.clone(),
+        client_code,
+        subdomains: spec.subdomains.clone(),
+        suspended: spec.suspend,
+        api_keys,
+        tokens: Tokens {
+            lifetime_minutes: spec.tokens.lifetime_minutes,
+            signing_keys: inputs.generated.signing_keys.clone(),
+        },
+        database,
+        active_events: active_events(inputs),
+        webhooks,
+    })
+}
+
+fn active_events(inputs: &Inputs<'_>) -> BTreeSet<EventCode> {
+    let disabled = &inputs.tenant.spec.webhooks.disabled_events;
+    let on = |code: &EventCode| !disabled.contains(code) && !inputs.platform_disabled_events.contains(code);
+    EventCode::ALL.into_iter().filter(on).collect()
+}
+
+/// The keys that could be resolved, and why the others could not.
+fn compile_api_keys(inputs: &Inputs<'_>) -> (Vec<ApiKey>, Vec<Reason>) {
+    let mut keys: Vec<ApiKey> = Vec::new();
+    let mut reasons = Vec::new();
+    for (index, spec) in inputs.tenant.spec.api_keys.iter().enumerate() {
+        let field = format!("spec.apiKeys[{index}]");
+        match compile_api_key(inputs, spec, &field, &keys) {
+            Ok(key) => keys.push(key),
+            // An inactive key answers 401 whether we know it or not, so its Secret may go before its entry does.
+            Err(reason) if spec.active => reasons.push(reason),
+            Err(_) => {}
+        }
+    }
+    (keys, reasons)
+}
+
+fn compile_api_key(
+    inputs: &Inputs<'_>,
+    spec: &ApiKeySpec,
+    field: &str,
+    earlier: &[ApiKey],
+) -> Result<ApiKey, Reason> {
+    let digest = resolve::api_key(inputs, spec, field)?;
+    if let Some(same) = earlier.iter().find(|key| key.digest == digest) {
+        let message = format!("this is the same key as {:?}; give each entry its own", same.name);
+        return Err(Reason::new(conditions::SECRET_INVALID, field, message));
+    }
+    Ok(ApiKey { name: spec.name.clone(), digest, active: spec.active, version: spec.version })
+}
+
+/// The webhooks to serve, and what there is to say about each that names this tenant.
+fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec<Reason>)>) {
+    let mut served = Vec::new();
+    let mut told = Vec::new();
+    for (index, (uid, webhook)) in inputs.webhooks.iter().enumerate() {
+        if !names(webhook, inputs.tenant) {
+            continue;
+        }
+        let reasons = match compile_webhook(inputs, uid, webhook) {
+            Ok(config) => {
+                served.push(config);
+                Vec::new()
+            }
+            Err(reasons) => reasons,
+        };
+        told.push((index, reasons));
+    }
+    (served, told)
+}
+
+fn names(webhook: &Webhook, tenant: &Tenant) -> bool {
+    webhook.spec.tenant_ref.name == tenant.metadata.name
+        && webhook.tenant_namespace() == tenant.metadata.namespace
+}
+
+fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<WebhookConfig, Vec<Reason>> {
+    // First and alone: whoever may not name this tenant learns nothing else about it.
+    if !is_allowed(inputs, &webhook.metadata.namespace) {
+        return Err(vec![unreachable_tenant(webhook)]);
+    }
+    let mut reasons: Vec<Reason> = webhook.validate().into_iter().map(Reason::from).collect();
+    let secret = resolve::signing_secret(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
+    let ca_bundle = resolve::ca_bundle(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
+    let Webhook { metadata, spec } = webhook;
+    // What does not parse is among the violations already.
+    let customer_code = spec.customer_code.parse().ok();
+    let target_url = spec.target_url.parse().ok();
+    let (Some(customer_code), Some(target_url), Some(secret), Some(ca_bundle), true) =
+        (customer_code, target_url, secret, ca_bundle, reasons.is_empty())
+    else {
+        return Err(reasons);
+    };
+    Ok(WebhookConfig {
+        uid: uid.to_owned(),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        display_name: spec.display_name.clone(),
+        customer_code,
+        target_url,
+        secret,
+        ca_bundle,
+        events: spec.events.iter().copied().collect(),
+        active: spec.active,
+    })
+}
+
+/// Whether Webhooks of `namespace` may name the tenant. Its own namespace always may: who writes there can change the
+/// Tenant as well.
+fn is_allowed(inputs: &Inputs<'_>, namespace: &str) -> bool {
+    let allowed = &inputs.tenant.spec.webhooks.allowed_namespaces;
+    let selected = || {
+        let selector = allowed.selector.as_ref();
+        selector.is_some_and(|selector| selector.matches(&(inputs.namespace_labels)(namespace)))
+    };
+    namespace == inputs.tenant.metadata.namespace
+        || match allowed.from {
+            NamespacesFrom::Same => false,
+            NamespacesFrom::All => true,
+            NamespacesFrom::Selector => selected(),
+        }
+}
+
+/// Why a webhook has no tenant. Across namespaces it is the same whether the tenant is missing or does not allow the
+/// webhook's namespace; callers use it for webhooks whose tenant they do not find.
+pub fn unreachable_tenant(webhook: &Webhook) -> Reason {
+    let (name, namespace) = (&webhook.spec.tenant_ref.name, webhook.tenant_namespace());
+    let own = &webhook.metadata.namespace;
+    if namespace == own {
+        let message = format!("there is no Tenant {name:?} in namespace {namespace:?}");
+        return Reason::new(conditions::TENANT_NOT_FOUND, "spec.tenantRef", message);
+    }
+    let message = format!(
+        "there is no Tenant {name:?} in namespace {namespace:?}, or its spec.webhooks.allowedNamespaces does not \
+         include {own:?}"
+    );
+    Reason::new(conditions::REF_NOT_PERMITTED, "spec.tenantRef", message)
+}
+
+#[cfg(test)]
+mod tests;

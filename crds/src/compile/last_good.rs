@@ -1,0 +1,70 @@
+//! An error in one object never unserves what was being served: what cannot be resolved now stays as it last was.
+
+use super::{Compiled, Inputs, Reason};
+use crate::{ApiKey, TenantConfig, WebhookConfig, conditions};
+
+impl Compiled {
+    /// Puts back what `previous` served and this compilation could not resolve; the reasons are still told, those of a
+    /// tenant that goes on as it was in `degraded`.
+    ///
+    /// - No configuration at all: the previous one goes on.
+    /// - A webhook that was left out goes on as it was, unless the tenant does not allow it any more.
+    /// - A key that was left out goes on; to end a key, set `active: false` or remove its entry.
+    ///
+    /// Switching off is never held up: `suspend`, `active: false` and what was removed count at once. A `previous` of
+    /// another uid is of another tenant and changes nothing.
+    #[must_use]
+    pub fn or_last_good(mut self, inputs: &Inputs<'_>, previous: &TenantConfig) -> Self {
+        if previous.uid != inputs.uid {
+            return self;
+        }
+        let mut config = match self.config {
+            Ok(config) => config,
+            Err(reasons) => {
+                self.degraded.extend(reasons);
+                without_members(inputs, previous)
+            }
+        };
+        config.webhooks.extend(last_webhooks(inputs, &self.webhooks, &config, previous));
+        config.api_keys.extend(last_api_keys(inputs, &config, previous));
+        Self { config: Ok(config), ..self }
+    }
+}
+
+/// The previous configuration before its webhooks and keys are put back.
+fn without_members(inputs: &Inputs<'_>, previous: &TenantConfig) -> TenantConfig {
+    TenantConfig {
+        suspended: previous.suspended || inputs.tenant.spec.suspend,
+        webhooks: Vec::new(),
+        api_keys: Vec::new(),
+        ..previous.clone()
+    }
+}
+
+fn last_webhooks(
+    inputs: &Inputs<'_>,
+    told: &[(usize, Vec<Reason>)],
+    config: &TenantConfig,
+    previous: &TenantConfig,
+) -> Vec<WebhookConfig> {
+    let forbidden = |reason: &Reason| reason.code == conditions::REF_NOT_PERMITTED;
+    let allowed = told.iter().filter(|(_, reasons)| !reasons.iter().any(forbidden));
+    let declared = allowed.map(|(index, _)| &inputs.webhooks[*index]);
+    let left_out = declared.filter(|(uid, _)| config.webhooks.iter().all(|served| served.uid != *uid));
+    let last_good = left_out.filter_map(|(uid, webhook)| {
+        let last = previous.webhooks.iter().find(|last| last.uid == *uid)?;
+        Some(WebhookConfig { active: last.active && webhook.spec.active, ..last.clone() })
+    });
+    last_good.collect()
+}
+
+fn last_api_keys(inputs: &Inputs<'_>, config: &TenantConfig, previous: &TenantConfig) -> Vec<ApiKey> {
+    let served =
+        |last: &ApiKey| config.api_keys.iter().any(|key| key.name == last.name || key.digest == last.digest);
+    let wanted = inputs.tenant.spec.api_keys.iter().filter(|spec| spec.active);
+    let last_good = wanted.filter_map(|spec| {
+        let last = previous.api_keys.iter().find(|last| last.name == spec.name && !served(last))?;
+        Some(ApiKey { active: true, version: spec.version, ..last.clone() })
+    });
+    last_good.collect()
+}

@@ -1,0 +1,193 @@
+//! References to Secrets and ConfigMaps: looked up and checked. A message never repeats a value.
+
+use super::{GeneratedDatabase, Inputs, Missing, Reason, Values};
+use crate::{
+    ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook, conditions,
+    tenant::{ApiKeySpec, SecretKeyRef},
+};
+
+/// One key of one object.
+struct Reference<'a> {
+    kind: ValueKind,
+    namespace: &'a str,
+    name: &'a str,
+    key: &'a str,
+    field: &'a str,
+}
+
+impl Reference<'_> {
+    fn look_up(&self, values: &dyn Values) -> Result<Vec<u8>, Reason> {
+        let Self { kind, namespace, name, key, field } = *self;
+        values.get(kind, namespace, name, key).map_err(|missing| {
+            let kind_name = kind.as_str();
+            let message = match missing {
+                Missing::NotFound => format!("there is no {kind_name} {name:?} in namespace {namespace:?}"),
+                Missing::KeyNotFound => format!("{kind_name} {namespace}/{name} has no key {key:?}"),
+            };
+            Reason::new(code_of(kind, missing), field, message)
+        })
+    }
+
+    fn invalid(&self, code: &'static str, what: &str) -> Reason {
+        let Self { kind, namespace, name, key, field } = *self;
+        let kind = kind.as_str();
+        Reason::new(code, field, format!("key {key:?} of {kind} {namespace}/{name}: {what}"))
+    }
+}
+
+const fn code_of(kind: ValueKind, missing: Missing) -> &'static str {
+    match (kind, missing) {
+        (ValueKind::Secret, Missing::NotFound) => conditions::SECRET_NOT_FOUND,
+        (ValueKind::Secret, Missing::KeyNotFound) => conditions::SECRET_KEY_MISSING,
+        (ValueKind::ConfigMap, Missing::NotFound) => conditions::CONFIG_MAP_NOT_FOUND,
+        (ValueKind::ConfigMap, Missing::KeyNotFound) => conditions::CONFIG_MAP_KEY_MISSING,
+    }
+}
+
+fn of_tenant<'a>(inputs: &Inputs<'a>, secret: &'a SecretKeyRef, field: &'a str) -> Reference<'a> {
+    let namespace = &inputs.tenant.metadata.namespace;
+    Reference { kind: ValueKind::Secret, namespace, name: &secret.name, key: &secret.key, field }
+}
+
+/// The value as text, without the one line break that editors and `echo` put at the end.
+fn text(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let line = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n'));
+    Some(line.unwrap_or(text))
+}
+
+/// The digest of a declared or generated key.
+pub(super) fn api_key(inputs: &Inputs<'_>, spec: &ApiKeySpec, field: &str) -> Result<ApiKeyDigest, Reason> {
+    let Some(secret) = &spec.secret_key_ref else {
+        return generated_key(inputs, &spec.name, field);
+    };
+    let field = format!("{field}.secretKeyRef");
+    let reference = of_tenant(inputs, secret, &field);
+    let value = reference.look_up(inputs.values)?;
+    let digest = text(&value).ok_or(NotAnApiKey).and_then(ApiKeyDigest::of);
+    digest.map_err(|error| reference.invalid(conditions::SECRET_INVALID, &error.to_string()))
+}
+
+fn generated_key(inputs: &Inputs<'_>, name: &str, field: &str) -> Result<ApiKeyDigest, Reason> {
+    let field = format!("{field}.generate");
+    match inputs.generated.api_keys.get(name).map(|key| ApiKeyDigest::of(key)) {
+        Some(Ok(digest)) => Ok(digest),
+        Some(Err(error)) => Err(Reason::new(conditions::SECRET_INVALID, field, error.to_string())),
+        None => Err(Reason::new(conditions::PENDING, field, format!("key {name:?} has not been made yet"))),
+    }
+}
+
+/// The tenant's database; `None` in the embedded mode.
+pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reason> {
+    let GeneratedDatabase::Postgres(managed) = &inputs.generated.database else {
+        return Ok(None);
+    };
+    if let Some(external) = &inputs.tenant.spec.database.external {
+        let field = "spec.database.external.secretKeyRef";
+        let reference = of_tenant(inputs, &external.secret_key_ref, field);
+        return external_url(inputs.values, &reference).map(Some);
+    }
+    match managed {
+        Some(url) => Ok(Some(url.clone())),
+        None => {
+            let message = "the database has not been made yet";
+            Err(Reason::new(conditions::PROVISIONING, "spec.database.managed", message))
+        }
+    }
+}
+
+fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<DatabaseUrl, Reason> {
+    let value = reference.look_up(values)?;
+    let url = text(&value).unwrap_or_default();
+    DatabaseUrl::parse(url).map_err(|error| reference.invalid(conditions::SECRET_INVALID, &error.to_string()))
+}
+
+/// The secret that signs deliveries, byte for byte; `None` when the webhook asks for none. A secret that was asked for
+/// and is empty is an error: deliveries must not go out unsigned.
+pub(super) fn signing_secret(values: &dyn Values, webhook: &Webhook) -> Result<Option<SecretBytes>, Reason> {
+    let Some(secret) = &webhook.spec.secret_ref else {
+        return Ok(None);
+    };
+    let reference = Reference {
+        kind: ValueKind::Secret,
+        namespace: &webhook.metadata.namespace,
+        name: &secret.name,
+        key: &secret.key,
+        field: "spec.secretRef",
+    };
+    let bytes = SecretBytes::from(reference.look_up(values)?);
+    if bytes.is_empty() {
+        let what = "must not be empty; leave out secretRef for unsigned deliveries";
+        return Err(reference.invalid(conditions::SECRET_INVALID, what));
+    }
+    Ok(Some(bytes))
+}
+
+/// The certificates to trust for this receiver.
+pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option<String>, Reason> {
+    let Some(bundle) = &webhook.spec.ca_bundle_ref else {
+        return Ok(None);
+    };
+    let reference = Reference {
+        kind: bundle.kind,
+        namespace: &webhook.metadata.namespace,
+        name: &bundle.name,
+        key: &bundle.key,
+        field: "spec.caBundleRef",
+    };
+    let value = reference.look_up(values)?;
+    let certificates = certificates(&String::from_utf8_lossy(&value));
+    if certificates.is_empty() {
+        let what = "must hold at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)";
+        return Err(reference.invalid(conditions::INVALID_CA_BUNDLE, what));
+    }
+    Ok(Some(certificates))
+}
+
+/// The certificate blocks of a PEM text. Comments, and a private key that lies beside them, stay behind.
+fn certificates(pem: &str) -> String {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
+    let blocks =
+        pem.split(BEGIN).skip(1).filter_map(|rest| rest.split_once(END)).map(|(body, _)| body.trim());
+    let blocks = blocks.filter(|body| !body.is_empty() && body.bytes().all(is_base64_or_space));
+    blocks.map(|body| format!("{BEGIN}\n{body}\n{END}\n")).collect()
+}
+
+const fn is_base64_or_space(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "-----BEGIN CERTIFICATE-----\nTUlJ\nQg==\n-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn only_certificates_are_taken_from_a_bundle() {
+        let key = "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n";
+        assert_eq!(certificates(&format!("# Acme root\n{ONE}{key}\r\n{ONE}")), ONE.repeat(2));
+    }
+
+    #[test]
+    fn broken_blocks_are_no_certificates() {
+        for bad in [
+            "",
+            "TUlJ",
+            "-----BEGIN CERTIFICATE-----\nTUlJ",
+            &ONE.replace("TUlJ\nQg==", ""),
+            &ONE.replace('=', "!"),
+        ] {
+            assert_eq!(certificates(bad), "", "{bad}");
+        }
+    }
+
+    #[test]
+    fn one_line_break_at_the_end_is_not_part_of_a_text() {
+        assert_eq!(text(b"abc\n"), Some("abc"));
+        assert_eq!(text(b"abc\r\n"), Some("abc"));
+        assert_eq!(text(b"abc\n\n"), Some("abc\n"));
+        assert_eq!(text(&[0xff]), None);
+    }
+}

@@ -1,0 +1,448 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{ApiKeyDigest, SecretBytes};
+
+const KEY: &str = "00112233445566778899aabbccddeeff";
+const OTHER_KEY: &str = "ffeeddccbbaa99887766554433221100";
+const PEM: &str = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n";
+
+/// Values by `namespace/name/key`; a ConfigMap's begin with `cm:`.
+#[derive(Default)]
+struct Folder(BTreeMap<String, Vec<u8>>);
+
+impl Values for Folder {
+    fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing> {
+        let prefix = if kind == ValueKind::ConfigMap { "cm:" } else { "" };
+        let object = format!("{prefix}{namespace}/{name}/");
+        match self.0.get(&format!("{object}{key}")) {
+            Some(value) => Ok(value.clone()),
+            None if self.0.keys().any(|path| path.starts_with(&object)) => Err(Missing::KeyNotFound),
+            None => Err(Missing::NotFound),
+        }
+    }
+}
+
+/// A case: what is compiled, with everything that can be varied.
+struct Case {
+    tenant: Tenant,
+    webhooks: Vec<(String, Webhook)>,
+    values: Folder,
+    generated: Generated,
+    platform_disabled: BTreeSet<EventCode>,
+    labels: BTreeMap<String, String>,
+}
+
+impl Case {
+    fn compile(&self) -> Compiled {
+        self.with_inputs(compile)
+    }
+
+    fn compile_after(&self, previous: &TenantConfig) -> Compiled {
+        self.with_inputs(|inputs| compile(inputs).or_last_good(inputs, previous))
+    }
+
+    fn with_inputs<T>(&self, run: impl FnOnce(&Inputs<'_>) -> T) -> T {
+        run(&Inputs {
+            tenant: &self.tenant,
+            uid: "uid-1",
+            webhooks: &self.webhooks,
+            values: &self.values,
+            generated: &self.generated,
+            platform_disabled_events: &self.platform_disabled,
+            namespace_labels: &|_| self.labels.clone(),
+        })
+    }
+
+    fn value(mut self, path: &str, bytes: &[u8]) -> Self {
+        self.values.0.insert(path.into(), bytes.into());
+        self
+    }
+
+    fn webhook(mut self, namespace: &str, spec: Value) -> Self {
+        let index = self.webhooks.len();
+        self.webhooks.push((format!("w{index}"), webhook(namespace, spec)));
+        self
+    }
+}
+
+fn tenant(spec: Value) -> Case {
+    let mut all = json!({"clientCode": "ACME", "database": {"managed": {"name": "tenant_acme"}}});
+    all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let tenant = json!({"metadata": {"name": "acme", "namespace": "tenants"}, "spec": all});
+    Case {
+        tenant: serde_json::from_value(tenant).unwrap(),
+        webhooks: Vec::new(),
+        values: Folder::default(),
+        generated: Generated {
+            signing_keys: vec![SigningKey { kid: "1".into(), secret: b"sign".to_vec().into() }],
+            ..Generated::default()
+        },
+        platform_disabled: BTreeSet::new(),
+        labels: BTreeMap::new(),
+    }
+}
+
+fn webhook(namespace: &str, spec: Value) -> Webhook {
+    let mut all = json!({
+        "tenantRef": {"name": "acme", "namespace": "tenants"}, "customerCode": "C-1",
+        "targetURL": "https://hooks.example/", "events": ["order.created"]
+    });
+    all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    serde_json::from_value(json!({"metadata": {"name": "w", "namespace": namespace}, "spec": all})).unwrap()
+}
+
+#[track_caller]
+fn config(compiled: &Compiled) -> &TenantConfig {
+    compiled.config.as_ref().unwrap()
+}
+
+fn texts(reasons: &[Reason]) -> Vec<String> {
+    reasons.iter().map(ToString::to_string).collect()
+}
+
+/// The reasons of the only webhook, which must not be served.
+#[track_caller]
+fn left_out(case: &Case) -> Vec<String> {
+    let compiled = case.compile();
+    assert_eq!(config(&compiled).webhooks, [], "it is not served");
+    assert_eq!(compiled.webhooks.len(), 1);
+    texts(&compiled.webhooks[0].1)
+}
+
+#[test]
+fn a_minimal_tenant_is_served_from_a_file() {
+    let compiled = tenant(json!({})).compile();
+    let config = config(&compiled);
+    assert_eq!(
+        (config.uid.as_str(), config.namespace.as_str(), config.name.as_str()),
+        ("uid-1", "tenants", "acme")
+    );
+    assert_eq!(config.client_code.as_str(), "ACME");
+    assert_eq!(config.database, None);
+    assert_eq!(config.tokens.lifetime_minutes, 60);
+    assert_eq!(config.active_events, EventCode::ALL.into());
+    assert_eq!(compiled.degraded, []);
+}
+
+#[test]
+fn disabled_events_of_tenant_and_platform_add_up() {
+    let mut case = tenant(json!({"webhooks": {"disabledEvents": ["note.created"]}}));
+    case.platform_disabled.insert(EventCode::InvoiceCreated);
+    let events: Vec<_> = config(&case.compile()).active_events.iter().map(|code| code.as_str()).collect();
+    assert_eq!(events, ["order.created", "order.updated", "order.exported", "order.status_changed"]);
+}
+
+#[test]
+fn an_invalid_tenant_is_not_served() {
+    let compiled = tenant(json!({"clientCode": KEY})).compile();
+    assert_eq!(
+        texts(&compiled.config.unwrap_err()),
+        ["InvalidSpec: spec.clientCode: clientCode must not look like a hexadecimal API key"]
+    );
+}
+
+#[test]
+fn without_a_signing_key_there_is_nothing_to_serve_yet() {
+    let mut case = tenant(json!({}));
+    case.generated.signing_keys.clear();
+    assert_eq!(
+        texts(&case.compile().config.unwrap_err()),
+        ["Pending: spec.tokens: no key for session tokens has been made yet"]
+    );
+}
+
+fn keys() -> Value {
+    json!({"apiKeys": [
+        {"name": "own", "secretKeyRef": {"name": "s", "key": "k"}},
+        {"name": "made", "generate": {}, "version": "v1"}
+    ]})
+}
+
+#[test]
+fn api_keys_come_from_secrets_and_from_the_operator() {
+    let mut case = tenant(keys()).value("tenants/s/k", format!("{}\n", KEY.to_uppercase()).as_bytes());
+    case.generated.api_keys.insert("made".into(), OTHER_KEY.into());
+    let compiled = case.compile();
+    assert_eq!(compiled.degraded, []);
+    let digests: Vec<_> = config(&compiled).api_keys.iter().map(|key| key.digest).collect();
+    assert_eq!(digests, [ApiKeyDigest::of(KEY).unwrap(), ApiKeyDigest::of(OTHER_KEY).unwrap()]);
+    assert_eq!(config(&compiled).api_keys[1].version, crate::KeyVersion::V1);
+}
+
+#[test]
+fn a_key_that_cannot_be_resolved_is_reported_and_the_others_go_on() {
+    let mut case = tenant(keys());
+    case.generated.api_keys.insert("made".into(), OTHER_KEY.into());
+    for (path, value, reason) in [
+        (
+            "-",
+            "",
+            "SecretNotFound: spec.apiKeys[0].secretKeyRef: there is no Secret \"s\" in namespace \"tenants\"",
+        ),
+        (
+            "tenants/s/x",
+            "",
+            "SecretKeyMissing: spec.apiKeys[0].secretKeyRef: Secret tenants/s has no key \"k\"",
+        ),
+        (
+            "tenants/s/k",
+            "hunter2",
+            "SecretInvalid: spec.apiKeys[0].secretKeyRef: key \"k\" of Secret tenants/s: an API key must be at \
+             least 32 hexadecimal digits and nothing else",
+        ),
+    ] {
+        case = case.value(path, value.as_bytes());
+        let compiled = case.compile();
+        assert_eq!(texts(&compiled.degraded), [reason]);
+        assert_eq!(config(&compiled).api_keys.len(), 1);
+    }
+}
+
+#[test]
+fn a_key_not_made_yet_is_pending_and_an_inactive_one_is_not_missed() {
+    let compiled = tenant(json!({"apiKeys": [
+        {"name": "made", "generate": {}},
+        {"name": "old", "active": false, "secretKeyRef": {"name": "gone", "key": "k"}}
+    ]}))
+    .compile();
+    assert_eq!(
+        texts(&compiled.degraded),
+        ["Pending: spec.apiKeys[0].generate: key \"made\" has not been made yet"]
+    );
+    assert_eq!(config(&compiled).api_keys, []);
+}
+
+#[test]
+fn one_key_cannot_be_two_entries() {
+    let mut case = tenant(keys()).value("tenants/s/k", KEY.as_bytes());
+    case.generated.api_keys.insert("made".into(), KEY.into());
+    assert_eq!(
+        texts(&case.compile().degraded),
+        ["SecretInvalid: spec.apiKeys[1]: this is the same key as \"own\"; give each entry its own"]
+    );
+}
+
+#[test]
+fn a_managed_database_is_waited_for() {
+    let mut case = tenant(json!({}));
+    case.generated.database = GeneratedDatabase::Postgres(None);
+    assert_eq!(
+        texts(&case.compile().config.unwrap_err()),
+        ["Provisioning: spec.database.managed: the database has not been made yet"]
+    );
+    let url = DatabaseUrl::parse("postgres://u:p@db/tenant_acme").unwrap();
+    case.generated.database = GeneratedDatabase::Postgres(Some(url.clone()));
+    assert_eq!(config(&case.compile()).database, Some(url));
+}
+
+#[test]
+fn an_external_database_is_a_url_in_a_secret() {
+    let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}));
+    assert_eq!(config(&case.compile()).database, None, "the embedded mode does not look");
+    case.generated.database = GeneratedDatabase::Postgres(None);
+    assert_eq!(case.compile().config.unwrap_err()[0].code, conditions::SECRET_NOT_FOUND);
+    case = case.value("tenants/db/url", b"hunter2");
+    let reasons = case.compile().config.unwrap_err();
+    assert_eq!(reasons[0].code, conditions::SECRET_INVALID);
+    assert!(!reasons[0].message.contains("hunter2"));
+    case = case.value("tenants/db/url", b"postgresql://u:p@db/x\n");
+    assert_eq!(config(&case.compile()).database.as_ref().unwrap().expose(), "postgresql://u:p@db/x");
+}
+
+#[test]
+fn a_webhook_is_served_with_its_secret_and_certificates() {
+    let compiled = tenant(json!({}))
+        .value("tenants/s/secret", b" raw \n")
+        .value("cm:tenants/ca/ca.crt", format!("# root\n{PEM}").as_bytes())
+        .webhook(
+            "tenants",
+            json!({
+                "secretRef": {"name": "s"}, "caBundleRef": {"kind": "ConfigMap", "name": "ca"},
+                "displayName": "Orders", "active": false
+            }),
+        )
+        .compile();
+    assert_eq!(compiled.webhooks, [(0, vec![])]);
+    let webhook = &config(&compiled).webhooks[0];
+    assert_eq!((webhook.uid.as_str(), webhook.display_name.as_deref()), ("w0", Some("Orders")));
+    assert_eq!(webhook.secret, Some(SecretBytes::from(b" raw \n".to_vec())), "byte for byte");
+    assert_eq!(webhook.ca_bundle.as_deref(), Some(PEM));
+    assert_eq!(webhook.events, [EventCode::OrderCreated].into());
+    assert!(!webhook.active);
+}
+
+#[test]
+fn a_webhook_without_a_secret_ref_is_unsigned() {
+    let compiled = tenant(json!({})).webhook("tenants", json!({})).compile();
+    assert_eq!(config(&compiled).webhooks[0].secret, None);
+}
+
+#[test]
+fn a_webhook_that_asked_for_a_secret_is_never_served_without() {
+    let mut case = tenant(json!({})).webhook("tenants", json!({"secretRef": {"name": "s", "key": "k"}}));
+    assert_eq!(
+        left_out(&case),
+        ["SecretNotFound: spec.secretRef: there is no Secret \"s\" in namespace \"tenants\""]
+    );
+    case = case.value("tenants/s/other", b"x");
+    assert_eq!(left_out(&case), ["SecretKeyMissing: spec.secretRef: Secret tenants/s has no key \"k\""]);
+    case = case.value("tenants/s/k", b"");
+    assert_eq!(
+        left_out(&case),
+        [
+            "SecretInvalid: spec.secretRef: key \"k\" of Secret tenants/s: must not be empty; leave out secretRef for \
+         unsigned deliveries"
+        ]
+    );
+}
+
+#[test]
+fn a_ca_bundle_holds_a_certificate() {
+    let bundle = |kind: &str| json!({"caBundleRef": {"kind": kind, "name": "ca", "key": "c"}});
+    let mut case = tenant(json!({})).webhook("tenants", bundle("ConfigMap"));
+    assert!(
+        left_out(&case)[0].starts_with("ConfigMapNotFound: spec.caBundleRef: there is no ConfigMap \"ca\"")
+    );
+    case = case.value("cm:tenants/ca/x", b"");
+    assert!(left_out(&case)[0].starts_with("ConfigMapKeyMissing: "));
+    case = case.value("cm:tenants/ca/c", b"hunter2");
+    assert!(
+        left_out(&case)[0]
+            .starts_with("InvalidCaBundle: spec.caBundleRef: key \"c\" of ConfigMap tenants/ca: ")
+    );
+    let case = tenant(json!({})).webhook("tenants", bundle("Secret")).value("tenants/ca/c", PEM.as_bytes());
+    assert_eq!(case.compile().webhooks, [(0, vec![])]);
+}
+
+#[test]
+fn a_broken_webhook_does_not_take_its_neighbours_down() {
+    let compiled = tenant(json!({}))
+        .webhook("tenants", json!({"targetURL": "http://hooks.example/", "secretRef": {"name": "s"}}))
+        .webhook("tenants", json!({"tenantRef": {"name": "beta"}}))
+        .webhook("tenants", json!({}))
+        .compile();
+    let uids: Vec<_> = config(&compiled).webhooks.iter().map(|webhook| webhook.uid.as_str()).collect();
+    assert_eq!(uids, ["w2"]);
+    let told: Vec<_> = compiled.webhooks.iter().map(|(index, reasons)| (*index, texts(reasons))).collect();
+    assert_eq!(
+        told,
+        [
+            (
+                0,
+                vec![
+                    "InvalidSpec: spec.targetURL: targetURL must be an absolute https:// URL".to_owned(),
+                    "SecretNotFound: spec.secretRef: there is no Secret \"s\" in namespace \"tenants\""
+                        .to_owned(),
+                ]
+            ),
+            (2, vec![]),
+        ]
+    );
+}
+
+#[test]
+fn namespaces_are_allowed_by_same_all_or_selector() {
+    let selector = json!({"from": "Selector", "selector": {"matchLabels": {"team": "acme"}}});
+    for (allowed, labels, own, other) in [
+        (json!({}), &[][..], true, false),
+        (json!({"from": "All"}), &[], true, true),
+        (selector.clone(), &[("team", "acme")], true, true),
+        (selector, &[("team", "beta")], true, false),
+    ] {
+        let mut case = tenant(json!({"webhooks": {"allowedNamespaces": allowed}}));
+        case.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let compiled = case.webhook("tenants", json!({})).webhook("team-a", json!({})).compile();
+        let served = |index: usize| compiled.webhooks[index].1.is_empty();
+        assert_eq!((served(0), served(1)), (own, other), "{allowed}");
+    }
+}
+
+#[test]
+fn a_forbidden_namespace_learns_no_more_than_that_of_a_missing_tenant() {
+    let case = tenant(json!({})).webhook("team-a", json!({"secretRef": {"name": "gone"}}));
+    let reasons = case.compile().webhooks[0].1.clone();
+    assert_eq!(reasons, [unreachable_tenant(&case.webhooks[0].1)]);
+    assert_eq!(
+        reasons[0].to_string(),
+        "RefNotPermitted: spec.tenantRef: there is no Tenant \"acme\" in namespace \"tenants\", or its \
+         spec.webhooks.allowedNamespaces does not include \"team-a\""
+    );
+    let own = webhook("tenants", json!({}));
+    assert_eq!(
+        unreachable_tenant(&own).to_string(),
+        "TenantNotFound: spec.tenantRef: there is no Tenant \"acme\" in namespace \"tenants\""
+    );
+}
+
+#[test]
+fn what_was_served_goes_on_when_its_secret_is_gone() {
+    let mut case = tenant(keys())
+        .value("tenants/s/k", KEY.as_bytes())
+        .value("tenants/hook/secret", b"hunter2")
+        .webhook("tenants", json!({"secretRef": {"name": "hook"}}));
+    let before = config(&case.compile()).clone();
+    case.values.0.clear();
+    let after = case.compile_after(&before);
+    assert_eq!(config(&after), &before);
+    assert_eq!(after.degraded.len(), 2, "the missing Secret and the key never made");
+    assert_eq!(after.webhooks[0].1[0].code, conditions::SECRET_NOT_FOUND, "the reason is still told");
+
+    case.tenant.spec.api_keys[0].active = false;
+    case.webhooks[0].1.spec.active = false;
+    let after = case.compile_after(&before);
+    assert_eq!(config(&after).api_keys, [], "switched off at once");
+    assert!(!config(&after).webhooks[0].active, "switched off at once");
+}
+
+#[test]
+fn a_broken_tenant_goes_on_as_it_was_but_can_be_suspended() {
+    let mut case = tenant(json!({}));
+    let before = config(&case.compile()).clone();
+    case.tenant.spec.client_code = String::new();
+    case.tenant.spec.suspend = true;
+    let suspended = TenantConfig { suspended: true, ..before.clone() };
+    let after = case.compile_after(&before);
+    assert_eq!(config(&after), &suspended);
+    assert_eq!(after.degraded[0].field, "spec.clientCode", "the reason is still told");
+    let stranger = TenantConfig { uid: "uid-0".into(), ..before };
+    assert!(case.compile_after(&stranger).config.is_err(), "another uid is another tenant");
+}
+
+#[test]
+fn a_key_and_a_webhook_can_be_ended_while_the_tenant_is_broken() {
+    let mut case = tenant(json!({"apiKeys": [{"name": "a", "generate": {}}, {"name": "b", "generate": {}}]}))
+        .webhook("tenants", json!({}))
+        .webhook("tenants", json!({}));
+    case.generated.api_keys = [("a", KEY), ("b", OTHER_KEY)].map(|(n, k)| (n.into(), k.into())).into();
+    let before = config(&case.compile()).clone();
+    case.generated.database = GeneratedDatabase::Postgres(None);
+    assert_eq!(config(&case.compile_after(&before)), &before);
+
+    case.tenant.spec.api_keys[0].active = false;
+    case.webhooks.pop();
+    let after = case.compile_after(&before);
+    assert_eq!(config(&after).api_keys, before.api_keys[1..]);
+    assert_eq!(config(&after).webhooks, before.webhooks[..1]);
+}
+
+#[test]
+fn a_webhook_no_longer_allowed_or_no_longer_there_does_not_go_on() {
+    let mut case = tenant(json!({"webhooks": {"allowedNamespaces": {"from": "All"}}}))
+        .webhook("team-a", json!({}))
+        .webhook("tenants", json!({}));
+    let before = config(&case.compile()).clone();
+    assert_eq!(before.webhooks.len(), 2);
+    case.tenant.spec.webhooks.allowed_namespaces = Default::default();
+    case.webhooks.pop();
+    assert_eq!(config(&case.compile_after(&before)).webhooks, []);
+}
+
+#[test]
+fn debug_of_inputs_shows_no_secret() {
+    let mut case = tenant(json!({})).webhook("tenants", json!({}));
+    case.generated.api_keys.insert("made".into(), KEY.into());
+    let shown = format!("{:?} {:?}", case.generated, case.with_inputs(|inputs| format!("{inputs:?}")));
+    assert!(!shown.contains(KEY), "{shown}");
+    assert!(shown.contains("\"made\""));
+}

@@ -1,0 +1,87 @@
+//! The code of a tenant's customer: whose events a webhook gets.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::rules::{Check, Rule};
+
+/// 1 to 64 characters, none of them a control character. Compared exactly.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CustomerCode(String);
+
+/// A text that is no customer code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("customerCode must have 1 to 64 characters and no control characters")]
+pub struct InvalidCustomerCode;
+
+const LENGTH: std::ops::RangeInclusive<usize> = 1..=64;
+
+/// The CRD's rule for `spec.customerCode`.
+pub(crate) const RULE: Rule = Rule::Text {
+    length: LENGTH,
+    checks: &[Check {
+        holds: has_no_control_characters,
+        message: "customerCode must not contain control characters",
+    }],
+};
+
+fn has_no_control_characters(text: &str) -> bool {
+    !text.contains(char::is_control)
+}
+
+impl CustomerCode {
+    /// The code as it was declared.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for CustomerCode {
+    type Err = InvalidCustomerCode;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.to_owned().try_into()
+    }
+}
+
+impl TryFrom<String> for CustomerCode {
+    type Error = InvalidCustomerCode;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let fits = LENGTH.contains(&text.chars().count()) && has_no_control_characters(&text);
+        if fits { Ok(Self(text)) } else { Err(InvalidCustomerCode) }
+    }
+}
+
+impl From<CustomerCode> for String {
+    fn from(code: CustomerCode) -> Self {
+        code.0
+    }
+}
+
+impl fmt::Display for CustomerCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_up_to_64_characters() {
+        for good in ["C-1001", "Müller & Söhne", &"ü".repeat(64)] {
+            assert_eq!(good.parse::<CustomerCode>().unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn refuses_nothing_too_much_and_control_characters() {
+        for bad in ["", &"x".repeat(65), "a\nb", "a\u{7f}"] {
+            assert_eq!(bad.parse::<CustomerCode>(), Err(InvalidCustomerCode), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The vocabulary of Docket: what a platform team declares, and what the data plane serves.
+//!
+//! - [`tenant`], [`webhook`]: the two kinds, read from YAML or from the cluster, with the rules of their CRDs.
+//! - [`event_code`], [`client_code`], [`customer_code`], [`target_url`]: words that cannot hold an invalid value.
+//! - [`compile`](mod@compile): Tenant + Webhooks + the values they refer to become a [`TenantConfig`], or [`Reason`]s.
+//! - [`tenant_config`], [`secret`]: what the data plane needs of a tenant, and nothing else; secrets do not print.
+//! - [`conditions`]: the reasons, by the names users see in `status.conditions`.
+//!
+//! No I/O, no clock, no async: whoever fetches and writes is a caller of this crate.
+
+pub mod client_code;
+pub mod compile;
+pub mod conditions;
+pub mod customer_code;
+pub mod event_code;
+pub mod label_selector;
+mod rules;
+pub mod secret;
+pub mod target_url;
+pub mod tenant;
+pub mod tenant_config;
+pub mod violation;
+pub mod webhook;
+
+pub use client_code::{ClientCode, InvalidClientCode};
+pub use compile::{
+    Compiled, Generated, GeneratedDatabase, Inputs, Missing, Reason, Values, compile, duplicates,
+};
+pub use customer_code::{CustomerCode, InvalidCustomerCode};
+pub use event_code::{EventCategory, EventCode, UnknownEventCode};
+pub use secret::{DatabaseUrl, InvalidDatabaseUrl, SecretBytes};
+pub use target_url::{InvalidTargetUrl, TargetUrl};
+pub use tenant::{Metadata, Tenant, TenantSpec};
+pub use tenant_config::{
+    ApiKey, ApiKeyDigest, KeyVersion, NotAnApiKey, SigningKey, TenantConfig, Tokens, WebhookConfig,
+};
+pub use violation::Violation;
+pub use webhook::{ValueKind, Webhook, WebhookSpec};
+
+/// The API group of both kinds.
+pub const GROUP: &str = "docket.dev";
+/// The served and stored version of both kinds.
+pub const VERSION: &str = "v1alpha1";
+/// Group and version as a document's `apiVersion` has them.
+pub const API_VERSION: &str = "docket.dev/v1alpha1";

@@ -1,0 +1,367 @@
+//! The rules of the CRDs as a table, and the one function that checks a document against it.
+//!
+//! The table works on JSON, so that a wrong type, an unknown field and a broken rule are all reported together and
+//! with their paths; `validate` of a typed object goes through the same table.
+
+use std::{collections::BTreeSet, ops::RangeInclusive};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::Violation;
+
+/// A rule in code: what must hold, and what to say when it does not.
+pub(crate) struct Check<T: ?Sized + 'static> {
+    pub(crate) holds: fn(&T) -> bool,
+    pub(crate) message: &'static str,
+}
+
+/// What a value must be.
+pub(crate) enum Rule {
+    /// A string of so many characters (not bytes, as in OpenAPI), for which all checks hold.
+    Text { length: RangeInclusive<usize>, checks: &'static [Check<str>] },
+    /// One of a few strings; `noun` is what the message calls it.
+    Choice { noun: &'static str, values: &'static [&'static str] },
+    /// A boolean.
+    Flag,
+    /// A whole number.
+    Whole(RangeInclusive<i64>),
+    /// A list of so many entries.
+    List { entries: RangeInclusive<usize>, each: &'static Rule, distinct: Distinct },
+    /// An object with these fields and no others.
+    Record { fields: &'static [Field], checks: &'static [Check<Map<String, Value>>] },
+    /// An object of which only these fields concern us.
+    OpenRecord { fields: &'static [Field] },
+    /// An object whose values are strings.
+    TextMap,
+}
+
+/// A field of an object.
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) required: bool,
+    pub(crate) rule: &'static Rule,
+}
+
+/// What must not be repeated in a list.
+pub(crate) enum Distinct {
+    /// Nothing is compared.
+    Nothing,
+    /// The entries themselves (`x-kubernetes-list-type: set`).
+    Entries,
+    /// This field of the entries (`x-kubernetes-list-type: map`).
+    By(&'static str),
+}
+
+/// A field that must be given.
+pub(crate) const fn required(name: &'static str, rule: &'static Rule) -> Field {
+    Field { name, required: true, rule }
+}
+
+/// A field that may be left out.
+pub(crate) const fn optional(name: &'static str, rule: &'static Rule) -> Field {
+    Field { name, required: false, rule }
+}
+
+/// Adds what is wrong with `value`, found at `path`, to `found`.
+pub(crate) fn check(rule: &Rule, value: &Value, path: &str, found: &mut Vec<Violation>) {
+    match (rule, value) {
+        (Rule::Text { length, checks }, Value::String(text)) => check_text(length, checks, text, path, found),
+        (Rule::Choice { noun, values }, Value::String(text)) => {
+            if !values.contains(&text.as_str()) {
+                let message = format!("unknown {noun} {text:?}; one of: {}", values.join(", "));
+                found.push(Violation::new(path, message));
+            }
+        }
+        (Rule::Flag, Value::Bool(_)) => {}
+        (Rule::Whole(range), Value::Number(number)) => {
+            if !number.as_i64().is_some_and(|n| range.contains(&n)) {
+                found.push(Violation::new(path, format!("{}, not {number}", whole_numbers(range))));
+            }
+        }
+        (Rule::List { entries, each, distinct }, Value::Array(list)) => {
+            check_list(entries, each, distinct, list, path, found);
+        }
+        (Rule::Record { fields, checks }, Value::Object(map)) => {
+            check_fields(fields, map, path, found);
+            check_unknown(fields, map, path, found);
+            let broken = checks.iter().filter(|check| !(check.holds)(map));
+            found.extend(broken.map(|check| Violation::new(path, check.message)));
+        }
+        (Rule::OpenRecord { fields }, Value::Object(map)) => check_fields(fields, map, path, found),
+        (Rule::TextMap, Value::Object(map)) => {
+            for (name, value) in map.iter().filter(|(_, value)| !value.is_string()) {
+                found.push(Violation::new(join(path, name), wrong_type(&ANY_TEXT, value)));
+            }
+        }
+        (rule, value) => found.push(Violation::new(path, wrong_type(rule, value))),
+    }
+}
+
+const ANY_TEXT: Rule = Rule::Text { length: 0..=usize::MAX, checks: &[] };
+
+fn check_text(
+    length: &RangeInclusive<usize>,
+    checks: &[Check<str>],
+    text: &str,
+    path: &str,
+    found: &mut Vec<Violation>,
+) {
+    let count = text.chars().count();
+    if !length.contains(&count) {
+        let message = format!("must have {} to {} characters, not {count}", length.start(), length.end());
+        return found.push(Violation::new(path, message));
+    }
+    let broken = checks.iter().filter(|check| !(check.holds)(text));
+    found.extend(broken.map(|check| Violation::new(path, check.message)));
+}
+
+fn check_list(
+    entries: &RangeInclusive<usize>,
+    each: &Rule,
+    distinct: &Distinct,
+    list: &[Value],
+    path: &str,
+    found: &mut Vec<Violation>,
+) {
+    if !entries.contains(&list.len()) {
+        let message =
+            format!("must have {} to {} entries, not {}", entries.start(), entries.end(), list.len());
+        found.push(Violation::new(path, message));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, entry) in list.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        check(each, entry, &path, found);
+        let key = match distinct {
+            Distinct::Nothing => None,
+            Distinct::Entries => entry.as_str(),
+            Distinct::By(field) => entry.get(field).and_then(Value::as_str),
+        };
+        if let Some(key) = key
+            && !seen.insert(key)
+        {
+            found.push(Violation::new(path, format!("{key:?} is listed twice; list it once")));
+        }
+    }
+}
+
+fn check_fields(fields: &[Field], map: &Map<String, Value>, path: &str, found: &mut Vec<Violation>) {
+    for field in fields {
+        match map.get(field.name) {
+            Some(value) => check(field.rule, value, &join(path, field.name), found),
+            None if field.required => found.push(Violation::new(join(path, field.name), "is required")),
+            None => {}
+        }
+    }
+}
+
+fn check_unknown(fields: &[Field], map: &Map<String, Value>, path: &str, found: &mut Vec<Violation>) {
+    for name in map.keys().filter(|name| fields.iter().all(|field| field.name != *name)) {
+        let known: Vec<_> = fields.iter().map(|field| field.name).collect();
+        let message = format!("unknown field; one of: {}", known.join(", "));
+        found.push(Violation::new(join(path, name), message));
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn whole_numbers(range: &RangeInclusive<i64>) -> String {
+    match (range.start(), range.end()) {
+        (low, &i64::MAX) => format!("must be a whole number of at least {low}"),
+        (low, high) => format!("must be a whole number from {low} to {high}"),
+    }
+}
+
+fn wrong_type(rule: &Rule, value: &Value) -> String {
+    let wanted = match rule {
+        Rule::Text { .. } | Rule::Choice { .. } => "a string",
+        Rule::Flag => "true or false",
+        Rule::Whole(_) => "a whole number",
+        Rule::List { .. } => "a list",
+        Rule::Record { .. } | Rule::OpenRecord { .. } | Rule::TextMap => "an object",
+    };
+    let given = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    // YAML reads 1001, yes and 1e5 as something else than the text that was meant.
+    let hint = match (wanted, value) {
+        ("a string", Value::Bool(_) | Value::Number(_)) => "; put it in quotes",
+        _ => "",
+    };
+    format!("must be {wanted}, not {given}{hint}")
+}
+
+/// Takes out members that are null, as the API server does before it validates: `external:` with nothing behind it
+/// means that it was left out.
+pub(crate) fn strip_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, member| !member.is_null());
+            map.values_mut().for_each(strip_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(strip_nulls),
+        _ => {}
+    }
+}
+
+/// Reads a whole document, or says everything that is wrong with it.
+pub(crate) fn read<T: DeserializeOwned>(rule: &Rule, mut document: Value) -> Result<T, Vec<Violation>> {
+    strip_nulls(&mut document);
+    let mut found = Vec::new();
+    check(rule, &document, "", &mut found);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    // The table covers every field, so this fails only where table and type disagree; say so rather than panic.
+    serde_json::from_value(document).map_err(|error| vec![Violation::new("", error.to_string())])
+}
+
+/// Checks an object that has its type already.
+pub(crate) fn check_object(
+    (metadata_rule, metadata): (&Rule, &impl Serialize),
+    (spec_rule, spec): (&Rule, &impl Serialize),
+) -> Vec<Violation> {
+    let json = |part: serde_json::Result<Value>| part.expect("plain structs with text keys serialise");
+    let mut found = Vec::new();
+    check(metadata_rule, &json(serde_json::to_value(metadata)), "metadata", &mut found);
+    check(spec_rule, &json(serde_json::to_value(spec)), "spec", &mut found);
+    found
+}
+
+/// The `apiVersion` of both kinds.
+pub(crate) const API_VERSION: Rule = Rule::Choice { noun: "apiVersion", values: &[crate::API_VERSION] };
+
+const LABEL_MESSAGE: &str =
+    "must be lower-case letters, digits and \"-\", beginning and ending with a letter or digit";
+
+/// A DNS label: names of keys, subdomains, namespaces.
+pub(crate) const LABEL: Rule =
+    Rule::Text { length: 1..=63, checks: &[Check { holds: is_label, message: LABEL_MESSAGE }] };
+
+/// A name of another object.
+pub(crate) const OBJECT_NAME: Rule = Rule::Text { length: 1..=253, checks: &[] };
+
+/// Free text shown to people.
+pub(crate) const DISPLAY_NAME: Rule = Rule::Text { length: 0..=128, checks: &[] };
+
+/// A reference to one key of a Secret.
+pub(crate) const SECRET_KEY_REF: Rule =
+    Rule::Record { fields: &[required("name", &OBJECT_NAME), required("key", &OBJECT_NAME)], checks: &[] };
+
+const DNS_NAME: Check<str> = Check {
+    holds: is_dns_name,
+    message: "must be lower-case letters, digits, \"-\" and \".\", beginning and ending with a letter or digit",
+};
+
+/// `metadata` of an object without further limits on its name.
+pub(crate) const METADATA: Rule = Rule::OpenRecord {
+    fields: &[
+        required("name", &Rule::Text { length: 1..=253, checks: &[DNS_NAME] }),
+        optional("namespace", &LABEL),
+        optional("generation", &Rule::Whole(0..=i64::MAX)),
+    ],
+};
+
+/// `metadata` of a Tenant.
+pub(crate) const TENANT_METADATA: Rule = Rule::OpenRecord {
+    fields: &[
+        required("name", &Rule::Text { length: 1..=253, checks: &[DNS_NAME, SHORT_NAME] }),
+        optional("namespace", &LABEL),
+        optional("generation", &Rule::Whole(0..=i64::MAX)),
+    ],
+};
+
+const SHORT_NAME: Check<str> = Check {
+    holds: |name| name.chars().count() <= 50,
+    message: "metadata.name must be at most 50 characters: generated Secrets append a suffix",
+};
+
+/// Whether `text` matches `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`.
+fn is_label(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_dns_name(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn messages(rule: &Rule, value: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        check(rule, value, "spec.x", &mut found);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_with_what_would_be_right() {
+        assert_eq!(
+            messages(&LABEL, &json!(12)),
+            ["spec.x: must be a string, not a number; put it in quotes"]
+        );
+        assert_eq!(messages(&Rule::Flag, &json!("yes")), ["spec.x: must be true or false, not a string"]);
+        assert_eq!(messages(&SECRET_KEY_REF, &json!([])), ["spec.x: must be an object, not a list"]);
+        assert_eq!(
+            messages(&Rule::TextMap, &json!({"a": 1})),
+            ["spec.x.a: must be a string, not a number; put it in quotes"]
+        );
+    }
+
+    #[test]
+    fn numbers_are_whole_and_in_range() {
+        let rule = Rule::Whole(1..=1440);
+        assert!(messages(&rule, &json!(1440)).is_empty());
+        for wrong in [json!(0), json!(1441), json!(1.5), json!(u64::MAX)] {
+            assert_eq!(
+                messages(&rule, &wrong),
+                [format!("spec.x: must be a whole number from 1 to 1440, not {wrong}")]
+            );
+        }
+        assert_eq!(
+            messages(&Rule::Whole(0..=i64::MAX), &json!(-1)),
+            ["spec.x: must be a whole number of at least 0, not -1"]
+        );
+    }
+
+    #[test]
+    fn lengths_count_characters() {
+        assert!(messages(&DISPLAY_NAME, &json!("ü".repeat(128))).is_empty());
+        assert_eq!(
+            messages(&DISPLAY_NAME, &json!("ü".repeat(129))),
+            ["spec.x: must have 0 to 128 characters, not 129"]
+        );
+    }
+
+    #[test]
+    fn labels_and_dns_names() {
+        for good in ["a", "a-1", "0"] {
+            assert!(is_label(good), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a.b", "ä"] {
+            assert!(!is_label(bad), "{bad}");
+        }
+        assert!(is_dns_name("a.b-c"));
+        assert!(!is_dns_name("a..b"));
+    }
+
+    #[test]
+    fn nulls_are_left_out_but_not_in_lists() {
+        let mut value = json!({"a": null, "b": {"c": null, "d": 1}, "e": [null]});
+        strip_nulls(&mut value);
+        assert_eq!(value, json!({"b": {"d": 1}, "e": [null]}));
+    }
+}

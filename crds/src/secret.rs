@@ -1,0 +1,138 @@
+//! Values that must not be printed. They serialise, because the runtime Secret carries them; `Debug` does not show them.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Secret bytes exactly as they were given; hexadecimal in JSON, wiped from memory when dropped.
+#[derive(Clone)]
+pub struct SecretBytes(SecretSlice<u8>);
+
+impl SecretBytes {
+    /// The bytes, for signing with them.
+    pub fn expose(&self) -> &[u8] {
+        self.0.expose_secret()
+    }
+
+    /// Whether there are no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.expose().is_empty()
+    }
+}
+
+impl From<Vec<u8>> for SecretBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl PartialEq for SecretBytes {
+    // Tells whether a configuration changed. Not in constant time: what a client sends is never compared here.
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for SecretBytes {}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretBytes([REDACTED])")
+    }
+}
+
+impl Serialize for SecretBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex::encode(self.expose()))
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = SecretString::from(String::deserialize(deserializer)?);
+        // The decoder's own error would name a character of the secret.
+        let bytes = hex::decode(text.expose_secret());
+        bytes.map(Self::from).map_err(|_| de::Error::custom("a secret must be hexadecimal"))
+    }
+}
+
+/// A PostgreSQL connection URL with its password.
+#[derive(Clone)]
+pub struct DatabaseUrl(SecretString);
+
+/// A text that is no PostgreSQL URL; it does not repeat the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a URL like postgresql://user:password@host:5432/database")]
+pub struct InvalidDatabaseUrl;
+
+impl DatabaseUrl {
+    /// Takes a `postgres://` or `postgresql://` URL with a host and a database.
+    pub fn parse(text: &str) -> Result<Self, InvalidDatabaseUrl> {
+        let url = url::Url::parse(text).map_err(|_| InvalidDatabaseUrl)?;
+        let scheme = matches!(url.scheme(), "postgres" | "postgresql");
+        let named = url.has_host() && url.path().len() > "/".len();
+        if scheme && named { Ok(Self(text.into())) } else { Err(InvalidDatabaseUrl) }
+    }
+
+    /// The URL, for connecting.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl PartialEq for DatabaseUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for DatabaseUrl {}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl([REDACTED])")
+    }
+}
+
+impl Serialize for DatabaseUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.expose())
+    }
+}
+
+impl<'de> Deserialize<'de> for DatabaseUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = SecretString::from(String::deserialize(deserializer)?);
+        Self::parse(text.expose_secret()).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_back_and_do_not_print() {
+        let secret = SecretBytes::from(vec![0, 0xff, b'\n']);
+        assert_eq!(format!("{secret:?}"), "SecretBytes([REDACTED])");
+        let json = serde_json::to_string(&secret).unwrap();
+        assert_eq!(json, "\"00ff0a\"");
+        assert_eq!(serde_json::from_str::<SecretBytes>(&json).unwrap(), secret);
+        let error = serde_json::from_str::<SecretBytes>("\"hunter2\"").unwrap_err().to_string();
+        assert!(error.starts_with("a secret must be hexadecimal"), "it repeats nothing: {error}");
+    }
+
+    #[test]
+    fn database_urls_are_postgresql_and_do_not_print() {
+        for good in ["postgres://u:p@db/x", "postgresql://u:hunter2@db.example:5432/tenant_a?sslmode=require"]
+        {
+            let url = DatabaseUrl::parse(good).unwrap();
+            assert_eq!(url.expose(), good);
+            assert_eq!(format!("{url:?}"), "DatabaseUrl([REDACTED])");
+        }
+        for bad in ["", "mysql://u:p@db/x", "postgres://u:p@db", "postgres:///x", "host=db user=u"] {
+            assert_eq!(DatabaseUrl::parse(bad), Err(InvalidDatabaseUrl), "{bad}");
+        }
+    }
+}

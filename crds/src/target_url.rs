@@ -1,0 +1,211 @@
+//! Where a webhook's deliveries go: an absolute HTTPS URL, parsed once and valid for ever.
+//!
+//! Whether the address behind it may be connected to is decided at connect time, and not here.
+
+use std::{fmt, hash, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::rules::{Check, Rule};
+
+/// An absolute `https://` URL of at most 2,048 characters, without credentials or fragment.
+///
+/// It prints and serialises as it was written; requests use the parsed form.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TargetUrl {
+    // Kept because the parsed form can be longer than the limit (percent-encoding) and would not read back.
+    text: String,
+    url: Url,
+}
+
+/// Why a text is no target URL, in the CRD's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidTargetUrl(&'static str);
+
+const NOT_ABSOLUTE_HTTPS: &str = "targetURL must be an absolute https:// URL";
+const MAX_CHARS: usize = 2048;
+const HTTPS_PORT: u16 = 443;
+
+const CHECKS: &[Check<str>] = &[
+    Check { holds: is_absolute_https, message: NOT_ABSOLUTE_HTTPS },
+    Check {
+        holds: |text| !authority(text).is_some_and(|authority| authority.contains('@')),
+        message: "targetURL must not carry credentials; use secretRef to sign deliveries",
+    },
+    Check { holds: |text| !text.contains('#'), message: "targetURL must not carry a fragment" },
+    Check {
+        // The parser would drop or rewrite these in silence.
+        holds: |text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\'),
+        message: "targetURL must not contain spaces, control characters or backslashes; percent-encode them",
+    },
+    Check {
+        holds: |text| Url::parse(text).ok().and_then(|url| url.port()) != Some(0),
+        message: "targetURL must have a port from 1 to 65535, or none for 443",
+    },
+];
+
+/// The CRD's rule for `spec.targetURL`, and the few oddities the CRD cannot see.
+pub(crate) const RULE: Rule = Rule::Text { length: 0..=MAX_CHARS, checks: CHECKS };
+
+/// What stands between `scheme://` and the path, query or fragment, whatever the scheme; `None` without `://`.
+fn authority(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("://")?;
+    rest.split(['/', '?', '#', '\\']).next()
+}
+
+/// The parser is as lenient as a browser: it takes `https:host` and `https:///host` for `https://host`.
+fn is_absolute_https(text: &str) -> bool {
+    let written = authority(text).is_some_and(|authority| !authority.is_empty());
+    let parsed = Url::parse(text).is_ok_and(|url| {
+        url.scheme() == "https" && url.host_str().is_some_and(|host| !host.trim_matches('.').is_empty())
+    });
+    written && parsed
+}
+
+impl TargetUrl {
+    /// The parsed form, for making requests.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The host in lower case: a name, an IPv4 address, or an IPv6 address in brackets.
+    pub fn host(&self) -> &str {
+        self.url.host_str().expect("a URL without a host is refused when it is made")
+    }
+
+    /// The port, 443 unless the URL names another.
+    pub fn port(&self) -> u16 {
+        self.url.port().unwrap_or(HTTPS_PORT)
+    }
+
+    /// The URL as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl TryFrom<String> for TargetUrl {
+    type Error = InvalidTargetUrl;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text.chars().count() > MAX_CHARS {
+            return Err(InvalidTargetUrl("targetURL must have at most 2048 characters"));
+        }
+        if let Some(broken) = CHECKS.iter().find(|check| !(check.holds)(&text)) {
+            return Err(InvalidTargetUrl(broken.message));
+        }
+        let url = Url::parse(&text).map_err(|_| InvalidTargetUrl(NOT_ABSOLUTE_HTTPS))?;
+        Ok(Self { text, url })
+    }
+}
+
+impl FromStr for TargetUrl {
+    type Err = InvalidTargetUrl;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.to_owned().try_into()
+    }
+}
+
+impl From<TargetUrl> for String {
+    fn from(target: TargetUrl) -> Self {
+        target.text
+    }
+}
+
+impl fmt::Display for TargetUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl PartialEq for TargetUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for TargetUrl {}
+
+impl hash::Hash for TargetUrl {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        text.parse::<TargetUrl>().expect_err(text).to_string()
+    }
+
+    #[test]
+    fn accepts_absolute_https_urls() {
+        for (text, host, port) in [
+            ("https://hooks.acme.example/orders", "hooks.acme.example", 443),
+            ("https://Hooks.example:8443?x=1", "hooks.example", 8443),
+            ("HTTPS://hooks.example", "hooks.example", 443),
+            ("https://[2001:db8::1]:9443/", "[2001:db8::1]", 9443),
+            ("https://192.0.2.1/a@b", "192.0.2.1", 443),
+        ] {
+            let target: TargetUrl = text.parse().expect(text);
+            assert_eq!((target.host(), target.port()), (host, port));
+            assert_eq!(target.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_absolute_https() {
+        for text in [
+            "",
+            "http://hooks.example/",
+            "ftp://hooks.example/",
+            "hooks.example/orders",
+            "/orders",
+            "https:hooks.example",
+            "https:///hooks.example",
+            "https://",
+            "https://.",
+            "https://:443/",
+            "https://hooks.example:65536/",
+            "https://ho st/",
+        ] {
+            assert_eq!(refusal(text), NOT_ABSOLUTE_HTTPS, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_credentials_in_any_form() {
+        for text in ["https://u:p@h.example/", "https://u@h.example/", "https://@h.example/", "HTTPS://u@h/"]
+        {
+            assert_eq!(
+                refusal(text),
+                "targetURL must not carry credentials; use secretRef to sign deliveries",
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_fragments_odd_characters_and_port_0() {
+        assert_eq!(refusal("https://h.example/#"), "targetURL must not carry a fragment");
+        for text in ["https://h.example/a b", " https://h.example/", "https://h.exa\nmple/", "https://h\\a"] {
+            assert!(refusal(text).contains("must not contain spaces"), "{text:?}");
+        }
+        assert!(refusal("https://h.example:0/").contains("port from 1 to 65535"));
+    }
+
+    #[test]
+    fn the_limit_is_2048_characters_as_written() {
+        let text = format!("https://h.example/{}", "ü".repeat(2048 - 18));
+        let target: TargetUrl = text.parse().unwrap();
+        let json = serde_json::to_string(&target).unwrap();
+        assert_eq!(serde_json::from_str::<TargetUrl>(&json).unwrap(), target);
+        assert!(refusal(&format!("{text}x")).contains("at most 2048"));
+    }
+}

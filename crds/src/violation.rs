@@ -1,0 +1,39 @@
+//! What is wrong with a document, said to the person who wrote it.
+
+use std::fmt;
+
+/// One broken rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Where: `spec.targetURL`, `spec.events[2]`; empty for the document as a whole.
+    pub field: String,
+    /// What is wrong and what would be right; the CRD's own words where it has them.
+    pub message: String,
+}
+
+impl Violation {
+    /// A violation of `field`.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => f.write_str(&self.message),
+            field => write!(f, "{field}: {}", self.message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_the_field_before_the_message() {
+        assert_eq!(Violation::new("spec.events", "is required").to_string(), "spec.events: is required");
+        assert_eq!(Violation::new("", "must be an object").to_string(), "must be an object");
+    }
+}

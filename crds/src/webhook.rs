@@ -1,0 +1,356 @@
+//! The kind `Webhook`: where the events of one customer of a tenant go.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    EventCode, Metadata, Violation, customer_code,
+    rules::{self, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required},
+    target_url,
+    tenant::{events, yes},
+};
+
+/// A Webhook as declared. A document's `apiVersion`, `kind` and `status` are not kept.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Webhook {
+    /// Name and namespace.
+    pub metadata: Metadata,
+    /// What is wanted.
+    pub spec: WebhookSpec,
+}
+
+/// What is wanted of a webhook.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebhookSpec {
+    /// Shown to people; at most 128 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// The tenant; immutable.
+    pub tenant_ref: TenantRef,
+    /// The customer whose events are sent, see [`crate::CustomerCode`]; immutable.
+    pub customer_code: String,
+    /// Where they are sent, see [`crate::TargetUrl`].
+    #[serde(rename = "targetURL")]
+    pub target_url: String,
+    /// The secret that signs deliveries, in the webhook's namespace; left out means unsigned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+    /// Certificates of a private CA to trust for this receiver, in the webhook's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle_ref: Option<CaBundleRef>,
+    /// The events subscribed to, at least one.
+    pub events: Vec<EventCode>,
+    /// An inactive webhook gets no new deliveries; queued ones go on. Default true.
+    #[serde(default = "yes")]
+    pub active: bool,
+}
+
+/// The tenant a webhook belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantRef {
+    /// The Tenant's name.
+    pub name: String,
+    /// Its namespace; the webhook's own when absent. Another one needs the tenant's `allowedNamespaces`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// The Secret that signs deliveries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretRef {
+    /// The Secret's name.
+    pub name: String,
+    /// The key in it. Default `secret`.
+    #[serde(default = "default_secret_key")]
+    pub key: String,
+}
+
+fn default_secret_key() -> String {
+    "secret".to_owned()
+}
+
+/// Where certificates in PEM form are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaBundleRef {
+    /// What holds them.
+    pub kind: ValueKind,
+    /// Its name.
+    pub name: String,
+    /// The key in it. Default `ca.crt`.
+    #[serde(default = "default_ca_key")]
+    pub key: String,
+}
+
+fn default_ca_key() -> String {
+    "ca.crt".to_owned()
+}
+
+/// The kinds of objects a value can be taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ValueKind {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+impl ValueKind {
+    /// The kind's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+}
+
+const TENANT_REF: Rule = Rule::Record {
+    fields: &[
+        required("name", &Rule::Text { length: 1..=50, checks: &[] }),
+        optional("namespace", &Rule::Text { length: 0..=63, checks: &[] }),
+    ],
+    checks: &[],
+};
+
+const SECRET_REF: Rule =
+    Rule::Record { fields: &[required("name", &OBJECT_NAME), optional("key", &OBJECT_NAME)], checks: &[] };
+
+const CA_BUNDLE_REF: Rule = Rule::Record {
+    fields: &[
+        required("kind", &Rule::Choice { noun: "kind", values: &["ConfigMap", "Secret"] }),
+        required("name", &OBJECT_NAME),
+        optional("key", &OBJECT_NAME),
+    ],
+    checks: &[],
+};
+
+const EVENTS: Rule = events(1..=16);
+
+const SPEC: Rule = Rule::Record {
+    fields: &[
+        optional("displayName", &DISPLAY_NAME),
+        required("tenantRef", &TENANT_REF),
+        required("customerCode", &customer_code::RULE),
+        required("targetURL", &target_url::RULE),
+        optional("secretRef", &SECRET_REF),
+        optional("caBundleRef", &CA_BUNDLE_REF),
+        required("events", &EVENTS),
+        optional("active", &Rule::Flag),
+    ],
+    checks: &[],
+};
+
+const DOCUMENT: &[Field] = &[
+    required("apiVersion", &rules::API_VERSION),
+    required("kind", &Rule::Choice { noun: "kind", values: &["Webhook"] }),
+    required("metadata", &METADATA),
+    required("spec", &SPEC),
+    optional("status", &Rule::OpenRecord { fields: &[] }),
+];
+
+impl Webhook {
+    /// Reads a document, and says everything that is wrong with it.
+    pub fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
+        rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)
+    }
+
+    /// What the CRD's rules have against this webhook; empty when it is valid.
+    pub fn validate(&self) -> Vec<Violation> {
+        rules::check_object((&METADATA, &self.metadata), (&SPEC, &self.spec))
+    }
+
+    /// What must not change: the CRD's rules about a webhook that was `old` before.
+    pub fn validate_change(&self, old: &Self) -> Vec<Violation> {
+        let mut found = Vec::new();
+        if self.spec.tenant_ref != old.spec.tenant_ref {
+            found.push(Violation::new("spec.tenantRef", "tenantRef is immutable; create a new Webhook"));
+        }
+        if self.spec.customer_code != old.spec.customer_code {
+            let message = "customerCode is immutable; create a new Webhook";
+            found.push(Violation::new("spec.customerCode", message));
+        }
+        found
+    }
+
+    /// The namespace of the tenant this webhook names: its own unless `tenantRef` says another.
+    pub fn tenant_namespace(&self) -> &str {
+        match self.spec.tenant_ref.namespace.as_deref() {
+            None | Some("") => &self.metadata.namespace,
+            Some(namespace) => namespace,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn minimal() -> Value {
+        json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "metadata": {"name": "acme-orders"},
+            "spec": {"tenantRef": {"name": "acme"}, "customerCode": "C-1001",
+                "targetURL": "https://hooks.acme.example/orders", "events": ["order.created"]}
+        })
+    }
+
+    fn with(name: &str, value: Value) -> Value {
+        let mut document = minimal();
+        document["spec"][name] = value;
+        document
+    }
+
+    fn accepted(document: Value) -> Webhook {
+        let webhook = Webhook::from_json(document).unwrap();
+        assert_eq!(webhook.validate(), [], "the typed object is valid, too");
+        webhook
+    }
+
+    #[track_caller]
+    fn refused(document: Value, expected: &[&str]) {
+        let found = Webhook::from_json(document).unwrap_err();
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn left_out_fields_have_the_defaults_of_the_crd() {
+        let webhook = accepted(minimal());
+        assert!(webhook.spec.active);
+        assert_eq!(webhook.spec.secret_ref, None);
+        assert_eq!(webhook.tenant_namespace(), "default");
+        let spec = accepted(with("secretRef", json!({"name": "s"}))).spec;
+        assert_eq!(spec.secret_ref.unwrap().key, "secret");
+        let spec = accepted(with("caBundleRef", json!({"kind": "ConfigMap", "name": "c"}))).spec;
+        assert_eq!(spec.ca_bundle_ref.unwrap().key, "ca.crt");
+    }
+
+    #[test]
+    fn a_tenant_may_be_in_another_namespace() {
+        let webhook = accepted(with("tenantRef", json!({"name": "acme", "namespace": "tenants"})));
+        assert_eq!(webhook.tenant_namespace(), "tenants");
+        let webhook = accepted(with("tenantRef", json!({"name": "acme", "namespace": ""})));
+        assert_eq!(webhook.tenant_namespace(), "default");
+        refused(
+            with("tenantRef", json!({"name": "a".repeat(51)})),
+            &["spec.tenantRef.name: must have 1 to 50 characters, not 51"],
+        );
+    }
+
+    #[test]
+    fn a_target_url_is_absolute_https() {
+        refused(
+            with("targetURL", json!("http://hooks.acme.example/")),
+            &["spec.targetURL: targetURL must be an absolute https:// URL"],
+        );
+        refused(
+            with("targetURL", json!("https://u:p@hooks.acme.example/#top")),
+            &[
+                "spec.targetURL: targetURL must not carry credentials; use secretRef to sign deliveries",
+                "spec.targetURL: targetURL must not carry a fragment",
+            ],
+        );
+        refused(
+            with("targetURL", json!(format!("https://h/{}", "x".repeat(2048)))),
+            &["spec.targetURL: must have 0 to 2048 characters, not 2058"],
+        );
+    }
+
+    #[test]
+    fn events_are_a_set_of_the_catalog() {
+        refused(
+            with("events", json!(["order.created", "order.create"])),
+            &[
+                "spec.events[1]: unknown event \"order.create\"; one of: order.created, order.updated, order.exported, \
+             order.status_changed, note.created, invoice.created",
+            ],
+        );
+        refused(with("events", json!([])), &["spec.events: must have 1 to 16 entries, not 0"]);
+        refused(
+            with("events", json!(["note.created", "note.created"])),
+            &["spec.events[1]: \"note.created\" is listed twice; list it once"],
+        );
+        refused(with("events", json!("order.created")), &["spec.events: must be a list, not a string"]);
+    }
+
+    #[test]
+    fn references_are_complete() {
+        refused(with("secretRef", json!({})), &["spec.secretRef.name: is required"]);
+        refused(
+            with("caBundleRef", json!({"kind": "File", "name": "x", "key": ""})),
+            &[
+                "spec.caBundleRef.kind: unknown kind \"File\"; one of: ConfigMap, Secret",
+                "spec.caBundleRef.key: must have 1 to 253 characters, not 0",
+            ],
+        );
+    }
+
+    #[test]
+    fn customer_codes_and_names_have_limits() {
+        refused(
+            with("customerCode", json!("x".repeat(65))),
+            &["spec.customerCode: must have 1 to 64 characters, not 65"],
+        );
+        refused(
+            with("customerCode", json!("a\tb")),
+            &["spec.customerCode: customerCode must not contain control characters"],
+        );
+        refused(
+            with("displayName", json!("x".repeat(129))),
+            &["spec.displayName: must have 0 to 128 characters, not 129"],
+        );
+    }
+
+    #[test]
+    fn unknown_and_missing_fields_are_named() {
+        refused(
+            with("targetUrl", json!("https://h/")),
+            &[
+                "spec.targetUrl: unknown field; one of: displayName, tenantRef, customerCode, targetURL, secretRef, \
+             caBundleRef, events, active",
+            ],
+        );
+        let mut document = minimal();
+        document["spec"] = json!({});
+        refused(
+            document,
+            &[
+                "spec.tenantRef: is required",
+                "spec.customerCode: is required",
+                "spec.targetURL: is required",
+                "spec.events: is required",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_typed_object_obeys_the_same_rules() {
+        let mut webhook = accepted(minimal());
+        webhook.spec.target_url = "http://h/".into();
+        webhook.spec.events.clear();
+        let fields: Vec<_> = webhook.validate().into_iter().map(|violation| violation.field).collect();
+        assert_eq!(fields, ["spec.targetURL", "spec.events"]);
+    }
+
+    #[test]
+    fn tenant_and_customer_do_not_change() {
+        let old = accepted(minimal());
+        let mut new = old.clone();
+        new.spec.active = false;
+        assert_eq!(new.validate_change(&old), []);
+        new.spec.tenant_ref.name = "beta".into();
+        new.spec.customer_code = "C-2".into();
+        let messages: Vec<_> =
+            new.validate_change(&old).into_iter().map(|violation| violation.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "tenantRef is immutable; create a new Webhook",
+                "customerCode is immutable; create a new Webhook"
+            ]
+        );
+    }
+}

@@ -1,0 +1,462 @@
+//! A delivery: one event to one webhook. Its states, what each attempt does to it, and the contract's limits.
+//!
+//! A failed delivery is data, not an error: an attempt ends in an [`Outcome`], and [`after_attempt`] says what
+//! the delivery is then. Sending is `docket-egress`; claiming and storing are the data plane's.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// Attempts per delivery; after the last failed one it is a dead letter (Limits).
+pub const MAX_ATTEMPTS: u32 = 5;
+/// The base of the backoff: failed attempt `n` is followed by `2^n` times this (Limits).
+pub const BACKOFF_BASE: Duration = Duration::from_secs(30);
+/// One attempt, from the name look-up to the last byte read of the answer (Limits).
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a worker looks for due deliveries when nothing wakes it (Delivery mechanics).
+pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
+/// Deliveries taken per poll (Delivery mechanics).
+pub const CLAIM_LIMIT: usize = 25;
+/// Characters (not bytes) kept of a receiver's answer (Limits).
+pub const KEPT_ANSWER_CHARS: usize = 2_000;
+/// Bytes read of a receiver's answer: enough for [`KEPT_ANSWER_CHARS`] of four bytes each.
+pub const READ_ANSWER_BYTES: usize = 8 * 1024;
+
+/// The id of one delivery, sent in `X-Service-Delivery-Id`. Time-ordered, so that rows land together in an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeliveryId(Uuid);
+
+impl DeliveryId {
+    /// A new id from the time and ten random bytes.
+    pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
+        let millis = u64::try_from(now.as_millisecond()).unwrap_or(0);
+        Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+}
+
+impl fmt::Display for DeliveryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.hyphenated())
+    }
+}
+
+impl FromStr for DeliveryId {
+    type Err = uuid::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::from_str(text).map(Self)
+    }
+}
+
+/// The four states of the contract. `Pending` and `Failed` are due again at some time; the others are final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Queued, no attempt has ended yet.
+    Pending,
+    /// The last attempt failed and another is scheduled.
+    Failed,
+    /// A receiver answered 2xx. Final.
+    Succeeded,
+    /// No further attempts. Final.
+    DeadLetter,
+}
+
+impl Status {
+    /// The word of the contract, as it is stored, logged and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Failed => "Failed",
+            Self::Succeeded => "Succeeded",
+            Self::DeadLetter => "DeadLetter",
+        }
+    }
+
+    /// Whether no attempt will follow.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::DeadLetter)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Status {
+    type Err = UnknownWord;
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        [Self::Pending, Self::Failed, Self::Succeeded, Self::DeadLetter]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or(UnknownWord)
+    }
+}
+
+/// A stored word that this version does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a word this version knows")]
+pub struct UnknownWord;
+
+/// Why an attempt failed, decided by the client that made it and never by matching error text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureClass {
+    /// The name does not resolve.
+    Dns,
+    /// The connection could not be made (unreachable, reset).
+    Connect,
+    /// The port is closed.
+    Refused,
+    /// The address is private, link-local, metadata or otherwise forbidden.
+    BlockedAddress,
+    /// The receiver's certificate is not trusted, or not for this name.
+    TlsUntrusted,
+    /// The TLS handshake failed for another reason.
+    TlsOther,
+    /// The time ran out before the answer's headers were in.
+    Timeout(Phase),
+    /// The status was not 2xx and the time ran out while its body was read.
+    BodyTimeout,
+    /// The connection broke, or what came was not HTTP, after the request was sent.
+    Transport,
+    /// 3xx: redirects are not followed.
+    Redirect,
+    /// 4xx, and 1xx as a final answer.
+    ClientError,
+    /// 5xx and above.
+    ServerError,
+    /// The worker that made the attempt died, or lost its lease, before it could tell how it ended.
+    WorkerLost,
+    /// The webhook no longer exists, so there is nobody to send to.
+    WebhookGone,
+}
+
+/// Where in an attempt the time ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Looking up the name.
+    Dns,
+    /// Opening the connection.
+    Connect,
+    /// The TLS handshake.
+    Tls,
+    /// Sending the request and waiting for the answer's headers.
+    FirstByte,
+}
+
+impl FailureClass {
+    /// Every class, for tables and metrics.
+    pub const ALL: [Self; 17] = [
+        Self::Dns,
+        Self::Connect,
+        Self::Refused,
+        Self::BlockedAddress,
+        Self::TlsUntrusted,
+        Self::TlsOther,
+        Self::Timeout(Phase::Dns),
+        Self::Timeout(Phase::Connect),
+        Self::Timeout(Phase::Tls),
+        Self::Timeout(Phase::FirstByte),
+        Self::BodyTimeout,
+        Self::Transport,
+        Self::Redirect,
+        Self::ClientError,
+        Self::ServerError,
+        Self::WorkerLost,
+        Self::WebhookGone,
+    ];
+
+    /// The word that is stored, logged, counted and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dns => "Dns",
+            Self::Connect => "Connect",
+            Self::Refused => "Refused",
+            Self::BlockedAddress => "BlockedAddress",
+            Self::TlsUntrusted => "TlsUntrusted",
+            Self::TlsOther => "TlsOther",
+            Self::Timeout(Phase::Dns) => "TimeoutDns",
+            Self::Timeout(Phase::Connect) => "TimeoutConnect",
+            Self::Timeout(Phase::Tls) => "TimeoutTls",
+            Self::Timeout(Phase::FirstByte) => "TimeoutFirstByte",
+            Self::BodyTimeout => "BodyTimeout",
+            Self::Transport => "Transport",
+            Self::Redirect => "Redirect",
+            Self::ClientError => "ClientError",
+            Self::ServerError => "ServerError",
+            Self::WorkerLost => "WorkerLost",
+            Self::WebhookGone => "WebhookGone",
+        }
+    }
+
+    /// One sentence for whoever has to mend it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Dns => {
+                "The name of the target URL does not resolve; check its spelling and its DNS record."
+            }
+            Self::Connect => {
+                "The receiver could not be reached; check that it runs and that a firewall lets us in."
+            }
+            Self::Refused => "Nothing listens on the target's port; start the receiver or correct the port.",
+            Self::BlockedAddress => {
+                "The target resolves to an address that deliveries may not reach; use a public address, or ask the platform to allow its range."
+            }
+            Self::TlsUntrusted => {
+                "The receiver's certificate is not trusted for this name; install a valid one, or set caBundleRef to its private CA."
+            }
+            Self::TlsOther => "The TLS handshake failed; the receiver must speak TLS 1.2 or 1.3.",
+            Self::Timeout(Phase::Dns) => {
+                "Looking up the name took too long; check the DNS servers of the target's domain."
+            }
+            Self::Timeout(Phase::Connect) => {
+                "The receiver did not accept the connection in time; check its firewall and load."
+            }
+            Self::Timeout(Phase::Tls) => {
+                "The receiver did not finish the TLS handshake in time; check its load."
+            }
+            Self::Timeout(Phase::FirstByte) => {
+                "The receiver did not answer in time; answer 2xx at once and do the work afterwards."
+            }
+            Self::BodyTimeout => {
+                "The receiver's error answer did not end in time; see its own log for the cause."
+            }
+            Self::Transport => {
+                "The connection broke before an HTTP answer was in; see the receiver's log for a crash or restart."
+            }
+            Self::Redirect => {
+                "The receiver answered with a redirect, which is not followed; set targetURL to the final address."
+            }
+            Self::ClientError => {
+                "The receiver refused the request; check its route, its authentication and its signature check."
+            }
+            Self::ServerError => {
+                "The receiver failed while handling the request; see its own log, then resend."
+            }
+            Self::WorkerLost => {
+                "The worker stopped during the attempt, so its end is unknown; nothing to do at the receiver."
+            }
+            Self::WebhookGone => {
+                "The webhook was deleted; declare it again and resend if the event is still wanted."
+            }
+        }
+    }
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for FailureClass {
+    type Err = UnknownWord;
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|class| class.as_str() == text).ok_or(UnknownWord)
+    }
+}
+
+/// How long each phase of an attempt took. `None`: the phase was not reached, or a kept-alive connection needed none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PhaseTimes {
+    /// Looking up the name.
+    pub dns: Option<Duration>,
+    /// Opening the connection.
+    pub connect: Option<Duration>,
+    /// The TLS handshake.
+    pub tls: Option<Duration>,
+    /// From the request's first byte to the answer's headers.
+    pub first_byte: Option<Duration>,
+    /// The whole attempt.
+    pub total: Duration,
+}
+
+/// What one attempt learnt, whether it succeeded or not.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The address we were connected to, if any.
+    pub remote: Option<SocketAddr>,
+    /// The HTTP status, if an answer came.
+    pub http_status: Option<u16>,
+    /// The answer's body as text, at most [`KEPT_ANSWER_CHARS`] characters, without NUL.
+    pub answer: Option<String>,
+    /// How long it took.
+    pub times: PhaseTimes,
+}
+
+/// Leaves the answer out: a receiver may echo the payload, which is legal content.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report")
+            .field("remote", &self.remote)
+            .field("http_status", &self.http_status)
+            .field("times", &self.times)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How one attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The receiver answered 2xx. Its headers decide; a broken body changes nothing.
+    Succeeded(Report),
+    /// Anything else.
+    Failed(FailureClass, Report),
+}
+
+impl Outcome {
+    /// What was learnt on the way.
+    pub fn report(&self) -> &Report {
+        match self {
+            Self::Succeeded(report) | Self::Failed(_, report) => report,
+        }
+    }
+
+    /// The failure, if it was one.
+    pub fn failure(&self) -> Option<FailureClass> {
+        match self {
+            Self::Succeeded(_) => None,
+            Self::Failed(class, _) => Some(*class),
+        }
+    }
+}
+
+/// What an HTTP status means for the attempt: only 2xx is success (Delivery mechanics, 4).
+pub fn class_of_status(status: u16) -> Option<FailureClass> {
+    match status {
+        200..=299 => None,
+        300..=399 => Some(FailureClass::Redirect),
+        ..=499 => Some(FailureClass::ClientError),
+        500.. => Some(FailureClass::ServerError),
+    }
+}
+
+/// What a delivery is after an attempt has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// `Succeeded`.
+    Succeeded,
+    /// `Failed`, to be tried again at this time.
+    RetryAt(Timestamp),
+    /// `DeadLetter`.
+    DeadLetter,
+}
+
+impl Next {
+    /// The state to store.
+    pub fn status(self) -> Status {
+        match self {
+            Self::Succeeded => Status::Succeeded,
+            Self::RetryAt(_) => Status::Failed,
+            Self::DeadLetter => Status::DeadLetter,
+        }
+    }
+}
+
+/// The one transition function (States and transitions).
+///
+/// `attempts_made` counts the attempt that has just ended (1 to 5); `now` is when it ended; `backoff_base` is
+/// [`BACKOFF_BASE`] in real life. A missing webhook ends the delivery at once.
+pub fn after_attempt(outcome: &Outcome, attempts_made: u32, now: Timestamp, backoff_base: Duration) -> Next {
+    match outcome.failure() {
+        None => Next::Succeeded,
+        Some(FailureClass::WebhookGone) => Next::DeadLetter,
+        Some(_) if attempts_made >= MAX_ATTEMPTS => Next::DeadLetter,
+        Some(_) => Next::RetryAt(now + backoff(attempts_made, backoff_base)),
+    }
+}
+
+/// The delay after failed attempt `attempts_made`: `2^attempts_made * base`, so 60, 120, 240, 480 seconds.
+pub fn backoff(attempts_made: u32, base: Duration) -> Duration {
+    base.saturating_mul(2u32.saturating_pow(attempts_made.min(MAX_ATTEMPTS)))
+}
+
+/// What is kept of an answer: valid text, no NUL (PostgreSQL refuses it), at most [`KEPT_ANSWER_CHARS`] characters.
+pub fn kept_answer(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().filter(|c| *c != '\0').take(KEPT_ANSWER_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(class: FailureClass) -> Outcome {
+        Outcome::Failed(class, Report::default())
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    #[test]
+    fn backoff_is_60_120_240_480_seconds() {
+        let delays: Vec<u64> = (1..=4).map(|n| backoff(n, BACKOFF_BASE).as_secs()).collect();
+        assert_eq!(delays, [60, 120, 240, 480]);
+    }
+
+    #[test]
+    fn every_arrow_of_the_diagram() {
+        let now = at(1_000);
+        for attempts in 1..=5 {
+            assert_eq!(
+                after_attempt(&Outcome::Succeeded(Report::default()), attempts, now, BACKOFF_BASE),
+                Next::Succeeded
+            );
+        }
+        for class in FailureClass::ALL.into_iter().filter(|class| *class != FailureClass::WebhookGone) {
+            for (attempts, delay) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
+                let next = after_attempt(&failed(class), attempts, now, BACKOFF_BASE);
+                assert_eq!(next, Next::RetryAt(at(1_000 + delay)));
+                assert_eq!(next.status(), Status::Failed);
+            }
+            let last = after_attempt(&failed(class), 5, now, BACKOFF_BASE);
+            assert_eq!((last, last.status()), (Next::DeadLetter, Status::DeadLetter));
+        }
+    }
+
+    #[test]
+    fn a_deleted_webhook_ends_the_delivery_at_the_first_attempt() {
+        assert_eq!(
+            after_attempt(&failed(FailureClass::WebhookGone), 1, at(0), BACKOFF_BASE),
+            Next::DeadLetter
+        );
+    }
+
+    #[test]
+    fn only_2xx_succeeds() {
+        assert!((200..=299).all(|status| class_of_status(status).is_none()));
+        assert_eq!(class_of_status(199), Some(FailureClass::ClientError));
+        assert_eq!(class_of_status(302), Some(FailureClass::Redirect));
+        assert_eq!(class_of_status(404), Some(FailureClass::ClientError));
+        assert_eq!(class_of_status(500), Some(FailureClass::ServerError));
+        assert_eq!(class_of_status(999), Some(FailureClass::ServerError));
+    }
+
+    #[test]
+    fn an_answer_is_cut_at_2000_characters_not_bytes() {
+        let kept = kept_answer("é\0".repeat(3_000).as_bytes());
+        assert_eq!(kept.chars().count(), 2_000);
+        assert!(kept.chars().all(|c| c == 'é'));
+        assert_eq!(kept_answer(b"a\xffb"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn words_survive_storage() {
+        for class in FailureClass::ALL {
+            assert_eq!(class.as_str().parse(), Ok(class));
+        }
+        assert_eq!("DeadLetter".parse(), Ok(Status::DeadLetter));
+        assert_eq!("deadletter".parse::<Status>(), Err(UnknownWord));
+    }
+
+    #[test]
+    fn delivery_ids_are_time_ordered_text() {
+        let (a, b) = (DeliveryId::new(at(1), [9; 10]), DeliveryId::new(at(2), [0; 10]));
+        assert!(a.to_string() < b.to_string());
+        assert_eq!(a.to_string().parse(), Ok(a));
+    }
+}

@@ -1,0 +1,216 @@
+//! An event: the envelope that every delivery carries, and the payload of each event code (Events).
+//!
+//! The bytes of an envelope are made once, when the event is published, and stored: every attempt, and every
+//! resend, signs and sends those same bytes.
+
+use std::fmt;
+
+use docket_crds::EventCode;
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// `evt_` and 32 hexadecimal characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct EventId(String);
+
+impl EventId {
+    /// A new id from sixteen random bytes.
+    pub fn new(random: [u8; 16]) -> Self {
+        Self(format!("evt_{}", hex::encode(random)))
+    }
+
+    /// The text, as it is sent and stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The payload of an event, one variant per event code, so that a payload can't be sent under another's code.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "each variant is the event code of the same name")]
+pub enum Payload {
+    OrderCreated(OrderSaved),
+    OrderUpdated(OrderSaved),
+    OrderExported(OrderExported),
+    OrderStatusChanged(OrderStatusChanged),
+    NoteCreated(NoteCreated),
+    InvoiceCreated(InvoiceCreated),
+}
+
+impl Payload {
+    /// The event code this payload belongs to.
+    pub fn code(&self) -> EventCode {
+        match self {
+            Self::OrderCreated(_) => EventCode::OrderCreated,
+            Self::OrderUpdated(_) => EventCode::OrderUpdated,
+            Self::OrderExported(_) => EventCode::OrderExported,
+            Self::OrderStatusChanged(_) => EventCode::OrderStatusChanged,
+            Self::NoteCreated(_) => EventCode::NoteCreated,
+            Self::InvoiceCreated(_) => EventCode::InvoiceCreated,
+        }
+    }
+}
+
+/// Only the code: payloads are legal content.
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({}, [redacted])", self.code())
+    }
+}
+
+/// data of order.created and order.updated.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the fields are the contract's; payloads do not print"
+)]
+pub struct OrderSaved {
+    pub order_type: String,
+    pub web_order_id: String,
+    /// Only on photocopy orders: whether the save finalized the order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finalize: Option<bool>,
+}
+
+/// data of order.exported.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the fields are the contract's; payloads do not print"
+)]
+pub struct OrderExported {
+    pub order_type: String,
+    pub web_order_id: String,
+    pub work_order_id: String,
+    pub court_work_order: Option<String>,
+    pub process_work_orders: Option<Vec<String>>,
+}
+
+/// data of order.status_changed.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the fields are the contract's; payloads do not print"
+)]
+pub struct OrderStatusChanged {
+    pub work_order: String,
+    pub order_type: String,
+    pub facility_key: String,
+    pub facility_line_item: Option<i64>,
+    pub milestone_code: i64,
+    pub milestone: Option<String>,
+    pub previous_milestone_code: Option<i64>,
+    pub previous_milestone: Option<String>,
+}
+
+/// data of note.created.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the fields are the contract's; payloads do not print"
+)]
+pub struct NoteCreated {
+    pub work_order: String,
+    pub work_order_type: String,
+    pub report: String,
+    pub line_item: i64,
+    pub facility_line_item: Option<i64>,
+}
+
+/// data of invoice.created.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the fields are the contract's; payloads do not print"
+)]
+pub struct InvoiceCreated {
+    pub work_order: String,
+    pub order_type: String,
+    pub invoice_number: String,
+    /// Date-time without a zone suffix.
+    pub invoice_date: Option<String>,
+    pub bill_to_customer_code: Option<String>,
+    pub facility_line_item: Option<i64>,
+    pub amount: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'a> {
+    id: &'a EventId,
+    event: &'a str,
+    occurred_at: Timestamp,
+    customer_code: &'a str,
+    data: &'a Payload,
+}
+
+/// The body of every delivery of this event: the envelope as JSON, in the contract's order of fields.
+/// `occurred_at` is when the event is enqueued, in UTC.
+pub fn envelope(id: &EventId, occurred_at: Timestamp, customer_code: &str, data: &Payload) -> Vec<u8> {
+    let envelope = Envelope { id, event: data.code().as_str(), occurred_at, customer_code, data };
+    serde_json::to_vec(&envelope).expect("plain structs with string keys serialise")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(payload: Payload) -> String {
+        let at = "2026-11-21T05:06:07.123Z".parse().expect("a timestamp");
+        String::from_utf8(envelope(&EventId::new([0xab; 16]), at, "C-1001", &payload)).expect("JSON is UTF-8")
+    }
+
+    #[test]
+    fn event_ids_are_evt_and_32_hex() {
+        assert_eq!(EventId::new([0xab; 16]).as_str(), format!("evt_{}", "ab".repeat(16)));
+    }
+
+    #[test]
+    fn an_order_created_is_exactly_this() {
+        let saved = OrderSaved { order_type: "Court".into(), web_order_id: "W1".into(), finalize: None };
+        assert_eq!(
+            body(Payload::OrderCreated(saved)),
+            r#"{"id":"evt_abababababababababababababababab","event":"order.created","occurredAt":"2026-11-21T05:06:07.123Z","customerCode":"C-1001","data":{"orderType":"Court","webOrderId":"W1"}}"#
+        );
+    }
+
+    #[test]
+    fn absent_values_of_an_export_are_null() {
+        let exported = OrderExported {
+            order_type: "Court".into(),
+            web_order_id: "W1".into(),
+            work_order_id: "CT1".into(),
+            court_work_order: None,
+            process_work_orders: None,
+        };
+        assert!(body(Payload::OrderExported(exported)).ends_with(
+            r#""data":{"orderType":"Court","webOrderId":"W1","workOrderId":"CT1","courtWorkOrder":null,"processWorkOrders":null}}"#
+        ));
+    }
+
+    #[test]
+    fn photocopy_saves_carry_finalize() {
+        let saved =
+            OrderSaved { order_type: "PhotoCopy".into(), web_order_id: "W1".into(), finalize: Some(false) };
+        let payload = Payload::OrderUpdated(saved);
+        assert_eq!(format!("{payload:?}"), "Payload(order.updated, [redacted])");
+        assert!(body(payload).contains(r#""finalize":false"#));
+    }
+}

@@ -1,0 +1,14 @@
+//! The rules of Docket's core, as pure functions over plain types.
+//!
+//! Nothing here reads a clock, draws a random number, opens a socket or knows a database: time and randomness
+//! come in as arguments, so that every rule of the specification can be tested in microseconds.
+//!
+//! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
+//! * [`event`]: the envelope and the payload of each event code
+//! * [`signature`]: HMAC-SHA256 over the raw body
+//! * [`token`]: what a Bearer token claims, and what makes one acceptable
+
+pub mod delivery;
+pub mod event;
+pub mod signature;
+pub mod token;

@@ -1,0 +1,286 @@
+//! The Bearer token: what it claims, how it is issued and what makes one acceptable (Authentication).
+//!
+//! A token is good for one tenant only: it is signed with that tenant's key, `aud` is the tenant's uid, and the
+//! algorithm, the issuer, the type and the expiry are all pinned here. The caller passes the time.
+
+use std::sync::Once;
+
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
+use jsonwebtoken::errors::{ErrorKind, Result as JwtResult};
+use jsonwebtoken::signature::{Error as SignatureError, Signer, Verifier};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// `iss` of every token.
+pub const ISSUER: &str = "docket";
+/// `typ` of every token: an access token and nothing else (RFC 8725, 3.11).
+pub const TOKEN_TYPE: &str = "at+jwt";
+/// A longer one is not ours; refused before any cryptography.
+pub const MAX_TOKEN_BYTES: usize = 4096;
+
+/// Who makes the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Subject {
+    /// A customer's user: sees and changes its own customer's data only.
+    #[serde(rename_all = "camelCase")]
+    Contact {
+        /// The contact's code.
+        contact_code: String,
+        /// The customer it belongs to.
+        customer_code: String,
+    },
+    /// The tenant's own user: sees and changes all of the tenant's data.
+    #[serde(rename_all = "camelCase")]
+    Employee {
+        /// The employee's code.
+        employee_code: String,
+        /// May see the webhook logs too.
+        administrator: bool,
+    },
+}
+
+/// A tenant's key to sign tokens with; `kid` only ever selects among the tenant's own keys.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "holds a secret")]
+pub struct Key<'a> {
+    /// Its name in the token's header.
+    pub kid: &'a str,
+    /// At least 32 random bytes.
+    pub secret: &'a [u8],
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    iss: String,
+    aud: String,
+    iat: i64,
+    exp: i64,
+    #[serde(flatten)]
+    subject: Subject,
+}
+
+/// A token was refused. The caller is told nothing more, and neither is the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the token is not valid for this tenant at this time")]
+pub struct InvalidToken;
+
+/// A token for `subject` in the tenant `tenant_uid`, good for `lifetime_minutes` from `now`.
+pub fn issue(
+    key: Key<'_>,
+    tenant_uid: &str,
+    subject: Subject,
+    now: Timestamp,
+    lifetime_minutes: u32,
+) -> String {
+    install_provider();
+    let iat = now.as_second();
+    let claims = Claims {
+        iss: ISSUER.into(),
+        aud: tenant_uid.into(),
+        iat,
+        exp: iat + i64::from(lifetime_minutes) * 60,
+        subject,
+    };
+    let header =
+        Header { typ: Some(TOKEN_TYPE.into()), kid: Some(key.kid.into()), ..Header::new(Algorithm::HS256) };
+    jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(key.secret))
+        .expect("HS256 signs plain claims with any key")
+}
+
+/// Who `token` speaks for, if it is a token of this tenant that has not expired at `now`.
+pub fn verify(
+    token: &str,
+    keys: &[Key<'_>],
+    tenant_uid: &str,
+    now: Timestamp,
+) -> Result<Subject, InvalidToken> {
+    install_provider();
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(InvalidToken);
+    }
+    let header = jsonwebtoken::decode_header(token).map_err(|_| InvalidToken)?;
+    if header.alg != Algorithm::HS256 || header.typ.as_deref() != Some(TOKEN_TYPE) {
+        return Err(InvalidToken);
+    }
+    let key = keys.iter().find(|key| header.kid.as_deref() == Some(key.kid)).ok_or(InvalidToken)?;
+    let mut validation = Validation::new(Algorithm::HS256);
+    validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+    validation.set_issuer(&[ISSUER]);
+    validation.set_audience(&[tenant_uid]);
+    // The library would read the system's clock; the two lines below hold it against ours, without leeway.
+    validation.validate_exp = false;
+    let claims = jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_secret(key.secret), &validation)
+        .map_err(|_| InvalidToken)?
+        .claims;
+    // A minute of tolerance for another pod's clock that runs ahead.
+    let issued_by_now = claims.iat <= now.as_second() + 60;
+    if issued_by_now && now.as_second() < claims.exp { Ok(claims.subject) } else { Err(InvalidToken) }
+}
+
+/// The tenant that `token` claims to be for, unchecked: only to find the keys that [`verify`] then checks it with.
+pub fn claimed_tenant(token: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Audience {
+        aud: String,
+    }
+    let token = Some(token).filter(|token| token.len() <= MAX_TOKEN_BYTES)?;
+    jsonwebtoken::dangerous::insecure_decode::<Audience>(token).ok().map(|data| data.claims.aud)
+}
+
+/// HS256 for the token library from the crates that sign deliveries: its own providers would bring a second
+/// cryptographic stack (RSA, P-256, …) for algorithms that are refused here anyway.
+fn install_provider() {
+    static PROVIDER: CryptoProvider = CryptoProvider {
+        signer_factory: |algorithm, key| {
+            Hs256::new(*algorithm, key.as_bytes()).map(|signer| Box::new(signer) as Box<dyn JwtSigner>)
+        },
+        verifier_factory: |algorithm, key| {
+            Hs256::new(*algorithm, key.try_get_as_bytes()?)
+                .map(|verifier| Box::new(verifier) as Box<dyn JwtVerifier>)
+        },
+        key_utils: KeyUtils::new_unimplemented(),
+    };
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // Err: another crate of this process installed one, which then serves HS256 as well.
+        let _ = PROVIDER.install_default();
+    });
+}
+
+struct Hs256(Hmac<Sha256>);
+
+impl Hs256 {
+    fn new(algorithm: Algorithm, secret: &[u8]) -> JwtResult<Self> {
+        match algorithm {
+            Algorithm::HS256 => {
+                Ok(Self(Hmac::new_from_slice(secret).expect("HMAC takes a key of any length")))
+            }
+            _ => Err(ErrorKind::InvalidAlgorithm.into()),
+        }
+    }
+}
+
+impl Signer<Vec<u8>> for Hs256 {
+    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, SignatureError> {
+        Ok(self.0.clone().chain_update(message).finalize().into_bytes().to_vec())
+    }
+}
+
+impl Verifier<Vec<u8>> for Hs256 {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), SignatureError> {
+        self.0.clone().chain_update(message).verify_slice(signature).map_err(|_| SignatureError::new())
+    }
+}
+
+impl JwtSigner for Hs256 {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
+
+impl JwtVerifier for Hs256 {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
+    use serde_json::json;
+
+    const KEY: Key<'static> = Key { kid: "k1", secret: &[7; 32] };
+    const OTHER: Key<'static> = Key { kid: "k2", secret: &[8; 32] };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn contact() -> Subject {
+        Subject::Contact { contact_code: "1042".into(), customer_code: "C-1001".into() }
+    }
+
+    fn token() -> String {
+        issue(KEY, "uid-a", contact(), at(1_000), 60)
+    }
+
+    /// A token with any header and claims, signed right with `KEY`.
+    fn forged(header: serde_json::Value, claims: serde_json::Value) -> String {
+        let part = |value: serde_json::Value| BASE64URL.encode(value.to_string());
+        let message = format!("{}.{}", part(header), part(claims));
+        let mac = Hmac::<Sha256>::new_from_slice(KEY.secret).expect("any length").chain_update(&message);
+        format!("{message}.{}", BASE64URL.encode(mac.finalize().into_bytes()))
+    }
+
+    fn good_header() -> serde_json::Value {
+        json!({"alg": "HS256", "typ": TOKEN_TYPE, "kid": "k1"})
+    }
+
+    fn good_claims() -> serde_json::Value {
+        json!({"iss": ISSUER, "aud": "uid-a", "iat": 1_000, "exp": 4_600, "kind": "contact",
+               "contactCode": "1042", "customerCode": "C-1001"})
+    }
+
+    fn verdict(token: &str) -> Result<Subject, InvalidToken> {
+        verify(token, &[KEY, OTHER], "uid-a", at(1_000))
+    }
+
+    #[test]
+    fn a_token_speaks_for_its_subject_until_it_expires() {
+        let keys = [OTHER, KEY];
+        assert_eq!(verify(&token(), &keys, "uid-a", at(1_000)), Ok(contact()));
+        assert_eq!(verify(&token(), &keys, "uid-a", at(4_599)), Ok(contact()));
+        assert_eq!(verify(&token(), &keys, "uid-a", at(4_600)), Err(InvalidToken));
+        assert_eq!(verify(&token(), &keys, "uid-a", at(900)), Err(InvalidToken));
+    }
+
+    #[test]
+    fn a_token_of_another_tenant_or_key_is_refused() {
+        assert_eq!(verify(&token(), &[KEY], "uid-b", at(1_000)), Err(InvalidToken));
+        assert_eq!(verify(&token(), &[OTHER], "uid-a", at(1_000)), Err(InvalidToken));
+        let same_name = Key { kid: "k1", secret: &[9; 32] };
+        assert_eq!(verify(&token(), &[same_name], "uid-a", at(1_000)), Err(InvalidToken));
+    }
+
+    #[test]
+    fn each_header_field_and_claim_is_needed() {
+        assert_eq!(verdict(&forged(good_header(), good_claims())), Ok(contact()));
+        for (field, value) in
+            [("alg", "HS512"), ("alg", "none"), ("alg", "RS256"), ("typ", "JWT"), ("kid", "k2")]
+        {
+            let mut header = good_header();
+            header[field] = json!(value);
+            assert_eq!(verdict(&forged(header, good_claims())), Err(InvalidToken), "{field}={value}");
+        }
+        for field in ["typ", "kid"] {
+            let mut header = good_header();
+            header.as_object_mut().expect("an object").remove(field);
+            assert_eq!(verdict(&forged(header, good_claims())), Err(InvalidToken), "no {field}");
+        }
+        for field in ["iss", "aud", "iat", "exp", "kind", "contactCode", "customerCode"] {
+            let mut claims = good_claims();
+            claims.as_object_mut().expect("an object").remove(field);
+            assert_eq!(verdict(&forged(good_header(), claims)), Err(InvalidToken), "no {field}");
+        }
+        let mut claims = good_claims();
+        claims["iss"] = json!("someone");
+        assert_eq!(verdict(&forged(good_header(), claims)), Err(InvalidToken));
+    }
+
+    #[test]
+    fn noise_is_refused() {
+        for noise in ["", ".", "..", "a.b.c", &"x".repeat(5_000), &token()[..60], &format!("{}x", token())] {
+            assert_eq!(verdict(noise), Err(InvalidToken));
+        }
+        // alg none with an empty signature.
+        let unsigned = forged(json!({"alg": "none", "typ": TOKEN_TYPE, "kid": "k1"}), good_claims());
+        let cut = unsigned.rfind('.').expect("three parts");
+        assert_eq!(verdict(&unsigned[..=cut]), Err(InvalidToken));
+    }
+}

@@ -1,0 +1,160 @@
+//! Which addresses a delivery may reach. Pure: names are looked up and connections made in `connector`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// What is not global unicast in IPv4 (IANA special-purpose registry), and one address that only looks like it.
+const FORBIDDEN_V4: [Ipv4Net; 16] = [
+    v4(0, 0, 0, 0, 8),        // "this network"; Linux connects 0.0.0.0 to itself
+    v4(10, 0, 0, 0, 8),       // private
+    v4(100, 64, 0, 0, 10),    // carrier-grade NAT; Alibaba's metadata service (100.100.100.200)
+    v4(127, 0, 0, 0, 8),      // loopback
+    v4(168, 63, 129, 16, 32), // Azure's host agent: a public number that always means the machine below us
+    v4(169, 254, 0, 0, 16),   // link-local; metadata services
+    v4(172, 16, 0, 0, 12),    // private
+    v4(192, 0, 0, 0, 24),     // protocol assignments; Oracle's metadata service (192.0.0.192)
+    v4(192, 0, 2, 0, 24),     // documentation
+    v4(192, 88, 99, 0, 24),   // 6to4 relays
+    v4(192, 168, 0, 0, 16),   // private
+    v4(198, 18, 0, 0, 15),    // benchmarks
+    v4(198, 51, 100, 0, 24),  // documentation
+    v4(203, 0, 113, 0, 24),   // documentation
+    v4(224, 0, 0, 0, 4),      // multicast
+    v4(240, 0, 0, 0, 4),      // reserved; 255.255.255.255
+];
+
+/// The only part of IPv6 that IANA has given out as global unicast. Being outside of it is what refuses loopback,
+/// IPv4-mapped and IPv4-compatible addresses, NAT64, `100::/64`, `5f00::/16`, unique-local, link-local, site-local
+/// and multicast addresses, and whatever is invented next.
+const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
+
+/// What is not global unicast inside [`GLOBAL_V6`].
+const FORBIDDEN_V6: [Ipv6Net; 4] = [
+    v6(0x2001, 0, 23), // protocol assignments: Teredo (an IPv4 address inside), ORCHID, benchmarks
+    v6(0x2001, 0x0db8, 32), // documentation
+    v6(0x2002, 0, 16), // 6to4: an IPv4 address inside
+    v6(0x3fff, 0, 20), // documentation
+];
+
+const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
+}
+
+const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
+}
+
+/// Which addresses deliveries may reach: global unicast, and what the platform allows beside it.
+///
+/// There is no rule for ports except that 0 is none: receivers listen on any port, and at a public address a port
+/// such as 6379 is no more ours to protect than 443. Addresses are what keeps a tenant out of our own network.
+#[derive(Debug, Clone, Default)]
+pub struct EgressPolicy {
+    allow: Vec<IpNet>,
+    allow_sockets: Vec<SocketAddr>,
+}
+
+impl EgressPolicy {
+    /// `allow`: ranges the platform opens although they are not public, for receivers of its own.
+    /// `allow_sockets`: single sockets, for the embedded mode's receiver on the loopback address.
+    /// An IPv4-mapped address is compared as the IPv4 address it stands for.
+    pub fn new(allow: Vec<IpNet>, allow_sockets: Vec<SocketAddr>) -> Self {
+        Self { allow, allow_sockets }
+    }
+
+    /// Whether a connection to `socket` may be opened.
+    pub fn permits(&self, socket: SocketAddr) -> bool {
+        let canonical = SocketAddr::new(socket.ip().to_canonical(), socket.port());
+        socket.port() != 0
+            && (is_global_unicast(socket.ip())
+                || self.allow_sockets.contains(&canonical)
+                || self.allow.iter().any(|range| range.contains(&canonical.ip())))
+    }
+}
+
+fn is_global_unicast(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !FORBIDDEN_V4.iter().any(|range| range.contains(&ip)),
+        IpAddr::V6(ip) => GLOBAL_V6.contains(&ip) && !FORBIDDEN_V6.iter().any(|range| range.contains(&ip)),
+    }
+}
+
+/// The vectors of research/reliability.md §3.1, used here as literals and in `connector` as DNS answers.
+#[cfg(test)]
+pub(crate) mod vectors {
+    use std::net::IpAddr;
+
+    const FORBIDDEN: &str = "
+        127.0.0.1 127.255.255.254 0.0.0.0 0.1.2.3 10.0.0.0 10.0.0.1 10.255.255.255 172.16.0.0 172.16.0.1
+        172.31.255.255 192.168.0.0 192.168.0.1 192.168.255.255 169.254.169.254 169.254.170.2 100.64.0.1
+        100.127.255.254 100.100.100.200 168.63.129.16 192.0.0.1 192.0.0.192 192.0.2.1 198.18.0.1 198.19.255.255
+        198.51.100.1 203.0.113.6 192.88.99.3 224.1.2.3 239.255.255.255 240.0.0.1 255.255.255.254 255.255.255.255
+        :: ::1 ::ffff:127.0.0.1 ::ffff:7f00:1 ::ffff:a9fe:a9fe 0:0:0:0:0:ffff:10.0.0.2 ::ffff:8.8.8.8 ::ffff:0:127.0.0.1
+        ::7f00:1 ::127.0.0.1 ::8.8.8.8 64:ff9b::a9fe:a9fe 64:ff9b::808:808 64:ff9b:1::1 2002:a9fe:a9fe::1
+        2002:c0a8:1::1 2002:808:808::1 2001:0:4136:e378:8000:63bf:3fff:fdd2 2001:2::1 2001:10::1 2001:20::1
+        2001:1ff:ffff::1 fd00:ec2::254 fd20:ce::254 fc00::1 fe80::1 febf:ffff::1 fec0::1 feef::1 ff02::1 100::1
+        2001:db8::1 3fff::1 3fff:fff::1 5f00::1 4000::1 1fff::1 8000::1";
+
+    const ALLOWED: &str = "
+        8.8.8.8 1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.254 100.128.0.1 126.255.255.255 128.0.0.1 169.253.255.255
+        169.255.0.0 172.15.255.255 172.32.0.0 192.167.255.255 192.169.0.0 198.17.255.255 198.20.0.0 223.255.255.255
+        168.63.129.15 2001:4860:4860::8888 2606:4700:4700::1111 2001:200::1 2a00:1450:4001::1 3ffe:ffff::1 3fff:1000::1";
+
+    fn parse(list: &'static str) -> Vec<IpAddr> {
+        list.split_whitespace().map(|text| text.parse().expect(text)).collect()
+    }
+
+    pub(crate) fn forbidden() -> Vec<IpAddr> {
+        parse(FORBIDDEN)
+    }
+
+    pub(crate) fn allowed() -> Vec<IpAddr> {
+        parse(ALLOWED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permits(policy: &EgressPolicy, socket: &str) -> bool {
+        policy.permits(socket.parse().expect("a socket"))
+    }
+
+    #[test]
+    fn only_global_unicast_addresses_are_permitted() {
+        let policy = EgressPolicy::default();
+        for ip in vectors::forbidden() {
+            assert!(!policy.permits(SocketAddr::new(ip, 443)), "{ip}");
+        }
+        for ip in vectors::allowed() {
+            assert!(policy.permits(SocketAddr::new(ip, 443)), "{ip}");
+        }
+    }
+
+    #[test]
+    fn the_platform_can_allow_a_range() {
+        let policy = EgressPolicy::new(vec!["10.2.0.0/16".parse().expect("a range")], vec![]);
+        assert!(permits(&policy, "10.2.3.4:443"));
+        assert!(permits(&policy, "[::ffff:10.2.3.4]:443"), "the same address, mapped");
+        assert!(!permits(&policy, "10.3.0.1:443"));
+        assert!(!permits(&policy, "[::10.2.3.4]:443"), "IPv4-compatible is another address");
+    }
+
+    #[test]
+    fn the_platform_can_allow_one_socket() {
+        let policy = EgressPolicy::new(vec![], vec!["127.0.0.1:8443".parse().expect("a socket")]);
+        assert!(permits(&policy, "127.0.0.1:8443"));
+        assert!(permits(&policy, "[::ffff:127.0.0.1]:8443"));
+        assert!(!permits(&policy, "127.0.0.1:8444"));
+        assert!(!permits(&policy, "127.0.0.2:8443"));
+        assert!(!permits(&policy, "[::1]:8443"));
+    }
+
+    #[test]
+    fn port_0_is_no_port() {
+        let everything = vec!["0.0.0.0/0".parse().expect("a range")];
+        assert!(!permits(&EgressPolicy::new(everything, vec![]), "8.8.8.8:0"));
+    }
+}

@@ -1,0 +1,237 @@
+//! One POST, from the url to an outcome.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docket_domain::delivery::{
+    FailureClass, Outcome, Phase, READ_ANSWER_BYTES, Report, class_of_status, kept_answer,
+};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HOST, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use tokio::time::{Instant, timeout_at};
+use url::{Position, Url};
+
+use crate::address::EgressPolicy;
+use crate::connector::{Connector, Receiver, phase};
+use crate::pool::{Connection, Pool, Unanswered};
+use crate::resolve::Resolve;
+use crate::trust::Trust;
+
+/// How long the body of a 2xx answer is waited for. The headers have decided already and the text is only for the
+/// log, so a receiver that drips it does not hold a slot for the whole attempt.
+const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
+
+/// Sends webhooks. Clones share everything, kept-alive connections included; make one per process.
+#[derive(Clone)]
+pub struct Sender(Arc<Shared>);
+
+struct Shared {
+    connector: Connector,
+    pool: Pool,
+    attempt_timeout: Duration,
+}
+
+/// What to send, and to whom.
+pub struct Post<'a> {
+    /// Where to; must be `https`. Userinfo and fragment are not sent.
+    pub url: &'a Url,
+    /// Which certificates are believed.
+    pub trust: &'a Trust,
+    /// Sent as they are, but for `Host`, `Content-Length`, `Accept-Encoding` and `User-Agent`, which are ours.
+    pub headers: HeaderMap,
+    /// Sent as it is.
+    pub body: Bytes,
+}
+
+impl Sender {
+    /// `attempt_timeout`: for a whole attempt, from the name look-up to the last byte read of the answer; in real life
+    /// [`ATTEMPT_TIMEOUT`](docket_domain::delivery::ATTEMPT_TIMEOUT). DNS, connecting and TLS have 5 s each, or a
+    /// third of it if that is less.
+    pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
+        let connector = Connector::new(policy, dns, attempt_timeout);
+        Self(Arc::new(Shared { connector, pool: Pool::default(), attempt_timeout }))
+    }
+
+    /// Makes one attempt. At most one POST reaches the wire. Must run inside a Tokio runtime.
+    ///
+    /// Dropping the future closes the connection; the receiver may have got the POST by then.
+    pub async fn post(&self, post: Post<'_>) -> Outcome {
+        let started = Instant::now();
+        let mut report = Report::default();
+        let end = self.0.attempt(post, started + self.0.attempt_timeout, &mut report).await;
+        report.times.total = started.elapsed();
+        match end {
+            Ok(()) => Outcome::Succeeded(report),
+            Err(class) => Outcome::Failed(class, report),
+        }
+    }
+
+    /// Closes connections that have been idle for too long. Each POST does so too; call it where no POST may follow
+    /// for a while.
+    pub fn drop_idle(&self) {
+        self.0.pool.drop_idle();
+    }
+}
+
+impl Shared {
+    async fn attempt(
+        &self,
+        post: Post<'_>,
+        deadline: Instant,
+        report: &mut Report,
+    ) -> Result<(), FailureClass> {
+        let Post { url, trust, headers, body } = post;
+        let receiver = Receiver::of(url, trust)?;
+        let request = request(url, headers, body)?;
+        let kept = self.pool.take(&receiver).await;
+        let (connection, response) = self.exchange(kept, &receiver, trust, request, deadline, report).await?;
+
+        let status = response.status();
+        let until = match status.is_success() {
+            true => deadline.min(Instant::now() + SUCCESS_BODY_LIMIT),
+            false => deadline,
+        };
+        let mut answer = Vec::new();
+        let end = read(response.into_body(), until, &mut answer).await;
+        report.http_status = Some(status.as_u16());
+        report.answer = Some(kept_answer(&answer));
+        if end == BodyEnd::Whole {
+            self.pool.keep(receiver, connection).await;
+        }
+        match class_of_status(status.as_u16()) {
+            None => Ok(()),
+            Some(_) if end == BodyEnd::TimedOut => Err(FailureClass::BodyTimeout),
+            Some(class) => Err(class),
+        }
+    }
+
+    /// Up to the answer's headers, on the kept connection if there is one, else on a fresh one.
+    async fn exchange(
+        &self,
+        mut kept: Option<Connection>,
+        receiver: &Receiver,
+        trust: &Trust,
+        mut request: Request<Full<Bytes>>,
+        deadline: Instant,
+        report: &mut Report,
+    ) -> Result<(Connection, Response<Incoming>), FailureClass> {
+        loop {
+            let reused = kept.is_some();
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => self.connector.connect(receiver, trust, deadline, report).await?,
+            };
+            report.remote = Some(connection.remote);
+            let first_byte = &mut report.times.first_byte;
+            match phase(Phase::FirstByte, deadline, first_byte, connection.send(request)).await {
+                Ok(response) => return Ok((connection, response)),
+                // The receiver had closed the kept connection. Nothing was written, so this is still the first POST
+                // of the attempt. Had it been written in part, the receiver might act on it, and a second one would
+                // be an attempt that nobody has counted.
+                Err(Unanswered::NotSent(back)) if reused => {
+                    request = *back;
+                    *report = Report::default();
+                }
+                Err(Unanswered::NotSent(_)) => return Err(FailureClass::Transport),
+                Err(Unanswered::Failed(class)) => return Err(class),
+            }
+        }
+    }
+}
+
+/// An origin-form request (`POST /path?query`). The url's parts are ASCII by then, so the conversions fail only for
+/// a path beyond 64 KiB.
+fn request(url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Request<Full<Bytes>>, FailureClass> {
+    const OURS: &str = concat!("Docket/", env!("CARGO_PKG_VERSION"));
+    let path = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]);
+    let host = HeaderValue::try_from(&url[Position::BeforeHost..Position::AfterPort]);
+    let (Ok(path), Ok(host)) = (path, host) else {
+        return Err(FailureClass::Transport);
+    };
+    headers.insert(HOST, host);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(OURS));
+
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::from(path);
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+#[derive(PartialEq, Eq)]
+enum BodyEnd {
+    /// Read to its end.
+    Whole,
+    /// Enough read, or broken off.
+    Cut,
+    TimedOut,
+}
+
+/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, as they came: a compressed answer stays compressed, so nothing
+/// grows here.
+async fn read(mut body: Incoming, until: Instant, kept: &mut Vec<u8>) -> BodyEnd {
+    loop {
+        if body.is_end_stream() {
+            return BodyEnd::Whole;
+        }
+        let room = READ_ANSWER_BYTES - kept.len();
+        if room == 0 {
+            return BodyEnd::Cut;
+        }
+        match timeout_at(until, body.frame()).await {
+            Ok(Some(Ok(frame))) => {
+                let data = frame.into_data().unwrap_or_default(); // trailers are not kept
+                kept.extend_from_slice(&data[..data.len().min(room)]);
+            }
+            Ok(Some(Err(_))) => return BodyEnd::Cut,
+            Ok(None) => return BodyEnd::Whole,
+            Err(_) => return BodyEnd::TimedOut,
+        }
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("attempt_timeout", &self.0.attempt_timeout).finish_non_exhaustive()
+    }
+}
+
+/// Names the host only: paths, headers and bodies hold secrets and legal content.
+impl fmt::Debug for Post<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").field("host", &self.url.host_str()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_domain::delivery::ATTEMPT_TIMEOUT;
+
+    use super::*;
+    use crate::resolve::FixedDns;
+
+    #[tokio::test]
+    async fn a_kept_connection_that_is_dead_is_replaced_within_the_attempt() {
+        let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), ATTEMPT_TIMEOUT);
+        let (url, trust) = (Url::parse("https://gone.example/").expect("a url"), Trust::public());
+        let receiver = Receiver::of(&url, &trust).expect("a receiver");
+        let request = request(&url, HeaderMap::new(), Bytes::new()).expect("a request");
+        let (ours, theirs) = tokio::io::duplex(64);
+        let kept = Connection::start(ours, ([8, 8, 8, 8], 443).into()).await.expect("a connection");
+        tokio::task::yield_now().await; // hyper starts to wait
+        drop(theirs);
+
+        let mut report = Report::default();
+        let deadline = Instant::now() + ATTEMPT_TIMEOUT;
+        let end = sender.0.exchange(Some(kept), &receiver, &trust, request, deadline, &mut report).await;
+        assert_eq!(end.err(), Some(FailureClass::Dns), "it went on to look the name up");
+        assert!(report.remote.is_none() && report.times.dns.is_some() && report.times.first_byte.is_none());
+    }
+}

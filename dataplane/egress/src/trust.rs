@@ -1,0 +1,113 @@
+//! Which certificates a receiver may show.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+/// The certificate authorities that are believed when connecting to a receiver. Verification cannot be switched off.
+///
+/// Build one per webhook configuration and keep it: it remembers TLS sessions, and kept-alive connections are shared
+/// only between POSTs of the same `Trust`. Clones are the same `Trust`.
+#[derive(Clone)]
+pub struct Trust {
+    pub(crate) config: Arc<ClientConfig>,
+    /// Tells trusts apart in the pool. Not the pointer of `config`: the allocator uses addresses again.
+    pub(crate) id: u64,
+}
+
+/// Why a CA bundle cannot be used. The text says what to mend and shows nothing of the bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadBundle {
+    /// No `CERTIFICATE` section.
+    #[error("the bundle holds no PEM certificate")]
+    Empty,
+    /// A section is cut off, or not base64.
+    #[error("the bundle is not valid PEM")]
+    NotPem,
+    /// A section is no X.509 certificate that can act as an authority.
+    #[error("the bundle holds something that is not an X.509 certificate")]
+    NotACertificate,
+}
+
+impl Trust {
+    /// The public authorities (Mozilla's list, compiled in). One for the whole process.
+    pub fn public() -> Self {
+        static PUBLIC: LazyLock<Trust> =
+            LazyLock::new(|| Trust::of(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()));
+        PUBLIC.clone()
+    }
+
+    /// The authorities in `pem`, *instead of* the public ones. It is what `caBundle` means everywhere in Kubernetes,
+    /// and the stricter reading: with a private CA named, no public one can vouch for that receiver. A receiver that
+    /// needs both puts both in the bundle.
+    pub fn with_bundle(pem: &str) -> Result<Self, BadBundle> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            let certificate = certificate.map_err(|_| BadBundle::NotPem)?;
+            roots.add(certificate).map_err(|_| BadBundle::NotACertificate)?;
+        }
+        if roots.is_empty() { Err(BadBundle::Empty) } else { Ok(Self::of(roots)) }
+    }
+
+    fn of(roots: RootCertStore) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("ring has cipher suites for TLS 1.2 and 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { config: Arc::new(config), id: NEXT_ID.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trust").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate() -> String {
+        rcgen::generate_simple_self_signed(["receiver.test".to_owned()]).expect("a name").cert.pem()
+    }
+
+    #[test]
+    fn a_bundle_of_several_certificates_with_text_between_them_is_read() {
+        let pem = format!("# team A\n{}\n# team B\n{}", certificate(), certificate());
+        assert!(Trust::with_bundle(&pem).is_ok());
+    }
+
+    #[test]
+    fn a_bundle_that_cannot_be_used_says_why() {
+        let good = certificate();
+        let cut = &good[..good.len() / 2];
+        let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (pem, reason) in [
+            ("", BadBundle::Empty),
+            ("no PEM at all", BadBundle::Empty),
+            ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", BadBundle::Empty),
+            (cut, BadBundle::NotPem),
+            (garbage, BadBundle::NotACertificate),
+            (&format!("{good}{garbage}"), BadBundle::NotACertificate),
+        ] {
+            assert_eq!(Trust::with_bundle(pem).expect_err(pem), reason, "{pem}");
+        }
+    }
+
+    #[test]
+    fn clones_share_connections_and_different_trusts_do_not() {
+        let trust = Trust::with_bundle(&certificate()).expect("a bundle");
+        assert_eq!(trust.id, trust.clone().id);
+        assert_eq!(Trust::public().id, Trust::public().id);
+        assert_ne!(trust.id, Trust::public().id);
+    }
+}

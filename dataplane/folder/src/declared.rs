@@ -1,0 +1,202 @@
+//! What all files declare together: duplicates, conflicts, and what goes on because it was good before.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use docket_crds::{Reason, Tenant, Violation, Webhook, duplicates};
+use serde_json::Value;
+
+use crate::{
+    documents, files,
+    objects::{Data, Identity, Kind, Name, Object},
+    problem::{Place, Problem},
+};
+
+/// An object of the folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) place: Place,
+    /// The last version that was good.
+    good: Option<T>,
+    /// What counts now; `None` when it is broken and was never good.
+    pub(crate) now: Option<T>,
+}
+
+/// The objects of a kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries<T>(BTreeMap<Name, Entry<T>>);
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Entries<T> {
+    pub(crate) fn get(&self, name: &Name) -> Option<&Entry<T>> {
+        self.0.get(name)
+    }
+
+    /// In the order of files and positions.
+    pub(crate) fn by_place(&self) -> Vec<(&Name, &Entry<T>)> {
+        let mut entries: Vec<_> = self.0.iter().collect();
+        entries.sort_by_key(|(_, entry)| &entry.place);
+        entries
+    }
+}
+
+impl<T: Object> Entries<T> {
+    /// Takes a document in, and says what is wrong with it.
+    fn add(&mut self, last: &Self, name: &Name, place: &Place, document: Value) -> Vec<Violation> {
+        if let Some(first) = self.0.get(name) {
+            let message = format!("is declared already in {}; remove one of the two", first.place);
+            return vec![Violation::new("", message)];
+        }
+        let good = last.get(name).and_then(|entry| entry.good.clone());
+        let (read, mut violations) = T::read(document);
+        if let (Some(read), Some(good), true) = (&read, &good, violations.is_empty()) {
+            violations = read.check_change(good);
+        }
+        let entry = if violations.is_empty() {
+            Entry { place: place.clone(), good: read.clone(), now: read }
+        } else {
+            let now = T::fall_back(good.as_ref(), read.as_ref());
+            Entry { place: place.clone(), good, now }
+        };
+        self.0.insert(name.clone(), entry);
+        violations
+    }
+
+    /// Keeps what was declared in a file that is not understood now, unless it is declared elsewhere.
+    fn keep(&mut self, last: &Self, unclear: &BTreeSet<PathBuf>) {
+        for (name, entry) in last.0.iter().filter(|(_, entry)| unclear.contains(&entry.place.file)) {
+            self.0.entry(name.clone()).or_insert_with(|| entry.clone());
+        }
+    }
+}
+
+/// Everything a folder declares.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) tenants: Entries<Tenant>,
+    pub(crate) webhooks: Entries<Webhook>,
+    pub(crate) secrets: Entries<Data>,
+    pub(crate) config_maps: Entries<Data>,
+}
+
+/// One reading of the folder.
+pub(crate) struct Reading<'a> {
+    last: &'a Declared,
+    declared: Declared,
+    unclear: BTreeSet<PathBuf>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(last: &'a Declared, problems: &'a mut Vec<Problem>) -> Self {
+        Self { last, declared: Declared::default(), unclear: BTreeSet::new(), problems }
+    }
+
+    /// Reads a file; whether every document said what it is.
+    pub(crate) fn file(&mut self, path: &Path) -> bool {
+        let understood = match read_documents(path) {
+            Ok(documents) => {
+                let mut understood = true;
+                for (index, document) in documents.into_iter().enumerate() {
+                    understood &=
+                        self.document(Place { file: path.to_owned(), document: index + 1 }, document);
+                }
+                understood
+            }
+            Err(problem) => {
+                self.problems.push(problem);
+                false
+            }
+        };
+        if !understood {
+            self.unclear.insert(path.to_owned());
+        }
+        understood
+    }
+
+    fn document(&mut self, place: Place, document: Value) -> bool {
+        let (kind, name) = match Identity::of(&document) {
+            Identity::Known(kind, name) => (kind, name),
+            Identity::Foreign(violation) => {
+                self.problems.push(Problem::at(&place, None, violation));
+                return true;
+            }
+            Identity::Unclear(violation) => {
+                self.problems.push(Problem::at(&place, None, violation));
+                return false;
+            }
+        };
+        let (declared, last) = (&mut self.declared, self.last);
+        let violations = match kind {
+            Kind::Tenant => declared.tenants.add(&last.tenants, &name, &place, document),
+            Kind::Webhook => declared.webhooks.add(&last.webhooks, &name, &place, document),
+            Kind::Secret => declared.secrets.add(&last.secrets, &name, &place, document),
+            Kind::ConfigMap => declared.config_maps.add(&last.config_maps, &name, &place, document),
+        };
+        let object = kind.of(&name);
+        let problems =
+            violations.into_iter().map(|violation| Problem::at(&place, Some(object.clone()), violation));
+        self.problems.extend(problems);
+        true
+    }
+
+    /// What counts, after the last file.
+    pub(crate) fn finish(mut self) -> Declared {
+        let (declared, last) = (&mut self.declared, self.last);
+        declared.tenants.keep(&last.tenants, &self.unclear);
+        declared.webhooks.keep(&last.webhooks, &self.unclear);
+        declared.secrets.keep(&last.secrets, &self.unclear);
+        declared.config_maps.keep(&last.config_maps, &self.unclear);
+        self.problems.extend(settle_conflicts(&mut declared.tenants, &last.tenants));
+        self.declared
+    }
+}
+
+fn read_documents(path: &Path) -> Result<Vec<Value>, Problem> {
+    let text = files::read(path).map_err(|message| Problem::in_file(path, None, message))?;
+    documents::parse(&text).map_err(|error| Problem::in_file(path, Some(error.document), error.message))
+}
+
+/// Tenants that want what another one has fall back to what they had. In the order of places, except that what a later
+/// tenant had before and still wants is its own.
+fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Vec<Problem> {
+    let order: Vec<Name> = tenants.by_place().into_iter().map(|(name, _)| name.clone()).collect();
+    let all: Vec<_> = order.iter().filter_map(|name| tenants.get(name)?.now.as_ref()).collect();
+    if duplicates(&all).is_empty() {
+        return Vec::new();
+    }
+    let had = |name: &Name| last.get(name).and_then(|entry| entry.good.as_ref());
+    let mut problems = Vec::new();
+    for (index, name) in order.iter().enumerate() {
+        let earlier = order[..index].iter().filter_map(|name| tenants.get(name)?.now.clone());
+        let later = order[index + 1..].iter();
+        let later = later.filter_map(|name| Tenant::fall_back(had(name), tenants.get(name)?.now.as_ref()));
+        let others: Vec<Tenant> = earlier.chain(later).collect();
+        let Some(entry) = tenants.0.get_mut(name) else { continue };
+        let Some(now) = &entry.now else { continue };
+        let found = conflicts(&others, now);
+        if found.is_empty() {
+            continue;
+        }
+        entry.good = had(name).cloned();
+        entry.now = Tenant::fall_back(entry.good.as_ref(), Some(now));
+        let object = Kind::Tenant.of(name);
+        problems.extend(found.into_iter().map(|reason| {
+            Problem::at(&entry.place, Some(object.clone()), Violation::new(reason.field, reason.message))
+        }));
+    }
+    problems
+}
+
+fn conflicts(others: &[Tenant], tenant: &Tenant) -> Vec<Reason> {
+    let all: Vec<_> = others.iter().chain([tenant]).collect();
+    let of_last = duplicates(&all).into_iter().filter(|(index, _)| *index == others.len());
+    of_last.map(|(_, reason)| reason).collect()
+}

@@ -1,0 +1,70 @@
+//! The files of a folder: which there are, whether they changed, and their text.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// More than any folder of tenants needs; a larger file is most likely there by mistake.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// What tells one version of a file from the next. The inode sees a rename over the file, the change time an edit that
+/// keeps size and modification time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    bytes: u64,
+    inode: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// The YAML files by path, so by name; `None` for one that is named in the folder but not there, as behind a dangling
+/// link.
+pub(crate) type Listing = BTreeMap<PathBuf, Option<Stamp>>;
+
+/// The `.yaml` and `.yml` files of a folder, not of folders in it. Links are followed, hidden names are left out: that
+/// is what a Kubernetes volume and editors' temporary files need.
+pub(crate) fn list(dir: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::new();
+    for entry in fs::read_dir(dir)? {
+        // Joined to the folder as it was given, which is how problems name the file.
+        let path = dir.join(entry?.file_name());
+        if !is_yaml(&path) {
+            continue;
+        }
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => drop(listing.insert(path, Some(stamp(&metadata)))),
+            Ok(_) => {}
+            Err(_) => drop(listing.insert(path, None)),
+        }
+    }
+    Ok(listing)
+}
+
+fn is_yaml(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !hidden && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+fn stamp(metadata: &fs::Metadata) -> Stamp {
+    Stamp {
+        bytes: metadata.size(),
+        inode: metadata.ino(),
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+/// The text of a file, or what is wrong with it.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err("must have at most 8 MiB; split it into several files".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|_| "must be text in UTF-8".to_owned())
+}

@@ -1,0 +1,719 @@
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use docket_crds::ApiKeyDigest;
+
+use super::*;
+
+const KEY: &str = "00112233445566778899aabbccddeeff";
+
+/// A folder of its own with a data folder beside it; gone when dropped.
+struct Case {
+    root: PathBuf,
+    folder: Folder,
+}
+
+impl Case {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("docket-folder-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let root = std::env::temp_dir().join(name);
+        fs::create_dir_all(root.join("config")).unwrap();
+        let folder = Folder::new(root.join("config"), root.join("data"));
+        Self { root, folder }
+    }
+
+    fn with(files: &[(&str, &str)]) -> Self {
+        let case = Self::new();
+        for (name, text) in files {
+            case.write(name, text);
+        }
+        case
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join("config").join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn keys(&self, code: &str) -> PathBuf {
+        self.root.join("data/tenants").join(code).join("keys.json")
+    }
+
+    fn load(&mut self) -> Loaded {
+        self.folder.load(&mut random()).unwrap()
+    }
+
+    /// The problems, with the temporary folder's path taken out.
+    fn told(&self, loaded: &Loaded) -> Vec<String> {
+        let root = format!("{}/", self.root.display());
+        loaded.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
+    }
+
+    /// Another process on the same folders.
+    fn restart(&mut self) {
+        self.folder = Folder::new(self.root.join("config"), self.root.join("data"));
+    }
+
+    /// Whether a change is seen once it has settled.
+    fn changed(&mut self) -> bool {
+        let _first_sight = self.folder.changed();
+        self.folder.changed()
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// Bytes that never repeat, in any call.
+fn random() -> impl FnMut(&mut [u8]) {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    |bytes: &mut [u8]| {
+        for chunk in bytes.chunks_mut(4) {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B1).to_le_bytes();
+            chunk.copy_from_slice(&number[..chunk.len()]);
+        }
+    }
+}
+
+fn tenant(name: &str, spec: &str) -> String {
+    let code = name.to_uppercase();
+    format!(
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: {name}}}\n\
+         spec: {{clientCode: {code}, database: {{managed: {{name: {name}}}}}, {spec}}}\n---\n"
+    )
+}
+
+fn webhook(name: &str, tenant: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {{name: {name}}}\n\
+         spec: {{tenantRef: {{name: {tenant}}}, customerCode: C-1, events: [order.created], {spec}}}\n---\n"
+    )
+}
+
+const URL: &str = "targetURL: 'https://hooks.example/'";
+const BAD_URL: &str = "targetURL: 'http://hooks.example/'";
+
+fn secret(name: &str, fields: &str) -> String {
+    format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n{fields}\n---\n")
+}
+
+#[track_caller]
+fn of<'a>(loaded: &'a Loaded, name: &str) -> &'a ServedTenant {
+    loaded.tenants.iter().find(|tenant| tenant.config.name == name).expect(name)
+}
+
+fn names(loaded: &Loaded) -> Vec<&str> {
+    loaded.tenants.iter().map(|tenant| tenant.config.name.as_str()).collect()
+}
+
+fn webhooks(tenant: &ServedTenant) -> Vec<&str> {
+    tenant.config.webhooks.iter().map(|webhook| webhook.name.as_str()).collect()
+}
+
+/// Loads one file and expects exactly these problems.
+#[track_caller]
+fn refused(text: &str, expected: &[&str]) -> (Case, Loaded) {
+    let mut case = Case::with(&[("a.yaml", text)]);
+    let loaded = case.load();
+    assert_eq!(case.told(&loaded), expected);
+    (case, loaded)
+}
+
+#[test]
+fn the_shipped_examples_load_without_problems() {
+    let case = Case::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut folder = Folder::new(examples, case.root.join("data"));
+    let loaded = folder.load(&mut random()).unwrap();
+    assert_eq!(loaded.problems, []);
+    assert!(!loaded.incomplete);
+    assert_eq!(names(&loaded), ["acme", "globex"]);
+    assert_eq!(webhooks(of(&loaded, "acme")), ["acme-orders", "acme-invoices"]);
+    assert_eq!(webhooks(of(&loaded, "globex")), ["globex-orders"]);
+    for tenant in &loaded.tenants {
+        assert_eq!(tenant.held_webhooks, BTreeSet::new());
+        assert_eq!(tenant.api_keys.len(), 1);
+        assert!(tenant.config.webhooks.iter().all(|webhook| webhook.secret.is_some()));
+        assert_eq!(ApiKeyDigest::of(&tenant.api_keys[0].1), Ok(tenant.config.api_keys[0].digest));
+    }
+}
+
+#[test]
+fn a_broken_rule_names_file_document_object_and_field() {
+    let text = tenant("acme", "") + &webhook("w", "acme", BAD_URL);
+    let message = "config/a.yaml, document 2 (Webhook default/w): spec.targetURL: targetURL must be an absolute \
+                   https:// URL";
+    let (_case, loaded) = refused(&text, &[message]);
+    assert_eq!(of(&loaded, "acme").held_webhooks, ["file:default/w".to_owned()].into());
+    let problem = &loaded.problems[0];
+    assert_eq!(problem.document, Some(2));
+    assert_eq!(problem.object.as_deref(), Some("Webhook default/w"));
+    assert_eq!(problem.field.as_deref(), Some("spec.targetURL"));
+}
+
+#[test]
+fn a_broken_tenant_does_not_touch_the_others() {
+    let text = tenant("acme", "suspend: 1") + &webhook("w", "acme", URL) + &tenant("globex", "");
+    let message =
+        "config/a.yaml, document 1 (Tenant default/acme): spec.suspend: must be true or false, not a number";
+    let (_case, loaded) = refused(&text, &[message]);
+    assert_eq!(names(&loaded), ["globex"]);
+}
+
+#[test]
+fn documents_that_do_not_say_what_they_are() {
+    let text = "kind: Tenant\nmetadata: {}\n---\nspec: {}\n---\n{apiVersion: docket.dev/v1alpha1, kind: Webhok}\n---\n\
+                {apiVersion: apps/v1, kind: Deployment}\n---\n{kind: Secret, metadata: {name: s, namespace: 1}}\n";
+    let kinds = "Tenant, Webhook, Secret, ConfigMap";
+    let (_case, loaded) = refused(
+        text,
+        &[
+            "config/a.yaml, document 1: metadata.name: is required, and must be a string",
+            &format!("config/a.yaml, document 2: kind: is required; one of: {kinds}"),
+            &format!("config/a.yaml, document 3: kind: \"Webhok\" is not read here; one of: {kinds}"),
+            &format!("config/a.yaml, document 4: kind: \"Deployment\" is not read here; one of: {kinds}"),
+            "config/a.yaml, document 5: metadata.namespace: must be a string; put it in quotes",
+        ],
+    );
+    assert!(loaded.incomplete, "any of them could be a webhook that was there before");
+    for foreign in ["{apiVersion: apps/v1, kind: Deployment}", "{apiVersion: v1, kind: Namespace}"] {
+        let loaded = Case::with(&[("a.yaml", foreign)]).load();
+        assert_eq!((loaded.problems.len(), loaded.incomplete), (1, false), "{foreign} could not");
+    }
+}
+
+#[test]
+fn a_syntax_error_carries_line_and_column() {
+    let text = tenant("acme", "") + "a:\n  b: hunter2\n c: 1\n";
+    let message = "config/a.yaml, document 2: while parsing a block mapping, did not find expected key at line 8, \
+                   column 2";
+    let (_case, loaded) = refused(&text, &[message]);
+    assert_eq!(names(&loaded), Vec::<&str>::new(), "not even the document before it");
+    assert!(loaded.incomplete);
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let mut case = Case::with(&[("b.yaml", &tenant("acme", ""))]);
+    symlink("nowhere", case.path("a.yaml")).unwrap();
+    fs::write(case.path("c.yaml"), [0xff]).unwrap();
+    case.write("d.yml", &"#".repeat((8 << 20) + 1));
+    fs::create_dir(case.path("e.yaml")).unwrap();
+    for ignored in [".b.yaml", "b.yaml~", "b.json", "README.md"] {
+        case.write(ignored, "nonsense: [");
+    }
+    let loaded = case.load();
+    assert_eq!(
+        case.told(&loaded),
+        [
+            "config/a.yaml: cannot be read: No such file or directory (os error 2)",
+            "config/c.yaml: must be text in UTF-8",
+            "config/d.yml: must have at most 8 MiB; split it into several files",
+        ]
+    );
+    assert!(loaded.incomplete);
+    assert_eq!(names(&loaded), ["acme"]);
+}
+
+#[test]
+fn only_a_missing_folder_is_an_error_and_it_is_told_once() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    case.load();
+    fs::rename(case.root.join("config"), case.root.join("away")).unwrap();
+    assert!(case.changed());
+    let error = case.folder.load(&mut random()).unwrap_err();
+    let expected = format!("the configuration folder {}/config cannot be read", case.root.display());
+    assert_eq!(error.to_string(), expected);
+    assert!(!case.changed());
+    fs::rename(case.root.join("away"), case.root.join("config")).unwrap();
+    case.write("a.yaml", "a: [");
+    assert!(case.changed());
+    assert_eq!(names(&case.load()), ["acme"], "what was good is still known");
+}
+
+#[test]
+fn of_two_documents_of_an_object_the_first_wins() {
+    let mut case = Case::with(&[
+        ("b.yaml", &tenant("acme", "displayName: second")),
+        ("a.yaml", &(tenant("globex", "") + &tenant("acme", "displayName: first"))),
+    ]);
+    let loaded = case.load();
+    assert_eq!(
+        case.told(&loaded),
+        [
+            "config/b.yaml, document 1 (Tenant default/acme): is declared already in config/a.yaml, document 2; remove one \
+          of the two"
+        ]
+    );
+    assert_eq!(of(&loaded, "acme").config.display_name.as_deref(), Some("first"));
+}
+
+#[test]
+fn two_tenants_cannot_share_a_client_code_or_a_subdomain() {
+    let text = tenant("acme", "subdomains: [x]")
+        + &tenant("globex", "subdomains: [z, x]")
+        + &tenant("other", "").replace("OTHER", "acme");
+    let used = "is already used by Tenant default/acme; choose another";
+    let (_case, loaded) = refused(
+        &text,
+        &[
+            &format!(
+                "config/a.yaml, document 2 (Tenant default/globex): spec.subdomains[1]: subdomain \"x\" {used}"
+            ),
+            &format!(
+                "config/a.yaml, document 3 (Tenant default/other): spec.clientCode: clientCode \"acme\" {used}"
+            ),
+        ],
+    );
+    assert_eq!(names(&loaded), ["acme"]);
+}
+
+#[test]
+fn an_earlier_tenant_cannot_take_what_a_later_one_has_but_may_once_it_lets_go() {
+    let mut case = Case::with(&[
+        ("a.yaml", &tenant("acme", "subdomains: [a]")),
+        ("b.yaml", &tenant("globex", "subdomains: [b, c]")),
+    ]);
+    case.load();
+    case.write("a.yaml", &tenant("acme", "subdomains: [a, b], displayName: new"));
+    let loaded = case.load();
+    let message = "config/a.yaml, document 1 (Tenant default/acme): spec.subdomains[1]: subdomain \"b\" is already used \
+                   by Tenant default/globex; choose another";
+    assert_eq!(case.told(&loaded), [message]);
+    assert_eq!(of(&loaded, "acme").config.subdomains, ["a"]);
+    assert_eq!(of(&loaded, "globex").config.subdomains, ["b", "c"]);
+
+    case.write("b.yaml", "a: [");
+    assert_eq!(
+        of(&case.load(), "acme").config.subdomains,
+        ["a"],
+        "an unreadable file keeps its subdomains as well"
+    );
+
+    case.write("b.yaml", &tenant("globex", "subdomains: [c, a]"));
+    let loaded = case.load();
+    assert_eq!(of(&loaded, "acme").config.subdomains, ["a", "b"]);
+    assert_eq!(of(&loaded, "globex").config.subdomains, ["c"]);
+    assert_eq!(loaded.problems.len(), 1);
+}
+
+#[test]
+fn a_webhook_without_a_tenant() {
+    let own = "config/a.yaml, document 1 (Webhook default/w): spec.tenantRef: there is no Tenant \"acme\" in \
+               namespace \"default\"";
+    refused(&webhook("w", "acme", URL), &[own]);
+}
+
+#[test]
+fn missing_values_are_told_with_what_to_add() {
+    let reference = |spec: &str| webhook("w", "acme", &format!("{URL}, {spec}"));
+    let at = "config/a.yaml, document 2 (Webhook default/w): spec";
+    let secret_s = secret("s", "stringData: {other: hunter2}");
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {x: z}\n";
+    for (spec, more, expected) in [
+        (
+            "secretRef: {name: s}",
+            "",
+            ".secretRef: there is no Secret \"s\" in namespace \"default\"; add a document of kind Secret with this name",
+        ),
+        (
+            "secretRef: {name: s}",
+            secret_s.as_str(),
+            ".secretRef: Secret default/s has no key \"secret\"; add it under stringData",
+        ),
+        (
+            "caBundleRef: {kind: ConfigMap, name: c}",
+            "",
+            ".caBundleRef: there is no ConfigMap \"c\" in namespace \"default\"; add a document of kind ConfigMap with \
+             this name",
+        ),
+        (
+            "caBundleRef: {kind: ConfigMap, name: c}",
+            map,
+            ".caBundleRef: ConfigMap default/c has no key \"ca.crt\"; add it under data",
+        ),
+        (
+            "caBundleRef: {kind: ConfigMap, name: c, key: x}",
+            map,
+            ".caBundleRef: key \"x\" of ConfigMap default/c: must hold at least one certificate in PEM form (-----BEGIN \
+             CERTIFICATE-----)",
+        ),
+    ] {
+        refused(&(tenant("acme", "") + &reference(spec) + more), &[&format!("{at}{expected}")]);
+    }
+}
+
+#[test]
+fn an_api_key_that_is_not_there_degrades_the_tenant() {
+    let keys = "apiKeys: [{name: own, secretKeyRef: {name: s, key: k}}, {name: made, generate: {}}, \
+                {name: old, generate: {}, version: v1}, {name: idle, generate: {}, active: false}]";
+    let message = "config/a.yaml, document 1 (Tenant default/acme): spec.apiKeys[0].secretKeyRef: there is no Secret \
+                   \"s\" in namespace \"default\"; add a document of kind Secret with this name";
+    let (mut case, loaded) = refused(&tenant("acme", keys), &[message]);
+    let printed: Vec<_> = of(&loaded, "acme").api_keys.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(printed, ["made"], "only keys that work are printed");
+    case.write("b.yaml", &secret("s", &format!("stringData: {{k: '{KEY}'}}")));
+    let loaded = case.load();
+    assert_eq!(loaded.problems, []);
+    assert_eq!(of(&loaded, "acme").config.api_keys[0].digest, ApiKeyDigest::of(KEY).unwrap());
+    assert_eq!(of(&loaded, "acme").api_keys.len(), 1, "a key from a Secret is not printed");
+}
+
+#[test]
+fn secrets_are_read_as_in_a_cluster() {
+    let text = tenant("acme", "")
+        + &webhook("plain", "acme", &format!("{URL}, secretRef: {{name: s, key: p}}"))
+        + &webhook("encoded", "acme", &format!("{URL}, secretRef: {{name: s, key: e}}"))
+        + &webhook("both", "acme", &format!("{URL}, secretRef: {{name: s, key: b}}"))
+        + &secret(
+            "s",
+            "type: Opaque\ndata: {e: \"aHVu\\ndGVyMg==\", b: b2xk}\nstringData: {p: plain, b: new}",
+        );
+    let (_case, loaded) = refused(&text, &[]);
+    let found = of(&loaded, "acme").config.webhooks.iter();
+    let found: Vec<_> = found.map(|webhook| webhook.secret.as_ref().unwrap().expose()).collect();
+    assert_eq!(found, [&b"plain"[..], b"hunter2", b"new"]);
+}
+
+#[test]
+fn broken_secrets_and_config_maps() {
+    let at = "config/a.yaml, document 1 (Secret default/s):";
+    for (fields, expected) in [
+        ("data: {k: hunter2}", "data.k: must be base64; plain text goes under stringData"),
+        ("stringData: {k: 12345}", "stringData.k: must be a string; put it in quotes"),
+        ("stringData: hunter2", "stringData: must be an object of keys and strings"),
+        (
+            "stringdata: {k: hunter2}",
+            "stringdata: unknown field; one of: apiVersion, kind, metadata, type, immutable, stringData, data",
+        ),
+    ] {
+        refused(&secret("s", fields), &[&format!("{at} {expected}")]);
+    }
+    let text = "apiVersion: v2\nkind: ConfigMap\nmetadata: {name: c}\nbinaryData: {k: '?'}\n";
+    let at = "config/a.yaml, document 1 (ConfigMap default/c):";
+    let wrong = "must be base64; plain text goes under data";
+    refused(text, &[&format!("{at} apiVersion: must be v1"), &format!("{at} binaryData.k: {wrong}")]);
+}
+
+#[test]
+fn a_webhook_that_an_edit_breaks_goes_on_as_it_was() {
+    let good = tenant("acme", "") + &webhook("w", "acme", URL);
+    let mut case = Case::with(&[("a.yaml", &good)]);
+    case.load();
+    for broken in [
+        tenant("acme", "") + &webhook("w", "acme", BAD_URL),
+        tenant("acme", "") + &webhook("w", "acme", "targetURL: [1]"),
+        tenant("acme", "") + &webhook("w", "acme", URL).replace("C-1", "C-2"),
+        tenant("acme", "") + &webhook("w", "acme", &format!("{URL}, secretRef: {{name: s}}")),
+        tenant("acme", "") + &webhook("w", "acme", URL).replace("kind: Webhook", "kind: Webhok"),
+        tenant("acme", "") + &webhook("w", "acme", URL).replace("metadata:", "meta:"),
+        tenant("acme", "suspend: 1") + &webhook("w", "acme", URL),
+        tenant("acme", "").replace("ACME", "OTHER") + &webhook("w", "acme", URL),
+        good.clone() + "a: [",
+        good.clone() + "\ta\n\t:",
+    ] {
+        case.write("a.yaml", &broken);
+        let loaded = case.load();
+        assert_eq!(loaded.problems.len(), 1, "{broken}: {:?}", case.told(&loaded));
+        let acme = of(&loaded, "acme");
+        assert_eq!(webhooks(acme), ["w"], "{broken}");
+        assert_eq!(acme.config.webhooks[0].customer_code.as_str(), "C-1");
+        assert_eq!(acme.config.webhooks[0].target_url.as_str(), "https://hooks.example/");
+        assert_eq!(acme.config.client_code.as_str(), "ACME");
+        assert_eq!(acme.held_webhooks, BTreeSet::new());
+        assert!(!loaded.incomplete);
+        case.write("a.yaml", &good);
+        assert_eq!(case.load().problems, []);
+    }
+}
+
+#[test]
+fn what_must_not_change_is_told_in_the_words_of_the_crd() {
+    let mut case = Case::with(&[("a.yaml", &(tenant("acme", "") + &webhook("w", "acme", URL)))]);
+    case.load();
+    let changed =
+        tenant("acme", "").replace("ACME", "OTHER") + &webhook("w", "acme", URL).replace("C-1", "C-2");
+    case.write("a.yaml", &changed);
+    let loaded = case.load();
+    assert_eq!(
+        case.told(&loaded),
+        [
+            "config/a.yaml, document 1 (Tenant default/acme): spec.clientCode: clientCode is immutable",
+            "config/a.yaml, document 2 (Webhook default/w): spec.customerCode: customerCode is immutable; create a new \
+             Webhook",
+        ]
+    );
+}
+
+#[test]
+fn switching_off_counts_even_in_a_broken_document() {
+    let keys = |first: &str| format!("apiKeys: [{first}, {{name: b, generate: {{}}}}], subdomains: [x, z]");
+    let text = |spec: &str, url: &str, more: &str| {
+        tenant("acme", spec) + &webhook("w", "acme", &format!("{url}{more}"))
+    };
+    let mut case = Case::with(&[("a.yaml", &text(&keys("{name: a, generate: {}}"), URL, ""))]);
+    assert_eq!(case.load().problems, []);
+    let broken =
+        format!("{}, displayName: '{}'", keys("{name: a, generate: {}, active: false}"), "x".repeat(129));
+    let broken = broken.replace("[x, z]", "[z]") + ", suspend: true";
+    case.write("a.yaml", &text(&broken, BAD_URL, ", active: false"));
+    let loaded = case.load();
+    assert_eq!(loaded.problems.len(), 2);
+    let config = &of(&loaded, "acme").config;
+    assert!(config.suspended && !config.webhooks[0].active);
+    assert_eq!(config.subdomains, ["z"]);
+    assert_eq!(config.api_keys.iter().map(|key| key.active).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_secret_keeps_the_values_that_became_unreadable() {
+    let rest = tenant("acme", "") + &webhook("w", "acme", &format!("{URL}, secretRef: {{name: s}}"));
+    let mut case = Case::with(&[("a.yaml", &rest), ("s.yaml", &secret("s", "data: {secret: b25l}"))]);
+    assert_eq!(case.load().problems, []);
+    for broken in [secret("s", "data: {secret: b25}"), "a: [".to_owned()] {
+        case.write("s.yaml", &broken);
+        // An edit of the webhook itself still finds the secret.
+        case.write("a.yaml", &rest.replace("order.created", "order.updated"));
+        let loaded = case.load();
+        assert_eq!(loaded.problems.len(), 1, "{:?}", case.told(&loaded));
+        assert_eq!(of(&loaded, "acme").config.webhooks[0].secret.as_ref().unwrap().expose(), b"one");
+    }
+    case.write("s.yaml", &secret("s", "data: {secret: dHdv}"));
+    assert_eq!(of(&case.load(), "acme").config.webhooks[0].secret.as_ref().unwrap().expose(), b"two");
+}
+
+#[test]
+fn what_is_removed_is_gone() {
+    let all = [tenant("acme", ""), webhook("v", "acme", URL), webhook("w", "acme", URL)];
+    let mut case = Case::with(&[("a.yaml", &all.concat()), ("b.yaml", &tenant("globex", ""))]);
+    case.load();
+    case.write("a.yaml", &all[..2].concat());
+    let loaded = case.load();
+    assert_eq!(webhooks(of(&loaded, "acme")), ["v"]);
+    assert_eq!(of(&loaded, "acme").held_webhooks, BTreeSet::new());
+    fs::remove_file(case.path("a.yaml")).unwrap();
+    let loaded = case.load();
+    assert_eq!((names(&loaded), loaded.problems.len(), loaded.incomplete), (vec!["globex"], 0, false));
+    case.write("a.yaml", &(tenant("acme", "suspend: 1") + &webhook("w", "acme", BAD_URL)));
+    assert_eq!(names(&case.load()), ["globex"], "nothing is known of it any more");
+}
+
+#[test]
+fn an_object_may_move_to_another_file_while_its_old_one_is_broken() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    case.load();
+    case.write("a.yaml", "a: [");
+    case.write("b.yaml", &tenant("acme", "displayName: moved"));
+    let loaded = case.load();
+    assert_eq!(of(&loaded, "acme").config.display_name.as_deref(), Some("moved"));
+}
+
+#[test]
+fn webhooks_that_were_never_good_are_held_even_when_their_file_breaks() {
+    let text = tenant("acme", "") + &tenant("globex", "");
+    let mut case = Case::with(&[("a.yaml", &text), ("w.yaml", &webhook("w", "acme", BAD_URL))]);
+    let held = BTreeSet::from(["file:default/w".to_owned()]);
+    assert_eq!(of(&case.load(), "acme").held_webhooks, held);
+    case.write("w.yaml", "a: [");
+    let loaded = case.load();
+    assert_eq!(of(&loaded, "acme").held_webhooks, held);
+    assert!(!loaded.incomplete, "what the file declares is known from before");
+    case.restart();
+    assert!(case.load().incomplete);
+    case.write("w.yaml", &webhook("w", "acme", &format!("{URL}, secretRef: {{name: s}}")));
+    let loaded = case.load();
+    assert_eq!((&of(&loaded, "acme").held_webhooks, loaded.incomplete), (&held, false));
+    assert_eq!(of(&loaded, "globex").held_webhooks, BTreeSet::new(), "it is known whose it is");
+}
+
+#[test]
+fn generated_keys_outlive_the_process() {
+    let spec = |generation: u32| {
+        format!(
+            "apiKeys: [{{name: a, generate: {{}}}}, {{name: b, generate: {{rotationGeneration: {generation}}}}}]"
+        )
+    };
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", &spec(1)))]);
+    let first = case.load();
+    let first = of(&first, "acme");
+    assert_eq!(first.config.uid.len(), 36);
+    assert_eq!(first.api_keys[0].1.len(), 64);
+    let written = fs::read(case.keys("ACME")).unwrap();
+    case.restart();
+    let again = case.load();
+    let again = of(&again, "acme");
+    assert_eq!((&again.config, &again.api_keys), (&first.config, &first.api_keys));
+    assert_eq!(fs::read(case.keys("ACME")).unwrap(), written, "and nothing is written");
+
+    case.write("a.yaml", &tenant("acme", &spec(2)));
+    let rotated = case.load();
+    let rotated = of(&rotated, "acme");
+    assert_eq!(rotated.api_keys[0], first.api_keys[0]);
+    assert_ne!(rotated.api_keys[1], first.api_keys[1]);
+    assert_eq!(rotated.config.tokens, first.config.tokens);
+    case.write("a.yaml", &tenant("acme", &spec(1)));
+    assert_eq!(
+        of(&case.load(), "acme").api_keys,
+        rotated.api_keys,
+        "lowering the number brings nothing back"
+    );
+}
+
+#[test]
+fn a_removed_key_is_forgotten() {
+    let spec = "apiKeys: [{name: a, generate: {}}]";
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", spec))]);
+    let first = of(&case.load(), "acme").api_keys.clone();
+    case.write("a.yaml", &tenant("acme", ""));
+    assert_eq!(of(&case.load(), "acme").config.api_keys, []);
+    case.write("a.yaml", &tenant("acme", spec));
+    assert_ne!(of(&case.load(), "acme").api_keys, first);
+}
+
+#[test]
+fn keys_are_for_their_owner_alone() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    case.load();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file = case.keys("ACME");
+    assert_eq!(mode(&file), 0o600);
+    for dir in file.ancestors().skip(1).take(3) {
+        assert_eq!(mode(dir), 0o700, "{}", dir.display());
+    }
+    let left: Vec<_> = fs::read_dir(file.parent().unwrap()).unwrap().collect();
+    assert_eq!(left.len(), 1, "no temporary file is left");
+}
+
+#[test]
+fn damaged_keys_are_told_and_never_overwritten() {
+    let mut case = Case::with(&[("a.yaml", &(tenant("acme", "") + &tenant("globex", "")))]);
+    let uid = of(&case.load(), "acme").config.uid.clone();
+    let good = fs::read_to_string(case.keys("ACME")).unwrap();
+    let message = "config/a.yaml, document 1 (Tenant default/acme): data/tenants/ACME/keys.json is damaged; restore it, \
+                   or remove it to have new keys made (the old ones and all sessions end)";
+    for damaged in [
+        "",
+        "{}",
+        "{\"hunter2\": 1}",
+        &good[..good.len() / 2],
+        &good.replace("\"kid\": \"", "\"kid\": 1, \"x\": \""),
+    ] {
+        fs::write(case.keys("ACME"), damaged).unwrap();
+        let loaded = case.load();
+        assert_eq!(case.told(&loaded), [message]);
+        assert_eq!(of(&loaded, "acme").config.uid, uid, "it is being served, and goes on");
+        assert_eq!(fs::read_to_string(case.keys("ACME")).unwrap(), damaged);
+    }
+    case.restart();
+    let loaded = case.load();
+    assert_eq!((case.told(&loaded), names(&loaded)), (vec![message.to_owned()], vec!["globex"]));
+    fs::write(case.keys("ACME"), good).unwrap();
+    assert_eq!(of(&case.load(), "acme").config.uid, uid);
+}
+
+#[test]
+fn keys_and_data_of_one_tenant_are_never_given_to_another() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    case.load();
+    case.restart();
+    case.write("a.yaml", &tenant("acme", "").replace("name: acme}\n", "name: thief}\n"));
+    let loaded = case.load();
+    let message = "config/a.yaml, document 1 (Tenant default/thief): data/tenants/ACME/keys.json belongs to Tenant \
+                   default/acme; choose another clientCode, or move its folder away";
+    assert_eq!((case.told(&loaded), names(&loaded)), (vec![message.to_owned()], vec![]));
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_used() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    fs::create_dir_all(case.root.join("data")).unwrap();
+    symlink("nowhere/at/all", case.root.join("data/tenants")).unwrap();
+    let loaded = case.load();
+    let message = "config/a.yaml, document 1 (Tenant default/acme): data/tenants/ACME/keys.json cannot be written: File \
+                   exists (os error 17)";
+    assert_eq!(case.told(&loaded), [message]);
+}
+
+#[test]
+fn a_change_is_seen_once_it_has_settled() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    assert!(case.folder.changed(), "nothing is loaded yet");
+    case.load();
+    assert!(!case.folder.changed());
+    case.write("a.yaml", "");
+    assert!(!case.folder.changed(), "a file is being written");
+    case.write("a.yaml", &tenant("acme", "suspend: true"));
+    assert!(!case.folder.changed(), "it differs from what was seen before");
+    assert!(case.folder.changed());
+    assert!(case.folder.changed(), "until it is loaded");
+    case.load();
+    assert!(!case.changed());
+}
+
+#[test]
+fn every_kind_of_change_is_seen() {
+    type Change = fn(&Case);
+    let changes: [(&str, Change); 6] = [
+        ("rename over", |case| {
+            let modified = fs::metadata(case.path("a.yaml")).unwrap().modified().unwrap();
+            case.write("new", "a: 2\n");
+            fs::File::options().write(true).open(case.path("new")).unwrap().set_modified(modified).unwrap();
+            fs::rename(case.path("new"), case.path("a.yaml")).unwrap();
+        }),
+        ("new file", |case| case.write("b.yml", "")),
+        ("same size", |case| {
+            let modified = fs::metadata(case.path("a.yaml")).unwrap().modified().unwrap();
+            case.write("a.yaml", "a: 2\n");
+            // The kernel's clock has ticks of some milliseconds, so a test can be too quick for it.
+            let later = modified + std::time::Duration::from_nanos(1);
+            fs::File::options().write(true).open(case.path("a.yaml")).unwrap().set_modified(later).unwrap();
+        }),
+        ("rename", |case| fs::rename(case.path("a.yaml"), case.path("c.yaml")).unwrap()),
+        ("delete", |case| fs::remove_file(case.path("a.yaml")).unwrap()),
+        ("dangling link", |case| symlink("nowhere", case.path("d.yaml")).unwrap()),
+    ];
+    for (name, change) in changes {
+        let mut case = Case::with(&[("a.yaml", "a: 1\n")]);
+        case.load();
+        change(&case);
+        assert!(case.changed(), "{name}");
+        case.load();
+        assert!(!case.changed(), "{name}");
+    }
+}
+
+#[test]
+fn a_kubernetes_volume_works() {
+    let mut case = Case::new();
+    let version = |case: &Case, number: u32, text: &str| {
+        fs::create_dir(case.path(&format!("..{number}"))).unwrap();
+        case.write(&format!("..{number}/a.yaml"), text);
+        symlink(format!("..{number}"), case.path("..new")).unwrap();
+        fs::rename(case.path("..new"), case.path("..data")).unwrap();
+    };
+    version(&case, 1, &tenant("acme", ""));
+    symlink("..data/a.yaml", case.path("a.yaml")).unwrap();
+    assert_eq!(names(&case.load()), ["acme"]);
+    version(&case, 2, &tenant("acmf", ""));
+    assert!(case.changed());
+    assert_eq!(names(&case.load()), ["acmf"]);
+}
+
+#[test]
+fn debug_prints_no_key() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "apiKeys: [{name: a, generate: {}}]"))]);
+    let loaded = case.load();
+    let shown = format!("{loaded:?} {:?}", case.folder);
+    assert!(!shown.contains(&of(&loaded, "acme").api_keys[0].1), "{shown}");
+}

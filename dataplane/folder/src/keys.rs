@@ -1,0 +1,162 @@
+//! What is generated for a tenant and must stay the same: its uid, API keys and signing keys, in
+//! `<data>/tenants/<clientCode>/keys.json`.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use docket_crds::{ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, Tenant};
+use serde::{Deserialize, Serialize};
+
+use crate::objects::Name;
+
+/// Fills a slice with random bytes fit for keys.
+pub(crate) type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
+
+/// The content of `keys.json`.
+///
+/// There is one signing key and it does not rotate: `tokens.signingKeyRotationDays` is the operator's business.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Keys {
+    /// `namespace/name` of the Tenant these were made for; no other one gets them, nor the data beside them.
+    tenant: String,
+    pub(crate) uid: String,
+    /// Hexadecimal, by name.
+    pub(crate) api_keys: BTreeMap<String, String>,
+    /// The `rotationGeneration` that each API key was made for.
+    generations: BTreeMap<String, i64>,
+    signing_keys: Vec<SigningKey>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("tenant", &self.tenant).field("uid", &self.uid).finish_non_exhaustive()
+    }
+}
+
+/// The keys of a tenant, with those made that were missing. What cannot be read is never overwritten.
+pub(crate) fn ensure(
+    data_dir: &Path,
+    name: &Name,
+    tenant: &Tenant,
+    random: Random<'_>,
+) -> anyhow::Result<Keys> {
+    // The rule for client codes makes it a safe file name.
+    let path = data_dir.join("tenants").join(&tenant.spec.client_code).join("keys.json");
+    let stored = read(&path)?;
+    let mut keys = match &stored {
+        Some(stored) => stored.clone(),
+        None => Keys::new(name, random),
+    };
+    ensure!(
+        keys.tenant == name.to_string(),
+        "{} belongs to Tenant {}; choose another clientCode, or move its folder away",
+        path.display(),
+        keys.tenant
+    );
+    keys.generate(tenant, random);
+    if stored.as_ref() != Some(&keys) {
+        write(data_dir, &path, &keys).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(keys)
+}
+
+impl Keys {
+    fn new(name: &Name, random: Random<'_>) -> Self {
+        let signing_key =
+            SigningKey { kid: hex::encode(bytes::<8>(random)), secret: bytes::<32>(random).to_vec().into() };
+        Self {
+            tenant: name.to_string(),
+            uid: uuid(bytes(random)),
+            api_keys: BTreeMap::new(),
+            generations: BTreeMap::new(),
+            signing_keys: vec![signing_key],
+        }
+    }
+
+    /// Makes the API keys that are wanted and not there or of an earlier generation, and forgets those that are no
+    /// longer wanted: removing an entry ends its key for good.
+    fn generate(&mut self, tenant: &Tenant, random: Random<'_>) {
+        let specs = tenant.spec.api_keys.iter();
+        let wanted: BTreeMap<&str, i64> = specs
+            .filter_map(|key| Some((key.name.as_str(), key.generate.as_ref()?.rotation_generation)))
+            .collect();
+        self.api_keys.retain(|name, _| wanted.contains_key(name.as_str()));
+        self.generations.retain(|name, _| wanted.contains_key(name.as_str()));
+        for (name, generation) in wanted {
+            let current = self.generations.get(name).is_some_and(|made_for| *made_for >= generation);
+            if !(current && self.api_keys.contains_key(name)) {
+                self.api_keys.insert(name.to_owned(), hex::encode(bytes::<32>(random)));
+                self.generations.insert(name.to_owned(), generation);
+            }
+        }
+    }
+
+    pub(crate) fn generated(&self) -> Generated {
+        Generated {
+            api_keys: self.api_keys.clone(),
+            signing_keys: self.signing_keys.clone(),
+            database: GeneratedDatabase::Embedded,
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        !self.uid.is_empty()
+            && !self.signing_keys.is_empty()
+            && self.signing_keys.iter().all(|key| !key.kid.is_empty() && key.secret.expose().len() >= 32)
+            && self.api_keys.values().all(|key| ApiKeyDigest::of(key).is_ok())
+    }
+}
+
+fn bytes<const N: usize>(random: Random<'_>) -> [u8; N] {
+    let mut bytes = [0; N];
+    random(&mut bytes);
+    bytes
+}
+
+/// A random UUID (RFC 9562, version 4), which is what a cluster's uids look like.
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = hex::encode(bytes);
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<Keys>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    };
+    // The parser's own words could repeat a key, so they are not passed on.
+    let keys = serde_json::from_slice::<Keys>(&text).ok().filter(Keys::is_sound);
+    let advice = "restore it, or remove it to have new keys made (the old ones and all sessions end)";
+    keys.map(Some).with_context(|| format!("{} is damaged; {advice}", path.display()))
+}
+
+/// Writes a file that is there whole or not at all, even if the power fails.
+fn write(data_dir: &Path, path: &Path, keys: &Keys) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(data_dir);
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let temporary: PathBuf = dir.join(".keys.json.new");
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let text = serde_json::to_vec_pretty(keys)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    for dir in dir.ancestors().take_while(|dir| dir.starts_with(data_dir)) {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}

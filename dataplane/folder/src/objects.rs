@@ -1,0 +1,227 @@
+//! What a document declares, and what counts while it is broken.
+
+use std::{collections::BTreeMap, fmt};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use docket_crds::{SecretBytes, Tenant, Violation, Webhook};
+use serde_json::{Map, Value};
+
+/// Namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The kinds that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tenant,
+    Webhook,
+    Secret,
+    ConfigMap,
+}
+
+impl Kind {
+    /// How problems call an object: `Tenant default/acme`.
+    pub(crate) fn of(self, name: &Name) -> String {
+        format!("{self:?} {name}")
+    }
+}
+
+/// What a document says it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// One of ours.
+    Known(Kind, Name),
+    /// A kind of somebody else, which has no business here.
+    Foreign(Violation),
+    /// It does not say, or says it wrongly: it may well be what was good before.
+    Unclear(Violation),
+}
+
+impl Identity {
+    pub(crate) fn of(document: &Value) -> Self {
+        let Some(kind) = document.get("kind").and_then(Value::as_str) else {
+            return Self::Unclear(Violation::new("kind", format!("is required; one of: {KINDS}")));
+        };
+        let ours = match kind {
+            "Tenant" => Kind::Tenant,
+            "Webhook" => Kind::Webhook,
+            "Secret" => Kind::Secret,
+            "ConfigMap" => Kind::ConfigMap,
+            _ => return Self::other(kind, document),
+        };
+        let metadata = document.get("metadata").unwrap_or(&Value::Null);
+        let Some(name) = metadata.get("name").and_then(Value::as_str) else {
+            return Self::Unclear(Violation::new("metadata.name", "is required, and must be a string"));
+        };
+        match metadata.get("namespace").unwrap_or(&Value::Null) {
+            Value::Null => Self::Known(ours, Name { namespace: "default".into(), name: name.into() }),
+            Value::String(namespace) => {
+                Self::Known(ours, Name { namespace: namespace.into(), name: name.into() })
+            }
+            _ => Self::Unclear(Violation::new("metadata.namespace", "must be a string; put it in quotes")),
+        }
+    }
+
+    fn other(kind: &str, document: &Value) -> Self {
+        let violation = Violation::new("kind", format!("{kind:?} is not read here; one of: {KINDS}"));
+        let version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        // With our own group or none it may be a slip of the pen in a Tenant or Webhook.
+        if version.is_empty() || version.starts_with(docket_crds::GROUP) {
+            Self::Unclear(violation)
+        } else {
+            Self::Foreign(violation)
+        }
+    }
+}
+
+const KINDS: &str = "Tenant, Webhook, Secret, ConfigMap";
+
+/// A kind of object, read from a document.
+pub(crate) trait Object: Clone {
+    /// What could be read, and everything that is wrong with it; nothing wrong means that it is there and good.
+    fn read(document: Value) -> (Option<Self>, Vec<Violation>);
+
+    /// What must not change while it is being served.
+    fn check_change(&self, _last: &Self) -> Vec<Violation> {
+        Vec::new()
+    }
+
+    /// What counts instead of a broken `now`: the last good one, without what `now` switches off.
+    fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self>;
+}
+
+/// A typed object from a document that breaks rules but not types.
+fn typed<T: serde::de::DeserializeOwned>(
+    document: Value,
+    violations: Vec<Violation>,
+) -> (Option<T>, Vec<Violation>) {
+    (serde_json::from_value(document).ok(), violations)
+}
+
+impl Object for Tenant {
+    fn read(document: Value) -> (Option<Self>, Vec<Violation>) {
+        match Self::from_json(document.clone()) {
+            Ok(tenant) => (Some(tenant), Vec::new()),
+            Err(violations) => typed(document, violations),
+        }
+    }
+
+    fn check_change(&self, last: &Self) -> Vec<Violation> {
+        self.validate_change(last)
+    }
+
+    fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self> {
+        let mut kept = last?.clone();
+        if let Some(now) = now {
+            let spec = &mut kept.spec;
+            spec.suspend |= now.spec.suspend;
+            spec.subdomains.retain(|subdomain| now.spec.subdomains.contains(subdomain));
+            spec.api_keys.retain(|key| now.spec.api_keys.iter().any(|other| other.name == key.name));
+            for key in &mut spec.api_keys {
+                key.active &= now.spec.api_keys.iter().any(|other| other.name == key.name && other.active);
+            }
+        }
+        Some(kept)
+    }
+}
+
+impl Object for Webhook {
+    fn read(document: Value) -> (Option<Self>, Vec<Violation>) {
+        match Self::from_json(document.clone()) {
+            Ok(webhook) => (Some(webhook), Vec::new()),
+            Err(violations) => typed(document, violations),
+        }
+    }
+
+    fn check_change(&self, last: &Self) -> Vec<Violation> {
+        self.validate_change(last)
+    }
+
+    fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self> {
+        let mut kept = last?.clone();
+        kept.spec.active &= now.is_none_or(|now| now.spec.active);
+        Some(kept)
+    }
+}
+
+/// The values of a Secret or ConfigMap by key; `None` for one that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Data(BTreeMap<String, Option<SecretBytes>>);
+
+impl Data {
+    pub(crate) fn get(&self, key: &str) -> Option<&SecretBytes> {
+        self.0.get(key)?.as_ref()
+    }
+
+    fn read_field(
+        &mut self,
+        field: &str,
+        value: Option<&Value>,
+        decode: impl Fn(&str) -> Result<Vec<u8>, String>,
+        found: &mut Vec<Violation>,
+    ) {
+        let entries = match value {
+            None | Some(Value::Null) => return,
+            Some(Value::Object(entries)) => entries,
+            Some(_) => return found.push(Violation::new(field, "must be an object of keys and strings")),
+        };
+        for (key, value) in entries {
+            let text = value.as_str().ok_or_else(|| "must be a string; put it in quotes".to_owned());
+            let bytes = text.and_then(&decode);
+            let bytes = bytes.map_err(|wrong| found.push(Violation::new(format!("{field}.{key}"), wrong)));
+            self.0.insert(key.clone(), bytes.ok().map(SecretBytes::from));
+        }
+    }
+}
+
+/// Standard base64, which may be broken into lines; the message does not repeat it.
+fn base64(text: &str, plain: &str) -> Result<Vec<u8>, String> {
+    let one_line: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    BASE64_STANDARD.decode(one_line).map_err(|_| format!("must be base64; plain text goes under {plain}"))
+}
+
+impl Object for Data {
+    fn read(document: Value) -> (Option<Self>, Vec<Violation>) {
+        let mut found = Vec::new();
+        let Value::Object(document) = document else {
+            return (None, vec![Violation::new("", "must be an object")]);
+        };
+        if document.get("apiVersion").and_then(Value::as_str) != Some("v1") {
+            found.push(Violation::new("apiVersion", "must be v1"));
+        }
+        let secret = document.get("kind").and_then(Value::as_str) == Some("Secret");
+        let (plain, encoded) = if secret { ("stringData", "data") } else { ("data", "binaryData") };
+        check_fields(&document, &[plain, encoded], &mut found);
+        // The plain ones last: in a cluster they win over encoded ones of the same key.
+        let mut data = Self::default();
+        data.read_field(encoded, document.get(encoded), |text| base64(text, plain), &mut found);
+        data.read_field(plain, document.get(plain), |text| Ok(text.into()), &mut found);
+        (Some(data), found)
+    }
+
+    fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self> {
+        let Some(now) = now else { return last.cloned() };
+        let mut kept = now.clone();
+        for (key, value) in kept.0.iter_mut().filter(|(_, value)| value.is_none()) {
+            *value = last.and_then(|last| last.get(key)).cloned();
+        }
+        Some(kept)
+    }
+}
+
+fn check_fields(document: &Map<String, Value>, own: &[&str], found: &mut Vec<Violation>) {
+    const SHARED: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
+    let known: Vec<&str> = SHARED.iter().chain(own).copied().collect();
+    for name in document.keys().filter(|name| !known.contains(&name.as_str())) {
+        found.push(Violation::new(name, format!("unknown field; one of: {}", known.join(", "))));
+    }
+}

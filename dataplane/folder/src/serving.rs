@@ -1,0 +1,150 @@
+//! From what is declared to what is served, one tenant at a time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use docket_crds::{
+    Compiled, Inputs, KeyVersion, Missing, Reason, TenantConfig, ValueKind, Values, Violation, Webhook,
+    compile::{self, unreachable_tenant},
+    conditions,
+};
+
+use crate::{
+    ServedTenant,
+    declared::{Declared, Entry},
+    keys::{self, Keys, Random},
+    objects::{Kind, Name},
+    problem::{Place, Problem},
+};
+
+pub(crate) struct Serving<'a> {
+    data_dir: &'a Path,
+    declared: &'a Declared,
+    /// The webhooks that are good or were, by place, with their uids.
+    webhooks: Vec<(String, Webhook)>,
+    /// Where each of them is.
+    places: Vec<(&'a Name, &'a Place)>,
+}
+
+impl<'a> Serving<'a> {
+    pub(crate) fn new(data_dir: &'a Path, declared: &'a Declared) -> Self {
+        let entries = declared.webhooks.by_place();
+        let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
+        let (webhooks, places) =
+            good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
+        Self { data_dir, declared, webhooks, places }
+    }
+
+    /// Webhooks that name a tenant nobody declares.
+    pub(crate) fn strays(&self) -> impl Iterator<Item = Problem> {
+        let all = self.webhooks.iter().zip(&self.places);
+        let strays = all.filter(|((_, webhook), _)| self.declared.tenants.get(&tenant_of(webhook)).is_none());
+        strays.map(|((_, webhook), (name, place))| {
+            problem(place, Kind::Webhook, name, unreachable_tenant(webhook))
+        })
+    }
+
+    /// What to serve of a tenant; `None` when it is broken and was never served.
+    pub(crate) fn tenant(
+        &self,
+        name: &Name,
+        entry: &Entry<docket_crds::Tenant>,
+        previous: Option<&TenantConfig>,
+        random: Random<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<ServedTenant> {
+        let tenant = entry.now.as_ref()?;
+        let keys = match keys::ensure(self.data_dir, name, tenant, random) {
+            Ok(keys) => keys,
+            Err(error) => {
+                let violation = Violation::new("", format!("{error:#}"));
+                problems.push(Problem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
+                return previous.map(|config| self.served(name, config.clone(), Vec::new()));
+            }
+        };
+        let inputs = Inputs {
+            tenant,
+            uid: &keys.uid,
+            webhooks: &self.webhooks,
+            values: self,
+            generated: &keys.generated(),
+            platform_disabled_events: &BTreeSet::new(),
+            namespace_labels: &|namespace| {
+                BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), namespace.to_owned())])
+            },
+        };
+        let mut compiled = compile::compile(&inputs);
+        if let Some(previous) = previous {
+            compiled = compiled.or_last_good(&inputs, previous);
+        }
+        problems.extend(self.problems(name, &entry.place, &compiled));
+        let config = compiled.config.ok()?;
+        let printed = printed_keys(&config, &keys);
+        Some(self.served(name, config, printed))
+    }
+
+    fn problems(&self, name: &Name, place: &Place, compiled: &Compiled) -> Vec<Problem> {
+        let refused = compiled.config.as_ref().err().into_iter().flatten();
+        let of_tenant = refused.chain(&compiled.degraded);
+        let of_tenant = of_tenant.map(|reason| problem(place, Kind::Tenant, name, reason.clone()));
+        let of_webhooks = compiled.webhooks.iter().flat_map(|(index, reasons)| {
+            let (name, place) = self.places[*index];
+            reasons.iter().map(|reason| problem(place, Kind::Webhook, name, reason.clone()))
+        });
+        of_tenant.chain(of_webhooks).collect()
+    }
+
+    fn served(&self, name: &Name, config: TenantConfig, api_keys: Vec<(String, String)>) -> ServedTenant {
+        let entries = self.declared.webhooks.by_place().into_iter();
+        // Of one that cannot be read at all nobody knows whose it is, so it may be anyone's.
+        let concerned =
+            entries.filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name));
+        let held_webhooks = concerned
+            .map(|(name, _)| uid(name))
+            .filter(|uid| config.webhooks.iter().all(|served| served.uid != *uid))
+            .collect();
+        ServedTenant { config, api_keys, held_webhooks }
+    }
+}
+
+/// A folder's objects have no uid; a webhook of the same name is the same webhook.
+fn uid(name: &Name) -> String {
+    format!("file:{name}")
+}
+
+fn tenant_of(webhook: &Webhook) -> Name {
+    Name { namespace: webhook.tenant_namespace().to_owned(), name: webhook.spec.tenant_ref.name.clone() }
+}
+
+/// The generated keys that work.
+fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
+    let working = config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2);
+    let generated = working.filter_map(|key| keys.api_keys.get_key_value(&key.name));
+    generated.map(|(name, key)| (name.clone(), key.clone())).collect()
+}
+
+fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
+    let advice = match reason.code {
+        conditions::SECRET_NOT_FOUND => "; add a document of kind Secret with this name",
+        conditions::CONFIG_MAP_NOT_FOUND => "; add a document of kind ConfigMap with this name",
+        conditions::SECRET_KEY_MISSING => "; add it under stringData",
+        conditions::CONFIG_MAP_KEY_MISSING => "; add it under data",
+        _ => "",
+    };
+    let violation = Violation::new(reason.field, reason.message + advice);
+    Problem::at(place, Some(kind.of(name)), violation)
+}
+
+impl Values for Serving<'_> {
+    fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing> {
+        let objects = match kind {
+            ValueKind::Secret => &self.declared.secrets,
+            ValueKind::ConfigMap => &self.declared.config_maps,
+        };
+        let name = Name { namespace: namespace.to_owned(), name: name.to_owned() };
+        let data = objects.get(&name).and_then(|entry| entry.now.as_ref()).ok_or(Missing::NotFound)?;
+        data.get(key).map(|value| value.expose().to_vec()).ok_or(Missing::KeyNotFound)
+    }
+}

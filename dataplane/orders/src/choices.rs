@@ -1,0 +1,152 @@
+//! Enumerations, and the ones that several order types share; those of one order type stand with it. Values
+//! are added, never renamed: they are stored and they are in the hands of clients.
+
+/// Makes an enumeration whose JSON strings are the names of its variants, or the text given after `=`.
+macro_rules! choice {
+    (@text $variant:ident) => { stringify!($variant) };
+    (@text $variant:ident $text:literal) => { $text };
+    ($( $(#[doc = $doc:literal])* pub enum $name:ident { $( $variant:ident $(= $text:literal)? ),* $(,)? } )*) => { $(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $(
+                #[doc = concat!("`", choice!(@text $variant $($text)?), "`")]
+                $variant,
+            )*
+        }
+
+        impl $name {
+            /// Every value, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[ $( Self::$variant ),* ];
+
+            /// The JSON string.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => choice!(@text $variant $($text)?) ),* }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl $crate::field::Field for $name {
+            fn read(
+                json: &$crate::json::Json,
+                at: &mut $crate::problem::Path,
+                problems: &mut $crate::problem::Problems,
+            ) -> Option<Self> {
+                let known = match json {
+                    $crate::json::Json::String(text) => Self::ALL.iter().find(|value| value.as_str() == text),
+                    _ => None,
+                };
+                if known.is_none() {
+                    let all: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
+                    problems.push(at, format!("must be one of {}", all.join(", ")));
+                }
+                known.copied()
+            }
+
+            fn schema(
+                _: &mut $crate::field::Components,
+            ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .enum_values(Some(Self::ALL.iter().map(|value| value.as_str())))
+                    .into()
+            }
+        }
+    )* };
+}
+
+choice! {
+    /// How soon an order is worked on.
+    pub enum ServiceLevel { Routine, Rush, SameDay, Immediate }
+
+    /// What kind of place an address is.
+    pub enum AddressLabel { Home, Business, Mailing, RegisteredAgent, Facility, Other }
+
+    /// A person or an organization.
+    pub enum PartyKind { Individual, Organization }
+
+    /// What a party is in the case or the instrument.
+    pub enum PartyRole {
+        Plaintiff, Defendant, Petitioner, Respondent, CrossComplainant, CrossDefendant, Claimant, Applicant,
+        Employer, Carrier, Witness, Custodian, Decedent, Minor, Grantor, Grantee, Trustee, Beneficiary, Subject,
+        Other,
+    }
+
+    /// In what capacity a party is served, as listed on form POS-010.
+    pub enum Capacity {
+        Corporation, DefunctCorporation, JointStock, Partnership, PublicEntity, Minor, Conservatee,
+        AuthorizedPerson, BusinessFormUnknown, Occupant,
+    }
+
+    /// The kind of court.
+    pub enum CourtType { Superior, Appeal, Federal, Bankruptcy, Wcab, SmallClaims, Other }
+
+    /// Whether the amount at stake is limited.
+    pub enum Jurisdiction { Limited, Unlimited }
+
+    /// A court paper.
+    pub enum DocumentType {
+        Summons, Complaint, CrossComplaint, Petition, CivilCaseCoverSheet, AdrPackage, Answer, Demurrer, Motion,
+        Opposition, Reply, Declaration, ProposedOrder, Order, Judgment, Writ, Subpoena, Notice, Stipulation,
+        ProofOfService, UnlawfulDetainerNotice, Other,
+    }
+
+    /// What is to be done with a document.
+    pub enum DocumentPurpose { File, Serve, FileAndServe, Record, Deliver, Reference }
+
+    /// How we get a document.
+    pub enum DocumentSource { Electronic, HardCopyPickup, ToFollow }
+
+    /// What advanced money is for.
+    pub enum FeeType { CourtFiling, Witness, Custodian, Recording, TransferTax, Certification, Sheriff, Other }
+
+    /// How papers reach the court.
+    pub enum FilingMethod { EFile, OverTheCounter, DropBox, Fax, Mail }
+
+    /// How papers may be served.
+    pub enum ServiceMethod {
+        AnyLawful, Personal, Substituted, NoticeAndAcknowledgment, OutOfStateMail, Posting, Publication,
+        RegisteredAgent, SecretaryOfState, Mail, Electronic,
+    }
+
+    /// When to attempt service.
+    pub enum AttemptWindow { Morning, Afternoon, Evening, Weekend }
+
+    /// The form of the proof of service.
+    pub enum ProofForm {
+        Pos010 = "POS-010", Pos020 = "POS-020", Pos030 = "POS-030", Fl115 = "FL-115", Subp002 = "SUBP-002",
+        Subp010 = "SUBP-010", Affidavit, Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use crate::json::Json;
+    use crate::problem::{Path, Problems};
+
+    #[test]
+    fn values_are_read_by_their_exact_text() {
+        let read = |text: &str| {
+            let json = Json::String(text.to_owned());
+            ProofForm::read(&json, &mut Path::root(), &mut Problems::default())
+        };
+        assert_eq!(read("POS-010"), Some(ProofForm::Pos010));
+        assert_eq!(read("Affidavit"), Some(ProofForm::Affidavit));
+        assert_eq!(read("Pos010"), None);
+        assert_eq!(read("affidavit"), None);
+    }
+
+    #[test]
+    fn an_unknown_value_is_answered_with_the_known_ones() {
+        let mut problems = Problems::default();
+        ServiceLevel::read(&Json::String("Tomorrow".to_owned()), &mut Path::root(), &mut problems);
+        assert_eq!(problems.to_string(), "body: must be one of Routine, Rush, SameDay, Immediate");
+    }
+}

@@ -1,0 +1,395 @@
+//! How one field is read, checked and described, and the macros that make a part or an order from one list of
+//! its fields. The list is the only place where a field is named: struct, reader, writer, export check and
+//! schema are generated from it and cannot disagree.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use utoipa::openapi::schema::{Object, ObjectBuilder, OneOfBuilder, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::json::Json;
+use crate::problem::{Path, Problems};
+
+/// Schemas with a name of their own, gathered while a schema is made.
+pub type Components = BTreeMap<String, RefOr<Schema>>;
+
+/// A kind of value.
+pub trait Field: Sized {
+    /// Reads one value (never `null`, which a part takes as absent). What is wrong goes into `problems`, all
+    /// of it.
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self>;
+
+    /// What inside the value contradicts itself.
+    fn contradictions(&self, _at: &mut Path, _problems: &mut Problems) {}
+
+    /// What inside the value an export still needs.
+    fn missing(&self, _at: &mut Path, _problems: &mut Problems) {}
+
+    /// What [`Field::read`] accepts, no more and no less as far as JSON Schema can say it.
+    fn schema(components: &mut Components) -> RefOr<Schema>;
+}
+
+/// An object with a fixed list of fields.
+pub trait Part: Field {
+    /// Its field names as in JSON, in the order of the documentation.
+    const NAMES: &'static [&'static str];
+
+    /// Reads an object of which the names in `also` are somebody else's business.
+    fn read_object(
+        object: &BTreeMap<String, Json>,
+        also: &[&str],
+        at: &mut Path,
+        problems: &mut Problems,
+    ) -> Self;
+
+    /// The schema of each field.
+    fn properties(components: &mut Components) -> Vec<(&'static str, RefOr<Schema>)>;
+
+    /// What the object is.
+    fn about() -> &'static str;
+}
+
+/// What a list of fields cannot say. A part without such rules gets the empty ones from `part!`.
+pub trait Rules {
+    /// Fields that exist but are given by us; a client that sends one is told so.
+    const GIVEN: &'static [&'static str] = &[];
+
+    /// Fields of this part that contradict each other.
+    fn contradictory(&self, _at: &mut Path, _problems: &mut Problems) {}
+
+    /// Fields of this part required under a condition (R* of the documentation).
+    fn conditional(&self, _at: &mut Path, _problems: &mut Problems) {}
+}
+
+/// What a missing required field is told.
+pub const REQUIRED: &str = "required at export";
+
+/// Reads the field `name`; absent and `null` are the same.
+pub(crate) fn read_field<T: Field>(
+    object: &BTreeMap<String, Json>,
+    name: &str,
+    at: &mut Path,
+    problems: &mut Problems,
+) -> Option<T> {
+    match object.get(name) {
+        None | Some(Json::Null) => None,
+        Some(json) => at.key(name, |at| T::read(json, at, problems)),
+    }
+}
+
+/// Reports every field that `names` and `also` don't know: nothing a client sends is dropped silently.
+pub(crate) fn refuse_unknown(
+    object: &BTreeMap<String, Json>,
+    names: &[&str],
+    also: &[&str],
+    given: &[&str],
+    at: &mut Path,
+    problems: &mut Problems,
+) {
+    for name in object.keys().map(String::as_str) {
+        if names.contains(&name) || also.contains(&name) {
+            continue;
+        }
+        at.key(name, |at| {
+            if given.contains(&name) {
+                return problems.push(at, "given by the system; leave it out");
+            }
+            let takes: Vec<&str> = also.iter().chain(names).copied().collect();
+            problems.push(at, format!("unknown field; this object takes: {}", takes.join(", ")));
+        });
+    }
+}
+
+/// Reports `name` when a condition requires it and it is absent.
+pub(crate) fn require<T>(
+    value: &Option<T>,
+    name: &str,
+    condition: &str,
+    at: &mut Path,
+    problems: &mut Problems,
+) {
+    if value.is_none() {
+        at.key(name, |at| problems.push(at, format!("{REQUIRED} {condition}")));
+    }
+}
+
+/// The schema of a field of a part: described, and `null` allowed, for absent and `null` are the same.
+pub(crate) fn property(
+    schema: RefOr<Schema>,
+    about: &str,
+    required: bool,
+    default: Option<Value>,
+) -> RefOr<Schema> {
+    let mut about = about.trim().to_owned();
+    if required {
+        about.push_str(" Required at export.");
+    }
+    match schema {
+        RefOr::T(Schema::Object(mut object)) => {
+            object.schema_type = or_null(object.schema_type);
+            if let Some(values) = &mut object.enum_values {
+                values.push(Value::Null);
+            }
+            object.description = Some(about);
+            object.default = default;
+            RefOr::T(Schema::Object(object))
+        }
+        RefOr::T(Schema::Array(mut array)) => {
+            array.schema_type = or_null(array.schema_type);
+            array.description = Some(about);
+            RefOr::T(Schema::Array(array))
+        }
+        named => {
+            let either = OneOfBuilder::new().item(named).item(Object::with_type(Type::Null));
+            RefOr::T(Schema::OneOf(either.description(Some(about)).build()))
+        }
+    }
+}
+
+fn or_null(kind: SchemaType) -> SchemaType {
+    match kind {
+        SchemaType::Type(kind) => SchemaType::Array(vec![kind, Type::Null]),
+        other => other,
+    }
+}
+
+/// The schema of an object that takes exactly `properties`.
+pub(crate) fn object_schema(
+    about: &str,
+    properties: impl IntoIterator<Item = (&'static str, RefOr<Schema>)>,
+) -> ObjectBuilder {
+    let mut builder = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .description(Some(about.trim()))
+        .additional_properties(Some(utoipa::openapi::schema::AdditionalProperties::FreeForm(false)));
+    for (name, schema) in properties {
+        builder = builder.property(name, schema);
+    }
+    builder
+}
+
+/// The length of a `snake_case` name in camelCase.
+pub(crate) const fn camel_len(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let (mut length, mut i) = (0, 0);
+    while i < bytes.len() {
+        if bytes[i] != b'_' {
+            length += 1;
+        }
+        i += 1;
+    }
+    length
+}
+
+/// A `snake_case` name in camelCase; `N` is its [`camel_len`].
+pub(crate) const fn camel_bytes<const N: usize>(name: &str) -> [u8; N] {
+    let bytes = name.as_bytes();
+    let mut out = [0; N];
+    let (mut i, mut o, mut upper) = (0, 0, false);
+    while i < bytes.len() {
+        if bytes[i] == b'_' {
+            upper = true;
+        } else {
+            out[o] = if upper { bytes[i].to_ascii_uppercase() } else { bytes[i] };
+            upper = false;
+            o += 1;
+        }
+        i += 1;
+    }
+    out
+}
+
+/// The JSON name of a field, made at compile time.
+macro_rules! camel {
+    ($field:ident) => {{
+        const SNAKE: &str = stringify!($field);
+        const BYTES: [u8; $crate::field::camel_len(SNAKE)] = $crate::field::camel_bytes(SNAKE);
+        const CAMEL: &str = match core::str::from_utf8(&BYTES) {
+            Ok(name) => name,
+            Err(_) => panic!("field names are ASCII"),
+        };
+        CAMEL
+    }};
+}
+
+/// Makes a part from the list of its fields. Each is `req` (required at export), `opt`, or `def` (has a
+/// default, so it never counts as missing). `ruled` in front means that the part has [`Rules`] of its own.
+macro_rules! part {
+    (ruled $($rest:tt)*) => { part! { @define $($rest)* } };
+    (@missing req $value:expr, $name:expr, $at:ident, $problems:ident) => {
+        $at.key($name, |at| match &$value {
+            Some(value) => $crate::field::Field::missing(value, at, $problems),
+            None => $problems.push(at, $crate::field::REQUIRED),
+        });
+    };
+    (@missing $need:ident $value:expr, $name:expr, $at:ident, $problems:ident) => {
+        if let Some(value) = &$value {
+            $at.key($name, |at| $crate::field::Field::missing(value, at, $problems));
+        }
+    };
+    (@required req) => { true };
+    (@required opt) => { false };
+    (@required def) => { false };
+    (@default) => { None };
+    (@default $default:expr) => { Some(serde_json::json!($default)) };
+    (@define $(#[doc = $about:literal])* pub struct $name:ident {
+        $( $(#[doc = $doc:literal])* $need:ident $field:ident : $kind:ty $(= $default:expr)? ),* $(,)?
+    }) => {
+        $(#[doc = $about])*
+        ///
+        /// `Debug` shows no value.
+        #[derive(Clone, Default, PartialEq)]
+        pub struct $name {
+            $( $(#[doc = $doc])* pub $field: Option<$kind>, )*
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($name), "([redacted])"))
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap;
+                let mut map = serializer.serialize_map(None)?;
+                $( if let Some(value) = &self.$field { map.serialize_entry(camel!($field), value)?; } )*
+                map.end()
+            }
+        }
+
+        impl $crate::field::Field for $name {
+            fn read(
+                json: &$crate::json::Json,
+                at: &mut $crate::problem::Path,
+                problems: &mut $crate::problem::Problems,
+            ) -> Option<Self> {
+                match json {
+                    $crate::json::Json::Object(object) => {
+                        Some(<Self as $crate::field::Part>::read_object(object, &[], at, problems))
+                    }
+                    _ => {
+                        problems.push(at, "must be an object");
+                        None
+                    }
+                }
+            }
+
+            fn contradictions(
+                &self,
+                at: &mut $crate::problem::Path,
+                problems: &mut $crate::problem::Problems,
+            ) {
+                $( if let Some(value) = &self.$field {
+                    at.key(camel!($field), |at| $crate::field::Field::contradictions(value, at, problems));
+                } )*
+                $crate::field::Rules::contradictory(self, at, problems);
+            }
+
+            fn missing(&self, at: &mut $crate::problem::Path, problems: &mut $crate::problem::Problems) {
+                $( part!(@missing $need self.$field, camel!($field), at, problems); )*
+                $crate::field::Rules::conditional(self, at, problems);
+            }
+
+            fn schema(
+                components: &mut $crate::field::Components,
+            ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                const NAME: &str = stringify!($name);
+                if !components.contains_key(NAME) {
+                    let properties = <Self as $crate::field::Part>::properties(components);
+                    let about = <Self as $crate::field::Part>::about();
+                    let object = $crate::field::object_schema(about, properties).build();
+                    components.insert(NAME.to_owned(), utoipa::openapi::Schema::Object(object).into());
+                }
+                utoipa::openapi::Ref::from_schema_name(NAME).into()
+            }
+        }
+
+        impl $crate::field::Part for $name {
+            const NAMES: &'static [&'static str] = &[ $( camel!($field) ),* ];
+
+            fn read_object(
+                object: &std::collections::BTreeMap<String, $crate::json::Json>,
+                also: &[&str],
+                at: &mut $crate::problem::Path,
+                problems: &mut $crate::problem::Problems,
+            ) -> Self {
+                let given = <Self as $crate::field::Rules>::GIVEN;
+                $crate::field::refuse_unknown(object, Self::NAMES, also, given, at, problems);
+                Self { $( $field: $crate::field::read_field(object, camel!($field), at, problems), )* }
+            }
+
+            fn properties(
+                components: &mut $crate::field::Components,
+            ) -> Vec<(&'static str, utoipa::openapi::RefOr<utoipa::openapi::Schema>)> {
+                vec![ $( (
+                    camel!($field),
+                    $crate::field::property(
+                        <$kind as $crate::field::Field>::schema(components),
+                        concat!($($doc),*),
+                        part!(@required $need),
+                        part!(@default $($default)?),
+                    ),
+                ) ),* ]
+            }
+
+            fn about() -> &'static str {
+                concat!($($about),*)
+            }
+        }
+    };
+    ($(#[doc = $about:literal])* pub struct $name:ident { $($fields:tt)* }) => {
+        part! { @define $(#[doc = $about])* pub struct $name { $($fields)* } }
+        impl $crate::field::Rules for $name {}
+    };
+}
+
+/// Makes an order type: the fields common to all, and then its own. `attorney` is `req` or `opt`; `documents`
+/// is followed by `req` or `opt` and the fewest documents an export takes.
+macro_rules! order {
+    ($(#[doc = $about:literal])* pub struct $name:ident (attorney $attorney:ident, documents $documents:ident $fewest:literal) {
+        $($fields:tt)*
+    }) => {
+        part! { @define $(#[doc = $about])* pub struct $name {
+            /// The firm's matter number; printed on proof and invoice.
+            opt client_matter_number: $crate::text::Text<50>,
+            /// The caller's own key.
+            opt external_reference: $crate::text::Text<64>,
+            /// Who to call; by default the contact who signed in.
+            opt ordered_by: $crate::parts::ContactPerson,
+            /// The attorney the work is for.
+            $attorney attorney: $crate::parts::Attorney,
+            /// Who else pays; by default the customer.
+            opt bill_to: $crate::list::List<$crate::parts::BillTo, 0, 5>,
+            /// How soon: Routine within 3 business days, Rush the next, SameDay, Immediate within hours.
+            def service_level: $crate::choices::ServiceLevel = $crate::choices::ServiceLevel::Routine,
+            /// Finish by.
+            opt due_by: $crate::when::DateTime,
+            /// Report progress by.
+            opt status_by: $crate::when::Date,
+            /// The papers.
+            $documents documents: $crate::list::List<$crate::parts::Document, $fewest, 100>,
+            /// Money to be laid out: court, witness, recorder, custodian.
+            opt advance_fees: $crate::list::List<$crate::parts::AdvanceFee, 0, 20>,
+            /// USD; not to be exceeded without asking.
+            opt fee_limit: $crate::number::Money,
+            /// Special instructions.
+            opt instructions: $crate::text::Text<4000>,
+            /// Who gets mail about the status.
+            opt notify_emails: $crate::list::List<$crate::text::Email, 0, 10>,
+            $($fields)*
+        } }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_made_camel_case() {
+        assert_eq!(camel!(case), "case");
+        assert_eq!(camel!(ssn_last4), "ssnLast4");
+        assert_eq!(camel!(relief_from_stay_by), "reliefFromStayBy");
+        assert_eq!(camel!(e_service_contacts), "eServiceContacts");
+    }
+}

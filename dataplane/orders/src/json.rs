@@ -1,0 +1,244 @@
+//! A JSON tree that refuses what `serde_json::Value` lets pass: duplicate keys (of which one would silently
+//! win) and deep nesting. Its errors name places and never quote the input.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+
+use crate::problem::{Path, Problem};
+
+/// How deep objects and lists may be nested; orders need 6.
+pub const MAX_DEPTH: usize = 32;
+
+/// A parsed JSON value. `Debug` prints only its kind.
+#[derive(Clone, PartialEq)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// Any number that fits `u64`, `i64` or `f64`.
+    Number(serde_json::Number),
+    /// A string.
+    String(String),
+    /// A list.
+    Array(Vec<Json>),
+    /// An object; the order of its keys is not kept.
+    Object(BTreeMap<String, Json>),
+}
+
+impl Json {
+    /// Parses one JSON value that fills `bytes`. The problem's field is `body`, or the path of a duplicate
+    /// key.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let text = std::str::from_utf8(bytes).map_err(|_| whole("must be UTF-8"))?;
+        let state = State::default();
+        let mut input = serde_json::Deserializer::from_str(text);
+        let parsed = Seed { state: &state, depth: 0 }.deserialize(&mut input);
+        let parsed = parsed.and_then(|json| input.end().map(|()| json));
+        parsed.map_err(|error| state.problem.take().unwrap_or_else(|| syntax(&error)))
+    }
+
+    /// The kind of value, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::String(_) => "a string",
+            Self::Array(_) => "a list",
+            Self::Object(_) => "an object",
+        }
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json([redacted], {})", self.kind())
+    }
+}
+
+impl From<Json> for serde_json::Value {
+    fn from(json: Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(value),
+            Json::Number(value) => Self::Number(value),
+            Json::String(value) => Self::String(value),
+            Json::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
+            Json::Object(object) => Self::Object(object.into_iter().map(|(k, v)| (k, v.into())).collect()),
+        }
+    }
+}
+
+fn whole(message: impl Into<String>) -> Problem {
+    Problem { field: Path::root().to_string(), message: message.into() }
+}
+
+/// Only the place: serde_json's own text may quote what it found.
+fn syntax(error: &serde_json::Error) -> Problem {
+    let what = if error.is_eof() { "ends too early" } else { "is not valid JSON" };
+    whole(format!("{what} (line {} column {})", error.line(), error.column()))
+}
+
+/// What the visitors share: where they are, and the problem behind an error they raised themselves.
+#[derive(Default)]
+struct State {
+    path: RefCell<Path>,
+    problem: RefCell<Option<Problem>>,
+}
+
+impl State {
+    fn refuse<E: serde::de::Error>(&self, message: String) -> E {
+        let field = self.path.borrow().to_string();
+        *self.problem.borrow_mut() = Some(Problem { field, message });
+        E::custom("refused")
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Seed<'a> {
+    state: &'a State,
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.state.refuse(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Json, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json, E> {
+        serde_json::Number::from_f64(value).map(Json::Number).ok_or_else(|| E::custom("not finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+        let inner = self.deeper()?;
+        let mut list = Vec::new();
+        loop {
+            // On an error the path stays where it is: the problem has been noted and nothing reads on.
+            let before = self.state.path.borrow_mut().enter_index(list.len());
+            let next = items.next_element_seed(inner)?;
+            self.state.path.borrow_mut().leave(before);
+            match next {
+                Some(item) => list.push(item),
+                None => return Ok(Json::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let inner = self.deeper()?;
+        let mut object = BTreeMap::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let before = self.state.path.borrow_mut().enter_key(&key);
+            if object.contains_key(&key) {
+                return Err(self.state.refuse("given twice in one object".to_owned()));
+            }
+            let value = entries.next_value_seed(inner)?;
+            self.state.path.borrow_mut().leave(before);
+            object.insert(key, value);
+        }
+        Ok(Json::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        Json::parse(text.as_bytes()).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn a_value_of_each_kind_is_read() {
+        let json = Json::parse(br#" {"a":[null,true,-1,2.5,"x\u00e9"]} "#).unwrap();
+        let value: serde_json::Value = json.into();
+        assert_eq!(value, serde_json::json!({"a": [null, true, -1, 2.5, "x\u{e9}"]}));
+    }
+
+    #[test]
+    fn a_duplicate_key_is_refused_by_its_path() {
+        assert_eq!(problem(r#"{"a":1,"a":1}"#), "a: given twice in one object");
+        assert_eq!(
+            problem(r#"{"l":[{},{"x":{"b":1,"c":2,"b":null}}]}"#),
+            "l[1].x.b: given twice in one object"
+        );
+    }
+
+    #[test]
+    fn an_escaped_duplicate_is_a_duplicate() {
+        assert_eq!(problem(r#"{"a":1,"\u0061":1}"#), "a: given twice in one object");
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(Json::parse(nested(MAX_DEPTH).as_bytes()).is_ok());
+        assert!(problem(&nested(MAX_DEPTH + 1)).ends_with("nested deeper than 32 levels"));
+        assert!(problem(&"[".repeat(200_000)).ends_with("nested deeper than 32 levels"));
+    }
+
+    #[test]
+    fn a_syntax_error_names_the_place_and_quotes_nothing() {
+        assert_eq!(problem("{\"ssn\":\n 078-05}"), "body: is not valid JSON (line 2 column 3)");
+        assert_eq!(problem("{\"dob\":\"1974"), "body: ends too early (line 1 column 12)");
+        assert_eq!(problem("{} secret"), "body: is not valid JSON (line 1 column 4)");
+        assert_eq!(problem(""), "body: ends too early (line 1 column 0)");
+        assert_eq!(problem("1e400"), "body: is not valid JSON (line 1 column 5)");
+        assert_eq!(problem(r#"{"a":NaN}"#), "body: is not valid JSON (line 1 column 6)");
+    }
+
+    #[test]
+    fn bad_utf8_and_lone_surrogates_are_refused() {
+        let problem = Json::parse(b"{\"a\":\"\xff\"}").expect_err("must be refused");
+        assert_eq!(problem.to_string(), "body: must be UTF-8");
+        assert!(Json::parse(br#""\ud800""#).is_err());
+    }
+
+    #[test]
+    fn debug_shows_only_the_kind() {
+        assert_eq!(format!("{:?}", Json::parse(b"\"secret\"").unwrap()), "Json([redacted], a string)");
+    }
+}

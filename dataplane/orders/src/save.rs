@@ -1,0 +1,97 @@
+//! The body of Orders/Save: an order, and around it what is to be done with it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::field::read_field;
+use crate::json::Json;
+use crate::order::{Order, OrderType, object, tag};
+use crate::problem::{Path, Problems};
+use crate::text::{Text, WebOrderId};
+
+/// The names around the order.
+const AROUND: [&str; 4] = ["orderType", "webOrderId", "customerCode", "export"];
+
+/// What a client sends to save an order. `Debug` shows no value of the order.
+#[derive(Clone, PartialEq)]
+pub struct SaveRequest {
+    /// The draft to change; absent creates one. 1 to 32 letters and digits.
+    pub web_order_id: Option<String>,
+    /// For which customer; only employees may say. 1 to 64 characters.
+    pub customer_code: Option<String>,
+    /// Export at once.
+    pub export: bool,
+    /// PhotoCopy only: the order is ready for review.
+    pub finalize: Option<bool>,
+    /// The order.
+    pub order: Order,
+}
+
+impl SaveRequest {
+    /// Reads a body. Without a known `orderType` that is the only problem reported; otherwise all are.
+    pub fn read(body: &[u8]) -> Result<Self, Problems> {
+        let mut object = object(body)?;
+        let kind = tag(&object)?;
+        let (mut at, mut problems) = (Path::root(), Problems::default());
+        let web_order_id = read_field::<WebOrderId>(&object, "webOrderId", &mut at, &mut problems);
+        let customer_code = read_field::<Text<64>>(&object, "customerCode", &mut at, &mut problems);
+        let export = read_field::<bool>(&object, "export", &mut at, &mut problems);
+        let finalize = read_finalize(kind, &mut object, &mut problems);
+        let mut also = AROUND.to_vec();
+        also.extend((kind == OrderType::PhotoCopy).then_some("finalize"));
+        let order = Order::read(kind, &object, &also, &mut problems);
+        problems.into_result()?;
+        Ok(Self {
+            web_order_id: web_order_id.map(|id| id.as_str().to_owned()),
+            customer_code: customer_code.map(|code| code.as_str().to_owned()),
+            export: export.unwrap_or(false),
+            finalize,
+            order,
+        })
+    }
+}
+
+/// Takes `finalize` out of the object: a clearer message than that of an unknown field where it does not
+/// belong.
+fn read_finalize(
+    kind: OrderType,
+    object: &mut std::collections::BTreeMap<String, Json>,
+    problems: &mut Problems,
+) -> Option<bool> {
+    let mut at = Path::root();
+    let finalize = read_field(object, "finalize", &mut at, problems);
+    if object.remove("finalize").is_some() && kind != OrderType::PhotoCopy {
+        at.key("finalize", |at| problems.push(at, "unknown field: only on PhotoCopy orders"));
+    }
+    finalize
+}
+
+impl fmt::Debug for SaveRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaveRequest")
+            .field("web_order_id", &self.web_order_id)
+            .field("export", &self.export)
+            .field("finalize", &self.finalize)
+            .field("order", &self.order)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialSchema for SaveRequest {
+    fn schema() -> RefOr<Schema> {
+        crate::openapi::union()
+    }
+}
+
+impl ToSchema for SaveRequest {
+    fn name() -> Cow<'static, str> {
+        crate::openapi::SAVE_ORDER_REQUEST.into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.extend(crate::openapi::schemas());
+    }
+}

@@ -1,0 +1,104 @@
+//! What an order can be found by. Never restricted fields, notes or instructions: a search answer must not
+//! tell what only the whole order may show.
+
+use std::fmt;
+
+use crate::choices::PartyKind;
+use crate::order::{Order, each};
+use crate::parts::{Case, Party};
+use crate::text::Text;
+
+/// The longest text to be searched, in characters; what comes after is not found.
+pub const MAX_TEXT: usize = 2_000;
+
+/// What an order can be found by. `Debug` shows no value.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SearchTerms {
+    /// Number of the case.
+    pub case_number: Option<String>,
+    /// Caption, or `plaintiff v. defendant`.
+    pub caption: Option<String>,
+    /// The firm's matter.
+    pub client_matter_number: Option<String>,
+    /// The three above with the organizations and surnames of the parties; lower case, at most [`MAX_TEXT`]
+    /// characters.
+    pub text: String,
+}
+
+impl fmt::Debug for SearchTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SearchTerms([redacted])")
+    }
+}
+
+impl Order {
+    /// What the order can be found by.
+    pub fn search_terms(&self) -> SearchTerms {
+        let case = self.case();
+        let case_number = case.and_then(|case| owned(&case.case_number));
+        let caption = case.and_then(caption);
+        let client_matter_number = each!(self, order => owned(&order.client_matter_number));
+        let terms = [&case_number, &caption, &client_matter_number].into_iter().flatten().cloned();
+        let names = self.parties().into_iter().filter_map(surname);
+        let mut text = String::new();
+        for term in terms.chain(names) {
+            text.push_str(if text.is_empty() { "" } else { " " });
+            text.push_str(&term.to_lowercase());
+        }
+        let text = text.chars().take(MAX_TEXT).collect();
+        SearchTerms { case_number, caption, client_matter_number, text }
+    }
+
+    fn case(&self) -> Option<&Case> {
+        match self {
+            Self::Court(order) => order.case.as_ref(),
+            Self::Process(order) => order.case.as_ref(),
+            Self::Delivery(order) => order.case.as_ref(),
+            Self::Investigation(order) => order.case.as_ref(),
+            Self::FileAndServe(order) => order.case.as_ref(),
+            Self::CountyRecording(_) => None,
+            Self::PhotoCopy(order) => order.case.as_ref(),
+        }
+    }
+
+    /// Everybody named in the order as a party, those the order is about first.
+    fn parties(&self) -> Vec<&Party> {
+        let mut parties: Vec<&Party> =
+            self.servees().iter().filter_map(|servee| servee.party.as_ref()).collect();
+        match self {
+            Self::Investigation(order) => parties.extend(order.subject.iter().flat_map(|s| &s.party)),
+            Self::PhotoCopy(order) => parties.extend(order.subject.iter().flat_map(|s| &s.party)),
+            Self::CountyRecording(order) => {
+                for instrument in order.instruments.as_deref().unwrap_or_default() {
+                    parties.extend(instrument.grantors.as_deref().unwrap_or_default());
+                    parties.extend(instrument.grantees.as_deref().unwrap_or_default());
+                }
+            }
+            Self::Court(_) | Self::Process(_) | Self::Delivery(_) | Self::FileAndServe(_) => {}
+        }
+        parties.extend(self.case().and_then(|case| case.parties.as_deref()).unwrap_or_default());
+        parties
+    }
+}
+
+fn owned<const MAX: usize>(text: &Option<Text<MAX>>) -> Option<String> {
+    text.as_ref().map(|text| text.as_str().to_owned())
+}
+
+fn caption(case: &Case) -> Option<String> {
+    match (&case.caption, &case.plaintiff, &case.defendant) {
+        (Some(caption), _, _) => Some(caption.as_str().to_owned()),
+        (None, Some(plaintiff), Some(defendant)) => {
+            Some(format!("{} v. {}", plaintiff.as_str(), defendant.as_str()))
+        }
+        (None, plaintiff, defendant) => owned(plaintiff).or_else(|| owned(defendant)),
+    }
+}
+
+/// The organization, or the last name only.
+fn surname(party: &Party) -> Option<String> {
+    match party.kind {
+        Some(PartyKind::Individual) => owned(&party.last_name),
+        _ => owned(&party.organization_name).or_else(|| owned(&party.last_name)),
+    }
+}

@@ -1,0 +1,142 @@
+//! US states and territories by their postal codes, with the numbers counties are coded under.
+
+use std::fmt;
+
+use serde::Serialize;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::field::{Components, Field};
+use crate::json::Json;
+use crate::problem::{Path, Problems};
+
+/// Postal code and FIPS number of each state, the District and the territories; military mail has no
+/// counties.
+const STATES: [(&str, &str); 59] = [
+    ("AL", "01"),
+    ("AK", "02"),
+    ("AZ", "04"),
+    ("AR", "05"),
+    ("CA", "06"),
+    ("CO", "08"),
+    ("CT", "09"),
+    ("DE", "10"),
+    ("DC", "11"),
+    ("FL", "12"),
+    ("GA", "13"),
+    ("HI", "15"),
+    ("ID", "16"),
+    ("IL", "17"),
+    ("IN", "18"),
+    ("IA", "19"),
+    ("KS", "20"),
+    ("KY", "21"),
+    ("LA", "22"),
+    ("ME", "23"),
+    ("MD", "24"),
+    ("MA", "25"),
+    ("MI", "26"),
+    ("MN", "27"),
+    ("MS", "28"),
+    ("MO", "29"),
+    ("MT", "30"),
+    ("NE", "31"),
+    ("NV", "32"),
+    ("NH", "33"),
+    ("NJ", "34"),
+    ("NM", "35"),
+    ("NY", "36"),
+    ("NC", "37"),
+    ("ND", "38"),
+    ("OH", "39"),
+    ("OK", "40"),
+    ("OR", "41"),
+    ("PA", "42"),
+    ("RI", "44"),
+    ("SC", "45"),
+    ("SD", "46"),
+    ("TN", "47"),
+    ("TX", "48"),
+    ("UT", "49"),
+    ("VT", "50"),
+    ("VA", "51"),
+    ("WA", "53"),
+    ("WV", "54"),
+    ("WI", "55"),
+    ("WY", "56"),
+    ("AS", "60"),
+    ("GU", "66"),
+    ("MP", "69"),
+    ("PR", "72"),
+    ("VI", "78"),
+    ("AA", ""),
+    ("AE", ""),
+    ("AP", ""),
+];
+
+/// A US state, two capital letters as on an envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct UsState(&'static str);
+
+impl UsState {
+    /// The two letters.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+
+    /// The first two digits of its counties' codes; empty for military mail.
+    pub fn fips(self) -> &'static str {
+        STATES.iter().find(|(code, _)| *code == self.0).map_or("", |(_, fips)| fips)
+    }
+}
+
+impl fmt::Debug for UsState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl Field for UsState {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let known = match json {
+            Json::String(text) => STATES.iter().find(|(code, _)| code == text),
+            _ => None,
+        };
+        if known.is_none() {
+            problems.push(at, "must be the two capital letters of a US state");
+        }
+        known.map(|(code, _)| Self(code))
+    }
+
+    fn schema(_: &mut Components) -> RefOr<Schema> {
+        let codes = STATES.iter().map(|(code, _)| *code);
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<UsState> {
+        UsState::read(&Json::String(text.to_owned()), &mut Path::root(), &mut Problems::default())
+    }
+
+    #[test]
+    fn states_are_the_real_ones() {
+        assert_eq!(read("CA").unwrap().fips(), "06");
+        assert_eq!(read("WY").unwrap().fips(), "56");
+        for text in ["ca", "XX", "California", ""] {
+            assert!(read(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn codes_are_in_order_and_unique() {
+        let mut codes: Vec<&str> = STATES.iter().map(|(code, _)| *code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), STATES.len());
+    }
+}

@@ -1,0 +1,402 @@
+//! What an export needs: every R by taking each field of the examples away in turn, every R* by its
+//! condition.
+
+use super::read::{path, pointers};
+use super::*;
+use OrderType::{CountyRecording, Court, Delivery, FileAndServe, Investigation, PhotoCopy, Process};
+
+const COURT: [&str; 4] = ["court.name", "court.courtType", "court.county", "court.state"];
+const ATTORNEY: [&str; 3] = ["attorney", "attorney.name", "attorney.represents"];
+const DOCUMENT: [&str; 3] = ["documents", "documents[].title", "documents[].source"];
+const ADDRESS: [&str; 4] = ["street1", "city", "state", "postalCode"];
+const INDIVIDUAL: [&str; 4] = ["kind", "firstName", "lastName", "role"];
+const ORGANIZATION: [&str; 3] = ["kind", "organizationName", "role"];
+
+/// The fields whose absence an export of the example reports, without indexes.
+fn required(kind: OrderType) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut add = |names: &[&str]| all.extend(names.iter().map(|name| (*name).to_owned()));
+    match kind {
+        Court => {
+            add(&ATTORNEY);
+            add(&COURT);
+            add(&DOCUMENT);
+            add(&["courtTask", "court", "case", "case.caseNumber", "case.caption", "filingMethod"]);
+            add(&["orderedBy.name", "advanceFees[].feeType"]);
+        }
+        Process => {
+            add(&ATTORNEY);
+            add(&COURT);
+            add(&DOCUMENT);
+            add(&[
+                "court",
+                "case",
+                "case.caseNumber",
+                "case.caption",
+                "servees",
+                "servees[].party",
+                "servees[].addresses",
+            ]);
+        }
+        Delivery => add(&[
+            "orderedBy.name",
+            "legs",
+            "legs[].pickup",
+            "legs[].pickup.address",
+            "legs[].pickup.contact.name",
+            "legs[].delivery",
+            "legs[].delivery.address",
+            "legs[].delivery.contact.name",
+            "itemDescription",
+        ]),
+        Investigation => {
+            add(&COURT);
+            add(&["court", "case", "case.caseNumber", "case.caption"]);
+            add(&[
+                "investigationType",
+                "subject",
+                "subject.party",
+                "permissiblePurpose",
+                "certifiedBy",
+                "certifiedAt",
+            ]);
+        }
+        FileAndServe => {
+            add(&ATTORNEY);
+            add(&COURT);
+            add(&DOCUMENT);
+            add(&["documents[].purpose", "court", "case", "case.caption", "case.caseType", "case.parties"]);
+            add(&["filingMethod", "servees", "servees[].party", "servees[].addresses"]);
+            add(&["eServiceContacts[].name", "eServiceContacts[].email", "advanceFees[].feeType"]);
+        }
+        CountyRecording => add(&[
+            "county",
+            "state",
+            "countyFips",
+            "recordingMethod",
+            "instruments",
+            "instruments[].documentType",
+            "instruments[].pages",
+            "instruments[].grantors",
+            "instruments[].grantees",
+            "instruments[].apns",
+            "requestedBy",
+            "returnTo",
+            "pcorIncluded",
+            "advanceFees[].feeType",
+        ]),
+        PhotoCopy => {
+            add(&ATTORNEY);
+            add(&COURT);
+            add(&[
+                "billTo[].name",
+                "billTo[].contact.name",
+                "opposingCounsel[].name",
+                "opposingCounsel[].represents",
+            ]);
+            add(&[
+                "requestMethod",
+                "court",
+                "case",
+                "case.caseNumber",
+                "case.caption",
+                "subject",
+                "subject.party",
+            ]);
+            add(&[
+                "subject.dob",
+                "facilities",
+                "facilities[].name",
+                "facilities[].address",
+                "facilities[].recordTypes",
+            ]);
+            add(&[
+                "facilities[].noticeToConsumer",
+                "productionDate",
+                "deliverTo[].contact",
+                "deliverTo[].contact.name",
+            ]);
+            add(&["deliverTo[].method"]);
+        }
+    }
+    all
+}
+
+/// Addresses and parties need the same wherever they stand.
+fn required_of_part(body: &Value, pointer: &str) -> bool {
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = body.pointer(parent).expect("exists");
+    if parent.get("street1").is_some() {
+        return ADDRESS.contains(&name);
+    }
+    match parent.get("kind").and_then(Value::as_str) {
+        Some("Individual") => INDIVIDUAL.contains(&name),
+        Some("Organization") => ORGANIZATION.contains(&name),
+        _ => false,
+    }
+}
+
+fn without_indexes(path: &str) -> String {
+    path.split('[')
+        .map(|step| step.trim_start_matches(|c: char| c.is_ascii_digit()))
+        .collect::<Vec<_>>()
+        .join("[")
+}
+
+#[test]
+fn each_required_field_is_asked_for_by_its_path_and_no_other() {
+    for (kind, _) in examples() {
+        let (body, mut unseen) = (example(kind), required(kind));
+        for pointer in pointers(&body, "") {
+            let is_item = pointer.ends_with(|c: char| c.is_ascii_digit())
+                && body.pointer(&pointer).is_some_and(|_| {
+                    pointer.rsplit('/').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()))
+                });
+            if is_item || pointer == "/orderType" {
+                continue;
+            }
+            let name = without_indexes(&path(&pointer));
+            let expected = required(kind).contains(&name) || required_of_part(&body, &pointer);
+            unseen.retain(|other| *other != name);
+            let expected = if name == "case.newCase" {
+                vec!["case.caseNumber".to_owned()]
+            } else if expected {
+                vec![path(&pointer)]
+            } else {
+                vec![]
+            };
+            assert_eq!(asked(kind, &[(&pointer, Value::Null)]), expected, "{kind} without {pointer}");
+        }
+        assert!(unseen.is_empty(), "{kind}: the example does not show {unseen:?}");
+    }
+}
+
+#[test]
+fn an_empty_draft_is_told_all_it_lacks() {
+    let order = read(&json!({"orderType": "Process"})).unwrap().order;
+    assert_eq!(fields(&order.check_export()), ["attorney", "documents", "servees", "court", "case"]);
+    let order = read(&json!({"orderType": "Delivery"})).unwrap().order;
+    assert_eq!(fields(&order.check_export()), ["legs", "itemDescription"]);
+}
+
+#[test]
+fn a_list_below_its_smallest_size_is_asked_for() {
+    for (kind, pointer) in [
+        (Process, "/documents"),
+        (Process, "/servees"),
+        (Process, "/servees/0/addresses"),
+        (FileAndServe, "/documents"),
+        (FileAndServe, "/servees"),
+        (Court, "/documents"),
+        (Delivery, "/legs"),
+        (CountyRecording, "/instruments"),
+        (CountyRecording, "/instruments/1/grantors"),
+        (CountyRecording, "/instruments/0/grantees"),
+        (CountyRecording, "/instruments/1/apns"),
+        (PhotoCopy, "/facilities"),
+        (PhotoCopy, "/facilities/1/recordTypes"),
+        (FileAndServe, "/case/parties"),
+    ] {
+        assert_eq!(asked(kind, &[(pointer, json!([]))]), [path(pointer)], "{kind} {pointer}");
+    }
+}
+
+#[test]
+fn defaults_are_never_missing() {
+    for (kind, pointer) in [
+        (Court, "/serviceLevel"),
+        (Process, "/minimumAttempts"),
+        (Process, "/sundayService"),
+        (Process, "/servees/0/serviceMethod"),
+        (Process, "/documents/0/purpose"),
+        (Delivery, "/proofOfDelivery"),
+        (FileAndServe, "/serveAfter"),
+    ] {
+        assert!(asked(kind, &[(pointer, Value::Null)]).is_empty(), "{kind} {pointer}");
+    }
+}
+
+#[test]
+fn court_tasks_need_what_they_are_about() {
+    for task in ["File", "Issue", "Lodge"] {
+        let changes =
+            [("/courtTask", json!(task)), ("/filingMethod", Value::Null), ("/documents", Value::Null)];
+        assert_eq!(asked(Court, &changes), ["filingMethod", "documents"], "{task}");
+    }
+    for task in ["Research", "CopyRequest", "PickUp"] {
+        let changes =
+            [("/courtTask", json!(task)), ("/filingMethod", Value::Null), ("/documents", Value::Null)];
+        assert_eq!(asked(Court, &changes), ["request"], "{task}");
+    }
+    for task in ["CourtesyCopy", "Other"] {
+        let changes =
+            [("/courtTask", json!(task)), ("/filingMethod", Value::Null), ("/documents", Value::Null)];
+        assert!(asked(Court, &changes).is_empty(), "{task}");
+    }
+}
+
+#[test]
+fn a_case_needs_number_and_caption_or_what_stands_for_them() {
+    let pair =
+        [("/case/caption", Value::Null), ("/case/plaintiff", json!("A")), ("/case/defendant", json!("B"))];
+    assert!(asked(Court, &pair).is_empty());
+    assert_eq!(asked(Court, &pair[..2]), ["case.caption"]);
+    let new = [("/case/caseNumber", Value::Null), ("/case/newCase", json!(true))];
+    assert_eq!(asked(Court, &new), ["case.caseType", "case.parties"]);
+    assert_eq!(
+        asked(Court, &[("/case/caseNumber", Value::Null), ("/case/newCase", json!(false))]),
+        ["case.caseNumber"]
+    );
+}
+
+#[test]
+fn a_notice_before_litigation_has_no_case() {
+    let changes = [("/court", Value::Null), ("/case", Value::Null), ("/preLitigation", json!(true))];
+    assert!(asked(Process, &changes).is_empty());
+    assert_eq!(asked(Process, &changes[..2]), ["court", "case"]);
+}
+
+#[test]
+fn an_investigation_needs_a_case_only_for_litigation_and_service() {
+    let without = |purpose: &str| {
+        asked(
+            Investigation,
+            &[("/permissiblePurpose", json!(purpose)), ("/court", Value::Null), ("/case", Value::Null)],
+        )
+    };
+    assert_eq!(without("ServiceOfProcess"), ["court", "case"]);
+    assert_eq!(without("Litigation"), ["court", "case"]);
+    assert!(without("FraudInvestigation").is_empty());
+}
+
+#[test]
+fn watching_needs_hours_and_a_window() {
+    for kind in ["Surveillance", "Stakeout"] {
+        let missing = asked(Investigation, &[("/investigationType", json!(kind))]);
+        assert_eq!(missing, ["hoursAuthorized", "windowFrom", "windowTo"]);
+    }
+}
+
+#[test]
+fn a_subject_needs_an_address_or_number_and_birth_date() {
+    let address = ("/subject/lastKnownAddress", Value::Null);
+    let missing = ["subject.lastKnownAddress"];
+    assert!(asked(Investigation, std::slice::from_ref(&address)).is_empty());
+    assert_eq!(asked(Investigation, &[address.clone(), ("/subject/dob", Value::Null)]), missing);
+    assert_eq!(asked(Investigation, &[address, ("/subject/ssnLast4", Value::Null)]), missing);
+}
+
+#[test]
+fn a_search_of_vehicles_needs_dppa() {
+    let searches = ("/searches", json!(["Vehicles"]));
+    assert_eq!(asked(Investigation, std::slice::from_ref(&searches)), ["regulatedData"]);
+    assert!(asked(Investigation, &[searches, ("/regulatedData", json!(["Dppa"]))]).is_empty());
+}
+
+#[test]
+fn file_and_serve_needs_something_to_file_and_something_to_serve() {
+    let all = |purpose: &str| {
+        let changes: Vec<(String, Value)> =
+            (0..3).map(|i| (format!("/documents/{i}/purpose"), json!(purpose))).collect();
+        let changes: Vec<(&str, Value)> = changes.iter().map(|(p, v)| (p.as_str(), v.clone())).collect();
+        order(FileAndServe, &changes).check_export().to_string()
+    };
+    assert_eq!(all("File"), "documents: required at export of FileAndServe: at least one document to serve");
+    assert_eq!(all("Serve"), "documents: required at export of FileAndServe: at least one document to file");
+    assert_eq!(all("FileAndServe"), "");
+}
+
+#[test]
+fn instruments_need_parcels_and_references_by_their_type() {
+    let of = |kind: &str| {
+        asked(
+            CountyRecording,
+            &[("/instruments/1/documentType", json!(kind)), ("/instruments/1/apns", Value::Null)],
+        )
+    };
+    for kind in [
+        "GrantDeed",
+        "QuitclaimDeed",
+        "TrustTransferDeed",
+        "TrusteesDeed",
+        "DeedOfTrust",
+        "NoticeOfDefault",
+        "NoticeOfTrusteesSale",
+    ] {
+        assert_eq!(of(kind), ["instruments[1].apns"], "{kind}");
+    }
+    for kind in ["ReleaseOfLien", "Reconveyance", "AssignmentOfDeedOfTrust", "SubstitutionOfTrustee"] {
+        assert_eq!(of(kind), ["instruments[1].relatedInstrumentNumber"], "{kind}");
+    }
+    for kind in ["MechanicsLien", "Easement", "Other"] {
+        assert!(of(kind).is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn only_a_change_of_ownership_needs_the_report() {
+    let lien = [("/instruments/0/documentType", json!("MechanicsLien")), ("/pcorIncluded", Value::Null)];
+    assert!(asked(CountyRecording, &lien).is_empty());
+    for kind in ["GrantDeed", "QuitclaimDeed", "TrustTransferDeed", "TrusteesDeed", "AffidavitOfDeath"] {
+        let deed = [("/instruments/0/documentType", json!(kind)), ("/pcorIncluded", Value::Null)];
+        assert_eq!(asked(CountyRecording, &deed), ["pcorIncluded"], "{kind}");
+    }
+}
+
+#[test]
+fn subpoenas_and_authorizations_need_different_things() {
+    let bare = |method: &str| {
+        let gone = ["/court", "/case", "/productionDate", "/facilities/0/noticeToConsumer"];
+        let mut changes: Vec<(&str, Value)> = gone.iter().map(|pointer| (*pointer, Value::Null)).collect();
+        changes.push(("/requestMethod", json!(method)));
+        asked(PhotoCopy, &changes)
+    };
+    for method in ["DepositionSubpoena", "TrialSubpoena", "WcabSubpoena"] {
+        assert_eq!(
+            bare(method),
+            ["court", "case", "productionDate", "facilities[0].noticeToConsumer"],
+            "{method}"
+        );
+    }
+    assert_eq!(bare("Authorization"), ["authorizationSignedOn", "authorizationExpiresOn"]);
+    assert!(bare("OpposingCopy").is_empty());
+    assert!(bare("PublicRecordsRequest").is_empty());
+}
+
+#[test]
+fn a_birth_date_is_needed_for_medical_records() {
+    let of = |kind: &str| {
+        let kinds = json!([kind]);
+        asked(PhotoCopy, &[("/facilities/0/recordTypes", kinds), ("/subject/dob", Value::Null)])
+    };
+    for kind in ["Medical", "Films", "Pharmacy", "Psychiatric"] {
+        assert_eq!(of(kind), ["subject.dob"], "{kind}");
+    }
+    assert!(of("Payroll").is_empty());
+}
+
+#[test]
+fn contradictions_are_wrong_in_a_draft_too() {
+    assert_eq!(contradictory(Process, &[("/lastDayToServe", json!("2026-12-17"))]), ["dueBy"]);
+    assert!(contradictory(Process, &[("/lastDayToServe", json!("2026-12-18"))]).is_empty());
+    assert_eq!(contradictory(FileAndServe, &[("/lastDayToServe", json!("2026-12-29"))]), ["dueBy"]);
+    assert_eq!(contradictory(CountyRecording, &[("/state", json!("NV"))]), ["countyFips"]);
+    assert_eq!(contradictory(CountyRecording, &[("/state", json!("AP"))]), ["countyFips"]);
+    assert!(contradictory(CountyRecording, &[("/state", Value::Null)]).is_empty());
+    assert_eq!(
+        contradictory(PhotoCopy, &[("/facilities/0/recordsTo", json!("2020-12-31"))]),
+        ["facilities[0].recordsFrom"]
+    );
+    assert_eq!(
+        contradictory(PhotoCopy, &[("/subject/injuryTo", json!("2026-03-01"))]),
+        ["subject.injuryFrom"]
+    );
+    let dates =
+        [("/authorizationSignedOn", json!("2026-01-02")), ("/authorizationExpiresOn", json!("2026-01-01"))];
+    assert_eq!(contradictory(PhotoCopy, &dates), ["authorizationSignedOn"]);
+    let window =
+        [("/windowFrom", json!("2026-01-01T08:00:00Z")), ("/windowTo", json!("2026-01-01T08:00:00+01:00"))];
+    assert_eq!(contradictory(Investigation, &window), ["windowFrom"]);
+    let by = [("/legs/0/pickup/by", json!("2026-12-07T09:29:59-08:00"))];
+    assert_eq!(contradictory(Delivery, &by), ["legs[0].pickup.readyAt"]);
+}

@@ -1,0 +1,216 @@
+//! What reading refuses, and how it says so.
+
+use super::*;
+
+#[test]
+fn without_a_known_type_nothing_else_is_judged() {
+    let seven = "orderType: must be one of Court, Process, Delivery, Investigation, FileAndServe, CountyRecording, PhotoCopy";
+    for body in [
+        json!({}),
+        json!({"orderType": "court", "x": 1}),
+        json!({"orderType": 7}),
+        json!({"orderType": null}),
+    ] {
+        assert_eq!(read(&body).unwrap_err().to_string(), seven);
+    }
+    assert_eq!(read(&json!([])).unwrap_err().to_string(), "body: must be an object");
+}
+
+#[test]
+fn a_draft_may_lack_everything_but_its_type() {
+    for kind in OrderType::ALL {
+        let request = read(&json!({"orderType": kind.as_str()})).unwrap();
+        assert!(!request.export && request.web_order_id.is_none() && request.finalize.is_none());
+        assert!(request.order.check_draft().is_empty());
+        assert!(!request.order.check_export().is_empty());
+        assert_eq!(Order::from_stored(&request.order.to_stored()).unwrap(), request.order);
+    }
+}
+
+#[test]
+fn what_stands_around_the_order_is_read() {
+    let body = with(
+        OrderType::Court,
+        &[("/webOrderId", json!("W1")), ("/customerCode", json!("ACME")), ("/export", json!(true))],
+    );
+    let request = read(&body).unwrap();
+    assert_eq!(request.web_order_id.as_deref(), Some("W1"));
+    assert_eq!(request.customer_code.as_deref(), Some("ACME"));
+    assert!(request.export);
+    assert_eq!(refused(OrderType::Court, &[("/export", json!("yes"))]), "export: must be true or false");
+    assert!(refused(OrderType::Court, &[("/webOrderId", json!("W-1"))]).starts_with("webOrderId: must be"));
+}
+
+#[test]
+fn finalize_is_for_photo_copy_only() {
+    assert_eq!(
+        refused(OrderType::Court, &[("/finalize", json!(true))]),
+        "finalize: unknown field: only on PhotoCopy orders"
+    );
+    assert_eq!(
+        refused(OrderType::Court, &[("/finalize", json!(null))]),
+        "finalize: unknown field: only on PhotoCopy orders"
+    );
+    assert_eq!(read(&with(OrderType::PhotoCopy, &[("/finalize", json!(null))])).unwrap().finalize, None);
+}
+
+#[test]
+fn an_unknown_field_is_refused_wherever_it_is() {
+    let top = refused(OrderType::Court, &[("/prioritty", json!(1))]);
+    assert!(top.starts_with(
+        "prioritty: unknown field; this object takes: orderType, webOrderId, customerCode, export, "
+    ));
+    assert!(top.ends_with(", returnMethod, returnTo"));
+    let nested = refused(OrderType::Process, &[("/servees/1/addresses/0/zip", json!("1"))]);
+    assert!(
+        nested.starts_with(
+            "servees[1].addresses[0].zip: unknown field; this object takes: label, businessName, "
+        )
+    );
+    assert!(refused(OrderType::Court, &[("/servees", json!([]))]).starts_with("servees: unknown field"));
+    assert!(refused(OrderType::Court, &[("/078-05-1120", json!(1))]).starts_with("?: unknown field"));
+}
+
+#[test]
+fn a_facility_line_item_is_ours_to_give() {
+    let problem = refused(OrderType::PhotoCopy, &[("/facilities/0/facilityLineItem", json!(1))]);
+    assert_eq!(problem, "facilities[0].facilityLineItem: given by the system; leave it out");
+}
+
+#[test]
+fn every_problem_is_reported_at_once() {
+    let problems = refused(
+        OrderType::Process,
+        &[
+            ("/servees/0/addresses/1/postalCode", json!("9150")),
+            ("/servees/1/party/kind", json!("Person")),
+            ("/dueBy", json!("tomorrow")),
+            ("/minimumAttempts", json!(11)),
+        ],
+    );
+    for field in
+        ["dueBy: ", "servees[0].addresses[1].postalCode: ", "servees[1].party.kind: ", "minimumAttempts: "]
+    {
+        assert!(problems.contains(field), "{field} in {problems}");
+    }
+    for value in ["9150:", "Person,", "tomorrow"] {
+        assert!(!problems.contains(value));
+    }
+}
+
+#[test]
+fn a_number_no_message_repeats() {
+    for (kind, pointer, field) in [
+        (OrderType::Investigation, "/subject/ssnLast4", "subject.ssnLast4"),
+        (OrderType::PhotoCopy, "/subject/ssnLast4", "subject.ssnLast4"),
+        (OrderType::Investigation, "/subject/driverLicenseLast4", "subject.driverLicenseLast4"),
+    ] {
+        for full in [json!("078051120"), json!("078-05-1120"), json!(78051120)] {
+            let problem = refused(kind, &[(pointer, full)]);
+            assert!(problem.starts_with(field) && !problem.contains("1120"), "{problem}");
+        }
+    }
+    assert!(
+        refused(OrderType::Investigation, &[("/subject/ssn", json!("078051120"))])
+            .starts_with("subject.ssn: unknown field")
+    );
+}
+
+#[test]
+fn every_field_refuses_another_kind_of_value_and_does_not_repeat_it() {
+    for (kind, _) in examples() {
+        for pointer in pointers(&example(kind), "") {
+            let wrong = match example(kind).pointer(&pointer).expect("exists") {
+                Value::String(_) => json!(987_654_321),
+                _ => json!("wrong-987654321"),
+            };
+            if pointer == "/orderType" {
+                continue;
+            }
+            let problems = read(&with(kind, &[(&pointer, wrong)])).expect_err(&pointer);
+            assert_eq!(fields(&problems), [path(&pointer)], "{kind}");
+            assert!(!problems.to_string().contains("987"));
+        }
+    }
+}
+
+#[test]
+fn null_is_the_same_as_absent() {
+    for (kind, _) in examples() {
+        for pointer in pointers(&example(kind), "")
+            .iter()
+            .filter(|p| *p != "/orderType" && !p.ends_with(|c: char| c.is_ascii_digit()))
+        {
+            assert!(read(&with(kind, &[(pointer, Value::Null)])).is_ok(), "{kind} {pointer}");
+        }
+    }
+}
+
+#[test]
+fn duplicates_are_refused() {
+    let body =
+        br#"{"orderType":"Process","servees":[{"party":{"kind":"Individual","kind":"Organization"}}]}"#;
+    assert_eq!(
+        SaveRequest::read(body).unwrap_err().to_string(),
+        "servees[0].party.kind: given twice in one object"
+    );
+    let body = br#"{"orderType":"Process","orderType":"Court"}"#;
+    assert_eq!(SaveRequest::read(body).unwrap_err().to_string(), "orderType: given twice in one object");
+}
+
+#[test]
+fn long_texts_nul_and_emoji() {
+    let long = "x".repeat(1_000_000);
+    assert_eq!(
+        refused(OrderType::Court, &[("/instructions", json!(long))]),
+        "instructions: must have at most 4000 characters"
+    );
+    assert_eq!(
+        refused(OrderType::Court, &[("/instructions", json!("a\0"))]),
+        "instructions: must not hold control characters"
+    );
+    let emoji = "⚖️".repeat(2000);
+    let stored = order(OrderType::Court, &[("/instructions", json!(emoji))]).to_stored();
+    assert!(stored.contains(&emoji));
+}
+
+#[test]
+fn many_bad_items_give_a_bounded_answer() {
+    let items: Vec<Value> = vec![json!({"x": 1}); 100];
+    let problems = read(&with(OrderType::PhotoCopy, &[("/facilities", json!(items)), ("/extra", json!(1))]))
+        .unwrap_err();
+    assert_eq!(problems.len(), crate::problem::MAX_PROBLEMS);
+}
+
+/// Every place below the root: object fields and list items.
+pub(super) fn pointers(value: &Value, at: &str) -> Vec<String> {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(object) => object.iter().map(|(name, child)| (format!("{at}/{name}"), child)).collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(i, child)| (format!("{at}/{i}"), child)).collect()
+        }
+        _ => Vec::new(),
+    };
+    children
+        .into_iter()
+        .flat_map(|(at, child)| {
+            let mut all = pointers(child, &at);
+            all.push(at);
+            all
+        })
+        .collect()
+}
+
+/// A JSON pointer as problems write it.
+pub(super) fn path(pointer: &str) -> String {
+    let mut path = String::new();
+    for step in pointer.split('/').skip(1) {
+        if step.bytes().all(|b| b.is_ascii_digit()) {
+            path.push_str(&format!("[{step}]"));
+        } else {
+            path.push_str(if path.is_empty() { "" } else { "." });
+            path.push_str(step);
+        }
+    }
+    path
+}

@@ -1,0 +1,43 @@
+//! What an order is found by.
+
+use super::*;
+
+#[test]
+fn terms_are_case_matter_and_names() {
+    let terms = order(OrderType::Process, &[]).search_terms();
+    assert_eq!(terms.case_number.as_deref(), Some("26STCV99901"));
+    assert_eq!(terms.caption.as_deref(), Some("Larkspur Tile Co. v. Brindle"));
+    assert_eq!(terms.client_matter_number.as_deref(), Some("4410-0012"));
+    let expected = "26stcv99901 larkspur tile co. v. brindle 4410-0012 brindle brindle millworks, inc. larkspur tile co. brindle";
+    assert_eq!(terms.text, expected);
+    let recording = order(OrderType::CountyRecording, &[]).search_terms();
+    assert_eq!(recording.text, "4522-0003 wrenfield okonjo-hale okonjo-hale sample harbor credit union");
+    assert_eq!(recording.case_number, None);
+}
+
+#[test]
+fn a_caption_is_made_of_the_two_sides() {
+    let changes =
+        [("/case/caption", Value::Null), ("/case/plaintiff", json!("A")), ("/case/defendant", json!("B"))];
+    assert_eq!(order(OrderType::Court, &changes).search_terms().caption.as_deref(), Some("A v. B"));
+}
+
+#[test]
+fn restricted_values_first_names_and_instructions_cannot_be_searched() {
+    for (kind, _) in examples() {
+        let changed = if kind == OrderType::Court { vec![("/instructions", json!("zebra"))] } else { vec![] };
+        let text = order(kind, &changed).search_terms().text;
+        for secret in
+            ["zebra", "1974", "1988", "0000", "gate code", "orrin", "silas", "sample valley", "f00213", "dr."]
+        {
+            assert!(!text.contains(secret), "{kind}: {secret} in {text}");
+        }
+    }
+}
+
+#[test]
+fn the_text_is_bounded() {
+    let party = json!({"kind": "Organization", "organizationName": "ß".repeat(200), "role": "Other"});
+    let text = order(OrderType::Process, &[("/case/parties", json!(vec![party; 50]))]).search_terms().text;
+    assert_eq!(text.chars().count(), crate::search::MAX_TEXT);
+}

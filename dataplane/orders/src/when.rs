@@ -1,0 +1,264 @@
+//! Dates and times as given: nothing here reads a clock or converts a zone.
+
+use std::fmt;
+
+use jiff::civil;
+use serde::Serialize;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::field::{Components, Field};
+use crate::json::Json;
+use crate::problem::{Path, Problems};
+
+/// A day of the calendar, `YYYY-MM-DD`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Date(civil::Date);
+
+impl Date {
+    /// The day.
+    pub fn get(self) -> civil::Date {
+        self.0
+    }
+}
+
+/// A moment, ISO 8601 (RFC 3339) with seconds and offset: `2026-12-04T15:30:00-08:00`. Kept as the given
+/// text, for the offset says what the sender meant by "today"; fractions of a second are kept and not
+/// compared.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct DateTime {
+    text: String,
+    #[serde(skip)]
+    date: civil::Date,
+    #[serde(skip)]
+    seconds: i64,
+}
+
+impl DateTime {
+    /// The text as given.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The day it is where the moment was written.
+    pub fn date(&self) -> Date {
+        Date(self.date)
+    }
+
+    /// Seconds since 1970 UTC.
+    pub fn seconds(&self) -> i64 {
+        self.seconds
+    }
+}
+
+/// A time of day, `HH:MM`, local to the court.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct LocalTime(String);
+
+impl LocalTime {
+    /// The text as given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+macro_rules! redacted {
+    ($($name:ident),*) => { $(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("[redacted]")
+            }
+        }
+    )* };
+}
+redacted!(Date, DateTime, LocalTime);
+
+impl Field for Date {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let date = text(json).and_then(parse_date);
+        if date.is_none() {
+            problems.push(at, "must be a date of the calendar, YYYY-MM-DD");
+        }
+        date.map(Self)
+    }
+
+    fn schema(_: &mut Components) -> RefOr<Schema> {
+        let date = ObjectBuilder::new().schema_type(Type::String);
+        date.format(Some(SchemaFormat::KnownFormat(KnownFormat::Date))).into()
+    }
+}
+
+/// The longest moment we take: room for more digits of a second than any clock gives.
+const MAX_DATE_TIME: usize = 64;
+
+impl Field for DateTime {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let moment = text(json).filter(|text| text.len() <= MAX_DATE_TIME).and_then(parse_date_time);
+        if moment.is_none() {
+            problems.push(at, "must be a date and time with offset, such as 2026-12-04T15:30:00-08:00");
+        }
+        moment
+    }
+
+    fn schema(_: &mut Components) -> RefOr<Schema> {
+        let moment = ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX_DATE_TIME));
+        moment.format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).into()
+    }
+}
+
+impl Field for LocalTime {
+    fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
+        let time = text(json).filter(|text| text.len() == 5 && parse_minutes(text).is_some());
+        if time.is_none() {
+            problems.push(at, "must be a time of day, HH:MM");
+        }
+        time.map(|text| Self(text.to_owned()))
+    }
+
+    fn schema(_: &mut Components) -> RefOr<Schema> {
+        let time = ObjectBuilder::new().schema_type(Type::String);
+        time.pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$")).into()
+    }
+}
+
+/// Refuses a span whose start lies after its end; the start is named.
+pub(crate) fn in_order<T: PartialOrd>(
+    from: Option<T>,
+    (name, until): (&str, &str),
+    to: Option<T>,
+    at: &mut Path,
+    problems: &mut Problems,
+) {
+    if let (Some(from), Some(to)) = (from, to)
+        && from > to
+    {
+        at.key(name, |at| problems.push(at, format!("must not be after {until}")));
+    }
+}
+
+fn text(json: &Json) -> Option<&str> {
+    match json {
+        Json::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Two digits at the start of `text`, at most `max`.
+fn two_digits(text: &str, max: i64) -> Option<i64> {
+    let digits = text.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?;
+    digits.parse().ok().filter(|value| *value <= max)
+}
+
+/// Exactly YYYY-MM-DD: jiff alone would take other ISO forms too.
+fn parse_date(text: &str) -> Option<civil::Date> {
+    let form = text.len() == 10
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() });
+    if form { text.parse().ok() } else { None }
+}
+
+/// The minutes of HH:MM at the start of `text`.
+fn parse_minutes(text: &str) -> Option<i64> {
+    let hours = two_digits(text, 23)?;
+    let minutes = two_digits(text.get(2..)?.strip_prefix(':')?, 59)?;
+    Some(hours * 60 + minutes)
+}
+
+fn parse_date_time(text: &str) -> Option<DateTime> {
+    let date = parse_date(text.get(..10)?)?;
+    let time = text.get(10..)?.strip_prefix(['T', 't'])?;
+    let minutes = parse_minutes(time)?;
+    let seconds = two_digits(time.get(5..)?.strip_prefix(':')?, 59)?;
+    let mut rest = time.get(8..)?;
+    if let Some(fraction) = rest.strip_prefix('.') {
+        rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+        if rest.len() == fraction.len() {
+            return None;
+        }
+    }
+    let offset = parse_offset(rest)?;
+    let days = date.duration_since(civil::date(1970, 1, 1)).as_hours() / 24;
+    let seconds = days * 86_400 + minutes * 60 + seconds - offset * 60;
+    Some(DateTime { text: text.to_owned(), date, seconds })
+}
+
+/// The minutes east of UTC: `Z`, `+HH:MM`, `-HH:MM`.
+fn parse_offset(text: &str) -> Option<i64> {
+    if matches!(text, "Z" | "z") {
+        return Some(0);
+    }
+    let sign = match text.get(..1)? {
+        "+" => 1,
+        "-" => -1,
+        _ => return None,
+    };
+    let offset = text.get(1..).filter(|offset| offset.len() == 5)?;
+    Some(sign * parse_minutes(offset)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T: Field>(text: &str) -> Option<T> {
+        let mut problems = Problems::default();
+        let value = T::read(&Json::String(text.to_owned()), &mut Path::root(), &mut problems);
+        assert_eq!(value.is_some(), problems.is_empty());
+        assert!(!problems.to_string().contains(text) || text.is_empty());
+        value
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert!(read::<Date>("2028-02-29").is_some());
+        for text in
+            ["2026-02-29", "2026-13-01", "2026-1-1", "20260101", "2026-01-01T00:00:00Z", "", "2026-01-0١"]
+        {
+            assert!(read::<Date>(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_need_seconds_and_offset() {
+        for text in
+            ["2026-12-04T15:30:00-08:00", "2026-12-04t23:30:00.123456789012345z", "0001-01-01T00:00:00+23:59"]
+        {
+            assert!(read::<DateTime>(text).is_some(), "{text}");
+        }
+        for text in [
+            "2026-12-05",
+            "2026-12-05T15:30:00",
+            "2026-12-04T15:30-08:00",
+            "2026-12-04T24:00:00Z",
+            "2026-12-04T15:30:60Z",
+            "2026-02-30T15:30:00Z",
+            "2026-12-04T15:30:00.Z",
+            "2026-12-04T15:30:00-0800",
+            "2026-12-04T15:30:00é",
+        ] {
+            assert!(read::<DateTime>(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_compare_across_offsets_and_keep_their_text() {
+        let here = read::<DateTime>("2026-12-04T15:30:00-08:00").unwrap();
+        let there = read::<DateTime>("2026-12-04T23:30:00Z").unwrap();
+        assert_eq!(here.seconds(), there.seconds());
+        assert_eq!(there.seconds(), 1_796_427_000);
+        assert_eq!(serde_json::to_string(&here).unwrap(), "\"2026-12-04T15:30:00-08:00\"");
+    }
+
+    #[test]
+    fn times_of_day() {
+        assert!(read::<LocalTime>("08:30").is_some());
+        for text in ["8:30", "24:00", "08:60", "08:30:00", "0830"] {
+            assert!(read::<LocalTime>(text).is_none(), "{text}");
+        }
+    }
+}

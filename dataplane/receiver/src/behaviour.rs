@@ -1,0 +1,111 @@
+//! What the receiver rehearses, so that retries, dead letters and the 30 s limit can be seen on purpose.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+
+/// How the receiver departs from answering 200 at once. The default does not depart.
+#[derive(Debug, Clone, Default)]
+pub struct Behaviour {
+    /// Answer with this status instead, whatever the signature; `None`: never.
+    pub fail: Option<Fail>,
+    /// Wait this long before each answer. A sender gives up after 30 s.
+    pub delay: Duration,
+}
+
+/// A rehearsed answer: `503` on the command line is always, `503:3` the first three requests of this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fail {
+    /// The status to answer with, 200 to 599; the command line takes 300 to 599, which all fail an attempt.
+    pub status: u16,
+    /// For how many requests since the start, over all deliveries; `None`: always.
+    pub times: Option<u64>,
+}
+
+impl FromStr for Fail {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (status, times) = match text.split_once(':') {
+            Some((status, times)) => (status, Some(times)),
+            None => (text, None),
+        };
+        let status = match status.parse() {
+            Ok(status @ 300..=599) => status,
+            _ => bail!(
+                "`{status}` is not a failing status: give one from 300 to 599, for example 500 or 503:3"
+            ),
+        };
+        let times = match times.map(|times| (times, times.parse())) {
+            None => None,
+            Some((_, Ok(times))) if times > 0 => Some(times),
+            Some((times, _)) => {
+                bail!(
+                    "`{times}` is not a number of requests: give 1 or more, for example {status}:3, or {status} for always"
+                )
+            }
+        };
+        Ok(Self { status, times })
+    }
+}
+
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.times {
+            Some(times) => write!(f, "{}:{times}", self.status),
+            None => write!(f, "{}", self.status),
+        }
+    }
+}
+
+impl Fail {
+    /// The status for request number `nth` since the start, counted from 0; `None`: this one does not fail.
+    pub(crate) fn status_of(self, nth: u64) -> Option<u16> {
+        self.times.is_none_or(|times| nth < times).then_some(self.status)
+    }
+
+    /// A status that cannot be a final answer would end the connection instead.
+    pub(crate) fn check(self) -> anyhow::Result<()> {
+        ensure!(
+            (200..=599).contains(&self.status),
+            "{} is no status to answer with: give 200 to 599",
+            self.status
+        );
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn always_or_the_first_few() {
+        let always: Fail = "500".parse().expect("a status");
+        assert_eq!(always, Fail { status: 500, times: None });
+        assert_eq!(always.status_of(u64::MAX), Some(500));
+        let three: Fail = "503:3".parse().expect("a status and a number");
+        assert_eq!(three.to_string(), "503:3");
+        assert_eq!((three.status_of(2), three.status_of(3)), (Some(503), None));
+    }
+
+    #[test]
+    fn a_mistake_says_what_would_be_right() {
+        for (text, hint) in [
+            ("", "300 to 599"),
+            ("abc", "300 to 599"),
+            ("200", "300 to 599"),
+            ("600", "300 to 599"),
+            ("70000", "300 to 599"),
+            ("500:", "500:3"),
+            ("500:0", "500 for always"),
+            ("500:-1", "1 or more"),
+            ("500:1:2", "1 or more"),
+        ] {
+            let error = text.parse::<Fail>().expect_err(text).to_string();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+}

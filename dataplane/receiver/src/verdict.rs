@@ -1,0 +1,175 @@
+//! What is to be said about one signature (Signature verification). Pure, so that `docket verify` can use it too.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use docket_domain::signature::verify;
+
+/// The receiver's finding about the signature of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is the signature of this body with one of the secrets.
+    Verified,
+    /// There is no signature, and none is expected. Accepted.
+    Unsigned,
+    /// There is no signature, but a secret is known. Rejected.
+    Missing,
+    /// There is a signature, of something else. Rejected.
+    Wrong(Hint),
+    /// There is a signature, but no secret to verify it with. Accepted, unverified.
+    NoSecret,
+}
+
+/// Why a signature is probably wrong: what would have to be otherwise for it to match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// One side's secret ends in a newline, as a file written by `echo` does.
+    SecretNewline,
+    /// One side's secret has spaces around it.
+    SecretWhitespace,
+    /// The right digest in upper-case hexadecimal.
+    UpperCase,
+    /// The right digest in base64.
+    Base64,
+    /// The body that was signed and the one that arrived differ in a final newline.
+    BodyNewline,
+    /// None of these: most likely another secret, or a body that was serialized again.
+    Unknown,
+}
+
+impl Verdict {
+    /// Judges the `signature` header of `body` by the candidate `secrets`; no candidates: no signature is expected.
+    pub fn of(secrets: &[Vec<u8>], signature: Option<&str>, body: &[u8]) -> Self {
+        match signature {
+            None if secrets.is_empty() => Self::Unsigned,
+            None => Self::Missing,
+            Some(_) if secrets.is_empty() => Self::NoSecret,
+            Some(signature) if secrets.iter().any(|secret| verify(secret, body, signature)) => Self::Verified,
+            Some(signature) => Self::Wrong(
+                secrets.iter().find_map(|secret| cause(secret, signature, body)).unwrap_or(Hint::Unknown),
+            ),
+        }
+    }
+
+    /// Whether a receiver must reject the request (Signature verification, 5).
+    pub fn rejects(self) -> bool {
+        match self {
+            Self::Missing | Self::Wrong(_) => true,
+            Self::Verified | Self::Unsigned | Self::NoSecret => false,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Verified => f.write_str("signature verified"),
+            Self::Unsigned => f.write_str("unsigned"),
+            Self::Missing => f.write_str("signature missing"),
+            Self::Wrong(hint) => write!(f, "signature wrong: {hint}"),
+            Self::NoSecret => f.write_str("signed, but no secret is known here"),
+        }
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SecretNewline => "the secret ends in a newline on one side only",
+            Self::SecretWhitespace => "the secret has spaces around it on one side only",
+            Self::UpperCase => "it is in upper case, and must be lowercase hexadecimal",
+            Self::Base64 => "it is base64, and must be lowercase hexadecimal",
+            Self::BodyNewline => "the body lost or gained a final newline; use the raw bytes",
+            Self::Unknown => "another secret, or not the raw body",
+        })
+    }
+}
+
+fn cause(secret: &[u8], signature: &str, body: &[u8]) -> Option<Hint> {
+    let by_secret = |other: &[u8]| other != secret && verify(other, body, signature);
+    let by_body = |other: &[u8]| other != body && verify(secret, other, signature);
+    let joined = |parts: &[&[u8]]| parts.concat();
+
+    if by_secret(without_newline(secret))
+        || by_secret(&joined(&[secret, b"\n"]))
+        || by_secret(&joined(&[secret, b"\r\n"]))
+    {
+        Some(Hint::SecretNewline)
+    } else if by_secret(secret.trim_ascii())
+        || by_secret(&joined(&[secret, b" "]))
+        || by_secret(&joined(&[b" ", secret]))
+    {
+        Some(Hint::SecretWhitespace)
+    } else if verify(secret, body, &signature.to_ascii_lowercase()) {
+        Some(Hint::UpperCase)
+    } else if hex_of_base64(signature).is_some_and(|signature| verify(secret, body, &signature)) {
+        Some(Hint::Base64)
+    } else if by_body(without_newline(body))
+        || by_body(&joined(&[body, b"\n"]))
+        || by_body(&joined(&[body, b"\r\n"]))
+    {
+        Some(Hint::BodyNewline)
+    } else {
+        None
+    }
+}
+
+fn without_newline(text: &[u8]) -> &[u8] {
+    text.strip_suffix(b"\r\n").or_else(|| text.strip_suffix(b"\n")).unwrap_or(text)
+}
+
+fn hex_of_base64(signature: &str) -> Option<String> {
+    Some(BASE64.decode(signature).ok()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_domain::signature::sign;
+
+    use super::*;
+
+    const BODY: &[u8] = b"{\"id\":\"evt_1\"}";
+
+    fn judge(secret: &[u8], signature: &str, body: &[u8]) -> Verdict {
+        Verdict::of(&[b"another".to_vec(), secret.to_vec()], Some(signature), body)
+    }
+
+    #[test]
+    fn any_of_the_secrets_verifies() {
+        assert_eq!(judge(b"s", &sign(b"s", BODY), BODY), Verdict::Verified);
+        assert_eq!(judge(b"s", &sign(b"another", BODY), BODY), Verdict::Verified);
+    }
+
+    #[test]
+    fn without_a_signature_or_a_secret() {
+        assert_eq!(Verdict::of(&[], None, BODY), Verdict::Unsigned);
+        assert_eq!(Verdict::of(&[b"s".to_vec()], None, BODY), Verdict::Missing);
+        assert_eq!(Verdict::of(&[], Some("00"), BODY), Verdict::NoSecret);
+    }
+
+    #[test]
+    fn a_wrong_one_has_its_likely_cause() {
+        let base64 = {
+            let hex = sign(b"s", BODY);
+            let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
+            BASE64.encode((0..64).step_by(2).map(byte).collect::<Vec<_>>())
+        };
+        let with_newline = [BODY, b"\n"].concat();
+        for (secret, signature, body, hint) in [
+            (b"s\n".as_slice(), sign(b"s", BODY), BODY, Hint::SecretNewline),
+            (b"s\r\n", sign(b"s", BODY), BODY, Hint::SecretNewline),
+            (b"s", sign(b"s\n", BODY), BODY, Hint::SecretNewline),
+            (b" s ", sign(b"s", BODY), BODY, Hint::SecretWhitespace),
+            (b"s", sign(b"s ", BODY), BODY, Hint::SecretWhitespace),
+            (b"s", sign(b"s", BODY).to_uppercase(), BODY, Hint::UpperCase),
+            (b"s", base64, BODY, Hint::Base64),
+            (b"s", sign(b"s", BODY), &with_newline, Hint::BodyNewline),
+            (b"s", sign(b"s", &with_newline), BODY, Hint::BodyNewline),
+            (b"s", sign(b"t", BODY), BODY, Hint::Unknown),
+            (b"s", String::new(), BODY, Hint::Unknown),
+        ] {
+            assert_eq!(judge(secret, &signature, body), Verdict::Wrong(hint), "{secret:?} {signature}");
+        }
+    }
+}

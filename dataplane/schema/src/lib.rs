@@ -1,0 +1,83 @@
+//! The schema of a tenant's database: forward-only migrations, one SQL text for PostgreSQL and SQLite.
+//!
+//! This crate holds the texts and decides which are missing; whoever has a connection (the data plane, and later the
+//! operator) runs them in one transaction under a lock, so that two at once, or the same one twice, do no harm.
+
+/// One step forward. A released step is never edited: a correction is a new step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// From 1, without gaps.
+    pub version: i64,
+    /// What it brings, for people.
+    pub name: &'static str,
+    /// Statements that run as they are on both databases.
+    pub sql: &'static str,
+}
+
+/// All steps in order.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "orders and deliveries",
+    sql: include_str!("../migrations/0001_orders_and_deliveries.sql"),
+}];
+
+/// The table that says how far a database is. Runs before the plan is asked for; harmless when it exists.
+pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \
+     (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at_ms BIGINT NOT NULL)";
+
+/// The highest version applied; 0 on an empty database.
+pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0) FROM schema_version";
+
+/// Notes a step as applied: version, name, milliseconds since 1970.
+pub const RECORD_VERSION: &str =
+    "INSERT INTO schema_version (version, name, applied_at_ms) VALUES ($1, $2, $3)";
+
+/// The PostgreSQL advisory lock that a migration holds until its transaction ends.
+pub const ADVISORY_LOCK: i64 = 0x646f_636b_6574;
+
+/// The database was migrated by a later version of Docket, which this one can't know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewerSchema {
+    /// The version found in the database.
+    pub found: i64,
+}
+
+impl std::fmt::Display for NewerSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let newest = MIGRATIONS.len();
+        write!(
+            f,
+            "the database has schema version {}, this Docket knows {newest}; run a newer Docket",
+            self.found
+        )
+    }
+}
+
+impl std::error::Error for NewerSchema {}
+
+/// The steps that a database at version `current` still needs.
+pub fn missing(current: i64) -> Result<&'static [Migration], NewerSchema> {
+    usize::try_from(current)
+        .ok()
+        .and_then(|current| MIGRATIONS.get(current..))
+        .ok_or(NewerSchema { found: current })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_count_up_from_one() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version, index as i64 + 1, "{}", migration.name);
+        }
+    }
+
+    #[test]
+    fn a_plan_holds_what_is_missing() {
+        assert_eq!(missing(0), Ok(MIGRATIONS));
+        assert_eq!(missing(MIGRATIONS.len() as i64), Ok(&[][..]));
+        assert_eq!(missing(99), Err(NewerSchema { found: 99 }));
+    }
+}

@@ -1,0 +1,37 @@
+//! What the service does, free of HTTP: one file per thing.
+
+pub mod export_order;
+pub mod publish_event;
+pub mod save_order;
+pub mod sign_in;
+
+use crate::store::StoreError;
+use docket_orders::Problems;
+
+/// Why a write was refused. Nothing of it has happened.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// What was sent is wrong: each field with what would be right.
+    #[error("the request is not valid")]
+    Invalid(Problems),
+    /// There is no such order for this caller; whether another customer has it is not told.
+    #[error("there is no such web order")]
+    NoSuchOrder,
+    /// What was asked does not fit what is stored.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<Problems> for Refusal {
+    fn from(problems: Problems) -> Self {
+        Self::Invalid(problems)
+    }
+}
+
+/// One field that is wrong.
+fn invalid(field: &str, message: &str) -> Refusal {
+    Problems::from(docket_orders::Problem { field: field.to_owned(), message: message.to_owned() }).into()
+}

@@ -1,0 +1,236 @@
+//! Exports a web order: makes its work orders in the back office and publishes order.exported.
+
+use docket_domain::event::{OrderExported, Payload};
+use docket_domain::token::Subject;
+use docket_orders::{Order, OrderType, Problems};
+use jiff::Timestamp;
+
+use super::Refusal;
+use super::publish_event::{Publication, publish_event};
+use crate::schedule::Hint;
+use crate::store::orders::{self, OrderStatus, StoredOrder, WorkOrder};
+use crate::store::{Connection, StoreError, Transaction, next_number};
+use crate::tenants::Tenant;
+
+/// What an export made, now or the first time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exported {
+    /// Which of the seven.
+    pub order_type: OrderType,
+    /// The web order.
+    pub web_order_id: String,
+    /// The primary work order.
+    pub work_order_id: String,
+    /// The court work order of a file-and-serve export.
+    pub court_work_order: Option<String>,
+    /// The process work orders, if there are any.
+    pub process_work_orders: Option<Vec<String>>,
+}
+
+/// Exports the order with this id. A second export answers the first one's numbers and publishes nothing.
+pub async fn export_order(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    caller: &Subject,
+    web_order_id: &str,
+    now: Timestamp,
+) -> Result<(Exported, Vec<Hint>), Refusal> {
+    let stored =
+        orders::find(transaction, web_order_id, own_customer(caller)).await?.ok_or(Refusal::NoSuchOrder)?;
+    match stored.head.status {
+        OrderStatus::Exported => Ok((exported(transaction, &stored).await?, Vec::new())),
+        OrderStatus::Cancelled => Err(Refusal::Conflict("the order is cancelled")),
+        OrderStatus::Draft | OrderStatus::Finalized => export_stored(transaction, tenant, stored, now).await,
+    }
+}
+
+/// The customer a caller is bound to; an employee is bound to none.
+pub fn own_customer(caller: &Subject) -> Option<&str> {
+    match caller {
+        Subject::Contact { customer_code, .. } => Some(customer_code),
+        Subject::Employee { .. } => None,
+    }
+}
+
+/// Exports an order that was just read or written in this transaction and is not exported yet.
+pub(super) async fn export_stored(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    mut stored: StoredOrder,
+    now: Timestamp,
+) -> Result<(Exported, Vec<Hint>), Refusal> {
+    let order = Order::from_stored(&stored.body)?;
+    check_complete(&order)?;
+    let now_ms = now.as_millisecond();
+    stored.head.status = OrderStatus::Exported;
+    stored.head.updated_at_ms = now_ms;
+    stored.head.exported_at_ms = Some(now_ms);
+    stored.version += 1;
+    if !orders::update(transaction, &stored).await? {
+        return Err(Refusal::Conflict("the order was changed at the same time; try again"));
+    }
+    let work_orders = number_work_orders(transaction, &order).await?;
+    orders::insert_work_orders(transaction, &stored.head, &work_orders, now_ms).await?;
+    let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type.to_owned())).collect();
+    let exported = answer(stored.head.order_type, &stored.head.id, numbers)?;
+    let payload = Payload::OrderExported(OrderExported {
+        order_type: exported.order_type.to_string(),
+        web_order_id: exported.web_order_id.clone(),
+        work_order_id: exported.work_order_id.clone(),
+        court_work_order: exported.court_work_order.clone(),
+        process_work_orders: exported.process_work_orders.clone(),
+    });
+    let publication = Publication {
+        customer_code: &stored.head.customer_code,
+        subject: &stored.head.id,
+        payload,
+        idempotency_key: Some(format!("order.exported:{}", stored.head.id)),
+    };
+    let hints = publish_event(transaction, tenant, publication, now).await?;
+    Ok((exported, hints))
+}
+
+/// Whether an order holds all that its work needs and contradicts itself nowhere. Drafts need not.
+pub(super) fn check_complete(order: &Order) -> Result<(), Problems> {
+    order.check_export().into_iter().chain(order.check_draft()).collect::<Problems>().into_result()
+}
+
+/// What an earlier export made.
+async fn exported(connection: &mut Connection, stored: &StoredOrder) -> Result<Exported, StoreError> {
+    let numbers = orders::work_orders(connection, &stored.head.id).await?;
+    answer(stored.head.order_type, &stored.head.id, numbers)
+}
+
+/// Like [`exported`], for an order that may not be exported yet.
+pub async fn work_orders_of(
+    connection: &mut Connection,
+    stored: &StoredOrder,
+) -> Result<Option<Exported>, StoreError> {
+    match stored.head.status {
+        OrderStatus::Exported => exported(connection, stored).await.map(Some),
+        OrderStatus::Draft | OrderStatus::Finalized | OrderStatus::Cancelled => Ok(None),
+    }
+}
+
+/// The back office's families of work orders that an export of this order makes, in their order, with the servee.
+fn families(order: &Order) -> Vec<(&'static str, Option<String>)> {
+    let per_servee = || order.servee_names().into_iter().map(|name| ("Process", Some(name)));
+    match order.order_type() {
+        OrderType::Court | OrderType::CountyRecording => vec![("Court", None)],
+        OrderType::Process => per_servee().collect(),
+        OrderType::Delivery => vec![("Delivery", None)],
+        OrderType::Investigation => vec![("Investigation", None)],
+        OrderType::FileAndServe => std::iter::once(("Court", None)).chain(per_servee()).collect(),
+        OrderType::PhotoCopy => vec![("PhotoCopy", None)],
+    }
+}
+
+/// The prefix of a family's numbers. For people: nothing is ever parsed out of a number.
+fn prefix(family: &str) -> &'static str {
+    match family {
+        "Court" => "CT",
+        "Process" => "PR",
+        "Delivery" => "DL",
+        "Investigation" => "IN",
+        _ => "PC",
+    }
+}
+
+async fn number_work_orders(
+    transaction: &mut Transaction,
+    order: &Order,
+) -> Result<Vec<WorkOrder>, StoreError> {
+    let mut work_orders = Vec::new();
+    for (family, servee) in families(order) {
+        let number = format!("{}{}", prefix(family), next_number(transaction, family).await?);
+        work_orders.push(WorkOrder { number, work_order_type: family, servee });
+    }
+    Ok(work_orders)
+}
+
+/// The answer's shape by type: which work order is the primary one, and which are named apart.
+fn answer(
+    order_type: OrderType,
+    web_order_id: &str,
+    numbers: Vec<(String, String)>,
+) -> Result<Exported, StoreError> {
+    let of = |family: &str| -> Vec<String> {
+        numbers.iter().filter(|(_, its)| its == family).map(|(number, _)| number.clone()).collect()
+    };
+    let primary = numbers
+        .first()
+        .map(|(number, _)| number.clone())
+        .ok_or(StoreError::Unexpected("an export of nothing"))?;
+    let (court_work_order, process_work_orders) = match order_type {
+        OrderType::Process => (None, Some(of("Process"))),
+        OrderType::FileAndServe => (Some(primary.clone()), Some(of("Process"))),
+        OrderType::Court
+        | OrderType::Delivery
+        | OrderType::Investigation
+        | OrderType::CountyRecording
+        | OrderType::PhotoCopy => (None, None),
+    };
+    Ok(Exported {
+        order_type,
+        web_order_id: web_order_id.to_owned(),
+        work_order_id: primary,
+        court_work_order,
+        process_work_orders,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(families: &[&str]) -> Vec<(String, String)> {
+        families
+            .iter()
+            .enumerate()
+            .map(|(n, family)| (format!("{}{n}", prefix(family)), (*family).into()))
+            .collect()
+    }
+
+    #[test]
+    fn process_answers_its_first_and_all() {
+        let exported = answer(OrderType::Process, "W1", numbers(&["Process", "Process"])).expect("an answer");
+        assert_eq!(exported.work_order_id, "PR0");
+        assert_eq!(exported.court_work_order, None);
+        assert_eq!(exported.process_work_orders, Some(vec!["PR0".into(), "PR1".into()]));
+    }
+
+    #[test]
+    fn file_and_serve_answers_its_court_work_order_and_one_process_work_order_per_servee() {
+        let made = numbers(&["Court", "Process", "Process"]);
+        let exported = answer(OrderType::FileAndServe, "W1", made).expect("an answer");
+        assert_eq!(exported.work_order_id, "CT0");
+        assert_eq!(exported.court_work_order.as_deref(), Some("CT0"));
+        assert_eq!(exported.process_work_orders, Some(vec!["PR1".into(), "PR2".into()]));
+    }
+
+    #[test]
+    fn the_others_answer_one() {
+        for order_type in [OrderType::Court, OrderType::CountyRecording, OrderType::PhotoCopy] {
+            let exported = answer(order_type, "W1", numbers(&["Court"])).expect("an answer");
+            assert_eq!((exported.court_work_order, exported.process_work_orders), (None, None));
+        }
+    }
+
+    #[test]
+    fn each_example_makes_the_work_orders_of_its_type() {
+        for (order_type, example) in docket_orders::examples() {
+            let request = docket_orders::SaveRequest::read(example.as_bytes()).expect("an example");
+            let families: Vec<&str> =
+                families(&request.order).into_iter().map(|(family, _)| family).collect();
+            let expected: &[&str] = match order_type {
+                OrderType::Court | OrderType::CountyRecording => &["Court"],
+                OrderType::Process => &["Process", "Process"],
+                OrderType::Delivery => &["Delivery"],
+                OrderType::Investigation => &["Investigation"],
+                OrderType::FileAndServe => &["Court", "Process"],
+                OrderType::PhotoCopy => &["PhotoCopy"],
+            };
+            assert_eq!(families, expected, "{order_type}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Publishes an event: its envelope, and one delivery per matching webhook, in the transaction of what caused it.
+
+use std::sync::Arc;
+
+use docket_domain::delivery::DeliveryId;
+use docket_domain::event::{EventId, Payload, envelope};
+use jiff::Timestamp;
+
+use crate::random;
+use crate::schedule::Hint;
+use crate::store::deliveries::{self, NewDelivery};
+use crate::store::events::{self, Event};
+use crate::store::{StoreError, Transaction};
+use crate::tenants::Tenant;
+
+/// An event to publish.
+#[expect(missing_debug_implementations, reason = "the payload is legal content")]
+pub struct Publication<'a> {
+    /// The customer that owns it.
+    pub customer_code: &'a str,
+    /// What it is about: a web order id, a work order or an invoice number.
+    pub subject: &'a str,
+    /// Its data, and with it its code.
+    pub payload: Payload,
+    /// At most one delivery per webhook and key.
+    pub idempotency_key: Option<String>,
+}
+
+/// Queues the event for every webhook of the customer that is active and subscribed to it (Delivery mechanics, 1).
+/// Answers when to look at the deliveries; the caller tells the schedule once the transaction is committed.
+pub async fn publish_event(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    publication: Publication<'_>,
+    now: Timestamp,
+) -> Result<Vec<Hint>, StoreError> {
+    let Publication { customer_code, subject, payload, idempotency_key } = publication;
+    let mut webhooks = tenant.config.matching_webhooks(customer_code, payload.code()).peekable();
+    if webhooks.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let id = EventId::new(random::bytes());
+    let body = envelope(&id, now, customer_code, &payload);
+    let event = Event {
+        id,
+        code: payload.code(),
+        customer_code: customer_code.to_owned(),
+        subject: subject.to_owned(),
+        body,
+    };
+    let now_ms = now.as_millisecond();
+    events::insert(transaction, &event, now_ms).await?;
+    let uid: Arc<str> = tenant.config.uid.as_str().into();
+    let mut hints = Vec::new();
+    for webhook in webhooks {
+        let new = NewDelivery {
+            id: DeliveryId::new(now, random::bytes()),
+            event_id: event.id.as_str().to_owned(),
+            webhook: webhook.uid.clone(),
+            webhook_name: format!("{}/{}", webhook.namespace, webhook.name),
+            idempotency_key: idempotency_key.clone(),
+            resend_of: None,
+        };
+        if deliveries::insert(transaction, &new, now_ms).await? {
+            let webhook = webhook.uid.as_str().into();
+            hints.push(Hint { tenant: Arc::clone(&uid), webhook, id: new.id, at_ms: now_ms });
+        }
+    }
+    Ok(hints)
+}

@@ -1,0 +1,202 @@
+//! Saves a web order: creates it, changes it, and exports it at once if asked.
+
+use docket_domain::event::{OrderSaved, Payload};
+use docket_domain::token::Subject;
+use docket_orders::{OrderType, SaveRequest};
+use jiff::Timestamp;
+
+use super::export_order::{Exported, check_complete, export_stored, own_customer};
+use super::publish_event::{Publication, publish_event};
+use super::{Refusal, invalid};
+use crate::schedule::Hint;
+use crate::store::orders::{self, OrderHead, OrderStatus, StoredOrder};
+use crate::store::{Transaction, contacts, next_number};
+use crate::tenants::Tenant;
+
+/// What a save did.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// Which of the seven.
+    pub order_type: OrderType,
+    /// The web order.
+    pub web_order_id: String,
+    /// Where it is now.
+    pub status: OrderStatus,
+    /// Whether this save created it.
+    pub created: bool,
+    /// Whether anything changed; a save of the same again changes nothing and publishes nothing.
+    pub changed: bool,
+    /// With `export`: what the export made.
+    pub exported: Option<Exported>,
+}
+
+/// Saves an order with its events in one transaction, which the caller commits before it tells the schedule.
+pub async fn save_order(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    caller: &Subject,
+    request: SaveRequest,
+    now: Timestamp,
+) -> Result<(Saved, Vec<Hint>), Refusal> {
+    if request.export || request.finalize == Some(true) {
+        check_complete(&request.order)?;
+    }
+    let export = request.export;
+    let (stored, created, changed, mut hints) = match &request.web_order_id {
+        None => create(transaction, tenant, caller, &request, now).await?,
+        Some(id) => update(transaction, tenant, caller, &request, id, now).await?,
+    };
+    let mut saved = Saved {
+        order_type: stored.head.order_type,
+        web_order_id: stored.head.id.clone(),
+        status: stored.head.status,
+        created,
+        changed,
+        exported: None,
+    };
+    if export {
+        let (exported, more) = export_stored(transaction, tenant, stored, now).await?;
+        hints.extend(more);
+        saved.status = OrderStatus::Exported;
+        saved.exported = Some(exported);
+    }
+    Ok((saved, hints))
+}
+
+type Written = (StoredOrder, bool, bool, Vec<Hint>);
+
+async fn create(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    caller: &Subject,
+    request: &SaveRequest,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
+    let customer_code = customer_of_new(transaction, caller, request.customer_code.as_deref()).await?;
+    let now_ms = now.as_millisecond();
+    let number = next_number(transaction, "web_order").await?;
+    let finalized = request.finalize.unwrap_or(false);
+    let is_photo_copy = request.order.order_type() == OrderType::PhotoCopy;
+    let head = OrderHead {
+        id: format!("W{number:08}"),
+        order_type: request.order.order_type(),
+        customer_code,
+        status: if finalized { OrderStatus::Finalized } else { OrderStatus::Draft },
+        finalized: is_photo_copy.then_some(finalized),
+        case_number: None,
+        caption: None,
+        client_matter_number: None,
+        created_at_ms: now_ms,
+        updated_at_ms: now_ms,
+        exported_at_ms: None,
+    };
+    let stored =
+        filled(StoredOrder { head, body: String::new(), search_text: String::new(), version: 1 }, request);
+    orders::insert(transaction, &stored).await?;
+    let hints = publish_event(transaction, tenant, publication(&stored, request, true), now).await?;
+    Ok((stored, true, true, hints))
+}
+
+async fn update(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    caller: &Subject,
+    request: &SaveRequest,
+    id: &str,
+    now: Timestamp,
+) -> Result<Written, Refusal> {
+    let before = orders::find(transaction, id, own_customer(caller)).await?.ok_or(Refusal::NoSuchOrder)?;
+    check_customer_unchanged(caller, request, &before)?;
+    if before.head.order_type != request.order.order_type() {
+        return Err(invalid("orderType", "the type of a saved order can't change; create a new order"));
+    }
+    match before.head.status {
+        OrderStatus::Draft | OrderStatus::Finalized => {}
+        OrderStatus::Exported => {
+            return Err(Refusal::Conflict("the order is exported and can't be changed any more"));
+        }
+        OrderStatus::Cancelled => {
+            return Err(Refusal::Conflict("the order is cancelled and can't be changed any more"));
+        }
+    }
+    let mut after = filled(before.clone(), request);
+    if request.finalize == Some(true) {
+        after.head.status = OrderStatus::Finalized;
+        after.head.finalized = Some(true);
+    }
+    let changed = after.body != before.body || after.head.status != before.head.status;
+    if !changed {
+        return Ok((before, false, false, Vec::new()));
+    }
+    after.head.updated_at_ms = now.as_millisecond();
+    after.version += 1;
+    if !orders::update(transaction, &after).await? {
+        return Err(Refusal::Conflict("the order was changed at the same time; try again"));
+    }
+    let hints = publish_event(transaction, tenant, publication(&after, request, false), now).await?;
+    Ok((after, false, true, hints))
+}
+
+/// The customer a new order belongs to: a contact's own, or the one an employee names.
+async fn customer_of_new(
+    transaction: &mut Transaction,
+    caller: &Subject,
+    named: Option<&str>,
+) -> Result<String, Refusal> {
+    match (caller, named) {
+        (Subject::Contact { customer_code, .. }, None) => Ok(customer_code.clone()),
+        (Subject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
+        (Subject::Employee { .. }, Some(code)) if contacts::customer_exists(transaction, code).await? => {
+            Ok(code.to_owned())
+        }
+        (Subject::Employee { .. }, Some(_)) => {
+            Err(invalid("customerCode", "no customer of the tenant has this code"))
+        }
+        (Subject::Employee { .. }, None) => {
+            Err(invalid("customerCode", "required: an employee names the customer"))
+        }
+    }
+}
+
+const ONLY_EMPLOYEES: &str =
+    "only employees name the customer; a contact's orders belong to its own; leave it out";
+
+fn check_customer_unchanged(
+    caller: &Subject,
+    request: &SaveRequest,
+    before: &StoredOrder,
+) -> Result<(), Refusal> {
+    match (caller, &request.customer_code) {
+        (_, None) => Ok(()),
+        (Subject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
+        (Subject::Employee { .. }, Some(code)) if *code == before.head.customer_code => Ok(()),
+        (Subject::Employee { .. }, Some(_)) => {
+            Err(invalid("customerCode", "the customer of a saved order can't change; create a new order"))
+        }
+    }
+}
+
+/// The stored order with the request's content.
+fn filled(mut stored: StoredOrder, request: &SaveRequest) -> StoredOrder {
+    let terms = request.order.search_terms();
+    stored.head.case_number = terms.case_number;
+    stored.head.caption = terms.caption;
+    stored.head.client_matter_number = terms.client_matter_number;
+    stored.search_text = terms.text;
+    stored.body = request.order.to_stored();
+    stored
+}
+
+fn publication<'a>(stored: &'a StoredOrder, request: &SaveRequest, created: bool) -> Publication<'a> {
+    let data = OrderSaved {
+        order_type: stored.head.order_type.to_string(),
+        web_order_id: stored.head.id.clone(),
+        finalize: (stored.head.order_type == OrderType::PhotoCopy).then(|| request.finalize.unwrap_or(false)),
+    };
+    Publication {
+        customer_code: &stored.head.customer_code,
+        subject: &stored.head.id,
+        payload: if created { Payload::OrderCreated(data) } else { Payload::OrderUpdated(data) },
+        idempotency_key: None,
+    }
+}

@@ -1,0 +1,53 @@
+//! All routes, and what every request passes through, on one screen.
+
+pub mod auth;
+pub mod body;
+pub mod caller;
+pub mod error;
+pub mod host;
+pub mod middleware;
+pub mod openapi;
+pub mod orders;
+pub mod query;
+pub mod server;
+pub mod swagger;
+pub mod tenant;
+pub mod writes;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::app::App;
+use error::ApiError;
+
+/// The API of `{base_url}`.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/Auth/Token", post(auth::create_token))
+        .route("/Session/Create", post(auth::create_session))
+        .route("/Employee/SignIn", post(auth::employee_sign_in))
+        .route("/Orders/Save", post(orders::save))
+        .route("/Orders/Export", post(orders::export))
+        .route("/Orders/Get", get(orders::get))
+        .route("/Orders/Search", get(orders::search))
+        .route("/openapi.json", get(swagger::openapi_json))
+        .route("/swagger", get(swagger::redirect))
+        .route("/swagger/", get(swagger::index))
+        .route("/swagger/{*file}", get(swagger::file))
+        .fallback(async || ApiError::NoSuchRoute)
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        // Inside the router, so that the matched route is known; outermost last.
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), middleware::answer))
+        .with_state(app)
+}
+
+/// The API of the management port: nothing of a tenant.
+pub fn management(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(middleware::readyz))
+        .route("/metrics", get(middleware::metrics))
+        .with_state(app)
+}

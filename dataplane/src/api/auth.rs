@@ -1,0 +1,260 @@
+//! POST /Auth/Token, /Session/Create and /Employee/SignIn.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use docket_domain::token::Subject;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{Fields, SIGN_IN_LIMIT, json_bytes, problem};
+use super::error::{ApiError, ProblemBody};
+use super::tenant::{Addressed, AtTenant};
+use crate::actions::sign_in::{Credentials, Issued};
+use crate::app::App;
+use crate::passwords::MAX_PASSWORD_BYTES;
+use crate::tenants::Tenant;
+
+/// Characters of a userId: the longest e-mail address.
+const MAX_USER_ID: usize = 320;
+/// Characters of a clientCode that is sent; a hexadecimal key sent by mistake must get its own message.
+const MAX_CLIENT_CODE: usize = 256;
+
+/// The body of the token endpoints. For documentation: it is read by [`super::body::Fields`].
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
+pub struct SessionTokenRequest {
+    /// Short tenant code. Optional beside X-Api-Key; if sent it must be the tenant's.
+    #[schema(example = "ACME", min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    client_code: Option<String>,
+    /// A contact's e-mail address; at /Employee/SignIn an employee's check-in name.
+    #[schema(
+        example = "ada@quillfeather.example",
+        min_length = 1,
+        max_length = 320,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"
+    )]
+    user_id: String,
+    /// The password.
+    #[schema(example = "correct-horse-1", min_length = 1, max_length = 256, format = Password, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    password: String,
+}
+
+/// The answer of POST /Auth/Token.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "holds a token")]
+pub struct TokenResponse {
+    /// A JWT, for `Authorization: Bearer {token}`.
+    token: String,
+    /// Always `Bearer`.
+    #[schema(example = "Bearer")]
+    token_type: &'static str,
+    /// Lifetime of the token in minutes.
+    #[schema(example = 60)]
+    expires_in_minutes: u32,
+    /// Code of the customer the contact belongs to.
+    #[schema(example = "C-1001")]
+    customer_code: String,
+    /// Code of the contact.
+    #[schema(example = "1001")]
+    contact_code: String,
+    /// Display name of the contact.
+    #[schema(example = "Ada Quillfeather")]
+    contact: String,
+}
+
+/// The answer of POST /Session/Create.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "holds a token")]
+pub struct SessionResponse {
+    /// The JWT, under the name that the older session shape gave it.
+    session_guid: String,
+    /// Lifetime of the token in minutes.
+    #[schema(example = 60)]
+    expires_in_minutes: u32,
+    /// Code of the customer the contact belongs to.
+    #[schema(example = "C-1001")]
+    customer_code: String,
+    /// Code of the contact.
+    #[schema(example = "1001")]
+    contact_code: String,
+    /// Display name of the contact.
+    #[schema(example = "Ada Quillfeather")]
+    contact: String,
+}
+
+/// The answer of POST /Employee/SignIn.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "holds a token")]
+pub struct EmployeeTokenResponse {
+    /// A JWT, for `Authorization: Bearer {token}`.
+    token: String,
+    /// Always `Bearer`.
+    #[schema(example = "Bearer")]
+    token_type: &'static str,
+    /// Lifetime of the token in minutes.
+    #[schema(example = 60)]
+    expires_in_minutes: u32,
+    /// Code of the employee.
+    #[schema(example = "101")]
+    employee_code: String,
+    /// Display name of the employee.
+    #[schema(example = "Mo Ito")]
+    employee: String,
+}
+
+/// Issues a token to a contact.
+#[utoipa::path(post, path = "/Auth/Token", operation_id = "Auth.CreateToken", tag = "Auth",
+    security(("ApiKey" = []), ()), request_body = SessionTokenRequest,
+    responses((status = 200, body = TokenResponse, description = "The token"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json",
+               description = "No such contact with this password, another tenant's clientCode, or no such tenant")))]
+pub async fn create_token(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Json<TokenResponse>, ApiError> {
+    let (issued, contact) = contact(&app, request, false).await?;
+    let Issued { token, expires_in_minutes, name, .. } = issued;
+    let (contact_code, customer_code) = contact;
+    Ok(Json(TokenResponse {
+        token,
+        token_type: "Bearer",
+        expires_in_minutes,
+        customer_code,
+        contact_code,
+        contact: name,
+    }))
+}
+
+/// Issues a token to a contact in the older session shape; new integrations use POST /Auth/Token.
+#[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tag = "Auth",
+    security(("ApiKey" = []), ()), request_body = SessionTokenRequest,
+    responses((status = 200, body = SessionResponse, description = "The session"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json",
+               description = "No such contact with this password, another tenant's clientCode, or no such tenant")))]
+pub async fn create_session(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Json<SessionResponse>, ApiError> {
+    let (issued, contact) = contact(&app, request, true).await?;
+    let Issued { token, expires_in_minutes, name, .. } = issued;
+    let (contact_code, customer_code) = contact;
+    Ok(Json(SessionResponse {
+        session_guid: token,
+        expires_in_minutes,
+        customer_code,
+        contact_code,
+        contact: name,
+    }))
+}
+
+/// Issues a token to an employee, by the check-in credentials of the back office.
+#[utoipa::path(post, path = "/Employee/SignIn", operation_id = "Employee.SignIn", tag = "Auth",
+    security(("ApiKey" = []), ()), request_body = SessionTokenRequest,
+    responses((status = 200, body = EmployeeTokenResponse, description = "The token"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json",
+               description = "No such employee with this password, another tenant's clientCode, or no such tenant")))]
+pub async fn employee_sign_in(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Json<EmployeeTokenResponse>, ApiError> {
+    let (mut parts, body) = request.into_parts();
+    let AtTenant(tenant) = AtTenant::from_request_parts(&mut parts, &app).await?;
+    let credentials = credentials(Request::from_parts(parts, body)).await?;
+    let user_id = credentials.user_id.clone();
+    let issued = run(app, tenant, credentials, Kind::Employee).await;
+    let Issued { token, expires_in_minutes, subject, name } =
+        issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
+    let Subject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
+    Ok(Json(EmployeeTokenResponse {
+        token,
+        token_type: "Bearer",
+        expires_in_minutes,
+        employee_code,
+        employee: name,
+    }))
+}
+
+/// Signs a contact in; answers the token, and the codes of the contact and of its customer.
+async fn contact(
+    app: &Arc<App>,
+    request: Request,
+    on_legacy_host: bool,
+) -> Result<(Issued, (String, String)), ApiError> {
+    let (mut parts, body) = request.into_parts();
+    let addressed = Addressed::from_request_parts(&mut parts, app).await?;
+    if matches!(addressed, Addressed::Legacy) && !on_legacy_host {
+        return Err(ApiError::NoSuchRoute);
+    }
+    let credentials = credentials(Request::from_parts(parts, body)).await?;
+    let tenant = match addressed {
+        Addressed::Tenant(tenant) => tenant,
+        Addressed::Legacy => legacy_tenant(app, &credentials)?,
+    };
+    let user_id = credentials.user_id.clone();
+    let issued = run(Arc::clone(app), tenant, credentials, Kind::Contact).await;
+    let issued = issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
+    match &issued.subject {
+        Subject::Contact { contact_code, customer_code } => {
+            let codes = (contact_code.clone(), customer_code.clone());
+            Ok((issued, codes))
+        }
+        Subject::Employee { .. } => Err(ApiError::Internal),
+    }
+}
+
+/// On the legacy host the client code resolves the tenant, and the hexadecimal key must not be used as one.
+fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Arc<Tenant>, ApiError> {
+    let Some(code) = &credentials.client_code else {
+        return Err(problem("clientCode", "required on this host"));
+    };
+    if docket_crds::ApiKeyDigest::of(code).is_ok() {
+        return Err(ApiError::ApiAccessOff(code.clone()));
+    }
+    app.tenants.by_client_code(code).ok_or_else(|| ApiError::UnknownUser(credentials.user_id.clone()))
+}
+
+enum Kind {
+    Contact,
+    Employee,
+}
+
+/// In a task of its own: a client that disconnects must not get a free guess.
+async fn run(
+    app: Arc<App>,
+    tenant: Arc<Tenant>,
+    credentials: Credentials,
+    kind: Kind,
+) -> Result<Issued, crate::actions::sign_in::SignInError> {
+    let task = tokio::spawn(async move {
+        match kind {
+            Kind::Contact => app.sign_in().contact(&tenant, credentials).await,
+            Kind::Employee => app.sign_in().employee(&tenant, credentials).await,
+        }
+    });
+    task.await.unwrap_or(Err(crate::passwords::Busy.into()))
+}
+
+async fn credentials(request: Request) -> Result<Credentials, ApiError> {
+    let source = source(&request);
+    let body = json_bytes(request, SIGN_IN_LIMIT).await?;
+    let mut fields = Fields::parse(&body)?;
+    let client_code = fields.text("clientCode", MAX_CLIENT_CODE);
+    let user_id = fields.required_text("userId", MAX_USER_ID);
+    let password = SecretString::from(fields.required_text("password", MAX_PASSWORD_BYTES / 4));
+    fields.finish()?;
+    Ok(Credentials { client_code, user_id, password, source })
+}
+
+/// The address of the other end. Forwarded headers count only from configured proxies, of which there are none yet.
+fn source(request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(address)| address.ip().to_canonical())
+}

@@ -1,0 +1,120 @@
+//! Reads request bodies within their limits, and small objects out of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use bytes::Bytes;
+use docket_orders::{Json, Problem, Problems};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::error::ApiError;
+
+/// Sign-in bodies: an e-mail address, a password and a short code.
+pub const SIGN_IN_LIMIT: usize = 4 * 1024;
+/// Other bodies: an order with hundreds of documents and parties is far below.
+pub const LIMIT: usize = 1024 * 1024;
+/// A body that takes longer is given up.
+const TIME: Duration = Duration::from_secs(20);
+
+/// The bytes of a JSON body of at most `limit` bytes.
+pub async fn json_bytes(request: Request, limit: usize) -> Result<Bytes, ApiError> {
+    let (parts, body) = request.into_parts();
+    check_content_type(&parts.headers)?;
+    let announced =
+        parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(ApiError::TooLarge(limit));
+    }
+    bytes(body, limit).await
+}
+
+async fn bytes(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    match tokio::time::timeout(TIME, Limited::new(body, limit).collect()).await {
+        Err(_) => Err(ApiError::RequestTimeout),
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::TooLarge(limit)),
+        Ok(Err(_)) => Err(ApiError::BadRequest("The body did not arrive whole")),
+    }
+}
+
+fn check_content_type(headers: &http::HeaderMap) -> Result<(), ApiError> {
+    let mut sent = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::UnsupportedMediaType) };
+    let text = value.to_str().map_err(|_| ApiError::UnsupportedMediaType)?.to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let is_json = parts.next() == Some("application/json");
+    let is_utf8 =
+        parts.filter_map(|part| part.strip_prefix("charset=")).all(|set| set.trim_matches('"') == "utf-8");
+    if is_json && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
+}
+
+/// An object whose fields are taken out one by one; what is left over is refused.
+#[expect(missing_debug_implementations, reason = "may hold a password")]
+pub struct Fields {
+    object: BTreeMap<String, Json>,
+    taken: Vec<&'static str>,
+    problems: Vec<Problem>,
+}
+
+impl Fields {
+    /// Parses a body that must be an object.
+    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        match Json::parse(body) {
+            Ok(Json::Object(object)) => Ok(Self { object, taken: Vec::new(), problems: Vec::new() }),
+            Ok(_) => Err(problem("body", "must be an object")),
+            Err(problem) => Err(ApiError::Invalid(problem.into())),
+        }
+    }
+
+    /// A text of at most `max` characters, without NUL and other control characters. Absent and `null` are `None`.
+    pub fn text(&mut self, name: &'static str, max: usize) -> Option<String> {
+        self.taken.push(name);
+        let message = match self.object.remove(name) {
+            None | Some(Json::Null) => return None,
+            Some(Json::String(text)) if text.is_empty() => "must not be empty".to_owned(),
+            Some(Json::String(text)) if text.chars().count() > max => {
+                format!("must have at most {max} characters")
+            }
+            Some(Json::String(text)) if text.chars().any(char::is_control) => {
+                "must not hold control characters".to_owned()
+            }
+            Some(Json::String(text)) => return Some(text),
+            Some(_) => "must be a string".to_owned(),
+        };
+        self.problems.push(Problem { field: name.to_owned(), message });
+        None
+    }
+
+    /// Like [`text`](Self::text), and must be there.
+    pub fn required_text(&mut self, name: &'static str, max: usize) -> String {
+        let before = self.problems.len();
+        let value = self.text(name, max);
+        if value.is_none() && self.problems.len() == before {
+            self.problems.push(Problem { field: name.to_owned(), message: "required".to_owned() });
+        }
+        value.unwrap_or_default()
+    }
+
+    /// Refuses what was not taken, and all that was wrong.
+    pub fn finish(mut self) -> Result<(), ApiError> {
+        for name in self.object.keys() {
+            let message = format!("unknown field; this object takes: {}", self.taken.join(", "));
+            self.problems.push(Problem { field: name.chars().take(64).collect(), message });
+        }
+        to_result(self.problems)
+    }
+}
+
+/// `Ok` if nothing is wrong.
+pub fn to_result(problems: Vec<Problem>) -> Result<(), ApiError> {
+    if problems.is_empty() { Ok(()) } else { Err(ApiError::Invalid(problems.into_iter().collect())) }
+}
+
+/// One field that is wrong.
+pub fn problem(field: &str, message: &str) -> ApiError {
+    let problem = Problem { field: field.to_owned(), message: message.to_owned() };
+    ApiError::Invalid(Problems::from(problem))
+}

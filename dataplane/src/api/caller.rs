@@ -1,0 +1,68 @@
+//! Who makes a request: the proof that both credentials were checked (Authentication, rule 6).
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use docket_domain::token::{self, Key, Subject};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use super::error::ApiError;
+use super::tenant::Addressed;
+use crate::app::App;
+use crate::tenants::Tenant;
+
+/// The tenant and the verified token. A handler that takes this can't forget the check.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
+pub struct Caller {
+    /// The tenant of the key, the host, or on the legacy host of the token.
+    pub tenant: Arc<Tenant>,
+    /// The contact or employee.
+    pub subject: Subject,
+}
+
+impl Caller {
+    /// The caller's name in logs and in kept answers; the same for all its tokens.
+    pub fn name(&self) -> String {
+        match &self.subject {
+            Subject::Contact { contact_code, .. } => format!("contact {contact_code}"),
+            Subject::Employee { employee_code, .. } => format!("employee {employee_code}"),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let addressed = Addressed::from_request_parts(parts, app).await?;
+        let token = bearer(parts)?;
+        let tenant = match addressed {
+            Addressed::Tenant(tenant) => tenant,
+            Addressed::Legacy => {
+                let uid = token::claimed_tenant(token).ok_or(ApiError::InvalidToken)?;
+                let tenant = app.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended);
+                tenant.ok_or(ApiError::InvalidToken)?
+            }
+        };
+        let keys: Vec<Key<'_>> = tenant
+            .config
+            .tokens
+            .signing_keys
+            .iter()
+            .map(|key| Key { kid: &key.kid, secret: key.secret.expose() })
+            .collect();
+        let subject = token::verify(token, &keys, &tenant.config.uid, app.clock.now())
+            .map_err(|_| ApiError::InvalidToken)?;
+        Ok(Self { tenant, subject })
+    }
+}
+
+fn bearer(parts: &Parts) -> Result<&str, ApiError> {
+    let mut sent = parts.headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::InvalidToken) };
+    let (scheme, token) =
+        value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(ApiError::InvalidToken)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(token.trim()) } else { Err(ApiError::InvalidToken) }
+}

@@ -1,0 +1,91 @@
+//! The host a request was sent to: its own authority, and nothing a proxy claims.
+
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::Authority;
+
+use super::error::ApiError;
+
+/// The host in lower case, without port and trailing dot. `None`: HTTP/1.0 without one.
+pub fn host(parts: &Parts) -> Result<Option<String>, ApiError> {
+    let mut sent = parts.headers.get_all(HOST).iter();
+    let header = match (sent.next(), sent.next()) {
+        (None, _) => None,
+        (Some(value), None) => Some(parse(value.as_bytes())?),
+        (Some(_), Some(_)) => return Err(ApiError::BadRequest("Send one Host header")),
+    };
+    match (parts.uri.authority(), header) {
+        (Some(authority), Some(header)) if parse(authority.as_str().as_bytes())? != header => {
+            Err(ApiError::BadRequest("The request line and the Host header name different hosts"))
+        }
+        (Some(authority), _) => parse(authority.as_str().as_bytes()).map(Some),
+        (None, Some(header)) => Ok(Some(header)),
+        (None, None) if parts.version >= http::Version::HTTP_11 => {
+            Err(ApiError::BadRequest("Send a Host header"))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+fn parse(host: &[u8]) -> Result<String, ApiError> {
+    const WRONG: ApiError = ApiError::BadRequest("The Host header is not a host name");
+    let authority = Authority::try_from(host).map_err(|_| WRONG)?;
+    let text = authority.as_str();
+    let after_host = text.strip_prefix(authority.host()).ok_or(WRONG)?;
+    let port_is_right = match after_host.strip_prefix(':') {
+        None => after_host.is_empty(),
+        Some(port) => port.parse::<u16>().is_ok(),
+    };
+    let name = authority.host().to_ascii_lowercase();
+    let name = name.strip_suffix('.').unwrap_or(&name);
+    if !port_is_right || name.is_empty() || name.contains('%') {
+        return Err(WRONG);
+    }
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(uri: &str, hosts: &[&[u8]]) -> Option<Option<String>> {
+        let mut request = http::Request::builder().uri(uri);
+        for host in hosts {
+            request = request.header(HOST, *host);
+        }
+        host(&request.body(()).expect("a request").into_parts().0).ok()
+    }
+
+    #[test]
+    fn a_host_is_its_name() {
+        for sent in ["acme.localhost", "ACME.localhost:8080", "acme.localhost.", "acme.LocalHost.:1"] {
+            assert_eq!(of("/", &[sent.as_bytes()]), Some(Some("acme.localhost".into())), "{sent}");
+        }
+        assert_eq!(of("/", &[b"[::1]:8080"]), Some(Some("[::1]".into())));
+    }
+
+    #[test]
+    fn odd_hosts_are_refused() {
+        for sent in [
+            &b""[..],
+            b"a b",
+            b"user@acme.localhost",
+            b"acme.localhost:x",
+            b"acme:99999",
+            b"a%2eb",
+            b"acme.localhost/x",
+            "\u{e4}.localhost".as_bytes(),
+        ] {
+            assert_eq!(of("/", &[sent]), None, "{}", String::from_utf8_lossy(sent));
+        }
+        assert_eq!(of("/", &[b"a", b"a"]), None);
+        assert_eq!(of("/", &[b"a", b"b"]), None);
+        assert_eq!(of("/", &[]), None);
+    }
+
+    #[test]
+    fn the_request_line_and_the_header_must_agree() {
+        assert_eq!(of("http://a.localhost/", &[b"a.localhost"]), Some(Some("a.localhost".into())));
+        assert_eq!(of("http://a.localhost/", &[b"b.localhost"]), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! What every request passes through: an id, a line in the log, the counters, the headers of every answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+
+use super::error::{ApiError, Unnumbered};
+use crate::app::App;
+use crate::random;
+
+const REQUEST_ID: &str = "x-request-id";
+
+/// Numbers, answers, counts and logs one request. Only the route's pattern is logged: a query string holds names.
+pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let id = hex::encode(random::bytes::<10>());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
+    // A panic in one handler is a defect that costs one request, not the connection.
+    let handled = tokio::spawn(AssertUnwindSafe(next.run(request)).0).await;
+    let mut response = handled.unwrap_or_else(|error| {
+        tracing::error!(request.id = id, error = %error, "a handler panicked");
+        ApiError::Internal.into_response()
+    });
+    if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
+        *response.body_mut() = problem.body(&id).into();
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
+    finish_headers(&mut response, &id);
+    let seconds = begun.elapsed().as_secs_f64();
+    app.metrics.requested(&route, response.status().as_u16(), seconds);
+    tracing::info!(
+        request.id = id,
+        http.method = method.as_str(),
+        http.route = route,
+        http.status = response.status().as_u16(),
+        duration_ms = seconds * 1e3,
+        "request"
+    );
+    response
+}
+
+fn finish_headers(response: &mut Response, id: &str) {
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    // Orders, tokens and logs are nobody else's business; the documentation sets its own.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// Ready once the schedule is rebuilt.
+pub async fn readyz(State(app): State<Arc<App>>) -> Response {
+    match app.ready.load(Ordering::Acquire) {
+        true => "ready\n".into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response(),
+    }
+}
+
+/// The counters in Prometheus' text format.
+pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
+}

@@ -1,0 +1,117 @@
+//! The OpenAPI document: made from the handlers and their types, completed by what every operation shares.
+
+use std::collections::BTreeMap;
+
+use docket_orders::openapi::SAVE_ORDER_REQUEST;
+use serde_json::Value;
+use utoipa::OpenApi;
+use utoipa::openapi::example::{Example, ExampleBuilder};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+
+use super::error::ProblemBody;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Docket",
+        description = "Orders of legal support: court, process, delivery, investigation, file and serve, county recording, photocopy.\n\nEvery authorized call carries two credentials: the API key (X-Api-Key), which says the tenant, and a Bearer token, which says the contact or employee. Get the token from POST /Auth/Token."
+    ),
+    paths(
+        super::auth::create_token,
+        super::auth::create_session,
+        super::auth::employee_sign_in,
+        super::orders::save,
+        super::orders::export,
+        super::orders::get,
+        super::orders::search,
+    ),
+    components(schemas(ProblemBody, docket_orders::Problem))
+)]
+struct Document;
+
+/// What can go wrong with any operation, beside what it names itself.
+const SHARED: &[(u16, &str)] = &[
+    (400, "The request is not valid; `errors` names each field"),
+    (401, "Invalid API key, or no valid Bearer token"),
+    (404, "Tenant not found"),
+    (500, "A defect on our side"),
+    (503, "The tenant's database is away; see Retry-After"),
+];
+
+/// Of operations with a body.
+const OF_BODIES: &[(u16, &str)] = &[
+    (408, "The body did not arrive in time"),
+    (413, "The body is too long"),
+    (415, "The body is not application/json"),
+];
+
+/// The document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = Document::openapi();
+    let components = document.components.get_or_insert_default();
+    components.schemas.extend(docket_orders::schemas());
+    let key = ApiKeyValue::with_description(
+        "X-Api-Key",
+        "The tenant's API key, a long hexadecimal string. Not needed on a tenant's own subdomain.",
+    );
+    components.add_security_scheme("ApiKey", SecurityScheme::ApiKey(ApiKey::Header(key)));
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("JWT")
+        .description(Some("The token of POST /Auth/Token or POST /Employee/SignIn."));
+    components.add_security_scheme("Bearer", SecurityScheme::Http(bearer.build()));
+    for item in document.paths.paths.values_mut() {
+        for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+            complete(operation);
+        }
+    }
+    document
+}
+
+fn complete(operation: &mut Operation) {
+    let signs_in = operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == "Auth"));
+    let mut statuses = SHARED.to_vec();
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        statuses.extend(OF_BODIES);
+        for content in body.content.values_mut() {
+            if let RefOr::T(content) = content
+                && serde_json::to_string(&content.schema).is_ok_and(|text| text.contains(SAVE_ORDER_REQUEST))
+            {
+                content.examples = order_examples();
+            }
+        }
+    }
+    match signs_in {
+        true => statuses.extend([
+            (403, "The legacy host: API access is turned off for the key sent as clientCode"),
+            (429, "Too many failed sign-ins; see Retry-After"),
+        ]),
+        false if operation.request_body.is_some() => {
+            statuses.push((
+                409,
+                "It does not fit what is stored, or the Idempotency-Key was used for another request",
+            ));
+        }
+        false => {}
+    }
+    for (status, description) in statuses {
+        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response =
+            ResponseBuilder::new().description(description).content("application/problem+json", problem);
+        operation.responses.responses.entry(status.to_string()).or_insert_with(|| response.build().into());
+    }
+}
+
+/// One complete order of each type.
+fn order_examples() -> BTreeMap<String, RefOr<Example>> {
+    docket_orders::examples()
+        .into_iter()
+        .map(|(order_type, text)| {
+            let value: Value = serde_json::from_str(text).expect("the examples are JSON");
+            let example = ExampleBuilder::new().summary(order_type.as_str()).value(Some(value)).build();
+            (order_type.to_string(), example.into())
+        })
+        .collect()
+}

@@ -1,0 +1,295 @@
+//! /Orders/Save, /Orders/Export, /Orders/Get and /Orders/Search.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, RawQuery, Request, State};
+use axum::response::Response;
+use docket_orders::{OrderType, SaveRequest};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::body::{Fields, LIMIT, json_bytes};
+use super::caller::Caller;
+use super::error::{ApiError, ProblemBody};
+use super::query::{Query, encode_cursor};
+use super::writes::{self, Write};
+use crate::actions::export_order::{Exported, own_customer, work_orders_of};
+use crate::actions::save_order::Saved;
+use crate::app::App;
+use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
+
+/// Characters of a web order id.
+const MAX_ID: usize = 32;
+
+/// The answer of POST /Orders/Save.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "an answer")]
+pub struct SaveAnswer {
+    order_type: OrderType,
+    /// The web order's id, for later calls.
+    #[schema(example = "W00000001")]
+    web_order_id: String,
+    /// Draft, Finalized (photocopy) or Exported.
+    #[schema(example = "Draft")]
+    status: &'static str,
+    /// Whether this save created the order.
+    created: bool,
+    /// Whether it changed anything; a save of the same again does not.
+    changed: bool,
+    /// With `export`: the primary work order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "CT1000001")]
+    work_order_id: Option<String>,
+    /// With `export`: the court work order of a file-and-serve order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    court_work_order: Option<Option<String>>,
+    /// With `export`: the process work orders, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process_work_orders: Option<Option<Vec<String>>>,
+}
+
+impl From<Saved> for SaveAnswer {
+    fn from(saved: Saved) -> Self {
+        let Saved { order_type, web_order_id, status, created, changed, exported } = saved;
+        let (work_order_id, court_work_order, process_work_orders) = match exported {
+            Some(Exported { work_order_id, court_work_order, process_work_orders, .. }) => {
+                (Some(work_order_id), Some(court_work_order), Some(process_work_orders))
+            }
+            None => (None, None, None),
+        };
+        let status = status.as_str();
+        Self {
+            order_type,
+            web_order_id,
+            status,
+            created,
+            changed,
+            work_order_id,
+            court_work_order,
+            process_work_orders,
+        }
+    }
+}
+
+/// The body of POST /Orders/Export. For documentation: it is read by [`super::body::Fields`].
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
+pub struct ExportRequest {
+    /// The web order to export.
+    #[schema(example = "W00000001", min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9]+$")]
+    web_order_id: String,
+}
+
+/// The answer of POST /Orders/Export.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "an answer")]
+pub struct ExportAnswer {
+    order_type: OrderType,
+    /// The web order.
+    #[schema(example = "W00000001")]
+    web_order_id: String,
+    /// The primary work order.
+    #[schema(example = "CT1000001")]
+    work_order_id: String,
+    /// The court work order of a file-and-serve order.
+    court_work_order: Option<String>,
+    /// The process work orders, if there are any.
+    process_work_orders: Option<Vec<String>>,
+}
+
+impl From<Exported> for ExportAnswer {
+    fn from(exported: Exported) -> Self {
+        let Exported { order_type, web_order_id, work_order_id, court_work_order, process_work_orders } =
+            exported;
+        Self { order_type, web_order_id, work_order_id, court_work_order, process_work_orders }
+    }
+}
+
+/// An order in a list: ids, status, dates, and what the order is known by.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct OrderSummary {
+    order_type: OrderType,
+    #[schema(example = "W00000001")]
+    web_order_id: String,
+    /// Draft, Finalized (photocopy), Exported or Cancelled.
+    #[schema(example = "Draft")]
+    status: &'static str,
+    #[schema(example = "C-1001")]
+    customer_code: String,
+    case_number: Option<String>,
+    caption: Option<String>,
+    client_matter_number: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    exported_at: Option<Timestamp>,
+}
+
+impl From<OrderHead> for OrderSummary {
+    fn from(head: OrderHead) -> Self {
+        Self {
+            order_type: head.order_type,
+            web_order_id: head.id,
+            status: head.status.as_str(),
+            customer_code: head.customer_code,
+            case_number: head.case_number,
+            caption: head.caption,
+            client_matter_number: head.client_matter_number,
+            created_at: time(head.created_at_ms),
+            updated_at: time(head.updated_at_ms),
+            exported_at: head.exported_at_ms.map(time),
+        }
+    }
+}
+
+/// The answer of GET /Orders/Get.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct OrderAnswer {
+    #[serde(flatten)]
+    summary: OrderSummary,
+    /// Photocopy only: whether the order was finalized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finalized: Option<bool>,
+    /// The order as it was saved.
+    #[schema(value_type = SaveRequest)]
+    order: Box<RawValue>,
+    /// Once exported: the primary work order.
+    work_order_id: Option<String>,
+    /// Once exported: the court work order of a file-and-serve order.
+    court_work_order: Option<String>,
+    /// Once exported: the process work orders, if there are any.
+    process_work_orders: Option<Vec<String>>,
+}
+
+/// A page of orders, newest first.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct OrderPage {
+    items: Vec<OrderSummary>,
+    /// For the next page; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// Creates an order, or changes a draft; with `export` exports it at once.
+#[utoipa::path(post, path = "/Orders/Save", operation_id = "Orders.Save", tag = "Orders",
+    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat: the same key with the same body gets the same answer, and nothing is done twice. Kept for at least 24 hours.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    request_body = SaveRequest,
+    responses((status = 200, body = SaveAnswer, description = "Saved"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
+pub async fn save(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let (mut parts, body) = request.into_parts();
+    let caller = Caller::from_request_parts(&mut parts, &app).await?;
+    let headers = parts.headers.clone();
+    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+    let request = SaveRequest::read(&body).map_err(ApiError::Invalid)?;
+    writes::write(app, caller, &headers, &body, Write::SaveOrder(Box::new(request))).await
+}
+
+/// Exports an order to the back office; names every field that is still missing. A second export answers the first
+/// one's numbers.
+#[utoipa::path(post, path = "/Orders/Export", operation_id = "Orders.Export", tag = "Orders",
+    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    request_body = ExportRequest,
+    responses((status = 200, body = ExportAnswer, description = "Exported"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
+pub async fn export(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let (mut parts, body) = request.into_parts();
+    let caller = Caller::from_request_parts(&mut parts, &app).await?;
+    let headers = parts.headers.clone();
+    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+    let mut fields = Fields::parse(&body)?;
+    let id = fields.required_text("webOrderId", MAX_ID);
+    fields.finish()?;
+    writes::write(app, caller, &headers, &body, Write::ExportOrder(id)).await
+}
+
+/// One order, whole.
+#[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
+    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    params(("webOrderId" = String, Query, description = "The web order.", example = "W00000001", min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9]+$")),
+    responses((status = 200, body = OrderAnswer, description = "The order"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Json<OrderAnswer>, ApiError> {
+    let mut query = Query::parse(query.as_deref());
+    let id = query.required_text("webOrderId", MAX_ID);
+    query.finish()?;
+    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let stored = orders::find(&mut reader, &id, own_customer(&caller.subject)).await?;
+    let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
+    let exported = work_orders_of(&mut reader, &stored).await?;
+    // Who has seen a whole order, by ids only.
+    let code = caller.tenant.config.client_code.as_str();
+    tracing::info!(tenant.code = code, caller = caller.name(), web_order.id = id, "order read");
+    let order = RawValue::from_string(stored.body).map_err(|_| ApiError::Internal)?;
+    let (work_order_id, court_work_order, process_work_orders) = match exported {
+        Some(exported) => {
+            (Some(exported.work_order_id), exported.court_work_order, exported.process_work_orders)
+        }
+        None => (None, None, None),
+    };
+    let finalized = stored.head.finalized;
+    let summary = stored.head.into();
+    Ok(Json(OrderAnswer { summary, finalized, order, work_order_id, court_work_order, process_work_orders }))
+}
+
+/// Orders by what they are known by, newest first.
+#[utoipa::path(get, path = "/Orders/Search", operation_id = "Orders.Search", tag = "Orders",
+    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    params(("orderType" = Option<OrderType>, Query, description = "Only of this type."),
+           ("status" = Option<String>, Query, description = "Only in this status: Draft, Finalized, Exported or Cancelled.", pattern = "^(Draft|Finalized|Exported|Cancelled)$"),
+           ("from" = Option<String>, Query, description = "Created at or after: a date, or a time with an offset.", example = "2026-11-01", pattern = "^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"),
+           ("to" = Option<String>, Query, description = "Created before: a date, or a time with an offset.", pattern = "^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"),
+           ("text" = Option<String>, Query, description = "Part of a case number, caption, matter number, organization or surname.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("pageSize" = Option<i64>, Query, description = "Orders per page.", minimum = 1, maximum = 100),
+           ("cursor" = Option<String>, Query, description = "nextCursor of the page before.", pattern = "^3[0-9]2e5730303030303030303[0-9]$")),
+    responses((status = 200, body = OrderPage, description = "A page")))]
+pub async fn search(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Json<OrderPage>, ApiError> {
+    let mut query = Query::parse(query.as_deref());
+    let filter = OrderFilter {
+        customer_code: own_customer(&caller.subject).map(str::to_owned),
+        order_type: query.word("orderType", OrderType::ALL.iter().map(|kind| kind.as_str())),
+        status: query.word("status", OrderStatus::ALL.iter().map(|status| status.as_str())),
+        from_ms: query.time_ms("from"),
+        to_ms: query.time_ms("to"),
+        text: query.text("text", 100).map(|text| text.to_lowercase()),
+        after: query.cursor(),
+    };
+    let page_size = query.page_size();
+    query.finish()?;
+    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut heads = orders::search(&mut reader, &filter, page_size + 1).await?;
+    // One more than the page tells whether there is another.
+    let more = heads.len() > usize::try_from(page_size).unwrap_or(usize::MAX);
+    if more {
+        heads.pop();
+    }
+    let next_cursor = heads.last().filter(|_| more).map(|last| encode_cursor(last.created_at_ms, &last.id));
+    Ok(Json(OrderPage { items: heads.into_iter().map(Into::into).collect(), next_cursor }))
+}
+
+fn time(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
+}

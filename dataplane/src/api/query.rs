@@ -1,0 +1,175 @@
+//! Reads query strings: each parameter at most once, none that the route does not know.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use docket_orders::Problem;
+use jiff::Timestamp;
+
+use super::body::to_result;
+use super::error::ApiError;
+
+/// The default and the largest `pageSize`.
+pub const DEFAULT_PAGE_SIZE: i64 = 25;
+/// See [`DEFAULT_PAGE_SIZE`].
+pub const MAX_PAGE_SIZE: i64 = 100;
+
+/// The parameters of a request, taken out one by one; what is left over is refused.
+#[expect(missing_debug_implementations, reason = "search texts are names")]
+pub struct Query {
+    values: BTreeMap<String, String>,
+    taken: Vec<&'static str>,
+    problems: Vec<Problem>,
+}
+
+impl Query {
+    /// From the raw query string.
+    pub fn parse(raw: Option<&str>) -> Self {
+        let mut query = Self { values: BTreeMap::new(), taken: Vec::new(), problems: Vec::new() };
+        for (name, value) in url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
+            // The parser puts U+FFFD where the bytes were no UTF-8.
+            if value.contains('\u{fffd}') || value.chars().any(char::is_control) {
+                query.problem(&name, "must be UTF-8 text without control characters");
+            } else if query.values.insert(name.clone().into_owned(), value.into_owned()).is_some() {
+                query.problem(&name, "must be given once");
+            }
+        }
+        query
+    }
+
+    fn problem(&mut self, field: &str, message: &str) {
+        let field = field.chars().filter(|c| !c.is_control()).take(64).collect();
+        self.problems.push(Problem { field, message: message.to_owned() });
+    }
+
+    /// A text of 1 to `max` characters.
+    pub fn text(&mut self, name: &'static str, max: usize) -> Option<String> {
+        self.taken.push(name);
+        let value = self.values.remove(name)?;
+        if (1..=max).contains(&value.chars().count()) {
+            return Some(value);
+        }
+        self.problem(name, &format!("must have 1 to {max} characters"));
+        None
+    }
+
+    /// Like [`text`](Self::text), and must be there.
+    pub fn required_text(&mut self, name: &'static str, max: usize) -> String {
+        let before = self.problems.len();
+        let value = self.text(name, max);
+        if value.is_none() && self.problems.len() == before {
+            self.problem(name, "required");
+        }
+        value.unwrap_or_default()
+    }
+
+    /// One of a few words.
+    pub fn word<T: FromStr>(
+        &mut self,
+        name: &'static str,
+        words: impl Iterator<Item = &'static str>,
+    ) -> Option<T> {
+        let text = self.text(name, 64)?;
+        let word = text.parse().ok();
+        if word.is_none() {
+            self.problem(name, &format!("must be one of {}", words.collect::<Vec<_>>().join(", ")));
+        }
+        word
+    }
+
+    /// A point in time: ISO 8601 with an offset, or a date, which is its first moment in UTC. In milliseconds.
+    pub fn time_ms(&mut self, name: &'static str) -> Option<i64> {
+        let text = self.text(name, 64)?;
+        let day = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+        let time = match text.parse::<Timestamp>() {
+            Ok(time) => Some(time),
+            Err(_) if text.len() == 10 => day().map(|day| day.timestamp()),
+            Err(_) => None,
+        };
+        if time.is_none() {
+            self.problem(name, "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)");
+        }
+        time.map(Timestamp::as_millisecond)
+    }
+
+    /// `pageSize`, from 1 to [`MAX_PAGE_SIZE`].
+    pub fn page_size(&mut self) -> i64 {
+        let Some(text) = self.text("pageSize", 10) else { return DEFAULT_PAGE_SIZE };
+        match text.parse() {
+            Ok(size) if (1..=MAX_PAGE_SIZE).contains(&size) => size,
+            _ => {
+                self.problem("pageSize", &format!("must be a number from 1 to {MAX_PAGE_SIZE}"));
+                DEFAULT_PAGE_SIZE
+            }
+        }
+    }
+
+    /// `cursor`: the `nextCursor` of the page before.
+    pub fn cursor(&mut self) -> Option<(i64, String)> {
+        let text = self.text("cursor", 256)?;
+        let cursor = decode_cursor(&text);
+        if cursor.is_none() {
+            self.problem("cursor", "must be the nextCursor of an answer");
+        }
+        cursor
+    }
+
+    /// Refuses what was not taken, and all that was wrong.
+    pub fn finish(mut self) -> Result<(), ApiError> {
+        let message = match self.taken.is_empty() {
+            true => "unknown parameter; this route takes none".to_owned(),
+            false => format!("unknown parameter; this route takes: {}", self.taken.join(", ")),
+        };
+        for name in std::mem::take(&mut self.values).into_keys() {
+            self.problem(&name, &message);
+        }
+        to_result(self.problems)
+    }
+}
+
+/// A place in a list, opaque to clients.
+pub fn encode_cursor(at_ms: i64, id: &str) -> String {
+    hex::encode(format!("{at_ms}.{id}"))
+}
+
+fn decode_cursor(text: &str) -> Option<(i64, String)> {
+    let plain = String::from_utf8(hex::decode(text).ok()?).ok()?;
+    let (at_ms, id) = plain.split_once('.')?;
+    let sound = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
+    Some((at_ms.parse().ok()?, id.to_owned())).filter(|_| sound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back() {
+        assert_eq!(decode_cursor(&encode_cursor(5, "W1")), Some((5, "W1".into())));
+        for noise in ["", "zz", "00", &hex::encode("5"), &hex::encode("x.W1"), &hex::encode("5.W\0")] {
+            assert_eq!(decode_cursor(noise), None, "{noise}");
+        }
+    }
+
+    #[test]
+    fn everything_wrong_is_named() {
+        let mut query = Query::parse(Some("a=1&a=2&b=%ff&pageSize=0&cursor=x&from=yesterday&other=%00"));
+        let _ = (
+            query.text("a", 9),
+            query.text("b", 9),
+            query.page_size(),
+            query.cursor(),
+            query.time_ms("from"),
+        );
+        let Err(ApiError::Invalid(problems)) = query.finish() else { panic!("refused") };
+        let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
+        assert_eq!(fields, ["a", "b", "other", "pageSize", "cursor", "from"]);
+    }
+
+    #[test]
+    fn times_are_dates_or_timestamps() {
+        let mut query = Query::parse(Some("a=1970-01-02&b=1970-01-01T01:00:00%2B01:00"));
+        assert_eq!((query.time_ms("a"), query.time_ms("b")), (Some(86_400_000), Some(0)));
+        assert!(query.finish().is_ok());
+    }
+}

@@ -1,0 +1,88 @@
+//! Accepts connections and serves HTTP/1.1 on them.
+//!
+//! Our own loop, since `axum::serve` sets no timer, without which hyper's limit on slow headers does nothing.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::shutdown::Shutdown;
+
+/// A request's headers must be in by then; on a kept-alive connection this counts from the answer before.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// Connections at once; further ones wait to be accepted.
+const CONNECTIONS: usize = 8192;
+/// Bytes of one request's headers, and of what is read ahead.
+const BUFFER: usize = 64 * 1024;
+/// Requests under way at shutdown may take this long.
+const DRAIN: Duration = Duration::from_secs(25);
+
+/// Serves until shutdown is requested, then finishes what is under way.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.requested() => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, mostly: those in use must get a chance to end.
+                tracing::warn!(error = %error, "can't accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (router, shutdown) = (router.clone(), shutdown.clone());
+        connections.spawn(async move {
+            connection(stream, peer, router, shutdown).await;
+            drop(place);
+        });
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        tracing::warn!("some connections were still busy at the end of the drain");
+    }
+}
+
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: Shutdown) {
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let router = router.clone();
+        async move {
+            let mut request = request.map(axum::body::Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let response = router.oneshot(request).await;
+            Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // An error here is the client's: it went away, was too slow or did not speak HTTP.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = shutdown.requested() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! /swagger and /openapi.json: the documentation, served from the binary, so that it works offline.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::Path;
+use axum::response::{IntoResponse, Redirect, Response};
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use utoipa_swagger_ui::{Config, serve};
+
+use super::error::ApiError;
+use super::openapi;
+
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+    Bytes::from(serde_json::to_vec(&openapi::document()).expect("the document has string keys only"))
+});
+
+static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
+    let config = Config::from("/openapi.json")
+        .try_it_out_enabled(true)
+        .persist_authorization(false)
+        .validator_url("none")
+        .display_request_duration(true);
+    Arc::new(config)
+});
+
+/// GET /openapi.json.
+pub async fn openapi_json() -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], DOCUMENT.clone()).into_response()
+}
+
+/// GET /swagger.
+pub async fn redirect() -> Redirect {
+    Redirect::permanent("/swagger/")
+}
+
+/// GET /swagger/.
+pub async fn index() -> Result<Response, ApiError> {
+    page("index.html")
+}
+
+/// GET /swagger/{file}.
+pub async fn file(Path(file): Path<String>) -> Result<Response, ApiError> {
+    page(&file)
+}
+
+fn page(file: &str) -> Result<Response, ApiError> {
+    let found = serve(file, Arc::clone(&CONFIG)).map_err(|error| {
+        tracing::error!(error = %error, "the documentation can't be served");
+        ApiError::Internal
+    })?;
+    let found = found.ok_or(ApiError::NoSuchRoute)?;
+    let mut response = found.bytes.into_response();
+    let headers = response.headers_mut();
+    if let Ok(kind) = HeaderValue::from_str(&found.content_type) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"),
+    );
+    Ok(response)
+}

@@ -1,0 +1,71 @@
+//! Which tenant a request is for (Authentication, rules 1-3 and 8).
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::HeaderMap;
+use http::request::Parts;
+
+use super::error::ApiError;
+use super::host::host;
+use crate::app::{App, HostKind};
+use crate::tenants::Tenant;
+
+/// How a request says its tenant.
+#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
+pub enum Addressed {
+    /// On the v2 API: the API key, or the subdomain.
+    Tenant(Arc<Tenant>),
+    /// On the legacy host: the `clientCode` of the body, or the session's token.
+    Legacy,
+}
+
+/// The proof that a request on the v2 API is for this tenant. Not given on the legacy host.
+#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
+pub struct AtTenant(pub Arc<Tenant>);
+
+impl FromRequestParts<Arc<App>> for Addressed {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let kind = host(parts)?.map_or(HostKind::Base, |host| app.hosts.kind(&host));
+        let by_host = match &kind {
+            HostKind::Legacy => return Ok(Self::Legacy),
+            HostKind::Subdomain(label) => app.tenants.by_subdomain(label),
+            HostKind::Base => None,
+        };
+        let by_key = match api_key(&parts.headers)? {
+            Some(key) => Some(app.tenants.by_key(key).ok_or(ApiError::InvalidApiKey)?),
+            None => None,
+        };
+        match (by_key, by_host, kind) {
+            (Some(key), Some(host), _) if key.config.uid != host.config.uid => Err(ApiError::InvalidApiKey),
+            (Some(tenant), _, _) | (None, Some(tenant), _) => Ok(Self::Tenant(tenant)),
+            (None, None, HostKind::Subdomain(_)) => Err(ApiError::TenantNotFound),
+            (None, None, HostKind::Base | HostKind::Legacy) => Err(ApiError::InvalidApiKey),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for AtTenant {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        match Addressed::from_request_parts(parts, app).await? {
+            Addressed::Tenant(tenant) => Ok(Self(tenant)),
+            Addressed::Legacy => Err(ApiError::NoSuchRoute),
+        }
+    }
+}
+
+/// The API key, under either of its names. One that is repeated, or two that differ, is no key at all.
+fn api_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut keys = headers.get_all("x-api-key").iter().chain(headers.get_all("apikey"));
+    let one_each = ["x-api-key", "apikey"].iter().all(|name| headers.get_all(*name).iter().count() <= 1);
+    let Some(first) = keys.next() else { return Ok(None) };
+    let first = first.to_str().map_err(|_| ApiError::InvalidApiKey)?;
+    if !one_each || keys.any(|other| other.as_bytes() != first.as_bytes()) {
+        return Err(ApiError::InvalidApiKey);
+    }
+    Ok(Some(first))
+}

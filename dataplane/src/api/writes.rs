@@ -1,0 +1,207 @@
+//! Writes: one transaction each, in a task of its own that a disconnecting client does not cancel, answered again
+//! under the same `Idempotency-Key`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use docket_orders::SaveRequest;
+use http::{HeaderMap, HeaderValue, header};
+use jiff::Timestamp;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::body::problem;
+use super::caller::Caller;
+use super::error::ApiError;
+use super::orders::{ExportAnswer, SaveAnswer};
+use crate::actions::Refusal;
+use crate::actions::export_order::export_order;
+use crate::actions::save_order::save_order;
+use crate::app::App;
+use crate::schedule::{Hint, Schedule};
+use crate::store::idempotency::{self, Kept};
+use crate::store::{StoreError, Transaction};
+
+/// The header that makes a write safe to repeat.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Set to `true` on an answer that was kept from an earlier request.
+pub const REPLAYED: &str = "idempotency-replayed";
+/// Characters of an idempotency key.
+const MAX_KEY: usize = 128;
+
+/// What is to be written.
+#[expect(missing_debug_implementations, reason = "an order is personal data")]
+pub enum Write {
+    /// POST /Orders/Save.
+    SaveOrder(Box<SaveRequest>),
+    /// POST /Orders/Export of this web order.
+    ExportOrder(String),
+}
+
+impl Write {
+    fn route(&self) -> &'static str {
+        match self {
+            Self::SaveOrder(_) => "/Orders/Save",
+            Self::ExportOrder(_) => "/Orders/Export",
+        }
+    }
+
+    async fn perform(
+        self,
+        transaction: &mut Transaction,
+        caller: &Caller,
+        now: Timestamp,
+    ) -> Result<(String, Vec<Hint>), Refusal> {
+        let Caller { tenant, subject } = caller;
+        match self {
+            Self::SaveOrder(request) => {
+                let (saved, hints) = save_order(transaction, tenant, subject, *request, now).await?;
+                Ok((json(&SaveAnswer::from(saved)), hints))
+            }
+            Self::ExportOrder(id) => {
+                let (exported, hints) = export_order(transaction, tenant, subject, &id, now).await?;
+                Ok((json(&ExportAnswer::from(exported)), hints))
+            }
+        }
+    }
+}
+
+/// The caller's key for this write, with what it was sent with.
+struct Repeatable {
+    key: String,
+    digest: String,
+}
+
+/// Performs a write and answers it.
+pub async fn write(
+    app: Arc<App>,
+    caller: Caller,
+    headers: &HeaderMap,
+    body: &Bytes,
+    write: Write,
+) -> Result<Response, ApiError> {
+    let repeatable =
+        idempotency_key(headers)?.map(|key| Repeatable { key, digest: hex::encode(Sha256::digest(body)) });
+    let task = tokio::spawn(async move {
+        match repeatable {
+            None => Ok(fresh(once(&app, &caller, write, None).await?)),
+            Some(repeatable) => repeatably(&app, &caller, write, repeatable).await,
+        }
+    });
+    task.await.map_err(|error| {
+        tracing::error!(error = %error, "a write panicked");
+        ApiError::Internal
+    })?
+}
+
+async fn repeatably(
+    app: &App,
+    caller: &Caller,
+    write: Write,
+    repeatable: Repeatable,
+) -> Result<Response, ApiError> {
+    let route = write.route();
+    if let Some(kept) = find(app, caller, &repeatable).await? {
+        return replay(kept, route, &repeatable);
+    }
+    match once(app, caller, write, Some(&repeatable)).await {
+        Ok(body) => Ok(fresh(body)),
+        Err(Failure::Api(error)) => Err(error),
+        // Another request with this key was faster; nothing of ours has happened.
+        Err(Failure::KeyTaken) => match find(app, caller, &repeatable).await? {
+            Some(kept) => replay(kept, route, &repeatable),
+            None => Err(ApiError::Unavailable),
+        },
+    }
+}
+
+enum Failure {
+    Api(ApiError),
+    KeyTaken,
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Api(error) => error,
+            Failure::KeyTaken => Self::Unavailable,
+        }
+    }
+}
+
+async fn once(
+    app: &App,
+    caller: &Caller,
+    write: Write,
+    repeatable: Option<&Repeatable>,
+) -> Result<String, Failure> {
+    let route = write.route();
+    let now = app.clock.now();
+    let mut transaction = caller.tenant.store.ready(&app.clock).await?.begin().await?;
+    let (body, hints) = match write.perform(&mut transaction, caller, now).await {
+        Ok(done) => done,
+        Err(refusal) => {
+            // A refusal leaves a sound connection, which is worth keeping; a failed rollback closes it.
+            let _ = transaction.rollback().await;
+            return Err(Failure::Api(refusal.into()));
+        }
+    };
+    if let Some(Repeatable { key, digest }) = repeatable {
+        let kept =
+            Kept { route: route.into(), request_digest: digest.clone(), status: 200, body: body.clone() };
+        match idempotency::keep(&mut transaction, &caller.name(), key, &kept, now.as_millisecond()).await {
+            Ok(()) => {}
+            Err(StoreError::Conflict) => return Err(Failure::KeyTaken),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    transaction.commit().await?;
+    // Only a hint: the rows are committed, and a sweep finds what the schedule was not told.
+    if !hints.is_empty()
+        && let Err(error) = app.schedule.put(hints).await
+    {
+        tracing::warn!(error = %error, "can't tell the schedule; a sweep will");
+    }
+    Ok(body)
+}
+
+async fn find(app: &App, caller: &Caller, repeatable: &Repeatable) -> Result<Option<Kept>, ApiError> {
+    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    Ok(idempotency::find(&mut reader, &caller.name(), &repeatable.key).await?)
+}
+
+fn replay(kept: Kept, route: &str, repeatable: &Repeatable) -> Result<Response, ApiError> {
+    if kept.route != route || kept.request_digest != repeatable.digest {
+        return Err(ApiError::Conflict("This Idempotency-Key was used for another request; use a new one"));
+    }
+    let mut response = fresh(kept.body);
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+fn fresh(body: String) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::from(body)).into_response()
+}
+
+fn json(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).expect("plain structs serialise")
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut sent = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let (first, second) = (sent.next(), sent.next());
+    let Some(value) = first else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| (1..=MAX_KEY).contains(&text.len()) && second.is_none());
+    match text {
+        Some(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(text.to_owned())),
+        _ => Err(problem("Idempotency-Key", "must be given once, with 1 to 128 visible ASCII characters")),
+    }
+}

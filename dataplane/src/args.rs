@@ -1,0 +1,340 @@
+//! The command line: every setting is a flag and an environment variable, read and checked once, here.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use docket_domain::delivery::{DeliveryId, Status};
+use docket_receiver::Fail;
+use ipnet::IpNet;
+
+use crate::telemetry::LogFormat;
+
+/// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
+#[derive(Debug, Parser)]
+#[command(name = "docket", version, about, after_help = "Without a command, `docket dev` runs.")]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "parsed once")]
+pub enum Command {
+    /// Run everything in one process: tenants from YAML files, a SQLite file each, a built-in webhook receiver.
+    Dev(DevArguments),
+    /// Customers of a tenant.
+    #[command(subcommand)]
+    Customer(CustomerCommand),
+    /// Contacts (a customer's users) of a tenant.
+    #[command(subcommand)]
+    Contact(ContactCommand),
+    /// Employees (the tenant's own users).
+    #[command(subcommand)]
+    Employee(EmployeeCommand),
+    /// Webhook deliveries of a tenant: metadata and attempts, never payloads.
+    #[command(subcommand)]
+    Deliveries(DeliveriesCommand),
+    /// Run a stand-alone webhook receiver that prints each delivery and whether its signature verifies.
+    Listen(ListenArguments),
+}
+
+/// Settings of `docket dev`.
+#[derive(Debug, Clone, Args)]
+pub struct DevArguments {
+    /// Where tenants come from, and where their data is.
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// Address and port of the API.
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// Address and port of /healthz, /readyz and /metrics.
+    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "127.0.0.1:9090", value_name = "ADDRESS:PORT")]
+    pub management: SocketAddr,
+    /// Host name of the API; its subdomains are tenants: acme.localhost:8080 is the tenant with subdomain acme.
+    #[arg(long, env = "DOCKET_BASE_DOMAIN", default_value = "localhost", value_name = "NAME", value_parser = host_name)]
+    pub base_domain: String,
+    /// Host name of the older API, where clientCode resolves the tenant and X-Api-Key does not count [default: none].
+    #[arg(long, env = "DOCKET_LEGACY_HOST", value_name = "NAME", value_parser = host_name)]
+    pub legacy_host: Option<String>,
+    /// Address and port of the built-in webhook receiver (HTTPS, throw-away certificate).
+    #[arg(long, env = "DOCKET_RECEIVER", default_value = "127.0.0.1:8443", value_name = "ADDRESS:PORT")]
+    pub receiver: SocketAddr,
+    /// Run without the built-in receiver.
+    #[arg(long, env = "DOCKET_NO_RECEIVER")]
+    pub no_receiver: bool,
+    /// A network that webhooks may reach although it is private, loopback or otherwise reserved; repeatable.
+    /// The built-in receiver is allowed by itself [default: none].
+    #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',')]
+    pub allow_egress: Vec<IpNet>,
+    /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
+    #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", value_parser = duration)]
+    pub backoff_base: Duration,
+    /// How often to look for due deliveries when nothing wakes the worker.
+    #[arg(long, env = "DOCKET_POLL_INTERVAL", default_value = "15s", value_name = "DURATION", value_parser = duration)]
+    pub poll_interval: Duration,
+    /// Time of one delivery attempt, from the name look-up to the last byte of the answer.
+    #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = duration)]
+    pub attempt_timeout: Duration,
+    /// How often to look for new invoices. Has no effect yet: invoice detection comes with a later version.
+    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "60s", value_name = "DURATION", value_parser = duration)]
+    pub invoice_scan_interval: Duration,
+    /// How log lines look, on standard error.
+    #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum)]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, or a tracing filter.
+    #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+}
+
+/// Where tenants come from, and where their data is.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArguments {
+    /// Folder of YAML files with Tenant, Webhook, Secret and ConfigMap documents.
+    #[arg(long, env = "DOCKET_CONFIG_DIR", default_value = "examples", value_name = "FOLDER")]
+    pub config_dir: PathBuf,
+    /// Folder of the tenants' databases and generated keys.
+    #[arg(long, env = "DOCKET_DATA_DIR", default_value = ".docket", value_name = "FOLDER")]
+    pub data_dir: PathBuf,
+}
+
+/// `docket customer …`
+#[derive(Debug, Subcommand)]
+pub enum CustomerCommand {
+    /// Add a customer to a tenant.
+    Add {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The customer's code, 1 to 64 characters; webhooks name it as customerCode.
+        #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+        code: String,
+        /// The customer's name, 1 to 200 characters.
+        #[arg(long, value_name = "TEXT", value_parser = name)]
+        name: String,
+    },
+}
+
+/// `docket contact …`
+#[derive(Debug, Subcommand)]
+pub enum ContactCommand {
+    /// Add a contact to a customer. The password is read from standard input.
+    Add {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The customer's code.
+        #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+        customer: String,
+        /// The e-mail address to sign in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+        /// Display name, 1 to 200 characters.
+        #[arg(long, value_name = "TEXT", value_parser = name)]
+        name: String,
+        /// The contact's code, 1 to 64 characters [default: the next number].
+        #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
+        code: Option<String>,
+    },
+}
+
+/// `docket employee …`
+#[derive(Debug, Subcommand)]
+pub enum EmployeeCommand {
+    /// Add an employee. The password is read from standard input.
+    Add {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The check-in name to sign in with, 1 to 320 characters.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
+        /// Display name, 1 to 200 characters.
+        #[arg(long, value_name = "TEXT", value_parser = name)]
+        name: String,
+        /// May see the webhook logs.
+        #[arg(long)]
+        administrator: bool,
+    },
+}
+
+/// `docket deliveries …`
+#[derive(Debug, Subcommand)]
+pub enum DeliveriesCommand {
+    /// The newest deliveries.
+    List {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
+        #[arg(long, value_name = "STATUS", value_parser = status)]
+        status: Option<Status>,
+        /// Only about this web order, work order or invoice.
+        #[arg(long, value_name = "NUMBER")]
+        about: Option<String>,
+        /// At most so many, 1 to 1000.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
+        limit: i64,
+    },
+    /// One delivery with each attempt, and what to do about a failure.
+    Show {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The delivery's id.
+        #[arg(value_parser = delivery_id)]
+        id: DeliveryId,
+    },
+    /// Send a delivery's event again, as a new delivery: the same event id and bytes, signed with today's secret.
+    Resend {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The delivery's id.
+        #[arg(value_parser = delivery_id)]
+        id: DeliveryId,
+    },
+}
+
+/// Which tenant.
+#[derive(Debug, Clone, Args)]
+pub struct TenantArguments {
+    /// The tenant's clientCode.
+    #[arg(long, env = "DOCKET_TENANT", value_name = "CLIENT_CODE")]
+    pub tenant: String,
+    /// Where it is.
+    #[command(flatten)]
+    pub source: SourceArguments,
+}
+
+/// Settings of `docket listen`.
+#[derive(Debug, Args)]
+pub struct ListenArguments {
+    /// Address and port to listen on (HTTPS).
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "127.0.0.1:9443", value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// File with the webhook's secret, used byte for byte as in the Secret [default: none, deliveries are unsigned].
+    #[arg(long, env = "DOCKET_SECRET_FILE", value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// Answer with this status instead of 200: `500` always, `500:3` for the first three requests.
+    #[arg(long, value_name = "STATUS[:TIMES]")]
+    pub fail: Option<Fail>,
+    /// Wait so long before answering.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration_or_zero)]
+    pub delay: Duration,
+    /// Folder that keeps the receiver's throw-away certificate and its CA.
+    #[arg(long, env = "DOCKET_LISTEN_DIR", default_value = ".docket/listen", value_name = "FOLDER")]
+    pub certificate_dir: PathBuf,
+}
+
+/// A time with its unit: `500ms`, `30s`, `5m`, `1h`; more than nothing and at most a day.
+fn duration(text: &str) -> Result<Duration, String> {
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err("must be more than 0".into()),
+        duration => Ok(duration),
+    }
+}
+
+fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    const RIGHT: &str = "write a number and a unit: 500ms, 30s, 5m or 1h, at most 24h";
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or(RIGHT)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| RIGHT)?;
+    let millis = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        "h" => number.checked_mul(3_600_000),
+        _ => None,
+    };
+    millis.filter(|millis| *millis <= 24 * 3_600_000).map(Duration::from_millis).ok_or_else(|| RIGHT.into())
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let name = text.to_ascii_lowercase();
+    let sound = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if name.len() <= 253 && name.split('.').all(sound) {
+        Ok(name)
+    } else {
+        Err("must be a host name without scheme or port, such as api.example.com".into())
+    }
+}
+
+fn bounded(text: &str, max: usize) -> Result<String, String> {
+    let count = text.chars().count();
+    if (1..=max).contains(&count) && !text.chars().any(char::is_control) && !text.trim().is_empty() {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must have 1 to {max} characters and no control characters"))
+    }
+}
+
+fn code(text: &str) -> Result<String, String> {
+    bounded(text, 64)
+}
+
+fn name(text: &str) -> Result<String, String> {
+    bounded(text, 200)
+}
+
+fn user_name(text: &str) -> Result<String, String> {
+    bounded(text, 320)
+}
+
+fn email(text: &str) -> Result<String, String> {
+    let text = bounded(text, 320)?;
+    match text.split_once('@') {
+        Some((user, host))
+            if !user.is_empty() && host.contains('.') && !text.contains(char::is_whitespace) =>
+        {
+            Ok(text)
+        }
+        _ => Err("must be an e-mail address, such as ada@quillfeather.example".into()),
+    }
+}
+
+fn status(text: &str) -> Result<Status, String> {
+    text.parse().map_err(|_| "must be one of Pending, Failed, Succeeded, DeadLetter".into())
+}
+
+fn delivery_id(text: &str) -> Result<DeliveryId, String> {
+    text.parse().map_err(|_| "must be a delivery id, as `docket deliveries list` shows it".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "30", "s", "-1s", "0s", "1d", "25h", "99999999999999999999s", "1.5s", "30 s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn host_names_are_names() {
+        assert_eq!(host_name("API.Example.com"), Ok("api.example.com".into()));
+        for wrong in ["", "http://a", "a:80", "a..b", "-a", "a_b", "a/b"] {
+            assert!(host_name(wrong).is_err(), "{wrong}");
+        }
+    }
+}

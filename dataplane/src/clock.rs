@@ -1,0 +1,69 @@
+//! Time comes in as an argument. This file is the one place that reads the system's clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// Says what time it is, and when a time has come.
+#[derive(Debug, Clone)]
+pub enum Clock {
+    /// The machine's clock.
+    System,
+    /// A clock that only a test moves.
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// The time in UTC.
+    pub fn now(&self) -> Timestamp {
+        match self {
+            Self::System => system_now(),
+            Self::Manual(clock) => *clock.time.borrow(),
+        }
+    }
+
+    /// Milliseconds since 1970 in UTC, as the database stores it.
+    pub fn now_ms(&self) -> i64 {
+        self.now().as_millisecond()
+    }
+
+    /// Returns once the clock shows `at_ms` or later.
+    pub async fn sleep_until_ms(&self, at_ms: i64) {
+        match self {
+            Self::System => {
+                let left = u64::try_from(at_ms.saturating_sub(self.now_ms())).unwrap_or(0);
+                tokio::time::sleep(Duration::from_millis(left)).await;
+            }
+            Self::Manual(clock) => {
+                let mut time = clock.time.subscribe();
+                // The sender lives as long as `clock`, so this ends only when the time has come.
+                let _ = time.wait_for(|now| now.as_millisecond() >= at_ms).await;
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+fn system_now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug, Clone)]
+pub struct ManualClock {
+    time: Arc<watch::Sender<Timestamp>>,
+}
+
+impl ManualClock {
+    /// Stands at `start`.
+    pub fn new(start: Timestamp) -> Self {
+        Self { time: Arc::new(watch::Sender::new(start)) }
+    }
+
+    /// Moves it forward; whoever sleeps until a time that has come by then wakes up.
+    pub fn advance(&self, by: Duration) {
+        self.time.send_modify(|now| *now += by);
+    }
+}

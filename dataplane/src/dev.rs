@@ -1,0 +1,317 @@
+//! The embedded mode: everything in one process, tenants from YAML files, a SQLite file each, a receiver of its own.
+//!
+//! The same API, worker and schedule as in a cluster; only what is around them differs.
+
+pub mod banner;
+pub mod lock;
+pub mod sample;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use docket_crds::TenantConfig;
+use docket_egress::{EgressPolicy, Sender, SystemDns, Trust};
+use docket_folder::{Folder, Loaded, ServedTenant};
+use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use crate::api::{self, server};
+use crate::app::{App, Hosts};
+use crate::args::DevArguments;
+use crate::clock::Clock;
+use crate::passwords::Passwords;
+use crate::random;
+use crate::schedule::SHARES;
+use crate::schedule::memory::MemorySchedule;
+use crate::shutdown::{self, Shutdown};
+use crate::store::{Database, deliveries};
+use crate::telemetry::{self, Metrics};
+use crate::tenants::{Held, OwnReceiver, StoreSource, Stores, Tenant, Tenants};
+use crate::throttle::Throttle;
+use crate::worker::sweep::Sweeper;
+use crate::worker::{Worker, WorkerSettings};
+
+/// Attempts at once, over all tenants.
+const SLOTS: usize = 1024;
+/// How often the folder is looked at.
+const LOOK: Duration = Duration::from_millis(400);
+/// Databases that nobody uses are closed after this.
+const CLOSE_IDLE: Duration = Duration::from_secs(30);
+
+/// Runs until SIGTERM or Ctrl-C, then drains.
+pub async fn run(arguments: DevArguments) -> Result<()> {
+    let begun = Instant::now();
+    telemetry::start_logging(arguments.log_format, &arguments.log);
+    let clock = Clock::System;
+    let data_dir = arguments.source.data_dir.clone();
+    let _lock = lock::take(&data_dir)?;
+    let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());
+    let loaded = load(&mut folder)?;
+    let api_listener = bind(arguments.listen, "--listen").await?;
+    let management_listener = bind(arguments.management, "--management").await?;
+
+    let tenants = Arc::new(Tenants::default());
+    let receiver = start_receiver(&arguments, &tenants, &clock).await?;
+    let own_receiver = receiver.as_ref().map(|(_, own)| own.clone());
+    let mut serving = Serving {
+        stores: Stores::new(StoreSource::Files(data_dir.clone())),
+        tenants: Arc::clone(&tenants),
+        metrics: Arc::new(Metrics::default()),
+        public: Trust::public(),
+        own_receiver: own_receiver.clone(),
+    };
+    serving.replace(&loaded);
+    release_leases(&tenants, &clock).await;
+    let samples = sample::seed(&tenants, &clock).await?;
+
+    let allowed_sockets = own_receiver.iter().map(|own| own.address).collect();
+    let policy = EgressPolicy::new(arguments.allow_egress.clone(), allowed_sockets);
+    let schedule = Arc::new(MemorySchedule::new(SHARES));
+    let worker = Arc::new(Worker::new(
+        clock.clone(),
+        Arc::clone(&tenants),
+        Arc::clone(&schedule),
+        Sender::new(policy, SystemDns::new(), arguments.attempt_timeout),
+        WorkerSettings {
+            poll_interval: arguments.poll_interval,
+            backoff_base: arguments.backoff_base,
+            slots: SLOTS,
+        },
+        Arc::clone(&serving.metrics),
+    ));
+    let app = Arc::new(App {
+        clock: clock.clone(),
+        tenants: Arc::clone(&tenants),
+        schedule: Arc::clone(&schedule),
+        passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
+        throttle: Throttle::default(),
+        metrics: Arc::clone(&serving.metrics),
+        hosts: Hosts { base_domain: arguments.base_domain.clone(), legacy: arguments.legacy_host.clone() },
+        ready: AtomicBool::new(false),
+    });
+    let mut sweeper =
+        Sweeper::new(clock.clone(), Arc::clone(&tenants), schedule, Arc::clone(&serving.metrics));
+    // The schedule is rebuilt before anything is served.
+    sweeper.sweep().await;
+    app.ready.store(true, Ordering::Release);
+
+    let (stopper, shutdown) = shutdown::channel();
+    let wake = Arc::new(Notify::new());
+    let serve_api =
+        tokio::spawn(server::serve(api_listener, api::router(Arc::clone(&app)), shutdown.clone()));
+    let (management_stopper, management_shutdown) = shutdown::channel();
+    let serve_management = tokio::spawn(server::serve(
+        management_listener,
+        api::management(Arc::clone(&app)),
+        management_shutdown,
+    ));
+    let work = tokio::spawn(worker.run(shutdown.clone()));
+    let sweep = tokio::spawn(sweeper.run(arguments.poll_interval, Arc::clone(&wake), shutdown.clone()));
+    let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
+    println!("{banner}");
+    let follow = tokio::spawn(follow(folder, serving, wake, data_dir, shutdown.clone()));
+
+    shutdown::signal().await.context("signals can't be waited for")?;
+    println!("Stopping: requests and attempts under way are finished first. Ctrl-C again stops at once.");
+    app.ready.store(false, Ordering::Release);
+    stopper.stop();
+    let drained = async {
+        let _ = tokio::join!(serve_api, work, sweep, follow);
+    };
+    tokio::select! {
+        () = drained => {}
+        _ = shutdown::signal() => println!("Stopped at once. What was under way is taken up at the next start."),
+    }
+    management_stopper.stop();
+    let _ = serve_management.await;
+    if let Some((receiver, _)) = receiver {
+        receiver.stop().await;
+    }
+    Ok(())
+}
+
+fn load(folder: &mut Folder) -> Result<Loaded> {
+    folder.load(&mut |bytes| bytes.copy_from_slice(&random_vec(bytes.len())))
+}
+
+fn random_vec(length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(length + 32);
+    while out.len() < length {
+        out.extend(random::bytes::<32>());
+    }
+    out.truncate(length);
+    out
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "{address} can't be listened on; stop whoever uses it, or choose another with {flag} ADDRESS:PORT"
+        )
+    })
+}
+
+async fn start_receiver(
+    arguments: &DevArguments,
+    tenants: &Arc<Tenants>,
+    clock: &Clock,
+) -> Result<Option<(Receiver, OwnReceiver)>> {
+    if arguments.no_receiver {
+        return Ok(None);
+    }
+    let folder = arguments.source.data_dir.join("receiver");
+    let certificate = Certificate::load_or_generate(&folder, clock.now().as_second())?;
+    let trust = Trust::with_bundle(certificate.ca_pem()).context("the receiver's own certificate")?;
+    let known = Arc::clone(tenants);
+    let address = arguments.receiver;
+    let settings = Settings {
+        listen: address,
+        certificate,
+        secrets: Arc::new(move |path| secrets_of(&known, address, path)),
+        behaviour: Behaviour::default(),
+    };
+    let printer_clock = clock.clone();
+    let receiver = Receiver::start(settings, move |received| {
+        let at = printer_clock.now().strftime("%H:%M:%S").to_string();
+        println!("{}", docket_receiver::line(received, &at));
+    })
+    .await
+    .context(
+        "the built-in receiver can't start; choose another address with --receiver, or use --no-receiver",
+    )?;
+    let own = OwnReceiver { address: receiver.address(), trust };
+    Ok(Some((receiver, own)))
+}
+
+/// The secrets of the webhooks that point at this path of the built-in receiver.
+fn secrets_of(tenants: &Tenants, receiver: SocketAddr, path: &str) -> Vec<Vec<u8>> {
+    let mut secrets = Vec::new();
+    for tenant in tenants.all() {
+        let here = tenant.config.webhooks.iter().filter(|webhook| {
+            webhook.target_url.port() == receiver.port() && webhook.target_url.url().path() == path
+        });
+        secrets.extend(
+            here.filter_map(|webhook| webhook.secret.as_ref()).map(|secret| secret.expose().to_vec()),
+        );
+    }
+    secrets
+}
+
+/// Nobody else delivers from this data folder, whose lock we hold: whoever had a lease is dead.
+async fn release_leases(tenants: &Tenants, clock: &Clock) {
+    for tenant in tenants.all() {
+        if !has_file(&tenant) {
+            continue;
+        }
+        let released = async {
+            let mut transaction = tenant.store.ready(clock).await?.begin().await?;
+            deliveries::release_leases(&mut transaction, clock.now_ms()).await?;
+            transaction.commit().await
+        };
+        if let Err(error) = released.await {
+            tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't release leases; they run out by themselves");
+        }
+    }
+}
+
+fn has_file(tenant: &Tenant) -> bool {
+    matches!(tenant.store.database(), Database::Sqlite(sqlite) if sqlite.path().exists())
+}
+
+/// From what the folder declares to what is served.
+struct Serving {
+    stores: Stores,
+    tenants: Arc<Tenants>,
+    metrics: Arc<Metrics>,
+    public: Trust,
+    own_receiver: Option<OwnReceiver>,
+}
+
+impl Serving {
+    fn replace(&mut self, loaded: &Loaded) {
+        let tenants: Vec<Arc<Tenant>> = loaded
+            .tenants
+            .iter()
+            .filter_map(|served| self.tenant(served, loaded.incomplete))
+            .map(Arc::new)
+            .collect();
+        self.metrics.configured(tenants.len(), loaded.problems.len());
+        self.tenants.replace(tenants);
+        for problem in &loaded.problems {
+            tracing::warn!("{problem}");
+        }
+    }
+
+    fn tenant(&self, served: &ServedTenant, incomplete: bool) -> Option<Tenant> {
+        let config: TenantConfig = served.config.clone();
+        let store = match self.stores.of(&config) {
+            Ok(store) => store,
+            Err(error) => {
+                tracing::error!(tenant.code = config.client_code.as_str(), error = %error, "a tenant can't be served");
+                return None;
+            }
+        };
+        let held = if incomplete { Held::AllUnknown } else { Held::These(served.held_webhooks.clone()) };
+        Some(Tenant::new(config, store, held, &self.public, self.own_receiver.as_ref()))
+    }
+}
+
+/// Follows edits of the folder, closes databases that nobody uses, and wakes the sweep when another program asks.
+async fn follow(
+    mut folder: Folder,
+    mut serving: Serving,
+    wake: Arc<Notify>,
+    data_dir: std::path::PathBuf,
+    shutdown: Shutdown,
+) {
+    let mut last_wake = wake_time(&data_dir);
+    let mut closed = Instant::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = shutdown.requested() => return,
+        }
+        if folder.changed() {
+            match load(&mut folder) {
+                Ok(loaded) => {
+                    serving.replace(&loaded);
+                    println!("{}", banner::reloaded(&loaded));
+                    wake.notify_one();
+                }
+                Err(error) => tracing::warn!("{error:#}; what was served before goes on"),
+            }
+        }
+        let now = wake_time(&data_dir);
+        if now != last_wake {
+            last_wake = now;
+            wake.notify_one();
+        }
+        if closed.elapsed() > CLOSE_IDLE {
+            closed = Instant::now();
+            for tenant in serving.tenants.all() {
+                if let Database::Sqlite(sqlite) = tenant.store.database() {
+                    sqlite.close_idle();
+                }
+            }
+        }
+    }
+}
+
+/// The file that other commands touch to have their rows looked at.
+const WAKE_FILE: &str = "wake";
+
+fn wake_time(data_dir: &Path) -> Option<std::time::SystemTime> {
+    std::fs::metadata(data_dir.join(WAKE_FILE)).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Tells a `dev` that runs on this data folder, if there is one, that something was queued.
+pub fn wake(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(WAKE_FILE);
+    std::fs::write(&path, random::bytes::<8>())
+        .with_context(|| format!("{} can't be written", path.display()))
+}

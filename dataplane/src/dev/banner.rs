@@ -1,0 +1,168 @@
+//! What `docket dev` prints: where everything is, and commands that work as pasted.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use docket_domain::token::Subject;
+use docket_folder::{Loaded, ServedTenant};
+
+use super::sample::{PASSWORD, Sample};
+use crate::args::DevArguments;
+
+/// An order that is complete: it can be exported as it is.
+const ORDER: &str = r#"{"orderType":"Delivery","itemDescription":"2 exhibit binders","legs":[{"pickup":{"address":{"street1":"100 Example Plaza","city":"Los Angeles","state":"CA","postalCode":"90012"}},"delivery":{"address":{"street1":"20 Mockingbird Square","city":"Los Angeles","state":"CA","postalCode":"90017"}}}]}"#;
+
+/// The first thing anyone reads.
+pub fn text(arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], took: Duration) -> String {
+    let api = format!("http://{}", arguments.listen);
+    let data = arguments.source.data_dir.display();
+    let config = arguments.source.config_dir.display();
+    let receiver = match arguments.no_receiver {
+        true => "none".to_owned(),
+        false => format!("https://{}  (each delivery is shown below)", arguments.receiver),
+    };
+    let mut out = String::new();
+    let version = env!("CARGO_PKG_VERSION");
+    line(&mut out, &format!("Docket {version} is ready after {:.2} s.", took.as_secs_f64()));
+    line(&mut out, &format!("  API         {api}"));
+    line(&mut out, &format!("  Swagger     {api}/swagger/"));
+    line(&mut out, &format!("  Management  http://{}/metrics  /healthz  /readyz", arguments.management));
+    line(&mut out, &format!("  Receiver    {receiver}"));
+    line(&mut out, &format!("  Tenants     {config}  (edits are followed)"));
+    line(&mut out, &format!("  Data        {data}"));
+    line(&mut out, "");
+    for served in &loaded.tenants {
+        line(&mut out, &tenant(arguments, served));
+    }
+    if loaded.tenants.is_empty() {
+        line(&mut out, &format!("No tenant is declared in {config}; see examples/ for two that work."));
+    }
+    problems(&mut out, loaded);
+    line(&mut out, "");
+    match samples.iter().find(|sample| matches!(sample.subject, Subject::Contact { .. })) {
+        Some(sample) => try_it(&mut out, arguments, loaded, samples, sample),
+        None => add_people(&mut out, arguments, loaded),
+    }
+    out
+}
+
+/// One line after the folder was read again.
+pub fn reloaded(loaded: &Loaded) -> String {
+    let problems = match loaded.problems.len() {
+        0 => "no problems".to_owned(),
+        count => format!("{count} problem(s), shown above; what was good before goes on"),
+    };
+    format!("The configuration was read again: {} tenant(s), {problems}.", loaded.tenants.len())
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{text}").expect("writing to a String does not fail");
+}
+
+fn tenant(arguments: &DevArguments, served: &ServedTenant) -> String {
+    let config = &served.config;
+    let hosts: Vec<String> = config
+        .subdomains
+        .iter()
+        .map(|subdomain| format!("http://{subdomain}.{}:{}", arguments.base_domain, arguments.listen.port()))
+        .collect();
+    let keys: Vec<String> =
+        served.api_keys.iter().map(|(name, key)| format!("API key {name}: {key}")).collect();
+    let code = &config.client_code;
+    let webhooks = config.webhooks.len();
+    format!("Tenant {code}  {webhooks} webhook(s)  {}\n  {}", hosts.join(" "), keys.join("\n  "))
+}
+
+fn problems(out: &mut String, loaded: &Loaded) {
+    for problem in &loaded.problems {
+        line(out, &format!("Not served as written: {problem}"));
+    }
+}
+
+/// How the program was started, for commands that are to be pasted.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "docket".to_owned())
+}
+
+fn source_flags(arguments: &DevArguments) -> String {
+    let source = &arguments.source;
+    let mut flags = String::new();
+    if source.config_dir.as_os_str() != "examples" {
+        flags.push_str(&format!(" --config-dir {}", source.config_dir.display()));
+    }
+    if source.data_dir.as_os_str() != ".docket" {
+        flags.push_str(&format!(" --data-dir {}", source.data_dir.display()));
+    }
+    flags
+}
+
+fn try_it(out: &mut String, arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], sample: &Sample) {
+    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&sample.client_code));
+    let key = served.and_then(|served| served.api_keys.first()).map_or("", |(_, key)| key.as_str());
+    let api = format!("http://{}", arguments.listen);
+    let flags = source_flags(arguments);
+    let program = program();
+    let code = &sample.client_code;
+    let user = sample.user_id;
+    line(out, "Sample users, all with the password of the command below:");
+    for sample in samples {
+        let kind = match &sample.subject {
+            Subject::Contact { customer_code, .. } => format!("contact of customer {customer_code}"),
+            Subject::Employee { administrator: true, .. } => "administrator".to_owned(),
+            Subject::Employee { administrator: false, .. } => "employee".to_owned(),
+        };
+        line(out, &format!("  {}  {}  ({kind})", sample.client_code, sample.user_id));
+    }
+    line(out, "");
+    line(out, "Try it, in another terminal. A token:");
+    line(
+        out,
+        &format!(
+            "  TOKEN=$(curl -s {api}/Auth/Token -H 'X-Api-Key: {key}' -H 'Content-Type: application/json' -d '{{\"userId\":\"{user}\",\"password\":\"{PASSWORD}\"}}' | sed 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/')"
+        ),
+    );
+    let headers = format!(
+        "-H 'X-Api-Key: {key}' -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json'"
+    );
+    line(out, "An order, saved as a draft; its delivery appears here:");
+    line(out, &format!("  curl -s {api}/Orders/Save {headers} -d '{{\"orderType\":\"Court\"}}'"));
+    line(out, "An order, saved and exported at once:");
+    let exported = ORDER.replacen('{', "{\"export\":true,", 1);
+    line(out, &format!("  curl -s {api}/Orders/Save {headers} -d '{exported}'"));
+    line(out, "The deliveries:");
+    line(out, &format!("  {program} deliveries list --tenant {code}{flags}"));
+    line(out, "");
+    line(out, "Ctrl-C stops.");
+}
+
+fn add_people(out: &mut String, arguments: &DevArguments, loaded: &Loaded) {
+    let Some(served) = loaded.tenants.first() else { return };
+    let code = &served.config.client_code;
+    let customer = served.config.webhooks.first().map_or("C-1", |webhook| webhook.customer_code.as_str());
+    let (program, flags) = (program(), source_flags(arguments));
+    line(out, "Nobody can sign in yet, unless you have added people before. A customer and its contact:");
+    line(
+        out,
+        &format!("  {program} customer add --tenant {code} --code {customer} --name 'First Customer'{flags}"),
+    );
+    line(
+        out,
+        &format!(
+            "  echo 'a-password-of-yours' | {program} contact add --tenant {code} --customer {customer} --email you@example.com --name You{flags}"
+        ),
+    );
+    line(out, "");
+    line(out, "Ctrl-C stops.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_order_can_be_exported() {
+        let request = docket_orders::SaveRequest::read(ORDER.as_bytes()).expect("an order");
+        assert!(request.order.check_export().is_empty(), "{}", request.order.check_export());
+        assert!(!ORDER.contains('\''), "it is printed between single quotes");
+    }
+}

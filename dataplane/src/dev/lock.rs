@@ -1,0 +1,67 @@
+//! One `docket dev` per data folder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+/// Held while the process lives; the system lets go of it however the process ends.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+
+/// Makes the folder if needed, readable for its owner only, and takes its lock.
+pub fn take(data_dir: &Path) -> Result<Lock> {
+    let shown = data_dir.display();
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data_dir)
+        .with_context(|| format!("the data folder {shown} can't be made; choose another with --data-dir"))?;
+    let path = data_dir.join("lock");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| {
+            format!("{} can't be opened; choose another folder with --data-dir", path.display())
+        })?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut owner = String::new();
+            let _ = file.read_to_string(&mut owner);
+            bail!(
+                "another docket dev (process {}) uses the data folder {shown}; stop it, or choose another with --data-dir",
+                owner.trim()
+            );
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("{} can't be locked", path.display()));
+        }
+    }
+    file.set_len(0)?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(Lock(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_one_is_told_who_has_it() {
+        let folder = std::env::temp_dir().join(format!("docket-lock-{}", std::process::id()));
+        let first = take(&folder).expect("free");
+        let message = take(&folder).expect_err("taken").to_string();
+        assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+        assert!(message.contains("--data-dir"), "{message}");
+        drop(first);
+        take(&folder).expect("free again");
+        std::fs::remove_dir_all(&folder).expect("removable");
+    }
+}

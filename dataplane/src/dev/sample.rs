@@ -1,0 +1,128 @@
+//! Sample people for the shipped examples, and for them only: so that the first command works as pasted.
+
+use anyhow::{Context, Result};
+use docket_domain::token::Subject;
+use secrecy::SecretString;
+
+use crate::clock::Clock;
+use crate::passwords;
+use crate::random;
+use crate::store::contacts::{self, Contact};
+use crate::store::employees::{self, Employee};
+use crate::tenants::{Tenant, Tenants};
+
+/// The password of every sample user.
+pub const PASSWORD: &str = "docket-sample-1";
+
+/// What marks a tenant as a shipped example: nobody else signs with this.
+const SAMPLE_SECRET_SUFFIX: &str = "-demo-secret-not-for-production";
+
+/// A sample user, for what is printed.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// The tenant's client code.
+    pub client_code: String,
+    /// What to sign in with.
+    pub user_id: &'static str,
+    /// Contact or employee.
+    pub subject: Subject,
+}
+
+struct Person {
+    user_id: &'static str,
+    name: &'static str,
+    subject: Subject,
+}
+
+/// Customers and people of one example.
+struct Example {
+    client_code: &'static str,
+    customers: &'static [(&'static str, &'static str)],
+    people: Vec<Person>,
+}
+
+fn examples() -> Vec<Example> {
+    let contact = |user_id, name, code: &str, customer: &str| Person {
+        user_id,
+        name,
+        subject: Subject::Contact { contact_code: code.into(), customer_code: customer.into() },
+    };
+    let employee = |user_id, name, code: &str, administrator| Person {
+        user_id,
+        name,
+        subject: Subject::Employee { employee_code: code.into(), administrator },
+    };
+    vec![
+        Example {
+            client_code: "ACME",
+            customers: &[("C-1001", "Quillfeather & Moss LLP"), ("C-1002", "Blaise Defense Group")],
+            people: vec![
+                contact("ada@quillfeather.example", "Ada Quillfeather", "1000", "C-1001"),
+                employee("mo.ito", "Mo Ito", "100", false),
+                employee("admin", "Alex Administrator", "99", true),
+            ],
+        },
+        Example {
+            client_code: "GLOBEX",
+            customers: &[("G-2001", "Ferncliff Builders LLC")],
+            people: vec![contact("rhea@ferncliff.example", "Rhea Castellan", "1000", "G-2001")],
+        },
+    ]
+}
+
+/// Adds what is missing of the sample people; answers those that are there.
+pub async fn seed(tenants: &Tenants, clock: &Clock) -> Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for example in examples() {
+        let Some(tenant) = tenants.by_client_code(example.client_code).filter(|tenant| is_example(tenant))
+        else {
+            continue;
+        };
+        seed_tenant(&tenant, &example, clock)
+            .await
+            .with_context(|| format!("the sample data of {} can't be made", example.client_code))?;
+        samples.extend(example.people.into_iter().map(|person| Sample {
+            client_code: example.client_code.to_owned(),
+            user_id: person.user_id,
+            subject: person.subject,
+        }));
+    }
+    Ok(samples)
+}
+
+fn is_example(tenant: &Tenant) -> bool {
+    tenant
+        .config
+        .webhooks
+        .iter()
+        .filter_map(|webhook| webhook.secret.as_ref())
+        .any(|secret| secret.expose().ends_with(SAMPLE_SECRET_SUFFIX.as_bytes()))
+}
+
+async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Result<()> {
+    let database = tenant.store.ready(clock).await?;
+    let mut transaction = database.begin().await?;
+    // Once: whoever deletes a sample user later does not want it back.
+    if contacts::customer_exists(&mut transaction, example.customers[0].0).await? {
+        return Ok(transaction.rollback().await?);
+    }
+    let now_ms = clock.now_ms();
+    for (code, name) in example.customers {
+        contacts::insert_customer(&mut transaction, code, name, now_ms).await?;
+    }
+    for person in &example.people {
+        let password_hash = Some(passwords::hash(&SecretString::from(PASSWORD), random::bytes()));
+        let name = person.name.to_owned();
+        match person.subject.clone() {
+            Subject::Contact { contact_code: code, customer_code } => {
+                let contact = Contact { code, customer_code, name, password_hash, active: true };
+                contacts::insert_contact(&mut transaction, &contact, person.user_id, now_ms).await?;
+            }
+            Subject::Employee { employee_code: code, administrator } => {
+                let employee = Employee { code, name, password_hash, administrator, active: true };
+                employees::insert(&mut transaction, &employee, person.user_id, now_ms).await?;
+            }
+        }
+    }
+    Ok(transaction.commit().await?)
+}

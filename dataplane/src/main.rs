@@ -1,0 +1,33 @@
+//! The binary `docket`: a match over the commands.
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use docket::args::{Arguments, Command};
+use docket::{cli, dev};
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let command = match arguments.command {
+        Some(command) => command,
+        None => dev_by_default()?,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            Command::Dev(arguments) => dev::run(arguments).await,
+            Command::Customer(command) => cli::customer(command).await,
+            Command::Contact(command) => cli::contact(command).await,
+            Command::Employee(command) => cli::employee(command).await,
+            Command::Deliveries(command) => cli::deliveries(command).await,
+            Command::Listen(arguments) => cli::listen(arguments).await,
+        }
+    })
+}
+
+/// `docket` alone is `docket dev`, with the settings of the environment.
+fn dev_by_default() -> Result<Command> {
+    let matches = Arguments::command().try_get_matches_from(["docket", "dev"]);
+    let arguments = matches.and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
+    arguments.command.ok_or_else(|| anyhow::anyhow!("`docket dev` could not be understood"))
+}

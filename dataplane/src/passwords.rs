@@ -1,0 +1,162 @@
+//! Passwords: Argon2id at OWASP's parameters, behind a bound that a disconnecting client cannot free early.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{CustomizedPasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::Semaphore;
+
+/// A longer one is refused before it is hashed.
+pub const MAX_PASSWORD_BYTES: usize = 1024;
+/// How long a sign-in waits for its turn to hash.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// OWASP's first choice for Argon2id: 19 MiB, two passes, one lane.
+fn params() -> Params {
+    Params::new(19 * 1024, 2, 1, None).expect("constant parameters within Argon2's limits")
+}
+
+fn argon2id() -> Argon2<'static> {
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params())
+}
+
+/// Checks and hashes passwords, as many at a time as there are cores.
+#[derive(Debug, Clone)]
+pub struct Passwords {
+    turns: Arc<Semaphore>,
+}
+
+/// Too many sign-ins wait for their turn; the caller may try again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many sign-ins at once")]
+pub struct Busy;
+
+impl Passwords {
+    /// With `parallel` hashes at a time; each takes 19 MiB and a core for some 20 ms.
+    pub fn new(parallel: usize) -> Self {
+        Self { turns: Arc::new(Semaphore::new(parallel)) }
+    }
+
+    /// Whether `password` is the one `stored` was made of. Without a usable hash the same work is done for nothing,
+    /// so that the time does not tell whether there is one.
+    pub async fn verify(&self, stored: Option<String>, password: SecretString) -> Result<bool, Busy> {
+        self.in_turn(move || {
+            let usable = stored.as_deref().and_then(usable_hash);
+            match usable {
+                Some(hash) => argon2id().verify_password(password.expose_secret().as_bytes(), &hash).is_ok(),
+                None => {
+                    let mut out = [0; 32];
+                    // The result is thrown away; the work is the point.
+                    let _ = argon2id().hash_password_into(
+                        password.expose_secret().as_bytes(),
+                        b"no such contact!",
+                        &mut out,
+                    );
+                    std::hint::black_box(&out);
+                    false
+                }
+            }
+        })
+        .await
+    }
+
+    /// Runs `work` on a thread that may block. The permit goes with it: were it held by this future, a client that
+    /// disconnects would free it while its hash still runs.
+    async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
+        let turn = Arc::clone(&self.turns).acquire_owned();
+        let turn = tokio::time::timeout(WAIT, turn).await.map_err(|_| Busy)?.map_err(|_| Busy)?;
+        tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(turn);
+            result
+        })
+        .await
+        .map_err(|_| Busy)
+    }
+}
+
+/// A PHC string to store, from sixteen random bytes of salt.
+pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
+    argon2id().hash_password_with_salt_and_params(password.expose_secret().as_bytes(), &salt).to_string()
+}
+
+trait HashWithParams {
+    fn hash_password_with_salt_and_params(&self, password: &[u8], salt: &[u8]) -> PasswordHash;
+}
+
+impl HashWithParams for Argon2<'_> {
+    fn hash_password_with_salt_and_params(&self, password: &[u8], salt: &[u8]) -> PasswordHash {
+        let algorithm = Some(Algorithm::Argon2id.as_str());
+        self.hash_password_customized(password, salt, algorithm, Some(Version::V0x13.into()), params())
+            .expect("a salt of 16 bytes and a password of bounded length")
+    }
+}
+
+/// The stored hash, if it is Argon2id with parameters we are willing to pay for: whoever writes to the table must not
+/// be able to make a sign-in take gigabytes.
+fn usable_hash(stored: &str) -> Option<PasswordHash> {
+    let hash = PasswordHash::new(stored).ok()?;
+    let params = Params::try_from(&hash).ok()?;
+    let affordable = params.m_cost() <= 64 * 1024 && params.t_cost() <= 8 && params.p_cost() <= 4;
+    (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then_some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> SecretString {
+        SecretString::from(text)
+    }
+
+    #[tokio::test]
+    async fn a_password_is_known_again_and_others_are_not() {
+        let passwords = Passwords::new(1);
+        let stored = hash(&secret("correct horse"), [1; 16]);
+        assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
+        assert_eq!(passwords.verify(Some(stored.clone()), secret("correct horse")).await, Ok(true));
+        assert_eq!(passwords.verify(Some(stored), secret("correct horsf")).await, Ok(false));
+    }
+
+    #[tokio::test]
+    async fn an_unusable_hash_lets_nobody_in() {
+        let passwords = Passwords::new(1);
+        for stored in [
+            None,
+            Some(""),
+            Some("!"),
+            Some("plain"),
+            Some(
+                "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            ),
+        ] {
+            assert_eq!(passwords.verify(stored.map(str::to_owned), secret("plain")).await, Ok(false));
+        }
+    }
+
+    #[tokio::test]
+    async fn abandoned_work_keeps_its_turn() {
+        let passwords = Passwords::new(1);
+        let (begun_tx, begun) = tokio::sync::oneshot::channel();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let request = tokio::spawn({
+            let passwords = passwords.clone();
+            async move {
+                let work = move || {
+                    begun_tx.send(()).expect("listened to");
+                    wait.recv().expect("sent");
+                };
+                passwords.in_turn(work).await
+            }
+        });
+        begun.await.expect("begins");
+        request.abort();
+        assert!(request.await.expect_err("aborted").is_cancelled());
+        assert_eq!(passwords.turns.available_permits(), 0);
+        go.send(()).expect("waited for");
+        assert_eq!(passwords.in_turn(|| 1).await, Ok(1));
+    }
+}

@@ -1,0 +1,13 @@
+//! Randomness: the one place that asks the system for it.
+
+/// `N` bytes from the system's cryptographic generator.
+pub fn bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    fill(&mut bytes);
+    bytes
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that draws randomness")]
+fn fill(bytes: &mut [u8]) {
+    rand::Rng::fill_bytes(&mut rand::rng(), bytes);
+}

@@ -1,0 +1,272 @@
+//! The schedule in memory, for one process: rebuilt from the databases when it starts.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use docket_domain::delivery::DeliveryId;
+use tokio::sync::Notify;
+
+use super::{Claim, Hint, Schedule, ScheduleError, Shares};
+
+/// The schedule in memory.
+#[derive(Debug)]
+pub struct MemorySchedule {
+    shares: Shares,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tenants: BTreeMap<Arc<str>, TenantQueue>,
+    /// Where each entry is.
+    entries: HashMap<(Arc<str>, DeliveryId), Entry>,
+    /// Claims by the time they run out.
+    claims: BTreeSet<(i64, Arc<str>, DeliveryId)>,
+    /// Whose turn was last.
+    last_tenant: Option<Arc<str>>,
+    fences: u64,
+}
+
+#[derive(Debug, Default)]
+struct TenantQueue {
+    webhooks: BTreeMap<Arc<str>, WebhookQueue>,
+    in_flight: usize,
+    last_webhook: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct WebhookQueue {
+    waiting: BTreeSet<(i64, DeliveryId)>,
+    in_flight: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    webhook: Arc<str>,
+    at_ms: i64,
+    /// The fence of the claim that holds it.
+    claimed: Option<u64>,
+}
+
+impl MemorySchedule {
+    /// Empty.
+    pub fn new(shares: Shares) -> Self {
+        Self { shares, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn queue(&mut self, tenant: &Arc<str>, webhook: &Arc<str>) -> &mut WebhookQueue {
+        let tenant = self.tenants.entry(Arc::clone(tenant)).or_default();
+        tenant.webhooks.entry(Arc::clone(webhook)).or_default()
+    }
+
+    fn put(&mut self, hint: Hint) {
+        let Hint { tenant, webhook, id, at_ms } = hint;
+        match self.entries.get_mut(&(Arc::clone(&tenant), id)) {
+            Some(entry) if entry.claimed.is_some() => return,
+            Some(entry) => {
+                let before = std::mem::replace(&mut entry.at_ms, at_ms);
+                self.queue(&tenant, &webhook).waiting.remove(&(before, id));
+            }
+            None => {
+                let entry = Entry { webhook: Arc::clone(&webhook), at_ms, claimed: None };
+                self.entries.insert((Arc::clone(&tenant), id), entry);
+            }
+        }
+        self.queue(&tenant, &webhook).waiting.insert((at_ms, id));
+    }
+
+    /// Puts the entry of a claim back among the waiting, or takes it out; then forgets queues with nothing in them.
+    fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>) {
+        let Some(entry) = self.entries.get_mut(&(Arc::clone(tenant), id)) else { return };
+        self.claims.remove(&(entry.at_ms, Arc::clone(tenant), id));
+        let webhook = Arc::clone(&entry.webhook);
+        match next_ms {
+            Some(at_ms) => {
+                entry.at_ms = at_ms;
+                entry.claimed = None;
+            }
+            None => {
+                self.entries.remove(&(Arc::clone(tenant), id));
+            }
+        }
+        let Some(tenant_queue) = self.tenants.get_mut(tenant) else { return };
+        tenant_queue.in_flight -= 1;
+        if let Some(queue) = tenant_queue.webhooks.get_mut(&webhook) {
+            queue.in_flight -= 1;
+            queue.waiting.extend(next_ms.map(|at_ms| (at_ms, id)));
+            if queue.in_flight == 0 && queue.waiting.is_empty() {
+                tenant_queue.webhooks.remove(&webhook);
+            }
+        }
+        if tenant_queue.webhooks.is_empty() {
+            self.tenants.remove(tenant);
+        }
+    }
+
+    fn release_run_out(&mut self, now_ms: i64) {
+        while let Some((until_ms, tenant, id)) = self.claims.first().cloned()
+            && until_ms <= now_ms
+        {
+            self.end_claim(&tenant, id, Some(until_ms));
+        }
+    }
+
+    /// The next entry in turn: the tenant after the last one served, the webhook after its last one served.
+    fn next(&mut self, now_ms: i64, shares: Shares) -> Option<(Arc<str>, Arc<str>, DeliveryId)> {
+        let tenant = in_turn(&self.tenants, self.last_tenant.as_ref(), |queue| {
+            queue.in_flight < shares.per_tenant
+                && queue.webhooks.values().any(|queue| queue.is_due(now_ms, shares))
+        })?;
+        let queue = self.tenants.get_mut(&tenant)?;
+        let webhook =
+            in_turn(&queue.webhooks, queue.last_webhook.as_ref(), |queue| queue.is_due(now_ms, shares))?;
+        queue.last_webhook = Some(Arc::clone(&webhook));
+        queue.in_flight += 1;
+        let webhook_queue = queue.webhooks.get_mut(&webhook)?;
+        webhook_queue.in_flight += 1;
+        let (_, id) = webhook_queue.waiting.pop_first()?;
+        self.last_tenant = Some(Arc::clone(&tenant));
+        Some((tenant, webhook, id))
+    }
+}
+
+impl WebhookQueue {
+    fn is_due(&self, now_ms: i64, shares: Shares) -> bool {
+        self.in_flight < shares.per_webhook && self.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+    }
+}
+
+/// The first key after `last`, going round, whose value is `ready`.
+fn in_turn<V>(
+    map: &BTreeMap<Arc<str>, V>,
+    last: Option<&Arc<str>>,
+    ready: impl Fn(&V) -> bool,
+) -> Option<Arc<str>> {
+    use std::ops::Bound::{Excluded, Unbounded};
+    let after = last.map_or(Unbounded, |last| Excluded(Arc::clone(last)));
+    let round = map.range((after, Unbounded)).chain(map.iter());
+    round.into_iter().find(|(_, value)| ready(value)).map(|(key, _)| Arc::clone(key))
+}
+
+impl Schedule for MemorySchedule {
+    async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
+        {
+            let mut state = self.state();
+            hints.into_iter().for_each(|hint| state.put(hint));
+        }
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    async fn claim(&self, now_ms: i64, limit: usize, until_ms: i64) -> Result<Vec<Claim>, ScheduleError> {
+        let mut state = self.state();
+        state.release_run_out(now_ms);
+        let mut claims = Vec::new();
+        while claims.len() < limit
+            && let Some((tenant, webhook, id)) = state.next(now_ms, self.shares)
+        {
+            state.fences += 1;
+            let fence = state.fences;
+            state.claims.insert((until_ms, Arc::clone(&tenant), id));
+            if let Some(entry) = state.entries.get_mut(&(Arc::clone(&tenant), id)) {
+                entry.claimed = Some(fence);
+                entry.at_ms = until_ms;
+            }
+            claims.push(Claim { hint: Hint { tenant, webhook, id, at_ms: until_ms }, fence });
+        }
+        Ok(claims)
+    }
+
+    async fn renew(&self, claims: &[Claim], until_ms: i64) -> Result<(), ScheduleError> {
+        let mut state = self.state();
+        let State { entries, claims: by_time, .. } = &mut *state;
+        for Claim { hint: Hint { tenant, id, .. }, fence } in claims {
+            if let Some(entry) =
+                entries.get_mut(&(Arc::clone(tenant), *id)).filter(|e| e.claimed == Some(*fence))
+            {
+                by_time.remove(&(entry.at_ms, Arc::clone(tenant), *id));
+                by_time.insert((until_ms, Arc::clone(tenant), *id));
+                entry.at_ms = until_ms;
+            }
+        }
+        Ok(())
+    }
+
+    async fn settle(&self, claim: &Claim, next_ms: Option<i64>) -> Result<(), ScheduleError> {
+        let Claim { hint: Hint { tenant, id, .. }, fence } = claim;
+        {
+            let mut state = self.state();
+            let held =
+                state.entries.get(&(Arc::clone(tenant), *id)).is_some_and(|e| e.claimed == Some(*fence));
+            if held {
+                state.end_claim(tenant, *id, next_ms);
+            }
+        }
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    async fn next_due_ms(&self) -> Result<Option<i64>, ScheduleError> {
+        let state = self.state();
+        let waiting = state
+            .tenants
+            .values()
+            .filter(|queue| queue.in_flight < self.shares.per_tenant)
+            .flat_map(|queue| queue.webhooks.values())
+            .filter(|queue| queue.in_flight < self.shares.per_webhook)
+            .filter_map(|queue| queue.waiting.first())
+            .map(|(at_ms, _)| *at_ms);
+        let claimed = state.claims.first().map(|(until_ms, ..)| *until_ms);
+        Ok(waiting.chain(claimed).min())
+    }
+
+    async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contract;
+    use super::*;
+
+    macro_rules! contract_suite {
+        ($($case:ident),* $(,)?) => {$(
+            #[tokio::test]
+            async fn $case() {
+                contract::$case(MemorySchedule::new(contract::SHARES)).await;
+            }
+        )*};
+    }
+
+    contract_suite! {
+        due_entries_are_claimed_once_in_order_of_time,
+        a_claim_takes_no_more_than_its_limit,
+        an_entry_falls_due_again_when_its_claim_runs_out,
+        a_renewed_claim_is_kept,
+        settling_ends_an_entry_or_sets_its_next_time,
+        putting_again_moves_an_entry_but_not_a_claimed_one,
+        one_webhook_gets_no_more_than_its_share,
+        one_tenant_gets_no_more_than_its_share_and_its_turn,
+        a_put_and_a_settled_claim_are_told,
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_what_is_done() {
+        let schedule = MemorySchedule::new(contract::SHARES);
+        let id = DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [1; 10]);
+        let hint = Hint { tenant: "a".into(), webhook: "w".into(), id, at_ms: 0 };
+        schedule.put(vec![hint]).await.expect("puts");
+        let claims = schedule.claim(0, 1, 10).await.expect("claims");
+        schedule.settle(&claims[0], None).await.expect("settles");
+        let state = schedule.state();
+        assert!(state.tenants.is_empty() && state.entries.is_empty() && state.claims.is_empty());
+    }
+}

@@ -1,0 +1,46 @@
+//! Shutting down: one signal that everybody listens to, and a drain that has a bound.
+
+use tokio::sync::watch;
+
+/// The right to ask everybody to stop.
+#[derive(Debug)]
+pub struct Stopper(watch::Sender<bool>);
+
+/// Tells when to stop.
+#[derive(Debug, Clone)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+/// A stopper and what listens to it.
+pub fn channel() -> (Stopper, Shutdown) {
+    let (sender, receiver) = watch::channel(false);
+    (Stopper(sender), Shutdown(receiver))
+}
+
+impl Stopper {
+    /// Asks everybody to stop; once is enough.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Shutdown {
+    /// Returns when it is time to stop, also when the stopper is gone.
+    pub async fn requested(&self) {
+        let mut receiver = self.0.clone();
+        let _ = receiver.wait_for(|stop| *stop).await;
+    }
+
+    /// Whether it is time to stop.
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+}
+
+/// Returns at SIGTERM or Ctrl-C.
+pub async fn signal() -> std::io::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result,
+        _ = terminate.recv() => Ok(()),
+    }
+}

@@ -1,0 +1,152 @@
+//! The tenant's database, which is the truth: orders, events, deliveries, attempts, people.
+//!
+//! One file per noun holds its statements, written once for both databases; [`sqlite`] and [`postgres`] only know how
+//! to open, run and close. Every write happens in a [`Transaction`]: one that is dropped before its end takes its
+//! connection with it, so that nobody can inherit a half-done transaction from a cancelled request.
+
+pub mod contacts;
+pub mod deliveries;
+pub mod employees;
+pub mod events;
+pub mod idempotency;
+pub mod orders;
+pub mod postgres;
+pub mod sql;
+pub mod sqlite;
+
+use sql::{Param, Row};
+
+/// One tenant's database.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds a URL with a password")]
+pub enum Database {
+    /// A file, in the embedded mode.
+    Sqlite(sqlite::Sqlite),
+    /// A PostgreSQL database.
+    Postgres(postgres::Postgres),
+}
+
+/// What went wrong with a database, as far as a caller treats it differently.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Away, locked, full, or too busy: the same call may succeed later.
+    #[error("the database is not available: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A row with this key exists.
+    #[error("a row with this key exists")]
+    Conflict,
+    /// A defect of ours: a statement or a stored value that does not fit the schema.
+    #[error("unexpected answer of the database: {0}")]
+    Unexpected(&'static str),
+    /// A defect of ours, with the database's own words.
+    #[error("the database refused a statement: {0}")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Database {
+    /// A connection for statements that stand alone.
+    pub async fn reader(&self) -> Result<Connection, StoreError> {
+        match self {
+            Self::Sqlite(database) => database.reader().await.map(Connection::Sqlite),
+            Self::Postgres(database) => database.connection().await.map(Connection::Postgres),
+        }
+    }
+
+    /// Begins a transaction.
+    pub async fn begin(&self) -> Result<Transaction, StoreError> {
+        let connection = match self {
+            Self::Sqlite(database) => Connection::Sqlite(database.begin().await?),
+            Self::Postgres(database) => Connection::Postgres(database.begin().await?),
+        };
+        Ok(Transaction { connection })
+    }
+
+    /// Brings the schema to this version's; twice or concurrently does no harm.
+    pub async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(database) => database.migrate(now_ms).await,
+            Self::Postgres(database) => database.migrate(now_ms).await,
+        }
+    }
+}
+
+/// A connection on loan; it goes back by itself.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub enum Connection {
+    /// To a file.
+    Sqlite(sqlite::SqliteConnection),
+    /// To a server.
+    Postgres(postgres::PostgresConnection),
+}
+
+impl Connection {
+    /// Runs a statement; answers how many rows it touched.
+    pub async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(connection) => connection.execute(sql, params).await,
+            Self::Postgres(connection) => connection.execute(sql, params).await,
+        }
+    }
+
+    /// Runs a statement and answers its rows.
+    pub async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite(connection) => connection.query(sql, params).await,
+            Self::Postgres(connection) => connection.query(sql, params).await,
+        }
+    }
+
+    /// Like [`query`](Self::query), for at most one row.
+    pub async fn query_opt(&mut self, sql: &str, params: Vec<Param>) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+}
+
+/// A transaction. Dropped without [`commit`](Self::commit), nothing of it has happened.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct Transaction {
+    connection: Connection,
+}
+
+impl Transaction {
+    /// Makes it durable. After an error it may or may not have happened, and nothing may be acknowledged.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.connection {
+            Connection::Sqlite(connection) => connection.commit().await,
+            Connection::Postgres(connection) => connection.commit().await,
+        }
+    }
+
+    /// Gives it up and keeps the connection: the cheaper end when nothing went wrong.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        match self.connection {
+            Connection::Sqlite(connection) => connection.rollback().await,
+            Connection::Postgres(connection) => connection.rollback().await,
+        }
+    }
+}
+
+impl std::ops::Deref for Transaction {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl std::ops::DerefMut for Transaction {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+}
+
+/// The next number of a counter. Its row stays locked until the transaction ends, so numbers have no duplicates.
+pub async fn next_number(transaction: &mut Transaction, counter: &'static str) -> Result<i64, StoreError> {
+    transaction
+        .query_opt(
+            "UPDATE counter SET value = value + 1 WHERE name = $1 RETURNING value",
+            sql::params![counter],
+        )
+        .await?
+        .ok_or(StoreError::Unexpected("a counter is missing"))?
+        .get(0)
+}

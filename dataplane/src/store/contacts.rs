@@ -1,0 +1,72 @@
+//! Customers and their contacts.
+
+use super::sql::params;
+use super::{Connection, StoreError, Transaction};
+
+/// A customer's user, as sign-in needs it.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct Contact {
+    /// The contact's code.
+    pub code: String,
+    /// The customer it belongs to.
+    pub customer_code: String,
+    /// Display name.
+    pub name: String,
+    /// A PHC string; `None`: no usable password.
+    pub password_hash: Option<String>,
+    /// An inactive contact can't sign in.
+    pub active: bool,
+}
+
+/// What an e-mail address, or a user name, is compared by: people type them in any case.
+pub fn user_key(user_id: &str) -> String {
+    user_id.trim().to_lowercase()
+}
+
+/// Adds a customer. [`StoreError::Conflict`] if the code is taken.
+pub async fn insert_customer(
+    transaction: &mut Transaction,
+    code: &str,
+    name: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO customer (code, name, created_at_ms) VALUES ($1, $2, $3)";
+    transaction.execute(sql, params![code, name, now_ms]).await.map(|_| ())
+}
+
+/// Whether the tenant has this customer.
+pub async fn customer_exists(connection: &mut Connection, code: &str) -> Result<bool, StoreError> {
+    Ok(connection.query_opt("SELECT 1 FROM customer WHERE code = $1", params![code]).await?.is_some())
+}
+
+/// Adds an active contact. [`StoreError::Conflict`] if the code or the e-mail address is taken.
+pub async fn insert_contact(
+    transaction: &mut Transaction,
+    contact: &Contact,
+    email: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let Contact { code, customer_code, name, password_hash, active } = contact;
+    let params =
+        params![code, customer_code, email, user_key(email), name, password_hash.clone(), *active, now_ms];
+    transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// The contact whose e-mail address this is.
+pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
+    let sql = "SELECT code, customer_code, name, password_hash, active FROM contact WHERE email_key = $1";
+    let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
+    row.map(|row| {
+        Ok(Contact {
+            code: row.get(0)?,
+            customer_code: row.get(1)?,
+            name: row.get(2)?,
+            password_hash: row.get(3)?,
+            active: row.get(4)?,
+        })
+    })
+    .transpose()
+}

@@ -1,0 +1,415 @@
+//! Deliveries and their attempts.
+//!
+//! An attempt is counted, with a lease and a fencing token, before its POST, and finished only with that token: so
+//! that never more than five reach the wire, and a worker that comes back late changes nothing.
+
+use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Status};
+
+use super::sql::{Param, Row, params};
+use super::{Connection, StoreError, Transaction};
+
+/// Ids in one `IN (…)`: statements have a fixed text, so that a connection prepares them once.
+pub(super) const SLOTS: usize = 25;
+
+/// `$first, …` for [`SLOTS`] values.
+pub(super) fn slots(first: usize) -> String {
+    (first..first + SLOTS).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The values, and NULL (which is in no list) for the slots left over.
+pub(super) fn filled(values: impl Iterator<Item = Param>) -> Vec<Param> {
+    values.chain(std::iter::repeat(Param::Null)).take(SLOTS).collect()
+}
+
+/// A delivery to be queued.
+#[derive(Debug, Clone)]
+pub struct NewDelivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The event it carries.
+    pub event_id: String,
+    /// The webhook's uid.
+    pub webhook: String,
+    /// `namespace/name` of the webhook, for people.
+    pub webhook_name: String,
+    /// At most one delivery per webhook and key.
+    pub idempotency_key: Option<String>,
+    /// The delivery this one repeats.
+    pub resend_of: Option<String>,
+}
+
+/// When to look at a delivery again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its webhook's uid.
+    pub webhook: String,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// Queues a delivery, due now. `false`: the webhook has one with this idempotency key already.
+pub async fn insert(
+    transaction: &mut Transaction,
+    new: &NewDelivery,
+    now_ms: i64,
+) -> Result<bool, StoreError> {
+    let sql = "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+               idempotency_key, resend_of, created_at_ms) VALUES ($1, $2, $3, $4, 'Pending', 0, $5, $6, $7, $8) \
+               ON CONFLICT DO NOTHING";
+    let NewDelivery { id, event_id, webhook, webhook_name, idempotency_key, resend_of } = new;
+    let params = params![
+        id.to_string(),
+        event_id,
+        webhook,
+        webhook_name,
+        now_ms,
+        idempotency_key.clone(),
+        resend_of.clone(),
+        now_ms,
+    ];
+    Ok(transaction.execute(sql, params).await? == 1)
+}
+
+/// A page of what is still to be done and due before `until_ms`, in the order of its time. `after` is the last row of
+/// the page before.
+pub async fn unfinished(
+    connection: &mut Connection,
+    until_ms: i64,
+    after: Option<&Due>,
+    limit: i64,
+) -> Result<Vec<Due>, StoreError> {
+    let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE status IN ('Pending', 'Failed') \
+               AND due_at_ms < $1 AND (due_at_ms, id) > ($2, $3) ORDER BY due_at_ms, id LIMIT $4";
+    let (at_ms, id) = after.map_or((i64::MIN, String::new()), |due| (due.at_ms, due.id.to_string()));
+    let rows = connection.query(sql, params![until_ms, at_ms, id, limit]).await?;
+    rows.iter().map(|row| Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })).collect()
+}
+
+/// An attempt that has been counted and may now be made.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its event.
+    pub event_id: String,
+    /// Its webhook's uid.
+    pub webhook: String,
+    /// Which attempt this is, 1 to 5.
+    pub attempt: u32,
+}
+
+/// Counts one attempt of each of these deliveries that is due and that nobody else is attempting, and leases it to
+/// `token` until `lease_until_ms`. What is missing from the answer was finished, taken or not due: the index was stale.
+///
+/// An earlier attempt that never ended is noted as [`FailureClass::WorkerLost`].
+pub async fn begin_attempts(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+    token: &str,
+    now_ms: i64,
+    lease_until_ms: i64,
+) -> Result<Vec<Started>, StoreError> {
+    let claim = format!(
+        "UPDATE delivery SET attempt_count = attempt_count + 1, lease_token = $1, lease_until_ms = $2, \
+         status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE 'Failed' END \
+         WHERE status IN ('Pending', 'Failed') AND attempt_count < {MAX_ATTEMPTS} AND due_at_ms <= $3 \
+         AND (lease_until_ms IS NULL OR lease_until_ms <= $4) AND id IN ({}) \
+         RETURNING id, event_id, webhook, attempt_count",
+        slots(5)
+    );
+    let mut started = Vec::new();
+    for chunk in ids.chunks(SLOTS) {
+        let mut params = params![token, lease_until_ms, now_ms, now_ms];
+        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+        for row in transaction.query(&claim, params).await? {
+            let attempt = row.get::<i64>(3)?;
+            started.push(Started {
+                id: row.parsed(0)?,
+                event_id: row.get(1)?,
+                webhook: row.get(2)?,
+                attempt: u32::try_from(attempt).map_err(|_| StoreError::Unexpected("attempt_count"))?,
+            });
+        }
+    }
+    for Started { id, attempt, .. } in &started {
+        if *attempt > 1 {
+            note_lost_attempt(transaction, *id, now_ms).await?;
+        }
+        let sql = "INSERT INTO attempt (delivery_id, attempt_no, started_at_ms) VALUES ($1, $2, $3)";
+        transaction.execute(sql, params![id.to_string(), *attempt, now_ms]).await?;
+    }
+    Ok(started)
+}
+
+async fn note_lost_attempt(
+    transaction: &mut Transaction,
+    id: DeliveryId,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE attempt SET finished_at_ms = $1, failure_class = $2 \
+               WHERE delivery_id = $3 AND finished_at_ms IS NULL";
+    let params = params![now_ms, FailureClass::WorkerLost.as_str(), id.to_string()];
+    transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time.
+/// One that is missing from the answer is done.
+pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
+    let sql = format!(
+        "SELECT id, webhook, due_at_ms, lease_until_ms FROM delivery \
+         WHERE status IN ('Pending', 'Failed') AND id IN ({})",
+        slots(1)
+    );
+    let mut dues = Vec::new();
+    for chunk in ids.chunks(SLOTS) {
+        for row in connection.query(&sql, filled(chunk.iter().map(|id| id.to_string().into()))).await? {
+            let (due, lease): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
+            dues.push(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: lease.unwrap_or(due).max(due) });
+        }
+    }
+    Ok(dues)
+}
+
+/// Keeps the lease of the attempts that run under `token`.
+pub async fn renew(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+    token: &str,
+    lease_until_ms: i64,
+) -> Result<(), StoreError> {
+    let sql =
+        format!("UPDATE delivery SET lease_until_ms = $1 WHERE lease_token = $2 AND id IN ({})", slots(3));
+    for chunk in ids.chunks(SLOTS) {
+        let mut params = params![lease_until_ms, token];
+        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+        transaction.execute(&sql, params).await?;
+    }
+    Ok(())
+}
+
+/// Stores how an attempt ended and what the delivery is now. `false`: the lease was lost, somebody else has the
+/// delivery, and nothing was changed.
+pub async fn finish_attempt(
+    transaction: &mut Transaction,
+    started: &Started,
+    token: &str,
+    outcome: &Outcome,
+    next: Next,
+    now_ms: i64,
+) -> Result<bool, StoreError> {
+    let report = outcome.report();
+    let class = outcome.failure().map(FailureClass::as_str);
+    let http_status = report.http_status.map(i64::from);
+    let sql = "UPDATE delivery SET status = $1, due_at_ms = coalesce($2, due_at_ms), lease_token = NULL, \
+               lease_until_ms = NULL, failure_class = $3, http_status = $4, response_body = $5, \
+               finished_at_ms = $6 WHERE id = $7 AND lease_token = $8 AND attempt_count = $9";
+    let due_at_ms = match next {
+        Next::RetryAt(at) => Some(at.as_millisecond()),
+        Next::Succeeded | Next::DeadLetter => None,
+    };
+    let params = params![
+        next.status().as_str(),
+        due_at_ms,
+        class,
+        http_status,
+        report.answer.clone(),
+        next.status().is_final().then_some(now_ms),
+        started.id.to_string(),
+        token,
+        started.attempt,
+    ];
+    if transaction.execute(sql, params).await? == 0 {
+        return Ok(false);
+    }
+    let sql = "UPDATE attempt SET finished_at_ms = $1, failure_class = $2, http_status = $3, remote_address = $4, \
+               response_body = $5, dns_us = $6, connect_us = $7, tls_us = $8, first_byte_us = $9, total_us = $10 \
+               WHERE delivery_id = $11 AND attempt_no = $12";
+    let micros = |time: std::time::Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let times = &report.times;
+    let params = params![
+        now_ms,
+        class,
+        http_status,
+        report.remote.map(|remote| remote.to_string()),
+        report.answer.clone(),
+        times.dns.map(micros),
+        times.connect.map(micros),
+        times.tls.map(micros),
+        times.first_byte.map(micros),
+        micros(times.total),
+        started.id.to_string(),
+        started.attempt,
+    ];
+    transaction.execute(sql, params).await?;
+    Ok(true)
+}
+
+/// Ends deliveries without an attempt: their webhook is gone.
+pub async fn end_without_webhook(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+    now_ms: i64,
+) -> Result<u64, StoreError> {
+    let sql = format!(
+        "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
+         lease_until_ms = NULL WHERE status IN ('Pending', 'Failed') \
+         AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND id IN ({})",
+        slots(4)
+    );
+    let mut ended = 0;
+    for chunk in ids.chunks(SLOTS) {
+        let mut params = params![FailureClass::WebhookGone.as_str(), now_ms, now_ms];
+        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+        ended += transaction.execute(&sql, params).await?;
+    }
+    Ok(ended)
+}
+
+/// Ends deliveries whose fifth attempt was cut off: there is no sixth to tell how it went.
+pub async fn end_lost_fifths(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
+    let sql = format!(
+        "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
+         lease_until_ms = NULL WHERE status IN ('Pending', 'Failed') AND attempt_count >= {MAX_ATTEMPTS} \
+         AND lease_until_ms <= $3 RETURNING id"
+    );
+    let rows = transaction.query(&sql, params![FailureClass::WorkerLost.as_str(), now_ms, now_ms]).await?;
+    for row in &rows {
+        note_lost_attempt(transaction, row.parsed(0)?, now_ms).await?;
+    }
+    Ok(rows.len() as u64)
+}
+
+/// A delivery with its event, without its payload: what the logs and the CLI list.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns of the table")]
+pub struct Listed {
+    pub id: String,
+    pub event_id: String,
+    pub event_code: String,
+    pub subject: String,
+    pub customer_code: String,
+    pub webhook: String,
+    pub webhook_name: String,
+    pub status: Status,
+    pub attempt_count: i64,
+    pub due_at_ms: i64,
+    pub failure_class: Option<FailureClass>,
+    pub http_status: Option<i64>,
+    pub idempotency_key: Option<String>,
+    pub resend_of: Option<String>,
+    pub created_at_ms: i64,
+    pub finished_at_ms: Option<i64>,
+}
+
+const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.subject, e.customer_code, d.webhook, d.webhook_name, \
+                      d.status, d.attempt_count, d.due_at_ms, d.failure_class, d.http_status, d.idempotency_key, \
+                      d.resend_of, d.created_at_ms, d.finished_at_ms \
+                      FROM delivery d JOIN event e ON e.id = d.event_id";
+
+fn listed(row: &Row) -> Result<Listed, StoreError> {
+    let class = row.get::<Option<String>>(10)?.map(|word| word.parse()).transpose();
+    Ok(Listed {
+        id: row.get(0)?,
+        event_id: row.get(1)?,
+        event_code: row.get(2)?,
+        subject: row.get(3)?,
+        customer_code: row.get(4)?,
+        webhook: row.get(5)?,
+        webhook_name: row.get(6)?,
+        status: row.parsed(7)?,
+        attempt_count: row.get(8)?,
+        due_at_ms: row.get(9)?,
+        failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
+        http_status: row.get(11)?,
+        idempotency_key: row.get(12)?,
+        resend_of: row.get(13)?,
+        created_at_ms: row.get(14)?,
+        finished_at_ms: row.get(15)?,
+    })
+}
+
+/// The newest `limit` deliveries, in a status and about a subject (web order, work order, invoice) if given.
+pub async fn list(
+    connection: &mut Connection,
+    status: Option<Status>,
+    subject: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Listed>, StoreError> {
+    let mut sql = format!("{LISTED} WHERE TRUE");
+    let mut params: Vec<Param> = Vec::new();
+    if let Some(status) = status {
+        params.push(status.as_str().into());
+        sql.push_str(&format!(" AND d.status = ${}", params.len()));
+    }
+    if let Some(subject) = subject {
+        params.push(subject.into());
+        sql.push_str(&format!(" AND e.subject = ${}", params.len()));
+    }
+    params.push(limit.into());
+    sql.push_str(&format!(" ORDER BY d.created_at_ms DESC, d.id DESC LIMIT ${}", params.len()));
+    connection.query(&sql, params).await?.iter().map(listed).collect()
+}
+
+/// One delivery.
+pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<Listed>, StoreError> {
+    let sql = format!("{LISTED} WHERE d.id = $1");
+    connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
+}
+
+/// One attempt, as it is stored. Times in microseconds.
+#[derive(Clone)]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the columns of the table; the answer does not print"
+)]
+pub struct StoredAttempt {
+    pub number: i64,
+    pub started_at_ms: i64,
+    pub finished_at_ms: Option<i64>,
+    pub failure_class: Option<FailureClass>,
+    pub http_status: Option<i64>,
+    pub remote_address: Option<String>,
+    pub response_body: Option<String>,
+    pub dns_us: Option<i64>,
+    pub connect_us: Option<i64>,
+    pub tls_us: Option<i64>,
+    pub first_byte_us: Option<i64>,
+    pub total_us: Option<i64>,
+}
+
+/// The attempts of a delivery, first to last.
+pub async fn attempts(connection: &mut Connection, id: DeliveryId) -> Result<Vec<StoredAttempt>, StoreError> {
+    let sql = "SELECT attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, remote_address, \
+               response_body, dns_us, connect_us, tls_us, first_byte_us, total_us \
+               FROM attempt WHERE delivery_id = $1 ORDER BY attempt_no";
+    let rows = connection.query(sql, params![id.to_string()]).await?;
+    rows.iter()
+        .map(|row| {
+            let class = row.get::<Option<String>>(3)?.map(|word| word.parse()).transpose();
+            Ok(StoredAttempt {
+                number: row.get(0)?,
+                started_at_ms: row.get(1)?,
+                finished_at_ms: row.get(2)?,
+                failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
+                http_status: row.get(4)?,
+                remote_address: row.get(5)?,
+                response_body: row.get(6)?,
+                dns_us: row.get(7)?,
+                connect_us: row.get(8)?,
+                tls_us: row.get(9)?,
+                first_byte_us: row.get(10)?,
+                total_us: row.get(11)?,
+            })
+        })
+        .collect()
+}
+
+/// Ends the leases of a process that is known to be dead, so that its attempts are taken over at once. Only for a
+/// database that no other process delivers from.
+pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
+    let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $2";
+    transaction.execute(sql, params![now_ms, now_ms]).await
+}

@@ -1,0 +1,61 @@
+//! The tenant's own users.
+
+use super::contacts::user_key;
+use super::sql::params;
+use super::{Connection, StoreError, Transaction};
+
+/// An employee, as sign-in needs it.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct Employee {
+    /// The employee's code.
+    pub code: String,
+    /// Display name.
+    pub name: String,
+    /// A PHC string; `None`: no usable password.
+    pub password_hash: Option<String>,
+    /// May see the webhook logs.
+    pub administrator: bool,
+    /// An inactive employee can't sign in.
+    pub active: bool,
+}
+
+/// Adds an employee. [`StoreError::Conflict`] if the code or the check-in name is taken.
+pub async fn insert(
+    transaction: &mut Transaction,
+    employee: &Employee,
+    user_name: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO employee \
+               (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let Employee { code, name, password_hash, administrator, active } = employee;
+    let params = params![
+        code,
+        user_name,
+        user_key(user_name),
+        name,
+        password_hash.clone(),
+        *administrator,
+        *active,
+        now_ms
+    ];
+    transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// The employee whose check-in name this is.
+pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
+    let sql = "SELECT code, name, password_hash, administrator, active FROM employee WHERE user_key = $1";
+    let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
+    row.map(|row| {
+        Ok(Employee {
+            code: row.get(0)?,
+            name: row.get(1)?,
+            password_hash: row.get(2)?,
+            administrator: row.get(3)?,
+            active: row.get(4)?,
+        })
+    })
+    .transpose()
+}

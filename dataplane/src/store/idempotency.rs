@@ -1,0 +1,52 @@
+//! What a write answered, by the caller's Idempotency-Key.
+
+use super::sql::params;
+use super::{Connection, StoreError, Transaction};
+
+/// The kept answer of an earlier request.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(missing_debug_implementations, reason = "holds an answer")]
+pub struct Kept {
+    /// The route it was sent to.
+    pub route: String,
+    /// SHA-256 of its body, in hexadecimal.
+    pub request_digest: String,
+    /// HTTP status of the answer.
+    pub status: i64,
+    /// Body of the answer.
+    pub body: String,
+}
+
+/// The answer kept for this caller and key.
+pub async fn find(connection: &mut Connection, caller: &str, key: &str) -> Result<Option<Kept>, StoreError> {
+    let sql = "SELECT route, request_digest, answer_status, answer_body FROM idempotency \
+               WHERE caller = $1 AND key = $2";
+    let row = connection.query_opt(sql, params![caller, key]).await?;
+    row.map(|row| {
+        Ok(Kept { route: row.get(0)?, request_digest: row.get(1)?, status: row.get(2)?, body: row.get(3)? })
+    })
+    .transpose()
+}
+
+/// Keeps an answer, in the transaction of the write itself. [`StoreError::Conflict`]: another request with the same
+/// key was faster; its answer is the one to give.
+pub async fn keep(
+    transaction: &mut Transaction,
+    caller: &str,
+    key: &str,
+    kept: &Kept,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let Kept { route, request_digest, status, body } = kept;
+    transaction
+        .execute(sql, params![caller, key, route, request_digest, *status, body, now_ms])
+        .await
+        .map(|_| ())
+}
+
+/// Forgets answers kept before `before_ms`.
+pub async fn forget(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
+    transaction.execute("DELETE FROM idempotency WHERE created_at_ms < $1", params![before_ms]).await
+}

@@ -1,0 +1,285 @@
+//! Web orders, and the work orders that an export makes of them.
+
+use docket_orders::OrderType;
+
+use super::sql::{Param, params};
+use super::{Connection, StoreError, Transaction};
+
+/// Where a web order is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderStatus {
+    /// Saved; may be changed.
+    Draft,
+    /// A photocopy order whose client said it is complete.
+    Finalized,
+    /// Work orders exist; may not be changed any more.
+    Exported,
+    /// Given up.
+    Cancelled,
+}
+
+impl OrderStatus {
+    /// Every status, for the API's documentation.
+    pub const ALL: [Self; 4] = [Self::Draft, Self::Finalized, Self::Exported, Self::Cancelled];
+
+    /// The word that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "Draft",
+            Self::Finalized => "Finalized",
+            Self::Exported => "Exported",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+}
+
+impl std::str::FromStr for OrderStatus {
+    type Err = docket_domain::delivery::UnknownWord;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or(docket_domain::delivery::UnknownWord)
+    }
+}
+
+/// A web order without its body.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct OrderHead {
+    /// `webOrderId`.
+    pub id: String,
+    /// Which of the seven.
+    pub order_type: OrderType,
+    /// The customer it belongs to.
+    pub customer_code: String,
+    /// Where it is.
+    pub status: OrderStatus,
+    /// Photocopy only.
+    pub finalized: Option<bool>,
+    /// The court's case number, if the order has one.
+    pub case_number: Option<String>,
+    /// The case's caption.
+    pub caption: Option<String>,
+    /// The firm's matter.
+    pub client_matter_number: Option<String>,
+    /// First save.
+    pub created_at_ms: i64,
+    /// Last save that changed something, or export.
+    pub updated_at_ms: i64,
+    /// Export.
+    pub exported_at_ms: Option<i64>,
+}
+
+/// A web order as it is stored.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct StoredOrder {
+    /// All but the body.
+    pub head: OrderHead,
+    /// The order in canonical JSON.
+    pub body: String,
+    /// What `text` of a search looks in.
+    pub search_text: String,
+    /// How often it was saved; an update states the version it has read.
+    pub version: i64,
+}
+
+/// A work order of the back office.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct WorkOrder {
+    /// Its number, unique in the tenant.
+    pub number: String,
+    /// One of the five families.
+    pub work_order_type: &'static str,
+    /// The person to be served.
+    pub servee: Option<String>,
+}
+
+const HEAD: &str = "id, order_type, customer_code, status, finalized, case_number, caption, client_matter_number, \
+                    created_at_ms, updated_at_ms, exported_at_ms";
+
+fn head(row: &super::sql::Row) -> Result<OrderHead, StoreError> {
+    Ok(OrderHead {
+        id: row.get(0)?,
+        order_type: row.parsed(1)?,
+        customer_code: row.get(2)?,
+        status: row.parsed(3)?,
+        finalized: row.get(4)?,
+        case_number: row.get(5)?,
+        caption: row.get(6)?,
+        client_matter_number: row.get(7)?,
+        created_at_ms: row.get(8)?,
+        updated_at_ms: row.get(9)?,
+        exported_at_ms: row.get(10)?,
+    })
+}
+
+/// Stores a new order. [`StoreError::Refused`] if the customer does not exist.
+pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Result<(), StoreError> {
+    let sql = format!(
+        "INSERT INTO web_order ({HEAD}, body, search_text, version) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    );
+    let StoredOrder { head, body, search_text, version } = order;
+    let params = params![
+        &head.id,
+        head.order_type.as_str(),
+        &head.customer_code,
+        head.status.as_str(),
+        head.finalized,
+        head.case_number.clone(),
+        head.caption.clone(),
+        head.client_matter_number.clone(),
+        head.created_at_ms,
+        head.updated_at_ms,
+        head.exported_at_ms,
+        body,
+        search_text,
+        *version,
+    ];
+    transaction.execute(&sql, params).await.map(|_| ())
+}
+
+/// Stores a changed order, if it is still at the version before `order.version`. `false`: somebody was faster.
+pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Result<bool, StoreError> {
+    let sql = "UPDATE web_order SET status = $1, finalized = $2, case_number = $3, caption = $4, \
+               client_matter_number = $5, updated_at_ms = $6, exported_at_ms = $7, body = $8, search_text = $9, \
+               version = $10 WHERE id = $11 AND version = $12";
+    let StoredOrder { head, body, search_text, version } = order;
+    let params = params![
+        head.status.as_str(),
+        head.finalized,
+        head.case_number.clone(),
+        head.caption.clone(),
+        head.client_matter_number.clone(),
+        head.updated_at_ms,
+        head.exported_at_ms,
+        body,
+        search_text,
+        *version,
+        &head.id,
+        *version - 1,
+    ];
+    Ok(transaction.execute(sql, params).await? == 1)
+}
+
+/// The order with this id, of this customer only if one is given.
+pub async fn find(
+    connection: &mut Connection,
+    id: &str,
+    customer_code: Option<&str>,
+) -> Result<Option<StoredOrder>, StoreError> {
+    let sql = format!("SELECT {HEAD}, body, search_text, version FROM web_order WHERE id = $1");
+    let row = connection.query_opt(&sql, params![id]).await?;
+    let order = row
+        .map(|row| {
+            Ok::<_, StoreError>(StoredOrder {
+                head: head(&row)?,
+                body: row.get(11)?,
+                search_text: row.get(12)?,
+                version: row.get(13)?,
+            })
+        })
+        .transpose()?;
+    Ok(order.filter(|order| customer_code.is_none_or(|code| order.head.customer_code == code)))
+}
+
+/// What a search asks for; times are inclusive at the start and exclusive at the end.
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "the text may be a name")]
+pub struct OrderFilter {
+    /// Of this customer only.
+    pub customer_code: Option<String>,
+    /// Of this type only.
+    pub order_type: Option<OrderType>,
+    /// In this status only.
+    pub status: Option<OrderStatus>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// Part of the search text, in lower case.
+    pub text: Option<String>,
+    /// After this order, in the order of the search: the `created_at_ms` and id of the last one seen.
+    pub after: Option<(i64, String)>,
+}
+
+/// The newest `limit` orders that match, newest first; stable while others are saved.
+pub async fn search(
+    connection: &mut Connection,
+    filter: &OrderFilter,
+    limit: i64,
+) -> Result<Vec<OrderHead>, StoreError> {
+    let mut sql = format!("SELECT {HEAD} FROM web_order WHERE TRUE");
+    let mut params: Vec<Param> = Vec::new();
+    let mut and = |condition: &str, value: Param| {
+        params.push(value);
+        sql.push_str(" AND ");
+        sql.push_str(&condition.replace('?', &format!("${}", params.len())));
+    };
+    let OrderFilter { customer_code, order_type, status, from_ms, to_ms, text, after } = filter;
+    if let Some(code) = customer_code {
+        and("customer_code = ?", code.into());
+    }
+    if let Some(order_type) = order_type {
+        and("order_type = ?", order_type.as_str().into());
+    }
+    if let Some(status) = status {
+        and("status = ?", status.as_str().into());
+    }
+    if let Some(from) = from_ms {
+        and("created_at_ms >= ?", (*from).into());
+    }
+    if let Some(to) = to_ms {
+        and("created_at_ms < ?", (*to).into());
+    }
+    if let Some(text) = text {
+        let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+        and("search_text LIKE ? ESCAPE '\\'", format!("%{escaped}%").into());
+    }
+    if let Some((created_at_ms, id)) = after {
+        and("(created_at_ms, id) < (?", (*created_at_ms).into());
+        params.push(id.into());
+        sql.push_str(&format!(", ${})", params.len()));
+    }
+    params.push(limit.into());
+    sql.push_str(&format!(" ORDER BY created_at_ms DESC, id DESC LIMIT ${}", params.len()));
+    connection.query(&sql, params).await?.iter().map(head).collect()
+}
+
+/// Stores the work orders of an export, in this order.
+pub async fn insert_work_orders(
+    transaction: &mut Transaction,
+    order: &OrderHead,
+    work_orders: &[WorkOrder],
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO work_order (number, work_order_type, web_order_id, position, customer_code, servee, \
+               case_number, status, created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, 'Open', $8)";
+    for (position, WorkOrder { number, work_order_type, servee }) in work_orders.iter().enumerate() {
+        let params = params![
+            number,
+            *work_order_type,
+            &order.id,
+            position as i64,
+            &order.customer_code,
+            servee.clone(),
+            order.case_number.clone(),
+            now_ms,
+        ];
+        transaction.execute(sql, params).await?;
+    }
+    Ok(())
+}
+
+/// The numbers and families of an exported order's work orders, in the order of the export.
+pub async fn work_orders(
+    connection: &mut Connection,
+    web_order_id: &str,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = "SELECT number, work_order_type FROM work_order WHERE web_order_id = $1 ORDER BY position";
+    let rows = connection.query(sql, params![web_order_id]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+}

@@ -1,0 +1,154 @@
+//! PostgreSQL: a bounded pool per tenant.
+//!
+//! Statements are prepared once per connection. A connection whose transaction did not end is closed instead of going
+//! back, and every wait has a bound, so that a dead server costs its own tenant a 503 and nobody else anything.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, NoTls};
+
+use super::StoreError;
+use super::sql::{Param, Row, params};
+
+/// How long a request waits for a connection of the pool, and for a new one.
+const WAIT: Duration = Duration::from_secs(3);
+/// How long one statement may take; the server ends it then.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One tenant's database.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds a URL with a password")]
+pub struct Postgres {
+    pool: Pool,
+}
+
+impl Postgres {
+    /// The database at `url`, with at most `connections` connections; none is opened yet.
+    ///
+    /// Errors: the URL is not one of PostgreSQL. The message never carries the URL.
+    pub fn new(url: &str, connections: usize) -> Result<Self, StoreError> {
+        let mut config: Config = url.parse().map_err(|_| StoreError::Unexpected("not a PostgreSQL URL"))?;
+        config.connect_timeout(WAIT);
+        config.options(format!("-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis()));
+        config.application_name("docket");
+        let manager =
+            Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let timeouts = Timeouts { wait: Some(WAIT), create: Some(WAIT), recycle: Some(WAIT) };
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        Ok(Self { pool })
+    }
+
+    pub(super) async fn connection(&self) -> Result<PostgresConnection, StoreError> {
+        let object = self.pool.get().await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        Ok(PostgresConnection { object: Some(object), in_transaction: false })
+    }
+
+    pub(super) async fn begin(&self) -> Result<PostgresConnection, StoreError> {
+        let mut connection = self.connection().await?;
+        // Before the await: whoever drops this future in the middle must not hand an open transaction on.
+        connection.in_transaction = true;
+        connection.batch("BEGIN").await?;
+        Ok(connection)
+    }
+
+    pub(super) async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
+        let mut connection = self.begin().await?;
+        let lock = params![docket_schema::ADVISORY_LOCK];
+        connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
+        connection.batch(docket_schema::CREATE_VERSION_TABLE).await?;
+        let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
+        let current = rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
+        for migration in
+            docket_schema::missing(current).map_err(|error| StoreError::Unavailable(Box::new(error)))?
+        {
+            connection.batch(migration.sql).await?;
+            let params = params![migration.version, migration.name, now_ms];
+            connection.execute(docket_schema::RECORD_VERSION, params).await?;
+        }
+        connection.commit().await
+    }
+}
+
+/// A connection on loan. One that is dropped inside a transaction is closed, which rolls it back.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct PostgresConnection {
+    object: Option<Object>,
+    in_transaction: bool,
+}
+
+impl PostgresConnection {
+    pub(super) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
+        let object = self.object()?;
+        let statement = object.prepare_cached(sql).await?;
+        Ok(object.execute_raw(&statement, params.iter().map(|param| param as &dyn ToSql)).await?)
+    }
+
+    pub(super) async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        let object = self.object()?;
+        let statement = object.prepare_cached(sql).await?;
+        let params: Vec<&(dyn ToSql + Sync)> =
+            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
+        let rows = object.query(&statement, &params).await?;
+        Ok(rows.into_iter().map(Row::Postgres).collect())
+    }
+
+    pub(super) async fn commit(mut self) -> Result<(), StoreError> {
+        self.batch("COMMIT").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    pub(super) async fn rollback(mut self) -> Result<(), StoreError> {
+        self.batch("ROLLBACK").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        Ok(self.object()?.batch_execute(sql).await?)
+    }
+
+    fn object(&self) -> Result<&Object, StoreError> {
+        self.object.as_ref().ok_or(StoreError::Unexpected("a connection used after its loss"))
+    }
+}
+
+impl Drop for PostgresConnection {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take().filter(|_| self.in_transaction) {
+            // Out of the pool and closed.
+            drop(Object::take(object));
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(code) = error.code() else {
+            // No answer of the server: closed, reset, timed out; or a value of another type than the column's.
+            return match error.is_closed()
+                || std::error::Error::source(&error).is_some_and(|s| s.is::<std::io::Error>())
+            {
+                true => Self::Unavailable(Box::new(error)),
+                false => Self::Refused(Box::new(error)),
+            };
+        };
+        // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40
+        // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby.
+        let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&&code.code()[..2])
+            || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code);
+        match code {
+            &SqlState::UNIQUE_VIOLATION => Self::Conflict,
+            _ if away => Self::Unavailable(Box::new(error)),
+            _ => Self::Refused(Box::new(error)),
+        }
+    }
+}

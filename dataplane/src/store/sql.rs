@@ -1,0 +1,168 @@
+//! What a statement takes and gives back, the same for both databases.
+
+use bytes::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type};
+
+use super::StoreError;
+
+/// A value bound to `$1`, `$2`, … of a statement.
+#[derive(Clone)]
+pub enum Param {
+    /// SQL NULL of any type.
+    Null,
+    /// BIGINT.
+    Int(i64),
+    /// BOOLEAN.
+    Bool(bool),
+    /// TEXT.
+    Text(String),
+    /// BYTEA.
+    Bytes(Vec<u8>),
+}
+
+/// Values are customers' data.
+impl std::fmt::Debug for Param {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+macro_rules! param_from {
+    ($($type:ty => |$value:ident| $param:expr),* $(,)?) => {
+        $(impl From<$type> for Param { fn from($value: $type) -> Self { $param } })*
+    };
+}
+
+param_from! {
+    i64 => |value| Self::Int(value),
+    u32 => |value| Self::Int(i64::from(value)),
+    bool => |value| Self::Bool(value),
+    &str => |value| Self::Text(value.to_owned()),
+    &String => |value| Self::Text(value.clone()),
+    String => |value| Self::Text(value),
+    Vec<u8> => |value| Self::Bytes(value),
+}
+
+impl<T: Into<Param>> From<Option<T>> for Param {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// `params![a, b]`: a list of [`Param`]s.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { vec![$($crate::store::sql::Param::from($value)),*] };
+}
+pub(crate) use params;
+
+impl ToSql for Param {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql(ty, out),
+            Self::Bool(value) => value.to_sql(ty, out),
+            Self::Text(value) => value.to_sql(ty, out),
+            Self::Bytes(value) => value.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn to_sql_checked(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql_checked(ty, out),
+            Self::Bool(value) => value.to_sql_checked(ty, out),
+            Self::Text(value) => value.to_sql_checked(ty, out),
+            Self::Bytes(value) => value.to_sql_checked(ty, out),
+        }
+    }
+}
+
+impl From<Param> for rusqlite::types::Value {
+    fn from(param: Param) -> Self {
+        match param {
+            Param::Null => Self::Null,
+            Param::Int(value) => Self::Integer(value),
+            Param::Bool(value) => Self::Integer(i64::from(value)),
+            Param::Text(value) => Self::Text(value),
+            Param::Bytes(value) => Self::Blob(value),
+        }
+    }
+}
+
+/// One row of an answer.
+#[expect(missing_debug_implementations, reason = "rows are customers' data")]
+pub enum Row {
+    /// From SQLite.
+    Sqlite(Vec<rusqlite::types::Value>),
+    /// From PostgreSQL.
+    Postgres(tokio_postgres::Row),
+}
+
+impl Row {
+    /// The column at `index`, from 0. Another type than the schema says is a defect of ours, told as such.
+    pub fn get<T: Column>(&self, index: usize) -> Result<T, StoreError> {
+        match self {
+            Self::Sqlite(values) => values
+                .get(index)
+                .and_then(T::from_sqlite)
+                .ok_or(StoreError::Unexpected("a column has another type")),
+            Self::Postgres(row) => T::from_postgres(row, index).map_err(StoreError::from),
+        }
+    }
+
+    /// The text at `index`, parsed into a word of ours.
+    pub fn parsed<T: std::str::FromStr>(&self, index: usize) -> Result<T, StoreError> {
+        self.get::<String>(index)?.parse().map_err(|_| StoreError::Unexpected("a stored word is unknown"))
+    }
+}
+
+/// A type that a column can be read as.
+pub trait Column: Sized {
+    #[doc(hidden)]
+    fn from_sqlite(value: &rusqlite::types::Value) -> Option<Self>;
+    #[doc(hidden)]
+    fn from_postgres(row: &tokio_postgres::Row, index: usize) -> Result<Self, tokio_postgres::Error>;
+}
+
+macro_rules! column {
+    ($($type:ty => $pattern:pat => $value:expr),* $(,)?) => {$(
+        impl Column for $type {
+            fn from_sqlite(value: &rusqlite::types::Value) -> Option<Self> {
+                match value { $pattern => $value, _ => None }
+            }
+            fn from_postgres(row: &tokio_postgres::Row, index: usize) -> Result<Self, tokio_postgres::Error> {
+                row.try_get(index)
+            }
+        }
+        impl Column for Option<$type> {
+            fn from_sqlite(value: &rusqlite::types::Value) -> Option<Self> {
+                match value {
+                    rusqlite::types::Value::Null => Some(None),
+                    other => <$type>::from_sqlite(other).map(Some),
+                }
+            }
+            fn from_postgres(row: &tokio_postgres::Row, index: usize) -> Result<Self, tokio_postgres::Error> {
+                row.try_get(index)
+            }
+        }
+    )*};
+}
+
+column! {
+    i64 => rusqlite::types::Value::Integer(value) => Some(*value),
+    bool => rusqlite::types::Value::Integer(value) => Some(*value != 0),
+    String => rusqlite::types::Value::Text(value) => Some(value.clone()),
+    Vec<u8> => rusqlite::types::Value::Blob(value) => Some(value.clone()),
+}

@@ -1,0 +1,263 @@
+//! SQLite: one file per tenant, opened when needed and closed when idle.
+//!
+//! One writer at a time per process waits its turn here instead of in SQLite's busy loop; other processes (the CLI)
+//! are waited for with SQLite's own timeout. The write-ahead log is synced at every commit, so what is acknowledged
+//! survives a power cut as well.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::StoreError;
+use super::sql::{Param, Row};
+
+/// How long a statement waits for another process's write lock, and a request for its turn.
+const WAIT: Duration = Duration::from_secs(3);
+/// Connections that read beside the writer.
+const READERS: usize = 2;
+
+/// One tenant's file.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct Sqlite {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    writer: Lane,
+    reader: Lane,
+}
+
+/// Connections of one kind: how many may be out, and those that are back.
+struct Lane {
+    turns: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Lane {
+    fn new(size: usize) -> Self {
+        Self { turns: Arc::new(Semaphore::new(size)), idle: Mutex::new(Vec::new()) }
+    }
+
+    fn put_back(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
+    fn take(&self) -> Option<Connection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no turn within {} s", WAIT.as_secs())]
+struct NoTurn;
+
+impl Sqlite {
+    /// The database in the file at `path`; nothing is opened or created yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { shared: Arc::new(Shared { path, writer: Lane::new(1), reader: Lane::new(READERS) }) }
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Closes the connections that nobody uses; the next call opens them again.
+    pub fn close_idle(&self) {
+        for lane in [&self.shared.writer, &self.shared.reader] {
+            while lane.take().is_some() {}
+        }
+    }
+
+    pub(super) async fn reader(&self) -> Result<SqliteConnection, StoreError> {
+        self.connection(false).await
+    }
+
+    pub(super) async fn begin(&self) -> Result<SqliteConnection, StoreError> {
+        let mut connection = self.connection(true).await?;
+        // IMMEDIATE: the write lock is taken now, so that nothing read in the transaction is stale when it writes.
+        connection.batch("BEGIN IMMEDIATE").await?;
+        connection.in_transaction = true;
+        Ok(connection)
+    }
+
+    async fn connection(&self, writer: bool) -> Result<SqliteConnection, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let turns = Arc::clone(if writer { &shared.writer.turns } else { &shared.reader.turns });
+        let turn = tokio::time::timeout(WAIT, turns.acquire_owned())
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .ok_or_else(|| StoreError::Unavailable(Box::new(NoTurn)))?;
+        let lane = if writer { &shared.writer } else { &shared.reader };
+        let connection = match lane.take() {
+            Some(connection) => connection,
+            None => {
+                let path = shared.path.clone();
+                blocking(move || open(&path)).await?
+            }
+        };
+        Ok(SqliteConnection {
+            connection: Some(connection),
+            shared,
+            writer,
+            in_transaction: false,
+            _turn: turn,
+        })
+    }
+
+    pub(super) async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
+        let mut connection = self.begin().await?;
+        connection.batch(docket_schema::CREATE_VERSION_TABLE).await?;
+        let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
+        let current = rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
+        for migration in
+            docket_schema::missing(current).map_err(|error| StoreError::Unavailable(Box::new(error)))?
+        {
+            connection.batch(migration.sql).await?;
+            let params = super::sql::params![migration.version, migration.name, now_ms];
+            connection.execute(docket_schema::RECORD_VERSION, params).await?;
+        }
+        connection.commit().await
+    }
+}
+
+fn open(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        // Each connection is used by one thread at a time, which the lanes see to.
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(WAIT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    // 512 KiB: hundreds of tenants' files may be open at once.
+    connection.pragma_update(None, "cache_size", "-512")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// A connection on loan. One that is dropped inside a transaction is closed, which rolls it back.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct SqliteConnection {
+    connection: Option<Connection>,
+    shared: Arc<Shared>,
+    writer: bool,
+    in_transaction: bool,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl SqliteConnection {
+    pub(super) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let touched = statement.execute(rusqlite::params_from_iter(values(params)))?;
+            Ok(touched as u64)
+        })
+        .await
+    }
+
+    pub(super) async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let columns = statement.column_count();
+            let rows = statement.query_map(rusqlite::params_from_iter(values(params)), |row| {
+                (0..columns).map(|index| row.get(index)).collect::<Result<_, _>>().map(Row::Sqlite)
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    pub(super) async fn commit(mut self) -> Result<(), StoreError> {
+        self.batch("COMMIT").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    pub(super) async fn rollback(mut self) -> Result<(), StoreError> {
+        self.batch("ROLLBACK").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
+        self.run(move |connection| Ok(connection.execute_batch(sql)?)).await
+    }
+
+    /// Runs `work` on a thread that may block. If this future is dropped meanwhile, the connection is not put back
+    /// but closed when the thread is done.
+    async fn run<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let connection =
+            self.connection.take().ok_or(StoreError::Unexpected("a connection used after its loss"))?;
+        let (connection, result) = blocking(move || {
+            let result = work(&connection);
+            Ok((connection, result))
+        })
+        .await?;
+        self.connection = Some(connection);
+        result
+    }
+}
+
+impl Drop for SqliteConnection {
+    fn drop(&mut self) {
+        let lane = if self.writer { &self.shared.writer } else { &self.shared.reader };
+        match self.connection.take() {
+            Some(connection) if !self.in_transaction => lane.put_back(connection),
+            _ => {}
+        }
+    }
+}
+
+/// `$1` to SQLite is a parameter named "$1", numbered by its first appearance. The statements here name `$1`, `$2`, …
+/// in that order, which `statements_number_their_parameters_in_order` in the contract suite holds them to.
+fn values(params: Vec<Param>) -> impl Iterator<Item = rusqlite::types::Value> {
+    params.into_iter().map(Into::into)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Unavailable(Box::new(error)))?
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => {
+                let unique =
+                    [rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE, rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY];
+                match error.sqlite_error() {
+                    Some(detail) if unique.contains(&detail.extended_code) => Self::Conflict,
+                    _ => Self::Refused(Box::new(error)),
+                }
+            }
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::OutOfMemory
+                | ErrorCode::FileLockingProtocolFailed,
+            ) => Self::Unavailable(Box::new(error)),
+            _ => Self::Refused(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Logs and metrics. Neither ever holds a key, a password, a token, a payload or personal data.
+
+use std::sync::atomic::AtomicI64;
+
+use docket_domain::delivery::{FailureClass, Next, Outcome};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use tracing_subscriber::EnvFilter;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Starts logging to standard error. `filter` is tracing's directive syntax.
+pub fn start_logging(format: LogFormat, filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => {
+            builder.with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init()
+        }
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}
+
+type Labels<const N: usize> = [(&'static str, String); N];
+
+/// The counters of this process. No series carries a tenant or a webhook: there may be ten thousand of each.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Labels<2>, Counter>,
+    request_seconds: Histogram,
+    sign_ins: Family<Labels<1>, Counter>,
+    attempts: Family<Labels<1>, Counter>,
+    attempt_seconds: Histogram,
+    deliveries: Family<Labels<1>, Counter>,
+    stale_finishes: Counter,
+    tenants: Gauge<i64, AtomicI64>,
+    config_problems: Gauge<i64, AtomicI64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("docket");
+        let metrics = Self {
+            requests: Family::default(),
+            request_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
+            sign_ins: Family::default(),
+            attempts: Family::default(),
+            attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            deliveries: Family::default(),
+            stale_finishes: Counter::default(),
+            tenants: Gauge::default(),
+            config_problems: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("http_requests", "Requests by route and status", metrics.requests.clone());
+        registry.register(
+            "http_request_seconds",
+            "Time until the answer's head",
+            metrics.request_seconds.clone(),
+        );
+        registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
+        registry.register(
+            "delivery_attempts",
+            "Attempts by failure class, or Succeeded",
+            metrics.attempts.clone(),
+        );
+        registry.register("delivery_attempt_seconds", "Time of an attempt", metrics.attempt_seconds.clone());
+        registry.register("deliveries", "Deliveries that ended, by status", metrics.deliveries.clone());
+        registry.register(
+            "delivery_stale_finishes",
+            "Ends of attempts whose lease was lost, which changed nothing",
+            metrics.stale_finishes.clone(),
+        );
+        registry.register("tenants", "Tenants being served", metrics.tenants.clone());
+        registry.register(
+            "config_problems",
+            "Problems in the declared objects",
+            metrics.config_problems.clone(),
+        );
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    /// A request was answered. `route` is the pattern of a known route, never the path that was asked for.
+    pub fn requested(&self, route: &str, status: u16, seconds: f64) {
+        let labels = [("route", route.to_owned()), ("code", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+        self.request_seconds.observe(seconds);
+    }
+
+    /// A sign-in ended: `ok`, `refused`, `throttled` or `busy`.
+    pub fn signed_in(&self, result: &'static str) {
+        self.sign_ins.get_or_create(&[("result", result.to_owned())]).inc();
+    }
+
+    /// An attempt ended.
+    pub fn attempted(&self, outcome: &Outcome, next: Next) {
+        let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
+        self.attempts.get_or_create(&[("class", class.to_owned())]).inc();
+        self.attempt_seconds.observe(outcome.report().times.total.as_secs_f64());
+        if next.status().is_final() {
+            self.deliveries.get_or_create(&[("status", next.status().to_string())]).inc();
+        }
+    }
+
+    /// Deliveries ended without an attempt.
+    pub fn dead_lettered(&self, class: FailureClass, count: u64) {
+        if count > 0 {
+            self.attempts.get_or_create(&[("class", class.to_string())]).inc_by(count);
+            self.deliveries.get_or_create(&[("status", "DeadLetter".to_owned())]).inc_by(count);
+        }
+    }
+
+    /// The end of an attempt came too late to count.
+    pub fn stale_finish(&self) {
+        self.stale_finishes.inc();
+    }
+
+    /// What is served, and what is wrong with what was declared.
+    pub fn configured(&self, tenants: usize, problems: usize) {
+        self.tenants.set(i64::try_from(tenants).unwrap_or(i64::MAX));
+        self.config_problems.set(i64::try_from(problems).unwrap_or(i64::MAX));
+    }
+
+    /// All of it in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a String does not fail");
+        text
+    }
+}

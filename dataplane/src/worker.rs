@@ -1,0 +1,335 @@
+//! The delivery worker: claims what is due, makes the attempts, stores how they ended.
+//!
+//! claim (schedule) -> count the attempt and lease the row (database) -> POST (`send`) -> transition (domain) ->
+//! finish the row -> settle the claim. The row decides; a stale claim finds its row taken or done and is settled.
+//! [`sweep`] finds what the schedule does not know; [`lease`] keeps long attempts.
+
+pub mod lease;
+pub mod send;
+pub mod sweep;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docket_crds::EventCode;
+use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next, Outcome};
+use docket_egress::Sender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::clock::Clock;
+use crate::random;
+use crate::schedule::{Claim, Schedule};
+use crate::shutdown::Shutdown;
+use crate::store::deliveries::{self, Started};
+use crate::store::{StoreError, events};
+use crate::telemetry::Metrics;
+use crate::tenants::{Tenant, Tenants};
+use lease::Running;
+
+/// How long a row or a claim stays a dead worker's: after this the next one takes over.
+pub const LEASE: Duration = Duration::from_secs(4);
+/// When a database is away, its tenant's deliveries are looked at again after this.
+const DATABASE_AWAY: Duration = Duration::from_secs(2);
+
+/// What an operator may set.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerSettings {
+    /// How often to look when nothing wakes the worker.
+    pub poll_interval: Duration,
+    /// The delay after failed attempt `n` is `2^n` times this.
+    pub backoff_base: Duration,
+    /// Attempts at once, over all tenants.
+    pub slots: usize,
+}
+
+/// The worker; one per process.
+#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
+pub struct Worker<S> {
+    clock: Clock,
+    tenants: Arc<Tenants>,
+    schedule: Arc<S>,
+    sender: Sender,
+    settings: WorkerSettings,
+    metrics: Arc<Metrics>,
+    slots: Arc<Semaphore>,
+    running: Running,
+}
+
+impl<S: Schedule> Worker<S> {
+    /// Does nothing until it is [run](Self::run).
+    pub fn new(
+        clock: Clock,
+        tenants: Arc<Tenants>,
+        schedule: Arc<S>,
+        sender: Sender,
+        settings: WorkerSettings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let slots = Arc::new(Semaphore::new(settings.slots));
+        Self { clock, tenants, schedule, sender, settings, metrics, slots, running: Running::default() }
+    }
+
+    /// Works until shutdown is requested, then waits for the attempts under way.
+    pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
+        let keeper = tokio::spawn(Arc::clone(&self).keep_leases());
+        while !shutdown.is_requested() {
+            if self.claim_once().await == 0 {
+                tokio::select! {
+                    () = self.wait_for_work() => {}
+                    () = shutdown.requested() => break,
+                }
+            }
+        }
+        // All slots free: no attempt is under way, so none is cut off by our own shutdown.
+        let all = u32::try_from(self.settings.slots).unwrap_or(u32::MAX);
+        let _ = self.slots.acquire_many(all).await;
+        keeper.abort();
+    }
+
+    async fn wait_for_work(&self) {
+        let poll_ms = self.clock.now_ms() + millis(self.settings.poll_interval);
+        let until_ms = match self.schedule.next_due_ms().await {
+            Ok(due_ms) if self.slots.available_permits() > 0 => due_ms.unwrap_or(poll_ms).min(poll_ms),
+            // No free slot: the next thing to happen is that a claim is settled, which is told.
+            Ok(_) | Err(_) => poll_ms,
+        };
+        tokio::select! {
+            () = self.schedule.changed() => {}
+            () = self.clock.sleep_until_ms(until_ms) => {}
+        }
+        self.sender.drop_idle();
+    }
+
+    /// One poll: claims what is due within the free slots and the contract's limit, and starts on it. Answers how much.
+    async fn claim_once(self: &Arc<Self>) -> usize {
+        let free = self.slots.available_permits().min(CLAIM_LIMIT);
+        let now_ms = self.clock.now_ms();
+        let claims = match self.schedule.claim(now_ms, free, now_ms + millis(LEASE)).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                tracing::warn!(error = %error, "can't claim deliveries");
+                return 0;
+            }
+        };
+        let count = claims.len();
+        let mut by_tenant: BTreeMap<Arc<str>, Vec<(Claim, OwnedSemaphorePermit)>> = BTreeMap::new();
+        for claim in claims {
+            // Only this loop takes slots, and it has claimed no more than are free.
+            if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+                by_tenant.entry(Arc::clone(&claim.hint.tenant)).or_default().push((claim, slot));
+            }
+        }
+        for (uid, claims) in by_tenant {
+            tokio::spawn(Arc::clone(self).attempt_batch(uid, claims));
+        }
+        count
+    }
+
+    /// One tenant's part of a poll.
+    async fn attempt_batch(self: Arc<Self>, uid: Arc<str>, claims: Vec<(Claim, OwnedSemaphorePermit)>) {
+        let Some(tenant) = self.tenants.by_uid(&uid) else {
+            // Not served any more: the rows wait for the tenant to come back, and a sweep finds them then.
+            return self.settle_all(claims, |_| None).await;
+        };
+        let later = self.clock.now_ms() + millis(self.settings.poll_interval);
+        if tenant.config.suspended {
+            return self.settle_all(claims, |_| Some(later)).await;
+        }
+        let (held, claims): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|(claim, _)| tenant.holds(&claim.hint.webhook));
+        self.settle_all(held, |_| Some(later)).await;
+        let (claims, gone): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|(claim, _)| tenant.webhook(&claim.hint.webhook).is_some());
+
+        let token = hex::encode(random::bytes::<16>());
+        match self.begin(&tenant, &claims, &gone, &token).await {
+            Ok(batch) => {
+                self.settle_all(gone, |_| None).await;
+                self.start(tenant, claims, batch, token).await;
+            }
+            Err(error) => {
+                let retry_at = self.clock.now_ms() + millis(DATABASE_AWAY);
+                tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
+                self.settle_all(claims, |_| Some(retry_at)).await;
+                self.settle_all(gone, |_| Some(retry_at)).await;
+            }
+        }
+    }
+
+    /// In one transaction: counts the attempts, ends what has no webhook any more, and asks when to look again at what
+    /// could not be had.
+    async fn begin(
+        &self,
+        tenant: &Tenant,
+        claims: &[(Claim, OwnedSemaphorePermit)],
+        gone: &[(Claim, OwnedSemaphorePermit)],
+        token: &str,
+    ) -> Result<Batch, StoreError> {
+        let ids = |claims: &[(Claim, OwnedSemaphorePermit)]| {
+            claims.iter().map(|(claim, _)| claim.hint.id).collect::<Vec<_>>()
+        };
+        let now_ms = self.clock.now_ms();
+        let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
+        if !gone.is_empty() {
+            let ended = deliveries::end_without_webhook(&mut transaction, &ids(gone), now_ms).await?;
+            self.metrics.dead_lettered(FailureClass::WebhookGone, ended);
+        }
+        let started =
+            deliveries::begin_attempts(&mut transaction, &ids(claims), token, now_ms, now_ms + millis(LEASE))
+                .await?;
+        let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
+        let bodies = events::bodies(&mut transaction, &event_ids).await?;
+        let refused: Vec<DeliveryId> =
+            ids(claims).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
+        let due_again = deliveries::due_again(&mut transaction, &refused).await?;
+        transaction.commit().await?;
+        Ok(Batch { started, bodies, due_again })
+    }
+
+    /// Starts the attempts that were counted; the other claims were stale and are settled.
+    async fn start(
+        self: &Arc<Self>,
+        tenant: Arc<Tenant>,
+        claims: Vec<(Claim, OwnedSemaphorePermit)>,
+        batch: Batch,
+        token: String,
+    ) {
+        let Batch { mut started, bodies, due_again } = batch;
+        for (claim, slot) in claims {
+            let Some(index) = started.iter().position(|started| started.id == claim.hint.id) else {
+                let next = due_again.iter().find(|due| due.id == claim.hint.id).map(|due| due.at_ms);
+                self.settle(&claim, slot, next).await;
+                continue;
+            };
+            let started = started.swap_remove(index);
+            // The foreign key of the row says that the event is there.
+            let Some((code, body)) = bodies.get(&started.event_id).cloned() else { continue };
+            let attempt =
+                Attempt { tenant: Arc::clone(&tenant), claim, started, token: token.clone(), code, body };
+            self.running.add(&attempt.claim, &attempt.token, self.clock.now_ms() + millis(LEASE));
+            tokio::spawn(Arc::clone(self).attempt(attempt, slot));
+        }
+    }
+
+    /// One attempt, from the POST to its stored end.
+    async fn attempt(self: Arc<Self>, attempt: Attempt, slot: OwnedSemaphorePermit) {
+        let Attempt { tenant, claim, started, token, code, body } = &attempt;
+        let outcome = match tenant.webhook(&started.webhook) {
+            Some(webhook) => {
+                let post = send::Message {
+                    webhook,
+                    trust: tenant.trust(webhook),
+                    delivery: started.id,
+                    event_id: &started.event_id,
+                    code: *code,
+                    body: body.clone(),
+                };
+                send::send(&self.sender, post, self.clock.now()).await
+            }
+            None => Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default()),
+        };
+        let now = self.clock.now();
+        let next = delivery::after_attempt(&outcome, started.attempt, now, self.settings.backoff_base);
+        self.tell(&attempt, &outcome, next);
+        self.finish(tenant, started, token, &outcome, next).await;
+        self.running.remove(claim);
+        let next_ms = match next {
+            Next::RetryAt(at) => Some(at.as_millisecond()),
+            Next::Succeeded | Next::DeadLetter => None,
+        };
+        self.settle(claim, slot, next_ms).await;
+    }
+
+    /// Stores the end of an attempt. A database that is away is waited for: the outcome is known and must not be lost
+    /// while the lease keeps others off; if the lease is lost all the same, this end no longer counts.
+    async fn finish(&self, tenant: &Tenant, started: &Started, token: &str, outcome: &Outcome, next: Next) {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let stored = async {
+                let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
+                let now_ms = self.clock.now_ms();
+                let ours =
+                    deliveries::finish_attempt(&mut transaction, started, token, outcome, next, now_ms)
+                        .await?;
+                transaction.commit().await?;
+                Ok::<_, StoreError>(ours)
+            };
+            match stored.await {
+                Ok(true) => return,
+                Ok(false) => {
+                    self.metrics.stale_finish();
+                    tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease was lost; this end does not count");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(delivery.id = %started.id, error = %error, "can't store the end of an attempt yet");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(3));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
+        let Attempt { tenant, started, code, .. } = attempt;
+        self.metrics.attempted(outcome, next);
+        let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
+        let report = outcome.report();
+        let name = tenant.webhook(&started.webhook).map_or("", |webhook| webhook.name.as_str());
+        tracing::info!(
+            tenant.code = tenant.config.client_code.as_str(),
+            webhook = name,
+            event.code = code.as_str(),
+            delivery.id = %started.id,
+            attempt = started.attempt,
+            outcome = class,
+            delivery.status = next.status().as_str(),
+            http.status = report.http_status,
+            duration_ms = u64::try_from(report.times.total.as_millis()).unwrap_or(u64::MAX),
+            "attempt"
+        );
+    }
+
+    /// Ends a claim. The slot is free before the schedule tells that something changed, so that who is woken by it
+    /// finds the slot.
+    async fn settle(&self, claim: &Claim, slot: OwnedSemaphorePermit, next_ms: Option<i64>) {
+        drop(slot);
+        if let Err(error) = self.schedule.settle(claim, next_ms).await {
+            tracing::warn!(delivery.id = %claim.hint.id, error = %error, "can't settle a claim; a sweep will");
+        }
+    }
+
+    async fn settle_all(
+        &self,
+        claims: Vec<(Claim, OwnedSemaphorePermit)>,
+        next_ms: impl Fn(&Claim) -> Option<i64>,
+    ) {
+        for (claim, slot) in claims {
+            let next_ms = next_ms(&claim);
+            self.settle(&claim, slot, next_ms).await;
+        }
+    }
+}
+
+/// What one transaction has begun.
+struct Batch {
+    started: Vec<Started>,
+    bodies: HashMap<String, (EventCode, Bytes)>,
+    due_again: Vec<deliveries::Due>,
+}
+
+struct Attempt {
+    tenant: Arc<Tenant>,
+    claim: Claim,
+    started: Started,
+    token: String,
+    code: EventCode,
+    body: Bytes,
+}
+
+/// A duration as the schedule and the database count it.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
