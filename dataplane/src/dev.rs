@@ -29,7 +29,7 @@ use crate::random;
 use crate::schedule::SHARES;
 use crate::schedule::memory::MemorySchedule;
 use crate::shutdown::{self, Shutdown};
-use crate::store::{Database, deliveries};
+use crate::store::Database;
 use crate::telemetry::{self, Metrics};
 use crate::tenants::{Held, OwnReceiver, StoreSource, Stores, Tenant, Tenants};
 use crate::throttle::Throttle;
@@ -66,7 +66,6 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
         own_receiver: own_receiver.clone(),
     };
     serving.replace(&loaded);
-    release_leases(&tenants, &clock).await;
     let samples = sample::seed(&tenants, &clock).await?;
 
     let allowed_sockets = own_receiver.iter().map(|own| own.address).collect();
@@ -96,8 +95,9 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
     });
     let mut sweeper =
         Sweeper::new(clock.clone(), Arc::clone(&tenants), schedule, Arc::clone(&serving.metrics));
-    // The schedule is rebuilt before anything is served.
-    sweeper.sweep().await;
+    // The schedule is rebuilt before anything is served. Nobody else delivers from this data folder, whose lock we
+    // hold: whoever had a lease is dead.
+    sweeper.take_over().await;
     app.ready.store(true, Ordering::Release);
 
     let (stopper, shutdown) = shutdown::channel();
@@ -200,27 +200,6 @@ fn secrets_of(tenants: &Tenants, receiver: SocketAddr, path: &str) -> Vec<Vec<u8
         );
     }
     secrets
-}
-
-/// Nobody else delivers from this data folder, whose lock we hold: whoever had a lease is dead.
-async fn release_leases(tenants: &Tenants, clock: &Clock) {
-    for tenant in tenants.all() {
-        if !has_file(&tenant) {
-            continue;
-        }
-        let released = async {
-            let mut transaction = tenant.store.ready(clock).await?.begin().await?;
-            deliveries::release_leases(&mut transaction, clock.now_ms()).await?;
-            transaction.commit().await
-        };
-        if let Err(error) = released.await {
-            tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't release leases; they run out by themselves");
-        }
-    }
-}
-
-fn has_file(tenant: &Tenant) -> bool {
-    matches!(tenant.store.database(), Database::Sqlite(sqlite) if sqlite.path().exists())
 }
 
 /// From what the folder declares to what is served.

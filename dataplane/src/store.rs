@@ -110,6 +110,8 @@ pub struct Transaction {
 
 impl Transaction {
     /// Makes it durable. After an error it may or may not have happened, and nothing may be acknowledged.
+    ///
+    /// A transaction with a failed statement does not commit: that is an error and leaves nothing.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Sqlite(connection) => connection.commit().await,

@@ -26,12 +26,15 @@ use crate::store::deliveries::{self, Started};
 use crate::store::{StoreError, events};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
-use lease::Running;
+use lease::{Kept, Running};
 
 /// How long a row or a claim stays a dead worker's: after this the next one takes over.
 pub const LEASE: Duration = Duration::from_secs(4);
 /// When a database is away, its tenant's deliveries are looked at again after this.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
+
+/// At shutdown attempts under way may take this long: the longest attempt, and storing how it ended.
+const DRAIN: Duration = Duration::from_secs(40);
 
 /// What an operator may set.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +57,7 @@ pub struct Worker<S> {
     settings: WorkerSettings,
     metrics: Arc<Metrics>,
     slots: Arc<Semaphore>,
-    running: Running,
+    running: Arc<Running>,
 }
 
 impl<S: Schedule> Worker<S> {
@@ -68,7 +71,7 @@ impl<S: Schedule> Worker<S> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let slots = Arc::new(Semaphore::new(settings.slots));
-        Self { clock, tenants, schedule, sender, settings, metrics, slots, running: Running::default() }
+        Self { clock, tenants, schedule, sender, settings, metrics, slots, running: Arc::default() }
     }
 
     /// Works until shutdown is requested, then waits for the attempts under way.
@@ -84,7 +87,9 @@ impl<S: Schedule> Worker<S> {
         }
         // All slots free: no attempt is under way, so none is cut off by our own shutdown.
         let all = u32::try_from(self.settings.slots).unwrap_or(u32::MAX);
-        let _ = self.slots.acquire_many(all).await;
+        if tokio::time::timeout(DRAIN, self.slots.acquire_many(all)).await.is_err() {
+            tracing::warn!("some attempts could not be ended; they are taken over when their leases have run out");
+        }
         keeper.abort();
     }
 
@@ -129,14 +134,11 @@ impl<S: Schedule> Worker<S> {
 
     /// One tenant's part of a poll.
     async fn attempt_batch(self: Arc<Self>, uid: Arc<str>, claims: Vec<(Claim, OwnedSemaphorePermit)>) {
-        let Some(tenant) = self.tenants.by_uid(&uid) else {
-            // Not served any more: the rows wait for the tenant to come back, and a sweep finds them then.
-            return self.settle_all(claims, |_| None).await;
-        };
         let later = self.clock.now_ms() + millis(self.settings.poll_interval);
-        if tenant.config.suspended {
+        // Not served, or not now: the rows wait for the tenant to come back.
+        let Some(tenant) = self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) else {
             return self.settle_all(claims, |_| Some(later)).await;
-        }
+        };
         let (held, claims): (Vec<_>, Vec<_>) =
             claims.into_iter().partition(|(claim, _)| tenant.holds(&claim.hint.webhook));
         self.settle_all(held, |_| Some(later)).await;
@@ -206,16 +208,16 @@ impl<S: Schedule> Worker<S> {
             let started = started.swap_remove(index);
             // The foreign key of the row says that the event is there.
             let Some((code, body)) = bodies.get(&started.event_id).cloned() else { continue };
-            let attempt =
-                Attempt { tenant: Arc::clone(&tenant), claim, started, token: token.clone(), code, body };
-            self.running.add(&attempt.claim, &attempt.token, self.clock.now_ms() + millis(LEASE));
+            let kept = self.running.keep(&claim, &token, self.clock.now_ms() + millis(LEASE));
+            let tenant = Arc::clone(&tenant);
+            let attempt = Attempt { tenant, claim, started, token: token.clone(), code, body, kept };
             tokio::spawn(Arc::clone(self).attempt(attempt, slot));
         }
     }
 
     /// One attempt, from the POST to its stored end.
     async fn attempt(self: Arc<Self>, attempt: Attempt, slot: OwnedSemaphorePermit) {
-        let Attempt { tenant, claim, started, token, code, body } = &attempt;
+        let Attempt { tenant, started, token, code, body, .. } = &attempt;
         let outcome = match tenant.webhook(&started.webhook) {
             Some(webhook) => {
                 let post = send::Message {
@@ -234,12 +236,14 @@ impl<S: Schedule> Worker<S> {
         let next = delivery::after_attempt(&outcome, started.attempt, now, self.settings.backoff_base);
         self.tell(&attempt, &outcome, next);
         self.finish(tenant, started, token, &outcome, next).await;
-        self.running.remove(claim);
         let next_ms = match next {
             Next::RetryAt(at) => Some(at.as_millisecond()),
             Next::Succeeded | Next::DeadLetter => None,
         };
-        self.settle(claim, slot, next_ms).await;
+        // Before the claim is settled, so that nothing renews one that is over.
+        let Attempt { claim, kept, .. } = attempt;
+        drop(kept);
+        self.settle(&claim, slot, next_ms).await;
     }
 
     /// Stores the end of an attempt. A database that is away is waited for: the outcome is known and must not be lost
@@ -327,6 +331,7 @@ struct Attempt {
     token: String,
     code: EventCode,
     body: Bytes,
+    kept: Kept,
 }
 
 /// A duration as the schedule and the database count it.

@@ -39,8 +39,8 @@ pub struct SessionTokenRequest {
         pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"
     )]
     user_id: String,
-    /// The password.
-    #[schema(example = "correct-horse-1", min_length = 1, max_length = 256, format = Password, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    /// The password. The example is that of the sample users of `docket dev`.
+    #[schema(example = "docket-sample-1", min_length = 1, max_length = 256, format = Password, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     password: String,
 }
 
@@ -54,8 +54,8 @@ pub struct TokenResponse {
     /// Always `Bearer`.
     #[schema(example = "Bearer")]
     token_type: &'static str,
-    /// Lifetime of the token in minutes.
-    #[schema(example = 60)]
+    /// Lifetime of the token in minutes. Always sent, though the contract leaves it optional.
+    #[schema(example = 60, required = false)]
     expires_in_minutes: u32,
     /// Code of the customer the contact belongs to.
     #[schema(example = "C-1001")]
@@ -112,7 +112,7 @@ pub struct EmployeeTokenResponse {
 
 /// Issues a token to a contact.
 #[utoipa::path(post, path = "/Auth/Token", operation_id = "Auth.CreateToken", tag = "Auth",
-    security(("ApiKey" = []), ()), request_body = SessionTokenRequest,
+    security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = TokenResponse, description = "The token"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No such contact with this password, another tenant's clientCode, or no such tenant")))]
@@ -135,7 +135,7 @@ pub async fn create_token(
 
 /// Issues a token to a contact in the older session shape; new integrations use POST /Auth/Token.
 #[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tag = "Auth",
-    security(("ApiKey" = []), ()), request_body = SessionTokenRequest,
+    security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No such contact with this password, another tenant's clientCode, or no such tenant")))]
@@ -157,7 +157,7 @@ pub async fn create_session(
 
 /// Issues a token to an employee, by the check-in credentials of the back office.
 #[utoipa::path(post, path = "/Employee/SignIn", operation_id = "Employee.SignIn", tag = "Auth",
-    security(("ApiKey" = []), ()), request_body = SessionTokenRequest,
+    security(("ApiKey" = [])), request_body(content = SessionTokenRequest, example = json!({"userId": "mo.ito", "password": "docket-sample-1"})),
     responses((status = 200, body = EmployeeTokenResponse, description = "The token"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No such employee with this password, another tenant's clientCode, or no such tenant")))]

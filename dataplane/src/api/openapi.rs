@@ -6,6 +6,7 @@ use docket_orders::openapi::SAVE_ORDER_REQUEST;
 use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::example::{Example, ExampleBuilder};
+use utoipa::openapi::link::{Link, LinkBuilder};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
@@ -27,7 +28,12 @@ use super::error::ProblemBody;
         super::orders::get,
         super::orders::search,
     ),
-    components(schemas(ProblemBody, docket_orders::Problem))
+    components(schemas(
+        ProblemBody,
+        docket_orders::Problem,
+        super::query::Cursor,
+        super::query::DateOrTime
+    ))
 )]
 struct Document;
 
@@ -67,7 +73,35 @@ pub fn document() -> utoipa::openapi::OpenApi {
             complete(operation);
         }
     }
+    link(&mut document);
     document
+}
+
+/// What the answer of a save and of a search is good for.
+fn link(document: &mut utoipa::openapi::OpenApi) {
+    const ID: &str = "$response.body#/webOrderId";
+    let get = LinkBuilder::new().operation_id("Orders.Get").parameter("webOrderId", ID).build();
+    let export = LinkBuilder::new()
+        .operation_id("Orders.Export")
+        .request_body(Some(serde_json::json!({ "webOrderId": ID })))
+        .build();
+    let next = LinkBuilder::new()
+        .operation_id("Orders.Search")
+        .parameter("cursor", "$response.body#/nextCursor")
+        .build();
+    let mut add = |path: &str, name: &str, link: &Link| {
+        let item = document.paths.paths.get_mut(path).expect("a path of this document");
+        let operations = [&mut item.get, &mut item.post].into_iter().flatten();
+        for response in operations.filter_map(|operation| operation.responses.responses.get_mut("200")) {
+            if let RefOr::T(response) = response {
+                response.links.insert(name.to_owned(), link.clone().into());
+            }
+        }
+    };
+    add("/Orders/Save", "Get", &get);
+    add("/Orders/Save", "Export", &export);
+    add("/Orders/Export", "Get", &get);
+    add("/Orders/Search", "Next", &next);
 }
 
 fn complete(operation: &mut Operation) {

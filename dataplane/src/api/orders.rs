@@ -5,16 +5,19 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{FromRequestParts, RawQuery, Request, State};
 use axum::response::Response;
+use docket_orders::openapi::STORED_ORDER;
 use docket_orders::{OrderType, SaveRequest};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{Ref, RefOr, Schema};
 
 use super::body::{Fields, LIMIT, json_bytes};
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
-use super::query::{Query, encode_cursor};
+use super::query::{Cursor, DateOrTime, Query, encode_cursor};
 use super::writes::{self, Write};
 use crate::actions::export_order::{Exported, own_customer, work_orders_of};
 use crate::actions::save_order::Saved;
@@ -23,6 +26,20 @@ use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
 /// Characters of a web order id.
 const MAX_ID: usize = 32;
+
+/// Where a web order is in its life. For documentation of [`OrderStatus`].
+#[derive(Debug)]
+pub struct OrderState;
+
+impl utoipa::PartialSchema for OrderState {
+    fn schema() -> RefOr<Schema> {
+        let words = OrderStatus::ALL.map(OrderStatus::as_str);
+        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words));
+        schema.description(Some("Draft, Finalized (photocopy only), Exported or Cancelled.")).into()
+    }
+}
+
+impl ToSchema for OrderState {}
 
 /// The answer of POST /Orders/Save.
 #[derive(Serialize, ToSchema)]
@@ -34,7 +51,7 @@ pub struct SaveAnswer {
     #[schema(example = "W00000001")]
     web_order_id: String,
     /// Draft, Finalized (photocopy) or Exported.
-    #[schema(example = "Draft")]
+    #[schema(value_type = OrderState, example = "Draft")]
     status: &'static str,
     /// Whether this save created the order.
     created: bool,
@@ -120,7 +137,7 @@ pub struct OrderSummary {
     #[schema(example = "W00000001")]
     web_order_id: String,
     /// Draft, Finalized (photocopy), Exported or Cancelled.
-    #[schema(example = "Draft")]
+    #[schema(value_type = OrderState, example = "Draft")]
     status: &'static str,
     #[schema(example = "C-1001")]
     customer_code: String,
@@ -163,7 +180,7 @@ pub struct OrderAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     finalized: Option<bool>,
     /// The order as it was saved.
-    #[schema(value_type = SaveRequest)]
+    #[schema(schema_with = stored_order)]
     order: Box<RawValue>,
     /// Once exported: the primary work order.
     work_order_id: Option<String>,
@@ -171,6 +188,10 @@ pub struct OrderAnswer {
     court_work_order: Option<String>,
     /// Once exported: the process work orders, if there are any.
     process_work_orders: Option<Vec<String>>,
+}
+
+fn stored_order() -> RefOr<Schema> {
+    Ref::from_schema_name(STORED_ORDER).into()
 }
 
 /// A page of orders, newest first.
@@ -185,7 +206,7 @@ pub struct OrderPage {
 
 /// Creates an order, or changes a draft; with `export` exports it at once.
 #[utoipa::path(post, path = "/Orders/Save", operation_id = "Orders.Save", tag = "Orders",
-    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    security(("ApiKey" = [], "Bearer" = [])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat: the same key with the same body gets the same answer, and nothing is done twice. Kept for at least 24 hours.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
     request_body = SaveRequest,
     responses((status = 200, body = SaveAnswer, description = "Saved"),
@@ -202,7 +223,7 @@ pub async fn save(State(app): State<Arc<App>>, request: Request) -> Result<Respo
 /// Exports an order to the back office; names every field that is still missing. A second export answers the first
 /// one's numbers.
 #[utoipa::path(post, path = "/Orders/Export", operation_id = "Orders.Export", tag = "Orders",
-    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    security(("ApiKey" = [], "Bearer" = [])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
     request_body = ExportRequest,
     responses((status = 200, body = ExportAnswer, description = "Exported"),
@@ -220,7 +241,7 @@ pub async fn export(State(app): State<Arc<App>>, request: Request) -> Result<Res
 
 /// One order, whole.
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
-    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    security(("ApiKey" = [], "Bearer" = [])),
     params(("webOrderId" = String, Query, description = "The web order.", example = "W00000001", min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9]+$")),
     responses((status = 200, body = OrderAnswer, description = "The order"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
@@ -253,14 +274,14 @@ pub async fn get(
 
 /// Orders by what they are known by, newest first.
 #[utoipa::path(get, path = "/Orders/Search", operation_id = "Orders.Search", tag = "Orders",
-    security(("ApiKey" = [], "Bearer" = []), ("Bearer" = [])),
+    security(("ApiKey" = [], "Bearer" = [])),
     params(("orderType" = Option<OrderType>, Query, description = "Only of this type."),
-           ("status" = Option<String>, Query, description = "Only in this status: Draft, Finalized, Exported or Cancelled.", pattern = "^(Draft|Finalized|Exported|Cancelled)$"),
-           ("from" = Option<String>, Query, description = "Created at or after: a date, or a time with an offset.", example = "2026-11-01", pattern = "^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"),
-           ("to" = Option<String>, Query, description = "Created before: a date, or a time with an offset.", pattern = "^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"),
+           ("status" = Option<OrderState>, Query, description = "Only in this status."),
+           ("from" = Option<DateOrTime>, Query, description = "Created at or after: a date (its first moment in UTC), or a time with an offset."),
+           ("to" = Option<DateOrTime>, Query, description = "Created before: a date (its first moment in UTC), or a time with an offset."),
            ("text" = Option<String>, Query, description = "Part of a case number, caption, matter number, organization or surname.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("pageSize" = Option<i64>, Query, description = "Orders per page.", minimum = 1, maximum = 100),
-           ("cursor" = Option<String>, Query, description = "nextCursor of the page before.", pattern = "^3[0-9]2e5730303030303030303[0-9]$")),
+           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
     responses((status = 200, body = OrderPage, description = "A page")))]
 pub async fn search(
     State(app): State<Arc<App>>,

@@ -5,6 +5,10 @@ use std::str::FromStr;
 
 use docket_orders::Problem;
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::body::to_result;
 use super::error::ApiError;
@@ -13,6 +17,41 @@ use super::error::ApiError;
 pub const DEFAULT_PAGE_SIZE: i64 = 25;
 /// See [`DEFAULT_PAGE_SIZE`].
 pub const MAX_PAGE_SIZE: i64 = 100;
+/// Characters of a date or time.
+const MAX_TIME: usize = 64;
+/// Characters of a cursor.
+const MAX_CURSOR: usize = 256;
+
+/// What [`Query::time_ms`] reads. For documentation.
+#[derive(Debug)]
+pub struct DateOrTime;
+
+impl PartialSchema for DateOrTime {
+    fn schema() -> RefOr<Schema> {
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let date = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)));
+        let time =
+            text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).max_length(Some(MAX_TIME));
+        AnyOfBuilder::new().item(date).item(time).examples(["2026-11-01", "2026-11-01T09:30:00-08:00"]).into()
+    }
+}
+
+impl ToSchema for DateOrTime {}
+
+/// What [`Query::cursor`] reads. For documentation.
+#[derive(Debug)]
+pub struct Cursor;
+
+impl PartialSchema for Cursor {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX_CURSOR));
+        // A format of our own, since no pattern says what is a cursor: only one that was given is.
+        let text = text.format(Some(SchemaFormat::Custom("docket-cursor".to_owned())));
+        text.description(Some("The nextCursor of an answer, unchanged.")).into()
+    }
+}
+
+impl ToSchema for Cursor {}
 
 /// The parameters of a request, taken out one by one; what is left over is refused.
 #[expect(missing_debug_implementations, reason = "search texts are names")]
@@ -79,13 +118,8 @@ impl Query {
 
     /// A point in time: ISO 8601 with an offset, or a date, which is its first moment in UTC. In milliseconds.
     pub fn time_ms(&mut self, name: &'static str) -> Option<i64> {
-        let text = self.text(name, 64)?;
-        let day = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
-        let time = match text.parse::<Timestamp>() {
-            Ok(time) => Some(time),
-            Err(_) if text.len() == 10 => day().map(|day| day.timestamp()),
-            Err(_) => None,
-        };
+        let text = self.text(name, MAX_TIME)?;
+        let time = moment(&text);
         if time.is_none() {
             self.problem(name, "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)");
         }
@@ -106,7 +140,7 @@ impl Query {
 
     /// `cursor`: the `nextCursor` of the page before.
     pub fn cursor(&mut self) -> Option<(i64, String)> {
-        let text = self.text("cursor", 256)?;
+        let text = self.text("cursor", MAX_CURSOR)?;
         let cursor = decode_cursor(&text);
         if cursor.is_none() {
             self.problem("cursor", "must be the nextCursor of an answer");
@@ -125,6 +159,21 @@ impl Query {
         }
         to_result(self.problems)
     }
+}
+
+/// A date or a time. The last day of the year 9999 and its like are more than a [`Timestamp`] holds; they are as good
+/// as the nearest one, for no order is that far away.
+fn moment(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    let (date_time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {
+        (Some(time), Some(offset)) => (pieces.date().to_datetime(time), offset),
+        (None, None) if text.len() == "2026-11-21".len() => {
+            (pieces.date().at(0, 0, 0, 0), jiff::tz::Offset::UTC)
+        }
+        _ => return None,
+    };
+    let nearest = if pieces.date().year() > 0 { Timestamp::MAX } else { Timestamp::MIN };
+    Some(offset.to_timestamp(date_time).unwrap_or(nearest))
 }
 
 /// A place in a list, opaque to clients.
@@ -168,8 +217,25 @@ mod tests {
 
     #[test]
     fn times_are_dates_or_timestamps() {
-        let mut query = Query::parse(Some("a=1970-01-02&b=1970-01-01T01:00:00%2B01:00"));
+        let mut query =
+            Query::parse(Some("a=1970-01-02&b=1970-01-01T01:00:00%2B01:00&c=1970-01-01t00:00:01z"));
         assert_eq!((query.time_ms("a"), query.time_ms("b")), (Some(86_400_000), Some(0)));
+        assert_eq!(query.time_ms("c"), Some(1_000));
         assert!(query.finish().is_ok());
+        for wrong in [
+            "2026-02-30",
+            "2026-11-21T09:30:00",
+            "09:30:00Z",
+            "2026-11-21Z",
+            "20261121",
+            "x",
+            "2026-11-21T25:00:00Z",
+        ] {
+            assert_eq!(moment(wrong), None, "{wrong}");
+        }
+        for far in ["9999-12-31", "9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.999999Z"] {
+            assert_eq!(moment(far), Some(Timestamp::MAX), "{far}");
+        }
+        assert!(moment("0000-01-01").is_some_and(|time| time < Timestamp::UNIX_EPOCH));
     }
 }

@@ -246,7 +246,8 @@ pub async fn finish_attempt(
     Ok(true)
 }
 
-/// Ends deliveries without an attempt: their webhook is gone.
+/// Ends deliveries without a further attempt: their webhook is gone. An attempt that was cut off is noted as
+/// [`FailureClass::WorkerLost`].
 pub async fn end_without_webhook(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
@@ -255,14 +256,19 @@ pub async fn end_without_webhook(
     let sql = format!(
         "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
          lease_until_ms = NULL WHERE status IN ('Pending', 'Failed') \
-         AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND id IN ({})",
+         AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND id IN ({}) RETURNING id, attempt_count",
         slots(4)
     );
     let mut ended = 0;
     for chunk in ids.chunks(SLOTS) {
         let mut params = params![FailureClass::WebhookGone.as_str(), now_ms, now_ms];
         params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
-        ended += transaction.execute(&sql, params).await?;
+        for row in transaction.query(&sql, params).await? {
+            ended += 1;
+            if row.get::<i64>(1)? > 0 {
+                note_lost_attempt(transaction, row.parsed(0)?, now_ms).await?;
+            }
+        }
     }
     Ok(ended)
 }
@@ -408,7 +414,7 @@ pub async fn attempts(connection: &mut Connection, id: DeliveryId) -> Result<Vec
 }
 
 /// Ends the leases of a process that is known to be dead, so that its attempts are taken over at once. Only for a
-/// database that no other process delivers from.
+/// database that no other process delivers from. Writes nothing if there are none.
 pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
     let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $2";
     transaction.execute(sql, params![now_ms, now_ms]).await

@@ -48,7 +48,7 @@ impl Postgres {
 
     pub(super) async fn connection(&self) -> Result<PostgresConnection, StoreError> {
         let object = self.pool.get().await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-        Ok(PostgresConnection { object: Some(object), in_transaction: false })
+        Ok(PostgresConnection { object: Some(object), in_transaction: false, not_done: 0 })
     }
 
     pub(super) async fn begin(&self) -> Result<PostgresConnection, StoreError> {
@@ -82,25 +82,36 @@ impl Postgres {
 pub struct PostgresConnection {
     object: Option<Object>,
     in_transaction: bool,
+    /// Statements that failed, or whose end nobody waited for.
+    not_done: u32,
 }
 
 impl PostgresConnection {
     pub(super) async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
+        self.not_done += 1;
         let object = self.object()?;
         let statement = object.prepare_cached(sql).await?;
-        Ok(object.execute_raw(&statement, params.iter().map(|param| param as &dyn ToSql)).await?)
+        let touched = object.execute_raw(&statement, params.iter().map(|param| param as &dyn ToSql)).await?;
+        self.not_done -= 1;
+        Ok(touched)
     }
 
     pub(super) async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        self.not_done += 1;
         let object = self.object()?;
         let statement = object.prepare_cached(sql).await?;
         let params: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         let rows = object.query(&statement, &params).await?;
+        self.not_done -= 1;
         Ok(rows.into_iter().map(Row::Postgres).collect())
     }
 
     pub(super) async fn commit(mut self) -> Result<(), StoreError> {
+        // PostgreSQL would answer COMMIT with success and roll back.
+        if self.not_done > 0 {
+            return Err(StoreError::Unexpected("a commit after a failed statement"));
+        }
         self.batch("COMMIT").await?;
         self.in_transaction = false;
         Ok(())

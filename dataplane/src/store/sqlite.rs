@@ -107,6 +107,7 @@ impl Sqlite {
             shared,
             writer,
             in_transaction: false,
+            failed: false,
             _turn: turn,
         })
     }
@@ -150,6 +151,8 @@ pub struct SqliteConnection {
     shared: Arc<Shared>,
     writer: bool,
     in_transaction: bool,
+    /// A statement has failed.
+    failed: bool,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -178,6 +181,10 @@ impl SqliteConnection {
     }
 
     pub(super) async fn commit(mut self) -> Result<(), StoreError> {
+        // SQLite would commit the other statements, or none if a full disk has ended the transaction already.
+        if self.failed {
+            return Err(StoreError::Unexpected("a commit after a failed statement"));
+        }
         self.batch("COMMIT").await?;
         self.in_transaction = false;
         Ok(())
@@ -207,6 +214,7 @@ impl SqliteConnection {
         })
         .await?;
         self.connection = Some(connection);
+        self.failed |= result.is_err();
         result
     }
 }

@@ -21,18 +21,31 @@ struct Lease {
     until_ms: i64,
 }
 
+/// An attempt whose lease is kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    running: Arc<Running>,
+    key: (Arc<str>, DeliveryId),
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.key);
+    }
+}
+
 impl Running {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Arc<str>, DeliveryId), Lease>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, claim: &Claim, token: &str, until_ms: i64) {
+    /// Keeps the lease of an attempt for as long as the answer lives, and no longer: one that ends by a panic is not
+    /// kept from being taken over.
+    pub(super) fn keep(self: &Arc<Self>, claim: &Claim, token: &str, until_ms: i64) -> Kept {
         let key = (Arc::clone(&claim.hint.tenant), claim.hint.id);
-        self.lock().insert(key, Lease { claim: claim.clone(), token: token.to_owned(), until_ms });
-    }
-
-    pub(super) fn remove(&self, claim: &Claim) {
-        self.lock().remove(&(Arc::clone(&claim.hint.tenant), claim.hint.id));
+        let lease = Lease { claim: claim.clone(), token: token.to_owned(), until_ms };
+        self.lock().insert(key.clone(), lease);
+        Kept { running: Arc::clone(self), key }
     }
 
     /// The leases that end before `before_ms`, which are taken to last until `until_ms` from now on; by tenant and token.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use docket_domain::delivery::FailureClass;
+use tokio::sync::Semaphore;
 
 use super::millis;
 use crate::clock::Clock;
 use crate::schedule::{Hint, Schedule};
 use crate::shutdown::Shutdown;
-use crate::store::{Database, StoreError, deliveries};
+use crate::store::{Database, StoreError, deliveries, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 
@@ -23,6 +24,18 @@ const HORIZON: Duration = Duration::from_secs(15 * 60);
 /// Rows per page, and at most per tenant and sweep: the rest comes when these are done.
 const PAGE: i64 = 500;
 const MAX_ROWS: usize = 20_000;
+
+/// Databases swept at once: each open one takes some 200 KB.
+const AT_ONCE: usize = 4;
+/// How long the answer to an Idempotency-Key is kept at least.
+const KEEP_ANSWERS: Duration = Duration::from_secs(48 * 3600);
+
+/// Whether somebody may still hold a lease.
+#[derive(Debug, Clone, Copy)]
+enum Leases {
+    AreHeld,
+    AreOver,
+}
 
 /// Sweeps all tenants' databases.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
@@ -57,6 +70,16 @@ impl<S: Schedule> Sweeper<S> {
     /// Sweeps the tenants whose database may have changed since the last time. One that is away is swept next time,
     /// and delays nobody else by more than its own wait.
     pub async fn sweep(&mut self) {
+        self.sweep_as(Leases::AreHeld).await;
+    }
+
+    /// The first sweep of a process that knows it is alone: what a dead one had begun is due at once.
+    pub async fn take_over(&mut self) {
+        self.sweep_as(Leases::AreOver).await;
+    }
+
+    async fn sweep_as(&mut self, leases: Leases) {
+        let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut sweeps = tokio::task::JoinSet::new();
         for tenant in self.tenants.all() {
             let looks = look(tenant.store.database());
@@ -69,8 +92,14 @@ impl<S: Schedule> Sweeper<S> {
             }
             let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
             let metrics = Arc::clone(&self.metrics);
+            let places = Arc::clone(&places);
             sweeps.spawn(async move {
-                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics).await;
+                let _place = places.acquire().await;
+                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases).await;
+                if let (Leases::AreOver, Database::Sqlite(sqlite)) = (leases, tenant.store.database()) {
+                    // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
+                    sqlite.close_idle();
+                }
                 (tenant, looks, result)
             });
         }
@@ -89,26 +118,29 @@ impl<S: Schedule> Sweeper<S> {
     }
 }
 
-/// What the files of a database look like; `None`: it is no file, so it has to be asked.
+/// What the files of a database look like; `None`: it is no file, so it has to be asked. An empty log is as good as
+/// none: opening makes one and closing takes it away.
 fn look(database: &Database) -> Option<Vec<Option<(SystemTime, u64)>>> {
     let Database::Sqlite(sqlite) = database else { return None };
     let wal = sqlite.path().with_extension("db-wal");
     let one = |path: &std::path::Path| {
         let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
+        Some((metadata.modified().ok()?, metadata.len())).filter(|(_, length)| *length > 0)
     };
     Some(vec![one(sqlite.path()), one(&wal)])
 }
 
-/// Tells the schedule all that is still to be done for one tenant, and ends what was lost in its fifth attempt.
-pub async fn sweep_tenant<S: Schedule>(
+/// Tells the schedule all that is still to be done for one tenant.
+async fn sweep_tenant<S: Schedule>(
     clock: &Clock,
     tenant: &Tenant,
     schedule: &S,
     metrics: &Metrics,
+    leases: Leases,
 ) -> Result<(), StoreError> {
     let database = tenant.store.ready(clock).await?;
     let now_ms = clock.now_ms();
+    keep_house(database, leases, now_ms, metrics).await?;
     let until_ms = now_ms + millis(HORIZON);
     let uid: Arc<str> = tenant.config.uid.as_str().into();
     let mut reader = database.reader().await?;
@@ -133,12 +165,23 @@ pub async fn sweep_tenant<S: Schedule>(
         }
         after = Some(last);
     }
-    drop(reader);
-    if rows > 0 {
-        let mut transaction = database.begin().await?;
-        let ended = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
-        transaction.commit().await?;
-        metrics.dead_lettered(FailureClass::WorkerLost, ended);
+    Ok(())
+}
+
+/// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old.
+async fn keep_house(
+    database: &Database,
+    leases: Leases,
+    now_ms: i64,
+    metrics: &Metrics,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin().await?;
+    if matches!(leases, Leases::AreOver) {
+        deliveries::release_leases(&mut transaction, now_ms).await?;
     }
+    let ended = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
+    idempotency::forget(&mut transaction, now_ms - millis(KEEP_ANSWERS)).await?;
+    transaction.commit().await?;
+    metrics.dead_lettered(FailureClass::WorkerLost, ended);
     Ok(())
 }

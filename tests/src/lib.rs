@@ -1,0 +1,6 @@
+//! What the suites need: servers to test against, and places for their files.
+
+pub mod docket;
+pub mod postgres;
+pub mod receiver;
+pub mod scratch;
