@@ -14,7 +14,7 @@ use crate::args::{
     ContactCommand, CustomerCommand, DeliveriesCommand, EmployeeCommand, ListenArguments, TenantArguments,
 };
 use crate::clock::Clock;
-use crate::passwords::{self, MAX_PASSWORD_BYTES};
+use crate::passwords::{self, MAX_PASSWORD_CHARS};
 use crate::random;
 use crate::store::contacts::{self, Contact};
 use crate::store::deliveries::{self, Listed, NewDelivery, StoredAttempt};
@@ -129,7 +129,7 @@ fn read_password() -> Result<SecretString> {
     stdin.lock().read_line(&mut line).context("the password is one line of UTF-8 text on standard input")?;
     let password = line.strip_suffix('\n').unwrap_or(&line);
     let password = password.strip_suffix('\r').unwrap_or(password);
-    let most = MAX_PASSWORD_BYTES / 4;
+    let most = MAX_PASSWORD_CHARS;
     let count = password.chars().count();
     if !(MIN_PASSWORD_CHARS..=most).contains(&count) || password.chars().any(char::is_control) {
         bail!("the password must have {MIN_PASSWORD_CHARS} to {most} characters and no control characters");

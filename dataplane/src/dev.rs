@@ -9,7 +9,7 @@ pub mod sample;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -38,6 +38,8 @@ use crate::worker::{Worker, WorkerSettings};
 
 /// Attempts at once, over all tenants.
 const SLOTS: usize = 1024;
+/// Time to store how the last attempts ended, at shutdown.
+const STORE_ENDS: Duration = Duration::from_secs(10);
 /// How often the folder is looked at.
 const LOOK: Duration = Duration::from_millis(400);
 /// Databases that nobody uses are closed after this.
@@ -47,6 +49,8 @@ const CLOSE_IDLE: Duration = Duration::from_secs(30);
 pub async fn run(arguments: DevArguments) -> Result<()> {
     let begun = Instant::now();
     telemetry::start_logging(arguments.log_format, &arguments.log);
+    telemetry::quiet_panics();
+    let descriptors = raise_descriptor_limit();
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();
     let _lock = lock::take(&data_dir)?;
@@ -66,9 +70,9 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
         own_receiver: own_receiver.clone(),
     };
     serving.replace(&loaded);
-    let samples = sample::seed(&tenants, &clock).await?;
+    let samples = sample::seed(&tenants, &clock).await;
 
-    let allowed_sockets = own_receiver.iter().map(|own| own.address).collect();
+    let allowed_sockets = own_receiver.iter().flat_map(OwnReceiver::sockets).collect();
     let policy = EgressPolicy::new(arguments.allow_egress.clone(), allowed_sockets);
     let schedule = Arc::new(MemorySchedule::new(SHARES));
     let worker = Arc::new(Worker::new(
@@ -80,6 +84,7 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
             poll_interval: arguments.poll_interval,
             backoff_base: arguments.backoff_base,
             slots: SLOTS,
+            drain: arguments.attempt_timeout + STORE_ENDS,
         },
         Arc::clone(&serving.metrics),
     ));
@@ -102,12 +107,15 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
 
     let (stopper, shutdown) = shutdown::channel();
     let wake = Arc::new(Notify::new());
+    // Half of the descriptors are for clients; the other half for databases and receivers.
+    let clients = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
     let serve_api =
-        tokio::spawn(server::serve(api_listener, api::router(Arc::clone(&app)), shutdown.clone()));
+        tokio::spawn(server::serve(api_listener, api::router(Arc::clone(&app)), clients, shutdown.clone()));
     let (management_stopper, management_shutdown) = shutdown::channel();
     let serve_management = tokio::spawn(server::serve(
         management_listener,
         api::management(Arc::clone(&app)),
+        64,
         management_shutdown,
     ));
     let work = tokio::spawn(worker.run(shutdown.clone()));
@@ -148,6 +156,16 @@ fn random_vec(length: usize) -> Vec<u8> {
     out
 }
 
+/// Lets the process open as many files and sockets as the system allows; answers how many. The usual soft limit of
+/// 1,024 is for programs that call `select`.
+fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it is refused, the limit stays as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         format!(
@@ -168,11 +186,13 @@ async fn start_receiver(
     let certificate = Certificate::load_or_generate(&folder, clock.now().as_second())?;
     let trust = Trust::with_bundle(certificate.ca_pem()).context("the receiver's own certificate")?;
     let known = Arc::clone(tenants);
-    let address = arguments.receiver;
+    // Known once it listens: the port may be left to the system.
+    let port = Arc::new(AtomicU16::new(0));
+    let its_port = Arc::clone(&port);
     let settings = Settings {
-        listen: address,
+        listen: arguments.receiver,
         certificate,
-        secrets: Arc::new(move |path| secrets_of(&known, address, path)),
+        secrets: Arc::new(move |path| secrets_of(&known, its_port.load(Ordering::Acquire), path)),
         behaviour: Behaviour::default(),
     };
     let printer_clock = clock.clone();
@@ -184,17 +204,20 @@ async fn start_receiver(
     .context(
         "the built-in receiver can't start; choose another address with --receiver, or use --no-receiver",
     )?;
-    let own = OwnReceiver { address: receiver.address(), trust };
+    let address = receiver.address();
+    port.store(address.port(), Ordering::Release);
+    let own = OwnReceiver { address, trust };
     Ok(Some((receiver, own)))
 }
 
 /// The secrets of the webhooks that point at this path of the built-in receiver.
-fn secrets_of(tenants: &Tenants, receiver: SocketAddr, path: &str) -> Vec<Vec<u8>> {
+fn secrets_of(tenants: &Tenants, port: u16, path: &str) -> Vec<Vec<u8>> {
     let mut secrets = Vec::new();
     for tenant in tenants.all() {
-        let here = tenant.config.webhooks.iter().filter(|webhook| {
-            webhook.target_url.port() == receiver.port() && webhook.target_url.url().path() == path
-        });
+        let here =
+            tenant.config.webhooks.iter().filter(|webhook| {
+                webhook.target_url.port() == port && webhook.target_url.url().path() == path
+            });
         secrets.extend(
             here.filter_map(|webhook| webhook.secret.as_ref()).map(|secret| secret.expose().to_vec()),
         );
@@ -274,7 +297,7 @@ async fn follow(
             closed = Instant::now();
             for tenant in serving.tenants.all() {
                 if let Database::Sqlite(sqlite) = tenant.store.database() {
-                    sqlite.close_idle();
+                    sqlite.close_idle(CLOSE_IDLE).await;
                 }
             }
         }

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Semaphore;
 
 /// A longer one is refused before it is hashed.
-pub const MAX_PASSWORD_BYTES: usize = 1024;
+pub const MAX_PASSWORD_CHARS: usize = 256;
 /// How long a sign-in waits for its turn to hash.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -80,19 +80,11 @@ impl Passwords {
 
 /// A PHC string to store, from sixteen random bytes of salt.
 pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
-    argon2id().hash_password_with_salt_and_params(password.expose_secret().as_bytes(), &salt).to_string()
-}
-
-trait HashWithParams {
-    fn hash_password_with_salt_and_params(&self, password: &[u8], salt: &[u8]) -> PasswordHash;
-}
-
-impl HashWithParams for Argon2<'_> {
-    fn hash_password_with_salt_and_params(&self, password: &[u8], salt: &[u8]) -> PasswordHash {
-        let algorithm = Some(Algorithm::Argon2id.as_str());
-        self.hash_password_customized(password, salt, algorithm, Some(Version::V0x13.into()), params())
-            .expect("a salt of 16 bytes and a password of bounded length")
-    }
+    let (algorithm, version) = (Some(Algorithm::Argon2id.as_str()), Some(Version::V0x13.into()));
+    argon2id()
+        .hash_password_customized(password.expose_secret().as_bytes(), &salt, algorithm, version, params())
+        .expect("a salt of 16 bytes and a password of bounded length")
+        .to_string()
 }
 
 /// The stored hash, if it is Argon2id with parameters we are willing to pay for: whoever writes to the table must not

@@ -20,6 +20,14 @@ pub enum LogFormat {
     Json,
 }
 
+/// Tells where a panic was and not what it said: a message may quote what a client sent.
+pub fn quiet_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "a panic, which is a defect");
+    }));
+}
+
 /// Starts logging to standard error. `filter` is tracing's directive syntax.
 pub fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));

@@ -4,6 +4,7 @@
 //! it began with. Databases outlive a change of configuration: they are kept by uid.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -42,8 +43,7 @@ impl Tenant {
         for webhook in &config.webhooks {
             let own = own_receiver.filter(|own| own.is_target_of(webhook));
             let trust = match (&webhook.ca_bundle, own) {
-                // The compile step has checked that the bundle holds certificates.
-                (Some(pem), _) => Trust::with_bundle(pem).ok(),
+                (Some(pem), _) => Some(bundle(webhook, pem)),
                 (None, Some(own)) => Some(own.trust.clone()),
                 (None, None) => None,
             };
@@ -71,6 +71,18 @@ impl Tenant {
     }
 }
 
+/// What a webhook with a CA bundle trusts. A bundle that can't be used trusts nobody: falling back to the public CAs
+/// would let each of them vouch for a private receiver.
+fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
+    Trust::with_bundle(pem).unwrap_or_else(|error| {
+        let (namespace, name) = (&webhook.namespace, &webhook.name);
+        tracing::error!(
+            "Webhook {namespace}/{name}: spec.caBundleRef: {error}; its deliveries fail as TlsUntrusted"
+        );
+        Trust::nobody()
+    })
+}
+
 /// Webhooks that are not served and yet not deleted: their queued deliveries wait.
 #[derive(Debug, Clone)]
 pub enum Held {
@@ -85,16 +97,28 @@ pub enum Held {
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct OwnReceiver {
     /// Where it listens.
-    pub address: std::net::SocketAddr,
+    pub address: SocketAddr,
     /// Trusts its throw-away CA.
     pub trust: Trust,
 }
 
 impl OwnReceiver {
+    /// The sockets it is reached at: its own, or the loopback ones if it listens on all.
+    pub fn sockets(&self) -> Vec<SocketAddr> {
+        match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => vec![(Ipv4Addr::LOCALHOST, self.address.port()).into()],
+            IpAddr::V6(ip) if ip.is_unspecified() => vec![
+                (Ipv4Addr::LOCALHOST, self.address.port()).into(),
+                (Ipv6Addr::LOCALHOST, self.address.port()).into(),
+            ],
+            _ => vec![self.address],
+        }
+    }
+
     fn is_target_of(&self, webhook: &WebhookConfig) -> bool {
         let host = webhook.target_url.host().trim_matches(['[', ']']);
-        let same_host = host == "localhost" || host.parse() == Ok(self.address.ip());
-        same_host && webhook.target_url.port() == self.address.port()
+        let here = |socket: SocketAddr| host == "localhost" || host.parse() == Ok(socket.ip());
+        webhook.target_url.port() == self.address.port() && self.sockets().into_iter().any(here)
     }
 }
 
@@ -205,7 +229,16 @@ impl Tenants {
                 continue;
             }
             for key in config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2) {
-                index.by_key.insert(key.digest, Arc::clone(&tenant));
+                // Nothing checks keys across tenants, so the first one keeps it: a second must not take requests over.
+                let holder = index.by_key.entry(key.digest).or_insert_with(|| Arc::clone(&tenant));
+                if holder.config.uid != config.uid {
+                    let (code, other) = (config.client_code.as_str(), holder.config.client_code.as_str());
+                    tracing::warn!(
+                        tenant.code = code,
+                        "API key {} is {other}'s already; make another",
+                        key.name
+                    );
+                }
             }
             for subdomain in &config.subdomains {
                 index.by_subdomain.insert(subdomain.to_ascii_lowercase(), Arc::clone(&tenant));

@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use docket_crds::EventCode;
 use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next, Outcome};
 use docket_egress::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,8 +20,9 @@ use crate::clock::Clock;
 use crate::random;
 use crate::schedule::{Claim, Schedule};
 use crate::shutdown::Shutdown;
+use crate::store::StoreError;
 use crate::store::deliveries::{self, Started};
-use crate::store::{StoreError, events};
+use crate::store::events::{self, ToSend};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use lease::{Kept, Running};
@@ -33,8 +32,8 @@ pub const LEASE: Duration = Duration::from_secs(4);
 /// When a database is away, its tenant's deliveries are looked at again after this.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
 
-/// At shutdown attempts under way may take this long: the longest attempt, and storing how it ended.
-const DRAIN: Duration = Duration::from_secs(40);
+/// A database that is away for longer than this loses the ends of the attempts that wait for it.
+const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
 
 /// What an operator may set.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +44,8 @@ pub struct WorkerSettings {
     pub backoff_base: Duration,
     /// Attempts at once, over all tenants.
     pub slots: usize,
+    /// At shutdown attempts under way may take this long: the longest attempt, and storing how it ended.
+    pub drain: Duration,
 }
 
 /// The worker; one per process.
@@ -87,8 +88,10 @@ impl<S: Schedule> Worker<S> {
         }
         // All slots free: no attempt is under way, so none is cut off by our own shutdown.
         let all = u32::try_from(self.settings.slots).unwrap_or(u32::MAX);
-        if tokio::time::timeout(DRAIN, self.slots.acquire_many(all)).await.is_err() {
-            tracing::warn!("some attempts could not be ended; they are taken over when their leases have run out");
+        if tokio::time::timeout(self.settings.drain, self.slots.acquire_many(all)).await.is_err() {
+            tracing::warn!(
+                "some attempts could not be ended; they are taken over when their leases have run out"
+            );
         }
         keeper.abort();
     }
@@ -127,157 +130,177 @@ impl<S: Schedule> Worker<S> {
             }
         }
         for (uid, claims) in by_tenant {
-            tokio::spawn(Arc::clone(self).attempt_batch(uid, claims));
+            let worker = Arc::clone(self);
+            match self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) {
+                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, now_ms + millis(LEASE))),
+                // Not served, or not now: the rows wait for the tenant to come back.
+                None => tokio::spawn(async move {
+                    let later = now_ms + millis(worker.settings.poll_interval);
+                    for (claim, slot) in claims {
+                        worker.settle(&claim, slot, Some(later)).await;
+                    }
+                }),
+            };
         }
         count
     }
 
-    /// One tenant's part of a poll.
-    async fn attempt_batch(self: Arc<Self>, uid: Arc<str>, claims: Vec<(Claim, OwnedSemaphorePermit)>) {
+    /// One tenant's part of a poll. The claims are kept from now on: a database may let us wait for longer than a
+    /// lease lasts.
+    async fn attempt_batch(
+        self: Arc<Self>,
+        tenant: Arc<Tenant>,
+        claims: Vec<(Claim, OwnedSemaphorePermit)>,
+        until_ms: i64,
+    ) {
+        let token: Arc<str> = hex::encode(random::bytes::<16>()).into();
+        let taken = claims.into_iter().map(|(claim, slot)| {
+            let kept = self.running.keep(&claim, &token, &tenant.store, until_ms);
+            Taken { claim, slot, kept }
+        });
+        let (held, taken): (Vec<_>, Vec<_>) = taken.partition(|taken| tenant.holds(taken.webhook()));
         let later = self.clock.now_ms() + millis(self.settings.poll_interval);
-        // Not served, or not now: the rows wait for the tenant to come back.
-        let Some(tenant) = self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) else {
-            return self.settle_all(claims, |_| Some(later)).await;
-        };
-        let (held, claims): (Vec<_>, Vec<_>) =
-            claims.into_iter().partition(|(claim, _)| tenant.holds(&claim.hint.webhook));
-        self.settle_all(held, |_| Some(later)).await;
-        let (claims, gone): (Vec<_>, Vec<_>) =
-            claims.into_iter().partition(|(claim, _)| tenant.webhook(&claim.hint.webhook).is_some());
-
-        let token = hex::encode(random::bytes::<16>());
-        match self.begin(&tenant, &claims, &gone, &token).await {
+        self.settle_all(held, Some(later)).await;
+        let (taken, gone): (Vec<_>, Vec<_>) =
+            taken.into_iter().partition(|taken| tenant.webhook(taken.webhook()).is_some());
+        match self.begin(&tenant, &taken, &gone, &token).await {
             Ok(batch) => {
-                self.settle_all(gone, |_| None).await;
-                self.start(tenant, claims, batch, token).await;
+                self.settle_all(gone, None).await;
+                self.start(tenant, taken, batch, token).await;
             }
             Err(error) => {
-                let retry_at = self.clock.now_ms() + millis(DATABASE_AWAY);
                 tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
-                self.settle_all(claims, |_| Some(retry_at)).await;
-                self.settle_all(gone, |_| Some(retry_at)).await;
+                let retry_at = self.clock.now_ms() + millis(DATABASE_AWAY);
+                self.settle_all(taken, Some(retry_at)).await;
+                self.settle_all(gone, Some(retry_at)).await;
             }
         }
     }
 
-    /// In one transaction: counts the attempts, ends what has no webhook any more, and asks when to look again at what
-    /// could not be had.
+    /// In one transaction: counts the attempts, ends what has no webhook or no attempt left, and asks when to look
+    /// again at what could not be had.
     async fn begin(
         &self,
         tenant: &Tenant,
-        claims: &[(Claim, OwnedSemaphorePermit)],
-        gone: &[(Claim, OwnedSemaphorePermit)],
+        taken: &[Taken],
+        gone: &[Taken],
         token: &str,
     ) -> Result<Batch, StoreError> {
-        let ids = |claims: &[(Claim, OwnedSemaphorePermit)]| {
-            claims.iter().map(|(claim, _)| claim.hint.id).collect::<Vec<_>>()
-        };
-        let now_ms = self.clock.now_ms();
+        let ids = |taken: &[Taken]| taken.iter().map(|taken| taken.claim.hint.id).collect::<Vec<_>>();
         let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
-        if !gone.is_empty() {
-            let ended = deliveries::end_without_webhook(&mut transaction, &ids(gone), now_ms).await?;
-            self.metrics.dead_lettered(FailureClass::WebhookGone, ended);
-        }
+        // Not before: waiting for the transaction must not eat the lease up.
+        let now_ms = self.clock.now_ms();
+        let without_webhook = match gone.is_empty() {
+            true => 0,
+            false => deliveries::end_without_webhook(&mut transaction, &ids(gone), now_ms).await?,
+        };
+        let until_ms = now_ms + millis(LEASE);
         let started =
-            deliveries::begin_attempts(&mut transaction, &ids(claims), token, now_ms, now_ms + millis(LEASE))
-                .await?;
-        let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
-        let bodies = events::bodies(&mut transaction, &event_ids).await?;
+            deliveries::begin_attempts(&mut transaction, &ids(taken), token, now_ms, until_ms).await?;
         let refused: Vec<DeliveryId> =
-            ids(claims).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
-        let due_again = deliveries::due_again(&mut transaction, &refused).await?;
+            ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
+        let (mut lost, mut due_again) = (0, Vec::new());
+        if !refused.is_empty() {
+            lost = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
+            due_again = deliveries::due_again(&mut transaction, &refused).await?;
+        }
+        let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
+        let events = events::to_send(&mut transaction, &event_ids).await?;
         transaction.commit().await?;
-        Ok(Batch { started, bodies, due_again })
+        self.metrics.dead_lettered(FailureClass::WebhookGone, without_webhook);
+        self.metrics.dead_lettered(FailureClass::WorkerLost, lost);
+        Ok(Batch { started, events, due_again })
     }
 
     /// Starts the attempts that were counted; the other claims were stale and are settled.
-    async fn start(
-        self: &Arc<Self>,
-        tenant: Arc<Tenant>,
-        claims: Vec<(Claim, OwnedSemaphorePermit)>,
-        batch: Batch,
-        token: String,
-    ) {
-        let Batch { mut started, bodies, due_again } = batch;
-        for (claim, slot) in claims {
-            let Some(index) = started.iter().position(|started| started.id == claim.hint.id) else {
-                let next = due_again.iter().find(|due| due.id == claim.hint.id).map(|due| due.at_ms);
-                self.settle(&claim, slot, next).await;
+    async fn start(self: &Arc<Self>, tenant: Arc<Tenant>, taken: Vec<Taken>, batch: Batch, token: Arc<str>) {
+        let Batch { mut started, events, due_again } = batch;
+        for taken in taken {
+            let id = taken.claim.hint.id;
+            let Some(index) = started.iter().position(|started| started.id == id) else {
+                let next = due_again.iter().find(|due| due.id == id).map(|due| due.at_ms);
+                self.settle_all(vec![taken], next).await;
                 continue;
             };
             let started = started.swap_remove(index);
             // The foreign key of the row says that the event is there.
-            let Some((code, body)) = bodies.get(&started.event_id).cloned() else { continue };
-            let kept = self.running.keep(&claim, &token, self.clock.now_ms() + millis(LEASE));
-            let tenant = Arc::clone(&tenant);
-            let attempt = Attempt { tenant, claim, started, token: token.clone(), code, body, kept };
-            tokio::spawn(Arc::clone(self).attempt(attempt, slot));
+            let Some(event) = events.get(&started.event_id).cloned() else { continue };
+            let attempt = Attempt { tenant: Arc::clone(&tenant), started, token: Arc::clone(&token), event };
+            tokio::spawn(Arc::clone(self).attempt(attempt, taken));
         }
     }
 
     /// One attempt, from the POST to its stored end.
-    async fn attempt(self: Arc<Self>, attempt: Attempt, slot: OwnedSemaphorePermit) {
-        let Attempt { tenant, started, token, code, body, .. } = &attempt;
-        let outcome = match tenant.webhook(&started.webhook) {
+    async fn attempt(self: Arc<Self>, attempt: Attempt, taken: Taken) {
+        let Attempt { tenant, started, event, .. } = &attempt;
+        // A webhook of the same name that was made for another customer is another webhook.
+        let webhook = tenant.webhook(&started.webhook);
+        let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == event.customer_code);
+        let outcome = match webhook {
             Some(webhook) => {
-                let post = send::Message {
+                let message = send::Message {
                     webhook,
                     trust: tenant.trust(webhook),
                     delivery: started.id,
                     event_id: &started.event_id,
-                    code: *code,
-                    body: body.clone(),
+                    code: event.code,
+                    body: event.body.clone(),
                 };
-                send::send(&self.sender, post, self.clock.now()).await
+                send::send(&self.sender, message, self.clock.now()).await
             }
             None => Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default()),
         };
         let now = self.clock.now();
         let next = delivery::after_attempt(&outcome, started.attempt, now, self.settings.backoff_base);
         self.tell(&attempt, &outcome, next);
-        self.finish(tenant, started, token, &outcome, next).await;
+        self.finish(&attempt, &outcome, next).await;
         let next_ms = match next {
             Next::RetryAt(at) => Some(at.as_millisecond()),
             Next::Succeeded | Next::DeadLetter => None,
         };
-        // Before the claim is settled, so that nothing renews one that is over.
-        let Attempt { claim, kept, .. } = attempt;
-        drop(kept);
-        self.settle(&claim, slot, next_ms).await;
+        self.settle_all(vec![taken], next_ms).await;
     }
 
-    /// Stores the end of an attempt. A database that is away is waited for: the outcome is known and must not be lost
-    /// while the lease keeps others off; if the lease is lost all the same, this end no longer counts.
-    async fn finish(&self, tenant: &Tenant, started: &Started, token: &str, outcome: &Outcome, next: Next) {
+    /// Stores the end of an attempt. A database that is away is waited for: the outcome is known, and must not be lost
+    /// while the lease keeps others off. If it stays away, or the lease is lost, this end does not count, and the
+    /// attempt is one whose worker was lost.
+    async fn finish(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
+        let started = &attempt.started;
+        let give_up_ms = self.clock.now_ms() + millis(DATABASE_LOST);
         let mut pause = Duration::from_millis(100);
         loop {
-            let stored = async {
-                let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
-                let now_ms = self.clock.now_ms();
-                let ours =
-                    deliveries::finish_attempt(&mut transaction, started, token, outcome, next, now_ms)
-                        .await?;
-                transaction.commit().await?;
-                Ok::<_, StoreError>(ours)
-            };
-            match stored.await {
+            match self.store_end(attempt, outcome, next).await {
                 Ok(true) => return,
                 Ok(false) => {
                     self.metrics.stale_finish();
                     tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease was lost; this end does not count");
                     return;
                 }
-                Err(error) => {
+                Err(StoreError::Unavailable(error)) if self.clock.now_ms() < give_up_ms => {
                     tracing::warn!(delivery.id = %started.id, error = %error, "can't store the end of an attempt yet");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(3));
+                }
+                Err(error) => {
+                    tracing::error!(delivery.id = %started.id, error = %error, "the end of an attempt can't be stored");
+                    return;
                 }
             }
         }
     }
 
+    async fn store_end(&self, attempt: &Attempt, outcome: &Outcome, next: Next) -> Result<bool, StoreError> {
+        let Attempt { tenant, started, token, .. } = attempt;
+        let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
+        let now_ms = self.clock.now_ms();
+        let ours =
+            deliveries::finish_attempt(&mut transaction, started, token, outcome, next, now_ms).await?;
+        transaction.commit().await?;
+        Ok(ours)
+    }
+
     fn tell(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
-        let Attempt { tenant, started, code, .. } = attempt;
+        let Attempt { tenant, started, event, .. } = attempt;
         self.metrics.attempted(outcome, next);
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
         let report = outcome.report();
@@ -285,7 +308,7 @@ impl<S: Schedule> Worker<S> {
         tracing::info!(
             tenant.code = tenant.config.client_code.as_str(),
             webhook = name,
-            event.code = code.as_str(),
+            event.code = event.code.as_str(),
             delivery.id = %started.id,
             attempt = started.attempt,
             outcome = class,
@@ -305,33 +328,40 @@ impl<S: Schedule> Worker<S> {
         }
     }
 
-    async fn settle_all(
-        &self,
-        claims: Vec<(Claim, OwnedSemaphorePermit)>,
-        next_ms: impl Fn(&Claim) -> Option<i64>,
-    ) {
-        for (claim, slot) in claims {
-            let next_ms = next_ms(&claim);
+    /// Ends claims that were kept: first the keeping, so that nothing renews one that is over.
+    async fn settle_all(&self, taken: Vec<Taken>, next_ms: Option<i64>) {
+        for Taken { claim, slot, kept } in taken {
+            drop(kept);
             self.settle(&claim, slot, next_ms).await;
         }
+    }
+}
+
+/// A claim with the slot it uses, kept until it is settled.
+struct Taken {
+    claim: Claim,
+    slot: OwnedSemaphorePermit,
+    kept: Kept,
+}
+
+impl Taken {
+    fn webhook(&self) -> &str {
+        &self.claim.hint.webhook
     }
 }
 
 /// What one transaction has begun.
 struct Batch {
     started: Vec<Started>,
-    bodies: HashMap<String, (EventCode, Bytes)>,
+    events: HashMap<String, ToSend>,
     due_again: Vec<deliveries::Due>,
 }
 
 struct Attempt {
     tenant: Arc<Tenant>,
-    claim: Claim,
     started: Started,
-    token: String,
-    code: EventCode,
-    body: Bytes,
-    kept: Kept,
+    token: Arc<str>,
+    event: ToSend,
 }
 
 /// A duration as the schedule and the database count it.

@@ -53,6 +53,11 @@ impl Trust {
         if roots.is_empty() { Err(BadBundle::Empty) } else { Ok(Self::of(roots)) }
     }
 
+    /// No authority at all: every certificate is untrusted.
+    pub fn nobody() -> Self {
+        Self::of(RootCertStore::empty())
+    }
+
     fn of(roots: RootCertStore) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,6 +1,6 @@
-//! Numbers that must not stand in free text: notes leave the system with `note.created`, so a full social
-//! security or card number in one is refused. Both checks would rather refuse a look-alike than let a number
-//! through.
+//! Numbers that must not stand in free text: a full social security number in any text of an order, and a card number
+//! in a note, which leaves the system with `note.created`. Both checks would rather refuse a look-alike than let a
+//! number through.
 
 /// Holds a social security number: `123-45-6789` with hyphens, blanks, dots or dashes, or nine digits in a
 /// row soon after "SSN" or "social security".

@@ -10,6 +10,7 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::field::{Components, Field};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
+use crate::sensitive::holds_full_ssn;
 
 /// Free text of 1 to `MAX` characters (Unicode code points), kept as given. Tab and line ends are allowed,
 /// other control characters are not (PostgreSQL cannot store NUL), nor is text of nothing but blanks.
@@ -56,6 +57,9 @@ impl<const MAX: usize> Field for Text<MAX> {
             problems.push(at, format!("must have 1 to {MAX} characters, not only blanks"));
         } else if !text.chars().all(is_printable) {
             problems.push(at, "must not hold control characters");
+        } else if holds_full_ssn(text) {
+            problems
+                .push(at, "must not hold a social security number; give its last four digits in ssnLast4");
         } else {
             return Some(Self(text.to_owned()));
         }

@@ -15,7 +15,7 @@ use super::error::{ApiError, ProblemBody};
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
 use crate::app::App;
-use crate::passwords::MAX_PASSWORD_BYTES;
+use crate::passwords::MAX_PASSWORD_CHARS;
 use crate::tenants::Tenant;
 
 /// Characters of a userId: the longest e-mail address.
@@ -194,11 +194,14 @@ async fn contact(
         return Err(ApiError::NoSuchRoute);
     }
     let credentials = credentials(Request::from_parts(parts, body)).await?;
+    let user_id = credentials.user_id.clone();
     let tenant = match addressed {
-        Addressed::Tenant(tenant) => tenant,
+        Addressed::Tenant(tenant) => Some(tenant),
         Addressed::Legacy => legacy_tenant(app, &credentials)?,
     };
-    let user_id = credentials.user_id.clone();
+    let Some(tenant) = tenant else {
+        return Err(ApiError::from_sign_in(app.sign_in().nobody(credentials).await, user_id));
+    };
     let issued = run(Arc::clone(app), tenant, credentials, Kind::Contact).await;
     let issued = issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     match &issued.subject {
@@ -211,14 +214,14 @@ async fn contact(
 }
 
 /// On the legacy host the client code resolves the tenant, and the hexadecimal key must not be used as one.
-fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Arc<Tenant>, ApiError> {
+fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tenant>>, ApiError> {
     let Some(code) = &credentials.client_code else {
         return Err(problem("clientCode", "required on this host"));
     };
     if docket_crds::ApiKeyDigest::of(code).is_ok() {
         return Err(ApiError::ApiAccessOff(code.clone()));
     }
-    app.tenants.by_client_code(code).ok_or_else(|| ApiError::UnknownUser(credentials.user_id.clone()))
+    Ok(app.tenants.by_client_code(code))
 }
 
 enum Kind {
@@ -248,7 +251,7 @@ async fn credentials(request: Request) -> Result<Credentials, ApiError> {
     let mut fields = Fields::parse(&body)?;
     let client_code = fields.text("clientCode", MAX_CLIENT_CODE);
     let user_id = fields.required_text("userId", MAX_USER_ID);
-    let password = SecretString::from(fields.required_text("password", MAX_PASSWORD_BYTES / 4));
+    let password = SecretString::from(fields.required_text("password", MAX_PASSWORD_CHARS));
     fields.finish()?;
     Ok(Credentials { client_code, user_id, password, source })
 }

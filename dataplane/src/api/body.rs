@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
+use docket_orders::problem::Path;
 use docket_orders::{Json, Problem, Problems};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -102,7 +103,9 @@ impl Fields {
     pub fn finish(mut self) -> Result<(), ApiError> {
         for name in self.object.keys() {
             let message = format!("unknown field; this object takes: {}", self.taken.join(", "));
-            self.problems.push(Problem { field: name.chars().take(64).collect(), message });
+            // A misplaced value can end up as a key; the path shows only what looks like a field's name.
+            let field = Path::root().key(name, |at| at.to_string());
+            self.problems.push(Problem { field, message });
         }
         to_result(self.problems)
     }

@@ -2,6 +2,8 @@
 //!
 //! Public text and internal cause are apart: a 5xx says nothing of its cause, which is logged once, here.
 
+use std::fmt;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use docket_orders::{Problem, Problems};
@@ -14,7 +16,6 @@ use crate::actions::sign_in::SignInError;
 use crate::store::StoreError;
 
 /// Why a request was not answered as asked.
-#[derive(Debug)]
 pub enum ApiError {
     /// What was sent is wrong, field by field.
     Invalid(Problems),
@@ -52,6 +53,13 @@ pub enum ApiError {
     Internal,
 }
 
+/// The status only: a userId, or a key sent as client code, does not print.
+impl fmt::Debug for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiError({})", self.status())
+    }
+}
+
 /// The body of every answer that is not a success (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
@@ -73,7 +81,7 @@ pub struct ProblemBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Problem>,
     /// The same as the header X-Request-Id; name it when you ask for help.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "requestId", skip_serializing_if = "Option::is_none")]
     #[schema(example = "0193f0c2a1b07c3e9d6f")]
     pub request_id: Option<String>,
 }
@@ -144,7 +152,7 @@ impl ApiError {
     }
 }
 
-/// All problems in one sentence, but not a page of them.
+/// The first problems in one sentence, and how many more there are.
 fn first_of(problems: &Problems) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = problems.iter().take(SHOWN).map(ToString::to_string).collect();

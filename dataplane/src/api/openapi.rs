@@ -77,17 +77,13 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document
 }
 
-/// What the answer of a save and of a search is good for.
+/// What the id in an answer is good for.
 fn link(document: &mut utoipa::openapi::OpenApi) {
     const ID: &str = "$response.body#/webOrderId";
     let get = LinkBuilder::new().operation_id("Orders.Get").parameter("webOrderId", ID).build();
     let export = LinkBuilder::new()
         .operation_id("Orders.Export")
         .request_body(Some(serde_json::json!({ "webOrderId": ID })))
-        .build();
-    let next = LinkBuilder::new()
-        .operation_id("Orders.Search")
-        .parameter("cursor", "$response.body#/nextCursor")
         .build();
     let mut add = |path: &str, name: &str, link: &Link| {
         let item = document.paths.paths.get_mut(path).expect("a path of this document");
@@ -101,7 +97,6 @@ fn link(document: &mut utoipa::openapi::OpenApi) {
     add("/Orders/Save", "Get", &get);
     add("/Orders/Save", "Export", &export);
     add("/Orders/Export", "Get", &get);
-    add("/Orders/Search", "Next", &next);
 }
 
 fn complete(operation: &mut Operation) {

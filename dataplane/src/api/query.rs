@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use docket_orders::Problem;
+use docket_orders::problem::Path;
 use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
 use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -77,7 +78,8 @@ impl Query {
     }
 
     fn problem(&mut self, field: &str, message: &str) {
-        let field = field.chars().filter(|c| !c.is_control()).take(64).collect();
+        // A misplaced value can end up as a name; the path shows only what looks like one.
+        let field = Path::root().key(field, |at| at.to_string());
         self.problems.push(Problem { field, message: message.to_owned() });
     }
 

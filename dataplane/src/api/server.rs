@@ -3,38 +3,48 @@
 //! Our own loop, since `axum::serve` sets no timer, without which hyper's limit on slow headers does nothing.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Sleep;
 use tower::ServiceExt;
 
 use crate::shutdown::Shutdown;
 
 /// A request's headers must be in by then; on a kept-alive connection this counts from the answer before.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// Connections at once; further ones wait to be accepted.
+/// A client that takes nothing of its answer for so long is given up.
+const WRITE_TIME: Duration = Duration::from_secs(20);
+/// Connections at once at most; further ones wait to be accepted.
 const CONNECTIONS: usize = 8192;
 /// Bytes of one request's headers, and of what is read ahead.
 const BUFFER: usize = 64 * 1024;
 /// Requests under way at shutdown may take this long.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// Serves until shutdown is requested, then finishes what is under way.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+/// Serves at most `clients` connections at once until shutdown is requested, then finishes what is under way.
+pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdown: Shutdown) {
+    let places = Arc::new(Semaphore::new(clients.clamp(1, CONNECTIONS)));
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            next = next => next,
             () = shutdown.requested() => break,
         };
         let (stream, peer) = match accepted {
@@ -75,7 +85,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(Patient::new(TokioIo::new(stream)), service);
     let mut connection = std::pin::pin!(connection);
     // An error here is the client's: it went away, was too slow or did not speak HTTP.
     tokio::select! {
@@ -84,5 +94,72 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
+    }
+}
+
+/// A connection whose writes have a limit: hyper has limits for what it reads only.
+struct Patient {
+    stream: TokioIo<TcpStream>,
+    /// Runs while a write waits for the client.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    fn new(stream: TokioIo<TcpStream>) -> Self {
+        Self { stream, waiting: None }
+    }
+
+    fn limited<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut TokioIo<TcpStream>>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let written = write(Pin::new(&mut self.stream), context);
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIME)));
+        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Read for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl Write for Patient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.limited(context, |stream, context| stream.poll_write(context, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.limited(context, |stream, context| stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.limited(context, |stream, context| stream.poll_shutdown(context))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.limited(context, |stream, context| stream.poll_write_vectored(context, buffers))
     }
 }

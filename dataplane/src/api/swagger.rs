@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Redirect, Response};
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -40,7 +41,9 @@ pub async fn index() -> Result<Response, ApiError> {
 }
 
 /// GET /swagger/{file}.
-pub async fn file(Path(file): Path<String>) -> Result<Response, ApiError> {
+pub async fn file(file: Result<Path<String>, PathRejection>) -> Result<Response, ApiError> {
+    // Not UTF-8: no file of ours.
+    let Path(file) = file.map_err(|_| ApiError::NoSuchRoute)?;
     page(&file)
 }
 

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use docket_orders::SaveRequest;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -90,10 +90,8 @@ pub async fn write(
             Some(repeatable) => repeatably(&app, &caller, write, repeatable).await,
         }
     });
-    task.await.map_err(|error| {
-        tracing::error!(error = %error, "a write panicked");
-        ApiError::Internal
-    })?
+    // The panic has told where it was; what it said may be a client's words.
+    task.await.map_err(|_| ApiError::Internal)?
 }
 
 async fn repeatably(
@@ -106,14 +104,16 @@ async fn repeatably(
     if let Some(kept) = find(app, caller, &repeatable).await? {
         return replay(kept, route, &repeatable);
     }
-    match once(app, caller, write, Some(&repeatable)).await {
-        Ok(body) => Ok(fresh(body)),
-        Err(Failure::Api(error)) => Err(error),
-        // Another request with this key was faster; nothing of ours has happened.
-        Err(Failure::KeyTaken) => match find(app, caller, &repeatable).await? {
-            Some(kept) => replay(kept, route, &repeatable),
-            None => Err(ApiError::Unavailable),
-        },
+    // Another request with this key may be under way: then ours is refused, by the key itself or by what the other one
+    // has changed, and the other one's answer is ours.
+    let refused = match once(app, caller, write, Some(&repeatable)).await {
+        Ok(body) => return Ok(fresh(body)),
+        Err(Failure::Api(error)) => error,
+        Err(Failure::KeyTaken) => ApiError::Unavailable,
+    };
+    match find(app, caller, &repeatable).await? {
+        Some(kept) => replay(kept, route, &repeatable),
+        None => Err(refused),
     }
 }
 
@@ -155,8 +155,12 @@ async fn once(
         }
     };
     if let Some(Repeatable { key, digest }) = repeatable {
-        let kept =
-            Kept { route: route.into(), request_digest: digest.clone(), status: 200, body: body.clone() };
+        let kept = Kept {
+            route: route.into(),
+            request_digest: digest.clone(),
+            status: i64::from(StatusCode::OK.as_u16()),
+            body: body.clone(),
+        };
         match idempotency::keep(&mut transaction, &caller.name(), key, &kept, now.as_millisecond()).await {
             Ok(()) => {}
             Err(StoreError::Conflict) => return Err(Failure::KeyTaken),
@@ -183,6 +187,8 @@ fn replay(kept: Kept, route: &str, repeatable: &Repeatable) -> Result<Response, 
         return Err(ApiError::Conflict("This Idempotency-Key was used for another request; use a new one"));
     }
     let mut response = fresh(kept.body);
+    *response.status_mut() =
+        u16::try_from(kept.status).ok().and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or_default();
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     Ok(response)
 }

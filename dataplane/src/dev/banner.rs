@@ -81,17 +81,27 @@ fn problems(out: &mut String, loaded: &Loaded) {
 
 /// How the program was started, for commands that are to be pasted.
 fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "docket".to_owned())
+    quoted(&std::env::args().next().unwrap_or_else(|| "docket".to_owned()))
+}
+
+/// As one word of a shell's command line.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 fn source_flags(arguments: &DevArguments) -> String {
     let source = &arguments.source;
     let mut flags = String::new();
     if source.config_dir.as_os_str() != "examples" {
-        flags.push_str(&format!(" --config-dir {}", source.config_dir.display()));
+        flags.push_str(&format!(" --config-dir {}", quoted(&source.config_dir.display().to_string())));
     }
     if source.data_dir.as_os_str() != ".docket" {
-        flags.push_str(&format!(" --data-dir {}", source.data_dir.display()));
+        flags.push_str(&format!(" --data-dir {}", quoted(&source.data_dir.display().to_string())));
     }
     flags
 }
@@ -158,6 +168,13 @@ fn add_people(out: &mut String, arguments: &DevArguments, loaded: &Loaded) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        assert_eq!(quoted("./target/release/docket"), "./target/release/docket");
+        assert_eq!(quoted("/tmp/my data"), "'/tmp/my data'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
 
     #[test]
     fn the_printed_order_can_be_exported() {

@@ -72,18 +72,16 @@ pub async fn insert(
     Ok(transaction.execute(sql, params).await? == 1)
 }
 
-/// A page of what is still to be done and due before `until_ms`, in the order of its time. `after` is the last row of
-/// the page before.
+/// A page of what is still to be done, in the order of its time. `after` is the last row of the page before.
 pub async fn unfinished(
     connection: &mut Connection,
-    until_ms: i64,
     after: Option<&Due>,
     limit: i64,
 ) -> Result<Vec<Due>, StoreError> {
     let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE status IN ('Pending', 'Failed') \
-               AND due_at_ms < $1 AND (due_at_ms, id) > ($2, $3) ORDER BY due_at_ms, id LIMIT $4";
+               AND (due_at_ms, id) > ($1, $2) ORDER BY due_at_ms, id LIMIT $3";
     let (at_ms, id) = after.map_or((i64::MIN, String::new()), |due| (due.at_ms, due.id.to_string()));
-    let rows = connection.query(sql, params![until_ms, at_ms, id, limit]).await?;
+    let rows = connection.query(sql, params![at_ms, id, limit]).await?;
     rows.iter().map(|row| Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })).collect()
 }
 

@@ -34,18 +34,34 @@ pub async fn insert(transaction: &mut Transaction, event: &Event, now_ms: i64) -
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// The code and the bytes of each of these events, by id.
-pub async fn bodies(
+/// What an attempt needs of an event.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "the body is legal content")]
+pub struct ToSend {
+    /// Its code.
+    pub code: EventCode,
+    /// The customer that owns it.
+    pub customer_code: String,
+    /// The envelope.
+    pub body: Bytes,
+}
+
+/// What an attempt needs of each of these events, by id.
+pub async fn to_send(
     connection: &mut Connection,
     ids: &[String],
-) -> Result<HashMap<String, (EventCode, Bytes)>, StoreError> {
-    let sql = format!("SELECT id, code, body FROM event WHERE id IN ({})", super::deliveries::slots(1));
-    let mut bodies = HashMap::new();
+) -> Result<HashMap<String, ToSend>, StoreError> {
+    let sql = format!(
+        "SELECT id, code, customer_code, body FROM event WHERE id IN ({})",
+        super::deliveries::slots(1)
+    );
+    let mut events = HashMap::new();
     for chunk in ids.chunks(super::deliveries::SLOTS) {
         let rows = connection.query(&sql, super::deliveries::filled(chunk.iter().map(Param::from))).await?;
         for row in rows {
-            bodies.insert(row.get(0)?, (row.parsed(1)?, Bytes::from(row.get::<Vec<u8>>(2)?)));
+            let body = Bytes::from(row.get::<Vec<u8>>(3)?);
+            events.insert(row.get(0)?, ToSend { code: row.parsed(1)?, customer_code: row.get(2)?, body });
         }
     }
-    Ok(bodies)
+    Ok(events)
 }

@@ -1,7 +1,8 @@
 //! PostgreSQL: a bounded pool per tenant.
 //!
 //! Statements are prepared once per connection. A connection whose transaction did not end is closed instead of going
-//! back, and every wait has a bound, so that a dead server costs its own tenant a 503 and nobody else anything.
+//! back, and every wait has a bound, so that a dead server costs its own tenant a 503 and nobody else anything: waiting for the pool and connecting here,
+//! statements by the server, and a server that vanished by TCP.
 
 use std::time::Duration;
 
@@ -34,6 +35,9 @@ impl Postgres {
         config.connect_timeout(WAIT);
         config.options(format!("-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis()));
         config.application_name("docket");
+        // A server that vanished without closing the connection.
+        config.keepalives_idle(STATEMENT_TIMEOUT);
+        config.tcp_user_timeout(STATEMENT_TIMEOUT);
         let manager =
             Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let timeouts = Timeouts { wait: Some(WAIT), create: Some(WAIT), recycle: Some(WAIT) };
@@ -141,25 +145,35 @@ impl Drop for PostgresConnection {
     }
 }
 
+/// What the server said, for the log: its code and message, without the detail, which repeats the row's values.
+#[derive(Debug, thiserror::Error)]
+#[error("{code}: {message}")]
+struct ServerError {
+    code: String,
+    message: String,
+}
+
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(code) = error.code() else {
+        let Some(server) = error.as_db_error() else {
             // No answer of the server: closed, reset, timed out; or a value of another type than the column's.
-            return match error.is_closed()
-                || std::error::Error::source(&error).is_some_and(|s| s.is::<std::io::Error>())
-            {
+            let lost = error.is_closed()
+                || std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>());
+            return match lost {
                 true => Self::Unavailable(Box::new(error)),
                 false => Self::Refused(Box::new(error)),
             };
         };
+        let code = server.code();
         // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40
         // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby.
         let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&&code.code()[..2])
             || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code);
+        let said = ServerError { code: code.code().to_owned(), message: server.message().to_owned() };
         match code {
             &SqlState::UNIQUE_VIOLATION => Self::Conflict,
-            _ if away => Self::Unavailable(Box::new(error)),
-            _ => Self::Refused(Box::new(error)),
+            _ if away => Self::Unavailable(Box::new(said)),
+            _ => Self::Refused(Box::new(said)),
         }
     }
 }

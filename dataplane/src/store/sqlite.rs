@@ -5,8 +5,8 @@
 //! survives a power cut as well.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,7 +35,7 @@ struct Shared {
 /// Connections of one kind: how many may be out, and those that are back.
 struct Lane {
     turns: Arc<Semaphore>,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<(Connection, Instant)>>,
 }
 
 impl Lane {
@@ -44,11 +44,22 @@ impl Lane {
     }
 
     fn put_back(&self, connection: Connection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.lock().push((connection, Instant::now()));
     }
 
     fn take(&self) -> Option<Connection> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.lock().pop().map(|(connection, _)| connection)
+    }
+
+    fn take_idle_for(&self, time: Duration) -> Vec<Connection> {
+        self.lock()
+            .extract_if(.., |(_, since)| since.elapsed() >= time)
+            .map(|(connection, _)| connection)
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Connection, Instant)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,10 +78,18 @@ impl Sqlite {
         &self.shared.path
     }
 
-    /// Closes the connections that nobody uses; the next call opens them again.
-    pub fn close_idle(&self) {
-        for lane in [&self.shared.writer, &self.shared.reader] {
-            while lane.take().is_some() {}
+    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    pub async fn close_idle(&self, unused_for: Duration) {
+        let Shared { writer, reader, .. } = &*self.shared;
+        let mut idle = writer.take_idle_for(unused_for);
+        idle.extend(reader.take_idle_for(unused_for));
+        if !idle.is_empty() {
+            // The last one to be closed writes the log into the file, which takes a while.
+            let _ = blocking(move || {
+                drop(idle);
+                Ok(())
+            })
+            .await;
         }
     }
 

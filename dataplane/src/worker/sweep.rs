@@ -15,15 +15,14 @@ use super::millis;
 use crate::clock::Clock;
 use crate::schedule::{Hint, Schedule};
 use crate::shutdown::Shutdown;
-use crate::store::{Database, StoreError, deliveries, idempotency};
+use crate::store::deliveries::{self, Due};
+use crate::store::{Database, StoreError, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 
-/// Rows due later than this stay in the database until a later sweep; the longest backoff is eight minutes.
-const HORIZON: Duration = Duration::from_secs(15 * 60);
-/// Rows per page, and at most per tenant and sweep: the rest comes when these are done.
+/// Rows per page, and pages at most per tenant and sweep: the next sweep goes on where this one stopped.
 const PAGE: i64 = 500;
-const MAX_ROWS: usize = 20_000;
+const MAX_PAGES: usize = 40;
 
 /// Databases swept at once: each open one takes some 200 KB.
 const AT_ONCE: usize = 4;
@@ -46,12 +45,14 @@ pub struct Sweeper<S> {
     metrics: Arc<Metrics>,
     /// What each file looked like when it was swept last.
     seen: HashMap<String, Vec<Option<(SystemTime, u64)>>>,
+    /// Where a sweep stopped that had too much to tell at once.
+    stopped_at: HashMap<String, Due>,
 }
 
 impl<S: Schedule> Sweeper<S> {
     /// Has seen nothing yet.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, metrics: Arc<Metrics>) -> Self {
-        Self { clock, tenants, schedule, metrics, seen: HashMap::new() }
+        Self { clock, tenants, schedule, metrics, seen: HashMap::new(), stopped_at: HashMap::new() }
     }
 
     /// Sweeps at each interval, and whenever `wake` says so, until shutdown is requested.
@@ -82,35 +83,38 @@ impl<S: Schedule> Sweeper<S> {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut sweeps = tokio::task::JoinSet::new();
         for tenant in self.tenants.all() {
+            let uid = &tenant.config.uid;
             let looks = look(tenant.store.database());
-            if looks.is_some() && self.seen.get(&tenant.config.uid) == looks.as_ref() {
+            let unchanged = looks.is_some() && self.seen.get(uid) == looks.as_ref();
+            // No file: nothing was ever queued.
+            let never_made = looks.as_ref().is_some_and(|files| files.iter().all(Option::is_none));
+            if unchanged || never_made {
                 continue;
             }
-            if looks.as_ref().is_some_and(|files| files.iter().all(Option::is_none)) {
-                // The file was never made: nothing is queued in it.
-                continue;
-            }
+            let after = self.stopped_at.get(uid).cloned();
             let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
-            let metrics = Arc::clone(&self.metrics);
-            let places = Arc::clone(&places);
+            let (metrics, places) = (Arc::clone(&self.metrics), Arc::clone(&places));
             sweeps.spawn(async move {
                 let _place = places.acquire().await;
-                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases).await;
+                let from_the_start = after.is_none();
+                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after).await;
                 if let (Leases::AreOver, Database::Sqlite(sqlite)) = (leases, tenant.store.database()) {
                     // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
-                    sqlite.close_idle();
+                    sqlite.close_idle(Duration::ZERO).await;
                 }
-                (tenant, looks, result)
+                (tenant, looks.filter(|_| from_the_start), result)
             });
         }
         while let Some(swept) = sweeps.join_next().await {
             let Ok((tenant, looks, result)) = swept else { continue };
+            let uid = tenant.config.uid.clone();
+            self.seen.remove(&uid);
+            self.stopped_at.remove(&uid);
             match result {
-                Ok(()) => {
-                    self.seen.extend(looks.map(|looks| (tenant.config.uid.clone(), looks)));
-                }
+                // Only what was read whole need not be read again while its files stay the same.
+                Ok(None) => self.seen.extend(looks.map(|looks| (uid, looks))),
+                Ok(Some(last)) => self.stopped_at.extend([(uid, last)]),
                 Err(error) => {
-                    self.seen.remove(&tenant.config.uid);
                     tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't sweep");
                 }
             }
@@ -130,42 +134,34 @@ fn look(database: &Database) -> Option<Vec<Option<(SystemTime, u64)>>> {
     Some(vec![one(sqlite.path()), one(&wal)])
 }
 
-/// Tells the schedule all that is still to be done for one tenant.
+/// Tells the schedule what is still to be done for one tenant, after `after`. Answers where it stopped, if not at the
+/// end.
 async fn sweep_tenant<S: Schedule>(
     clock: &Clock,
     tenant: &Tenant,
     schedule: &S,
     metrics: &Metrics,
     leases: Leases,
-) -> Result<(), StoreError> {
+    mut after: Option<Due>,
+) -> Result<Option<Due>, StoreError> {
     let database = tenant.store.ready(clock).await?;
-    let now_ms = clock.now_ms();
-    keep_house(database, leases, now_ms, metrics).await?;
-    let until_ms = now_ms + millis(HORIZON);
+    keep_house(database, leases, clock.now_ms(), metrics).await?;
     let uid: Arc<str> = tenant.config.uid.as_str().into();
     let mut reader = database.reader().await?;
-    let mut after: Option<deliveries::Due> = None;
-    let mut rows = 0;
-    while rows < MAX_ROWS {
-        let page = deliveries::unfinished(&mut reader, until_ms, after.as_ref(), PAGE).await?;
-        let Some(last) = page.last().cloned() else { break };
-        rows += page.len();
-        let hints = page
-            .into_iter()
-            .map(|due| Hint {
-                tenant: Arc::clone(&uid),
-                webhook: due.webhook.as_str().into(),
-                id: due.id,
-                at_ms: due.at_ms,
-            })
-            .collect();
-        if let Err(error) = schedule.put(hints).await {
-            tracing::warn!(error = %error, "can't tell the schedule");
-            break;
+    for _ in 0..MAX_PAGES {
+        let page = deliveries::unfinished(&mut reader, after.as_ref(), PAGE).await?;
+        let Some(last) = page.last().cloned() else { return Ok(None) };
+        let hints = page.into_iter().map(|due| {
+            let webhook = due.webhook.as_str().into();
+            Hint { tenant: Arc::clone(&uid), webhook, id: due.id, at_ms: due.at_ms }
+        });
+        if let Err(error) = schedule.put(hints.collect()).await {
+            tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
+            return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
         }
         after = Some(last);
     }
-    Ok(())
+    Ok(after)
 }
 
 /// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old.
