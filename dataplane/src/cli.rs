@@ -20,7 +20,7 @@ use crate::store::contacts::{self, Contact};
 use crate::store::deliveries::{self, Listed, NewDelivery, StoredAttempt};
 use crate::store::employees::{self, Employee};
 use crate::store::{Database, StoreError, next_number};
-use crate::tenants::{StoreSource, Stores};
+use crate::tenants::stores::{StoreSource, Stores, file_of};
 use crate::{dev, shutdown};
 
 /// Characters of a password: long enough to be one, short enough to be hashed.
@@ -45,7 +45,7 @@ async fn open(at: &TenantArguments, clock: &Clock) -> Result<Database> {
     };
     let stores = Stores::new(StoreSource::Files(at.source.data_dir.clone()));
     let store = stores.of(&served.config)?;
-    let file = crate::tenants::file_of(&at.source.data_dir, served.config.client_code.as_str());
+    let file = file_of(&at.source.data_dir, served.config.client_code.as_str());
     store
         .ready(clock)
         .await
@@ -154,7 +154,7 @@ pub async fn deliveries(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Resend { at, id } => {
             let new = resend(&open(&at, &clock).await?, &clock, id).await?;
-            dev::wake(&at.source.data_dir)?;
+            dev::serving::wake(&at.source.data_dir)?;
             println!("Delivery {new} queued; a running `docket dev` sends it now.");
         }
     }

@@ -5,33 +5,34 @@
 pub mod banner;
 pub mod lock;
 pub mod sample;
+pub mod serving;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use docket_crds::TenantConfig;
 use docket_egress::{EgressPolicy, Sender, SystemDns, Trust};
-use docket_folder::{Folder, Loaded, ServedTenant};
+use docket_folder::Folder;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use serving::{Serving, follow, load};
+
+use crate::api::host::Hosts;
 use crate::api::{self, server};
-use crate::app::{App, Hosts};
+use crate::app::App;
 use crate::args::DevArguments;
 use crate::clock::Clock;
 use crate::passwords::Passwords;
-use crate::random;
 use crate::schedule::SHARES;
 use crate::schedule::memory::MemorySchedule;
-use crate::shutdown::{self, Shutdown};
-use crate::store::Database;
+use crate::shutdown;
 use crate::telemetry::{self, Metrics};
-use crate::tenants::{Held, OwnReceiver, StoreSource, Stores, Tenant, Tenants};
+use crate::tenants::stores::{StoreSource, Stores};
+use crate::tenants::{OwnReceiver, Tenants};
 use crate::throttle::Throttle;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{Worker, WorkerSettings};
@@ -40,10 +41,6 @@ use crate::worker::{Worker, WorkerSettings};
 const SLOTS: usize = 1024;
 /// Time to store how the last attempts ended, at shutdown.
 const STORE_ENDS: Duration = Duration::from_secs(10);
-/// How often the folder is looked at.
-const LOOK: Duration = Duration::from_millis(400);
-/// Databases that nobody uses are closed after this.
-const CLOSE_IDLE: Duration = Duration::from_secs(30);
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
 pub async fn run(arguments: DevArguments) -> Result<()> {
@@ -143,19 +140,6 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
     Ok(())
 }
 
-fn load(folder: &mut Folder) -> Result<Loaded> {
-    folder.load(&mut |bytes| bytes.copy_from_slice(&random_vec(bytes.len())))
-}
-
-fn random_vec(length: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(length + 32);
-    while out.len() < length {
-        out.extend(random::bytes::<32>());
-    }
-    out.truncate(length);
-    out
-}
-
 /// Lets the process open as many files and sockets as the system allows; answers how many. The usual soft limit of
 /// 1,024 is for programs that call `select`.
 fn raise_descriptor_limit() -> u64 {
@@ -223,97 +207,4 @@ fn secrets_of(tenants: &Tenants, port: u16, path: &str) -> Vec<Vec<u8>> {
         );
     }
     secrets
-}
-
-/// From what the folder declares to what is served.
-struct Serving {
-    stores: Stores,
-    tenants: Arc<Tenants>,
-    metrics: Arc<Metrics>,
-    public: Trust,
-    own_receiver: Option<OwnReceiver>,
-}
-
-impl Serving {
-    fn replace(&mut self, loaded: &Loaded) {
-        let tenants: Vec<Arc<Tenant>> = loaded
-            .tenants
-            .iter()
-            .filter_map(|served| self.tenant(served, loaded.incomplete))
-            .map(Arc::new)
-            .collect();
-        self.metrics.configured(tenants.len(), loaded.problems.len());
-        self.tenants.replace(tenants);
-        for problem in &loaded.problems {
-            tracing::warn!("{problem}");
-        }
-    }
-
-    fn tenant(&self, served: &ServedTenant, incomplete: bool) -> Option<Tenant> {
-        let config: TenantConfig = served.config.clone();
-        let store = match self.stores.of(&config) {
-            Ok(store) => store,
-            Err(error) => {
-                tracing::error!(tenant.code = config.client_code.as_str(), error = %error, "a tenant can't be served");
-                return None;
-            }
-        };
-        let held = if incomplete { Held::AllUnknown } else { Held::These(served.held_webhooks.clone()) };
-        Some(Tenant::new(config, store, held, &self.public, self.own_receiver.as_ref()))
-    }
-}
-
-/// Follows edits of the folder, closes databases that nobody uses, and wakes the sweep when another program asks.
-async fn follow(
-    mut folder: Folder,
-    mut serving: Serving,
-    wake: Arc<Notify>,
-    data_dir: std::path::PathBuf,
-    shutdown: Shutdown,
-) {
-    let mut last_wake = wake_time(&data_dir);
-    let mut closed = Instant::now();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
-            () = shutdown.requested() => return,
-        }
-        if folder.changed() {
-            match load(&mut folder) {
-                Ok(loaded) => {
-                    serving.replace(&loaded);
-                    println!("{}", banner::reloaded(&loaded));
-                    wake.notify_one();
-                }
-                Err(error) => tracing::warn!("{error:#}; what was served before goes on"),
-            }
-        }
-        let now = wake_time(&data_dir);
-        if now != last_wake {
-            last_wake = now;
-            wake.notify_one();
-        }
-        if closed.elapsed() > CLOSE_IDLE {
-            closed = Instant::now();
-            for tenant in serving.tenants.all() {
-                if let Database::Sqlite(sqlite) = tenant.store.database() {
-                    sqlite.close_idle(CLOSE_IDLE).await;
-                }
-            }
-        }
-    }
-}
-
-/// The file that other commands touch to have their rows looked at.
-const WAKE_FILE: &str = "wake";
-
-fn wake_time(data_dir: &Path) -> Option<std::time::SystemTime> {
-    std::fs::metadata(data_dir.join(WAKE_FILE)).and_then(|metadata| metadata.modified()).ok()
-}
-
-/// Tells a `dev` that runs on this data folder, if there is one, that something was queued.
-pub fn wake(data_dir: &Path) -> Result<()> {
-    let path = data_dir.join(WAKE_FILE);
-    std::fs::write(&path, random::bytes::<8>())
-        .with_context(|| format!("{} can't be written", path.display()))
 }

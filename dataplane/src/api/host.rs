@@ -1,4 +1,4 @@
-//! The host a request was sent to: its own authority, and nothing a proxy claims.
+//! The host a request was sent to, by its own authority and nothing a proxy claims, and what that host means.
 
 use http::header::HOST;
 use http::request::Parts;
@@ -44,6 +44,39 @@ fn parse(host: &[u8]) -> Result<String, ApiError> {
     Ok(name.to_owned())
 }
 
+/// Which host is what. Lower case, without port or trailing dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hosts {
+    /// `{base_url}`; its subdomains are tenants.
+    pub base_domain: String,
+    /// `{legacy_base_url}`, if the older API is served.
+    pub legacy: Option<String>,
+}
+
+/// What a request's host means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostKind {
+    /// The base host, or one we have no name for: only an API key can tell the tenant.
+    Base,
+    /// Below the base domain, with this label.
+    Subdomain(String),
+    /// The older API.
+    Legacy,
+}
+
+impl Hosts {
+    /// What `host` means: exact names only, never a suffix of one.
+    pub fn kind(&self, host: &str) -> HostKind {
+        if self.legacy.as_deref() == Some(host) {
+            return HostKind::Legacy;
+        }
+        match host.strip_suffix(&self.base_domain).and_then(|rest| rest.strip_suffix('.')) {
+            Some(label) if !label.is_empty() => HostKind::Subdomain(label.to_owned()),
+            _ => HostKind::Base,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +120,17 @@ mod tests {
     fn the_request_line_and_the_header_must_agree() {
         assert_eq!(of("http://a.localhost/", &[b"a.localhost"]), Some(Some("a.localhost".into())));
         assert_eq!(of("http://a.localhost/", &[b"b.localhost"]), None);
+    }
+
+    #[test]
+    fn only_whole_names_count() {
+        let hosts = Hosts { base_domain: "api.example".into(), legacy: Some("old.api.example".into()) };
+        assert_eq!(hosts.kind("api.example"), HostKind::Base);
+        assert_eq!(hosts.kind("acme.api.example"), HostKind::Subdomain("acme".into()));
+        assert_eq!(hosts.kind("a.b.api.example"), HostKind::Subdomain("a.b".into()));
+        assert_eq!(hosts.kind("old.api.example"), HostKind::Legacy);
+        assert_eq!(hosts.kind("evilapi.example"), HostKind::Base);
+        assert_eq!(hosts.kind("api.example.evil"), HostKind::Base);
+        assert_eq!(hosts.kind(".api.example"), HostKind::Base);
     }
 }

@@ -30,7 +30,7 @@ pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -
         ApiError::Internal.into_response()
     });
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
-        *response.body_mut() = problem.body(&id).into();
+        *response.body_mut() = problem.body(&id);
         response.headers_mut().remove(header::CONTENT_LENGTH);
     }
     finish_headers(&mut response, &id);

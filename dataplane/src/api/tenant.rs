@@ -7,8 +7,8 @@ use http::HeaderMap;
 use http::request::Parts;
 
 use super::error::ApiError;
-use super::host::host;
-use crate::app::{App, HostKind};
+use super::host::{HostKind, host};
+use crate::app::App;
 use crate::tenants::Tenant;
 
 /// How a request says its tenant.

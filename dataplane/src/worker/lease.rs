@@ -9,7 +9,7 @@ use docket_domain::delivery::DeliveryId;
 use super::{LEASE, Worker, millis};
 use crate::schedule::{Claim, Schedule};
 use crate::store::{StoreError, deliveries};
-use crate::tenants::Store;
+use crate::tenants::stores::Store;
 
 /// The attempts under way in this process.
 #[derive(Default)]

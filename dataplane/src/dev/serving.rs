@@ -1,0 +1,131 @@
+//! From what the folder declares to what is served, again after each edit.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use docket_crds::TenantConfig;
+use docket_egress::Trust;
+use docket_folder::{Folder, Loaded, ServedTenant};
+use tokio::sync::Notify;
+
+use super::banner;
+use crate::random;
+use crate::shutdown::Shutdown;
+use crate::store::Database;
+use crate::telemetry::Metrics;
+use crate::tenants::stores::Stores;
+use crate::tenants::{Held, OwnReceiver, Tenant, Tenants};
+
+/// How often the folder is looked at.
+const LOOK: Duration = Duration::from_millis(400);
+/// Databases that nobody uses are closed after this.
+const CLOSE_IDLE: Duration = Duration::from_secs(30);
+
+/// From what the folder declares to what is served.
+pub(super) struct Serving {
+    pub(super) stores: Stores,
+    pub(super) tenants: Arc<Tenants>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) public: Trust,
+    pub(super) own_receiver: Option<OwnReceiver>,
+}
+
+impl Serving {
+    pub(super) fn replace(&mut self, loaded: &Loaded) {
+        let tenants: Vec<Arc<Tenant>> = loaded
+            .tenants
+            .iter()
+            .filter_map(|served| self.tenant(served, loaded.incomplete))
+            .map(Arc::new)
+            .collect();
+        self.metrics.configured(tenants.len(), loaded.problems.len());
+        self.tenants.replace(tenants);
+        for problem in &loaded.problems {
+            tracing::warn!("{problem}");
+        }
+    }
+
+    fn tenant(&self, served: &ServedTenant, incomplete: bool) -> Option<Tenant> {
+        let config: TenantConfig = served.config.clone();
+        let store = match self.stores.of(&config) {
+            Ok(store) => store,
+            Err(error) => {
+                tracing::error!(tenant.code = config.client_code.as_str(), error = %error, "a tenant can't be served");
+                return None;
+            }
+        };
+        let held = if incomplete { Held::AllUnknown } else { Held::These(served.held_webhooks.clone()) };
+        Some(Tenant::new(config, store, held, &self.public, self.own_receiver.as_ref()))
+    }
+}
+
+/// Follows edits of the folder, closes databases that nobody uses, and wakes the sweep when another program asks.
+pub(super) async fn follow(
+    mut folder: Folder,
+    mut serving: Serving,
+    wake: Arc<Notify>,
+    data_dir: PathBuf,
+    shutdown: Shutdown,
+) {
+    let mut last_wake = wake_time(&data_dir);
+    let mut closed = Instant::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = shutdown.requested() => return,
+        }
+        if folder.changed() {
+            match load(&mut folder) {
+                Ok(loaded) => {
+                    serving.replace(&loaded);
+                    println!("{}", banner::reloaded(&loaded));
+                    wake.notify_one();
+                }
+                Err(error) => tracing::warn!("{error:#}; what was served before goes on"),
+            }
+        }
+        let now = wake_time(&data_dir);
+        if now != last_wake {
+            last_wake = now;
+            wake.notify_one();
+        }
+        if closed.elapsed() > CLOSE_IDLE {
+            closed = Instant::now();
+            for tenant in serving.tenants.all() {
+                if let Database::Sqlite(sqlite) = tenant.store.database() {
+                    sqlite.close_idle(CLOSE_IDLE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Reads the folder; keys that are to be made are random.
+pub(super) fn load(folder: &mut Folder) -> Result<Loaded> {
+    folder.load(&mut |bytes| bytes.copy_from_slice(&random_vec(bytes.len())))
+}
+
+fn random_vec(length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(length + 32);
+    while out.len() < length {
+        out.extend(random::bytes::<32>());
+    }
+    out.truncate(length);
+    out
+}
+
+/// The file that other commands touch to have their rows looked at.
+const WAKE_FILE: &str = "wake";
+
+fn wake_time(data_dir: &Path) -> Option<std::time::SystemTime> {
+    std::fs::metadata(data_dir.join(WAKE_FILE)).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Tells a `dev` that runs on this data folder, if there is one, that something was queued.
+pub fn wake(data_dir: &Path) -> Result<()> {
+    let path = data_dir.join(WAKE_FILE);
+    std::fs::write(&path, random::bytes::<8>())
+        .with_context(|| format!("{} can't be written", path.display()))
+}
