@@ -22,7 +22,6 @@ pub struct Arguments {
 
 /// What the program can do.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "parsed once")]
 pub enum Command {
     /// Run everything in one process: tenants from YAML files, a SQLite file each, a built-in webhook receiver.
     Dev(DevArguments),

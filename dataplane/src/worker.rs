@@ -252,7 +252,6 @@ impl<S: Schedule> Worker<S> {
         };
         let now = self.clock.now();
         let next = delivery::after_attempt(&outcome, started.attempt, now, self.settings.backoff_base);
-        self.tell(&attempt, &outcome, next);
         self.finish(&attempt, &outcome, next).await;
         let next_ms = match next {
             Next::RetryAt(at) => Some(at.as_millisecond()),
@@ -270,7 +269,8 @@ impl<S: Schedule> Worker<S> {
         let mut pause = Duration::from_millis(100);
         loop {
             match self.store_end(attempt, outcome, next).await {
-                Ok(true) => return,
+                // Not before: an end that does not count must not be counted.
+                Ok(true) => return self.tell(attempt, outcome, next),
                 Ok(false) => {
                     self.metrics.stale_finish();
                     tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease was lost; this end does not count");

@@ -24,7 +24,11 @@ pub fn binary() -> PathBuf {
     // target/debug/deps/it-… -> target/debug/docket
     let own = std::env::current_exe().expect("a test has a path");
     let path = own.parent().and_then(Path::parent).expect("below target").join("docket");
-    assert!(path.exists(), "{} is missing; run `cargo build -p docket` first, as tests/run does", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing; run `cargo build -p docket` first, as tests/run does",
+        path.display()
+    );
     path
 }
 
@@ -157,17 +161,31 @@ impl Home {
 
     /// Adds a customer and its contact `email` with the password [`PASSWORD`].
     pub fn add_contact(&self, tenant: &str, customer: &str, email: &str) {
-        let (done, text) =
-            self.command(&["customer", "add", "--tenant", tenant, "--code", customer, "--name", "A customer"], "");
+        let (done, text) = self.command(
+            &["customer", "add", "--tenant", tenant, "--code", customer, "--name", "A customer"],
+            "",
+        );
         assert!(done || text.contains("already"), "{text}");
-        let arguments = ["contact", "add", "--tenant", tenant, "--customer", customer, "--email", email, "--name", "A contact"];
+        let arguments = [
+            "contact",
+            "add",
+            "--tenant",
+            tenant,
+            "--customer",
+            customer,
+            "--email",
+            email,
+            "--name",
+            "A contact",
+        ];
         let (done, text) = self.command(&arguments, &format!("{PASSWORD}\n"));
         assert!(done, "{text}");
     }
 
     /// Adds an employee with the password [`PASSWORD`].
     pub fn add_employee(&self, tenant: &str, user: &str, administrator: bool) {
-        let mut arguments = vec!["employee", "add", "--tenant", tenant, "--user", user, "--name", "An employee"];
+        let mut arguments =
+            vec!["employee", "add", "--tenant", tenant, "--user", user, "--name", "An employee"];
         arguments.extend(administrator.then_some("--administrator"));
         let (done, text) = self.command(&arguments, &format!("{PASSWORD}\n"));
         assert!(done, "{text}");
@@ -297,7 +315,8 @@ impl Drop for Dev {
 
 /// Sends a signal by name, such as `STOP`.
 pub fn signal(id: u32, name: &str) {
-    let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().expect("kill runs");
+    let status =
+        Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().expect("kill runs");
     assert!(status.success(), "kill -{name} {id}");
 }
 
@@ -361,7 +380,11 @@ impl Reply {
 
     /// The `detail` of a problem.
     pub fn detail(&self) -> String {
-        assert_eq!(self.headers.get("content-type").map(String::as_str), Some("application/problem+json"), "{self:?}");
+        assert_eq!(
+            self.headers.get("content-type").map(String::as_str),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
         self.json()["detail"].as_str().expect("a detail").to_owned()
     }
 }
@@ -377,8 +400,9 @@ pub async fn request(
 ) -> Result<Reply, String> {
     let exchange = async {
         let stream = TcpStream::connect(to).await.map_err(|error| error.to_string())?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
         let connection = tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -387,7 +411,8 @@ pub async fn request(
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).map_err(|e| e.to_string())?;
+        let request =
+            request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).map_err(|e| e.to_string())?;
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
@@ -396,7 +421,9 @@ pub async fn request(
         let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         Ok(Reply { status: parts.status.as_u16(), headers, body })
     };
-    tokio::time::timeout(Duration::from_secs(30), exchange).await.map_err(|_| "no answer in 30 s".to_owned())?
+    tokio::time::timeout(Duration::from_secs(30), exchange)
+        .await
+        .map_err(|_| "no answer in 30 s".to_owned())?
 }
 
 /// Waits until `condition` holds, looking often; panics with `what` after `limit`.

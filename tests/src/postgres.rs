@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,7 +33,8 @@ const STARTS: u32 = 5;
 struct Server {
     port: u16,
     password: String,
-    _guard: ChildStdin,
+    /// Holds the pipe's end; dropped with the process.
+    _guard: Child,
 }
 
 impl Server {
@@ -74,50 +75,50 @@ fn start() -> Option<Server> {
     account.own(&path);
 
     let password = random_hex();
-    let password_file = path.join("password");
-    std::fs::write(&password_file, &password).expect("the folder is new");
+    initialise(&programs, &account, &path, &password);
+    let port = free_port();
+    configure(&path, port);
+    let mut guard = account.command(Path::new("/bin/sh"), &path);
+    guard.args(["-c", GUARD, "docket-postgres-guard"]).arg(programs.join("pg_ctl")).arg(&path);
+    // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
+    guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut guard = guard.spawn().expect("there is a shell");
+    let stdout = guard.stdout.take().expect("it is piped");
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).expect("the guard's pipe is readable");
+    if line.trim() == "ready" {
+        // The guard removes the folder.
+        folder.hand_over();
+        return Some(Server { port, password, _guard: guard });
+    }
+    let log = std::fs::read_to_string(path.join("log")).unwrap_or_default();
+    guard.wait().expect("the guard ends with its pipe");
+    assert!(log.contains("Address already in use"), "PostgreSQL does not start:\n{log}");
+    None
+}
+
+fn initialise(programs: &Path, account: &Account, folder: &Path, password: &str) {
+    let password_file = folder.join("password");
+    std::fs::write(&password_file, password).expect("the folder is new");
     account.own(&password_file);
-    let mut initdb = account.command(&programs.join("initdb"), &path);
-    initdb.args([
-        "--username=postgres",
-        "--auth=scram-sha-256",
-        "--encoding=UTF8",
-        "--locale=C",
-        "--no-sync",
-    ]);
-    initdb.arg("--pgdata").arg(path.join("data")).arg("--pwfile").arg(&password_file);
+    let mut initdb = account.command(&programs.join("initdb"), folder);
+    initdb.args(["--username=postgres", "--auth=scram-sha-256"]);
+    initdb.args(["--encoding=UTF8", "--locale=C", "--no-sync"]);
+    initdb.arg("--pgdata").arg(folder.join("data")).arg("--pwfile").arg(&password_file);
     let output = initdb.output().expect("initdb is a program");
     assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+}
 
-    let port = free_port();
-    let conf = path.join("data/postgresql.conf");
-    let defaults = std::fs::read_to_string(&conf).expect("initdb has written it");
+fn configure(folder: &Path, port: u16) {
+    let path = folder.join("data/postgresql.conf");
+    let defaults = std::fs::read_to_string(&path).expect("initdb has written it");
     // fsync off: a test never pulls the machine's plug, and these files are removed anyway.
     let ours = format!(
         "\nlisten_addresses = '{}'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 300\n\
          fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n",
         Ipv4Addr::LOCALHOST
     );
-    std::fs::write(&conf, defaults + &ours).expect("the file is ours");
-
-    let mut guard = account.command(Path::new("/bin/sh"), &path);
-    guard.args(["-c", GUARD, "docket-postgres-guard"]).arg(programs.join("pg_ctl")).arg(&path);
-    // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
-    guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut guard = guard.spawn().expect("there is a shell");
-    let (stdin, stdout) = (guard.stdin.take()?, guard.stdout.take()?);
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line).expect("the guard's pipe is readable");
-    if line.trim() == "ready" {
-        // The guard removes the folder.
-        folder.hand_over();
-        return Some(Server { port, password, _guard: stdin });
-    }
-    let log = std::fs::read_to_string(path.join("log")).unwrap_or_default();
-    drop(stdin);
-    guard.wait().expect("the guard is our child");
-    assert!(log.contains("Address already in use"), "PostgreSQL does not start:\n{log}");
-    None
+    std::fs::write(&path, defaults + &ours).expect("the file is ours");
 }
 
 /// Where the server's programs are: on the PATH, or the newest of Debian's.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use docket_receiver::{Behaviour, Certificate, Receiver, Received, Settings};
+use docket_receiver::{Behaviour, Certificate, Received, Receiver, Settings};
 
 use crate::docket::SECRET;
 
@@ -46,7 +46,9 @@ impl Sink {
     /// A ConfigMap named `receiver-ca` with its CA, and the lines that make a Webhook trust it.
     pub fn ca_yaml(&self) -> String {
         let indented: String = self.ca_pem.lines().map(|line| format!("    {line}\n")).collect();
-        format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: receiver-ca}}\ndata:\n  ca.crt: |\n{indented}")
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: receiver-ca}}\ndata:\n  ca.crt: |\n{indented}"
+        )
     }
 
     /// A Webhook to `path` here that trusts the CA of [`ca_yaml`](Self::ca_yaml).

@@ -1,5 +1,6 @@
 //! Folders that go away with the test that made them.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +19,8 @@ impl Folder {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("docket-{purpose}-{}-{number}", std::process::id());
             let path = std::env::temp_dir().join(name);
-            match std::fs::create_dir(&path) {
+            // Nobody else's business: databases and passwords of tests are in there.
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Self { path },
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("can't make {}: {error}", path.display()),

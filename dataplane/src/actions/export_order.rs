@@ -101,7 +101,7 @@ async fn exported(connection: &mut Connection, stored: &StoredOrder) -> Result<E
     answer(stored.head.order_type, &stored.head.id, numbers)
 }
 
-/// Like [`exported`], for an order that may not be exported yet.
+/// Like `exported`, for an order that may not be exported yet.
 pub async fn work_orders_of(
     connection: &mut Connection,
     stored: &StoredOrder,

@@ -1,0 +1,122 @@
+//! Deliveries that end, or change hands, without anybody finishing an attempt.
+
+use docket::store::deliveries;
+use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
+
+use super::{Rig, T0, on_both_databases};
+
+on_both_databases!(
+    deliveries_without_a_webhook_end,
+    what_is_leased_is_not_ended_for_its_webhook,
+    an_attempt_cut_off_before_its_webhook_went_is_lost,
+    a_lost_fifth_attempt_is_a_dead_letter,
+    a_fifth_attempt_under_way_is_left_alone,
+    a_dead_process_leaves_its_leases,
+);
+
+impl Rig {
+    async fn end_without_webhook(&self, ids: &[docket_domain::delivery::DeliveryId], now_ms: i64) -> u64 {
+        self.write(async |t| deliveries::end_without_webhook(t, ids, now_ms).await).await
+    }
+
+    async fn end_lost_fifths(&self, now_ms: i64) -> u64 {
+        self.write(async |t| deliveries::end_lost_fifths(t, now_ms).await).await
+    }
+}
+
+async fn deliveries_without_a_webhook_end(rig: Rig) {
+    let ids = rig.queued(61, T0).await;
+    rig.set_status(ids[0], Status::Failed).await;
+    assert_eq!(rig.end_without_webhook(&ids[..60], T0 + 3).await, 60);
+    for id in [ids[0], ids[59]] {
+        let stored = rig.delivery(id).await;
+        assert_eq!((stored.status, stored.attempt_count), (Status::DeadLetter, 0));
+        assert_eq!(stored.failure_class, Some(FailureClass::WebhookGone));
+        assert_eq!(stored.finished_at_ms, Some(T0 + 3));
+    }
+    assert_eq!(rig.delivery(ids[60]).await.status, Status::Pending);
+    assert_eq!(rig.end_without_webhook(&ids[..60], T0 + 4).await, 0, "they have ended already");
+    assert_eq!(rig.delivery(ids[0]).await.finished_at_ms, Some(T0 + 3));
+    rig.set_status(ids[60], Status::Succeeded).await;
+    assert_eq!(rig.end_without_webhook(&ids[60..], T0 + 4).await, 0, "it has succeeded");
+}
+
+async fn what_is_leased_is_not_ended_for_its_webhook(rig: Rig) {
+    let ids = rig.queued(2, T0).await;
+    let started = rig.begin(&ids[..1], "mine", T0, T0 + 4).await;
+    let before = rig.picture(ids[0]).await;
+    assert_eq!(rig.end_without_webhook(&ids, T0 + 3).await, 1);
+    assert_eq!(rig.picture(ids[0]).await, before);
+    let ours = rig
+        .write(async |t| {
+            let outcome = Outcome::Succeeded(Report::default());
+            deliveries::finish_attempt(t, &started[0], "mine", &outcome, Next::Succeeded, T0 + 3).await
+        })
+        .await;
+    assert!(ours);
+}
+
+async fn an_attempt_cut_off_before_its_webhook_went_is_lost(rig: Rig) {
+    let id = rig.one_queued().await;
+    rig.begin(&[id], "dead", T0, T0 + 4).await;
+    assert_eq!(rig.end_without_webhook(&[id], T0 + 4).await, 1);
+    let stored = rig.delivery(id).await;
+    assert_eq!((stored.status, stored.failure_class), (Status::DeadLetter, Some(FailureClass::WebhookGone)));
+    assert_eq!(rig.lease(id).await, (None, None));
+    let attempt = rig.attempts(id).await.remove(0);
+    assert_eq!(
+        (attempt.finished_at_ms, attempt.failure_class),
+        (Some(T0 + 4), Some(FailureClass::WorkerLost))
+    );
+}
+
+async fn a_lost_fifth_attempt_is_a_dead_letter(rig: Rig) {
+    let ids = rig.queued(2, T0).await;
+    for attempt in 1..=MAX_ATTEMPTS {
+        let now_ms = T0 + i64::from(attempt);
+        rig.begin(&ids[..1], "dead", now_ms, now_ms + 1).await;
+        if attempt < MAX_ATTEMPTS {
+            rig.begin(&ids[1..], "dead", now_ms, now_ms + 1).await;
+            assert_eq!(rig.end_lost_fifths(now_ms + 1).await, 0, "after attempt {attempt}");
+        }
+    }
+    assert_eq!(rig.end_lost_fifths(T0 + 6).await, 1);
+    let stored = rig.delivery(ids[0]).await;
+    assert_eq!((stored.status, stored.attempt_count), (Status::DeadLetter, 5));
+    assert_eq!((stored.failure_class, stored.finished_at_ms), (Some(FailureClass::WorkerLost), Some(T0 + 6)));
+    assert_eq!(rig.lease(ids[0]).await, (None, None));
+    let attempts = rig.attempts(ids[0]).await;
+    assert_eq!(attempts.len(), 5);
+    assert!(attempts.iter().all(|attempt| attempt.failure_class == Some(FailureClass::WorkerLost)));
+    assert_eq!(attempts[4].finished_at_ms, Some(T0 + 6));
+    assert_eq!(rig.delivery(ids[1]).await.status, Status::Failed);
+    assert_eq!(rig.end_lost_fifths(T0 + 7).await, 0, "it has ended already");
+}
+
+async fn a_fifth_attempt_under_way_is_left_alone(rig: Rig) {
+    let id = rig.one_queued().await;
+    for attempt in 1..=i64::from(MAX_ATTEMPTS) {
+        rig.begin(&[id], "mine", T0 + attempt, T0 + attempt + 1).await;
+    }
+    rig.write(async |t| deliveries::renew(t, &[id], "mine", T0 + 100).await).await;
+    let before = rig.picture(id).await;
+    assert_eq!(rig.end_lost_fifths(T0 + 99).await, 0);
+    assert_eq!(rig.picture(id).await, before);
+}
+
+async fn a_dead_process_leaves_its_leases(rig: Rig) {
+    let ids = rig.queued(4, T0).await;
+    rig.begin(&ids[..3], "dead", T0, T0 + 100).await;
+    rig.set_status(ids[2], Status::Succeeded).await;
+    assert_eq!(rig.write(async |t| deliveries::release_leases(t, T0 + 5).await).await, 2);
+    let started = rig.begin(&ids, "mine", T0 + 5, T0 + 9).await;
+    let mut taken: Vec<_> = started.iter().map(|started| (started.id, started.attempt)).collect();
+    taken.sort();
+    assert_eq!(taken, [(ids[0], 2), (ids[1], 2), (ids[3], 1)]);
+    assert_eq!(rig.attempts(ids[0]).await[0].failure_class, Some(FailureClass::WorkerLost));
+    assert_eq!(
+        rig.write(async |t| deliveries::release_leases(t, T0 + 9).await).await,
+        0,
+        "they ran out by themselves"
+    );
+}

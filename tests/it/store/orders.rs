@@ -1,0 +1,192 @@
+//! Web orders and their work orders; searching them is in `search`.
+
+use docket::store::orders::{self, OrderHead, OrderStatus, StoredOrder, WorkOrder};
+use docket::store::{StoreError, contacts};
+use docket_orders::OrderType;
+
+use super::{CUSTOMER, Rig, T0, on_both_databases};
+
+on_both_databases!(
+    an_order_comes_back_as_it_was_stored,
+    every_type_and_status_survives_storage,
+    an_order_of_another_customer_is_not_found,
+    an_order_needs_its_customer,
+    an_order_id_is_taken_once,
+    an_update_changes_all_that_may_change,
+    an_update_of_another_version_changes_nothing,
+    of_two_updates_at_once_one_wins,
+    work_orders_keep_the_order_of_the_export,
+    a_work_order_number_is_taken_once,
+);
+
+pub(super) fn order(id: &str) -> StoredOrder {
+    let head = OrderHead {
+        id: id.into(),
+        order_type: OrderType::Process,
+        customer_code: CUSTOMER.into(),
+        status: OrderStatus::Draft,
+        finalized: None,
+        case_number: None,
+        caption: None,
+        client_matter_number: None,
+        created_at_ms: T0,
+        updated_at_ms: T0,
+        exported_at_ms: None,
+    };
+    StoredOrder { head, body: "{}".into(), search_text: String::new(), version: 1 }
+}
+
+/// `StoredOrder` does not print, so that no log can show one.
+fn shown(order: &StoredOrder) -> String {
+    let StoredOrder { head, body, search_text, version } = order;
+    let OrderHead { id, order_type, customer_code, status, finalized, case_number, caption, .. } = head;
+    let OrderHead { client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, .. } = head;
+    format!(
+        "{id} {order_type} {customer_code} {status:?} {finalized:?} {case_number:?} {caption:?} \
+         {client_matter_number:?} {created_at_ms} {updated_at_ms} {exported_at_ms:?} {body} {search_text} {version}"
+    )
+}
+
+async fn insert(rig: &Rig, order: &StoredOrder) {
+    rig.write(async |t| orders::insert(t, order).await).await;
+}
+
+async fn stored(rig: &Rig, id: &str) -> StoredOrder {
+    orders::find(&mut rig.reader().await, id, None).await.expect("a statement").expect("the order is there")
+}
+
+fn full(id: &str) -> StoredOrder {
+    let mut order = order(id);
+    order.head.order_type = OrderType::PhotoCopy;
+    order.head.finalized = Some(false);
+    order.head.case_number = Some("23-CV-00417".into());
+    order.head.caption = Some("Müller v. 🦊 \"Fox\" & Söhne\n".into());
+    order.head.client_matter_number = Some(String::new());
+    order.head.exported_at_ms = Some(T0 + 9);
+    order.body = "{\"caption\":\"Müller v. 🦊\",\"n\":1.50}".into();
+    order.search_text = "müller 🦊".into();
+    order
+}
+
+async fn an_order_comes_back_as_it_was_stored(rig: Rig) {
+    for order in [order("a"), full("b")] {
+        insert(&rig, &order).await;
+        assert_eq!(shown(&stored(&rig, &order.head.id).await), shown(&order));
+    }
+    assert!(orders::find(&mut rig.reader().await, "c", None).await.expect("a statement").is_none());
+}
+
+async fn every_type_and_status_survives_storage(rig: Rig) {
+    for order_type in OrderType::ALL.iter().copied() {
+        for status in OrderStatus::ALL {
+            let mut order = order(&format!("{order_type} {status:?}"));
+            order.head.order_type = order_type;
+            order.head.status = status;
+            insert(&rig, &order).await;
+            assert_eq!(shown(&stored(&rig, &order.head.id).await), shown(&order));
+        }
+    }
+}
+
+async fn an_order_of_another_customer_is_not_found(rig: Rig) {
+    rig.write(async |t| contacts::insert_customer(t, "JONES", "Jones", T0).await).await;
+    insert(&rig, &order("a")).await;
+    let mut reader = rig.reader().await;
+    for (customer, found) in
+        [(None, true), (Some(CUSTOMER), true), (Some("JONES"), false), (Some("smith"), false)]
+    {
+        let order = orders::find(&mut reader, "a", customer).await.expect("a statement");
+        assert_eq!(order.is_some(), found, "{customer:?}");
+    }
+}
+
+async fn an_order_needs_its_customer(rig: Rig) {
+    let mut order = order("a");
+    order.head.customer_code = "NOBODY".into();
+    let result = rig.try_write(async |t| orders::insert(t, &order).await).await;
+    assert!(matches!(result, Err(StoreError::Refused(_))), "{result:?}");
+}
+
+async fn an_order_id_is_taken_once(rig: Rig) {
+    insert(&rig, &order("a")).await;
+    let again = rig.try_write(async |t| orders::insert(t, &full("a")).await).await;
+    assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+    assert_eq!(shown(&stored(&rig, "a").await), shown(&order("a")));
+}
+
+async fn an_update_changes_all_that_may_change(rig: Rig) {
+    insert(&rig, &order("a")).await;
+    insert(&rig, &order("b")).await;
+    let mut changed = full("a");
+    changed.head.order_type = OrderType::Process;
+    changed.head.status = OrderStatus::Exported;
+    changed.head.updated_at_ms = T0 + 5;
+    changed.version = 2;
+    assert!(rig.write(async |t| orders::update(t, &changed).await).await);
+    assert_eq!(shown(&stored(&rig, "a").await), shown(&changed));
+    assert_eq!(shown(&stored(&rig, "b").await), shown(&order("b")));
+}
+
+async fn an_update_of_another_version_changes_nothing(rig: Rig) {
+    insert(&rig, &order("a")).await;
+    for version in [0, 1, 3] {
+        let changed = StoredOrder { version, body: "{\"changed\":true}".into(), ..order("a") };
+        assert!(!rig.write(async |t| orders::update(t, &changed).await).await, "{version}");
+    }
+    let unknown = StoredOrder { version: 2, ..order("b") };
+    assert!(!rig.write(async |t| orders::update(t, &unknown).await).await);
+    assert_eq!(shown(&stored(&rig, "a").await), shown(&order("a")));
+}
+
+async fn of_two_updates_at_once_one_wins(rig: Rig) {
+    insert(&rig, &order("a")).await;
+    let updates: Vec<_> = (0..2)
+        .map(|number| {
+            let database = rig.opened_again();
+            tokio::spawn(async move {
+                let changed = StoredOrder { version: 2, body: number.to_string(), ..order("a") };
+                let mut transaction = database.begin().await.expect("a turn");
+                let won = orders::update(&mut transaction, &changed).await.expect("a statement");
+                transaction.commit().await.expect("a commit");
+                won.then_some(changed)
+            })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for update in updates {
+        winners.extend(update.await.expect("no panic"));
+    }
+    assert_eq!(winners.len(), 1);
+    assert_eq!(shown(&stored(&rig, "a").await), shown(&winners[0]));
+}
+
+async fn work_orders_keep_the_order_of_the_export(rig: Rig) {
+    insert(&rig, &full("a")).await;
+    insert(&rig, &order("b")).await;
+    let work_orders: Vec<WorkOrder> = (0..12)
+        .map(|n| WorkOrder {
+            number: (1_000_012 - n).to_string(),
+            work_order_type: if n == 0 { "Court" } else { "Process" },
+            servee: (n > 0).then(|| format!("Servee 🦊 {n}")),
+        })
+        .collect();
+    rig.write(async |t| orders::insert_work_orders(t, &full("a").head, &work_orders, T0).await).await;
+    let mut reader = rig.reader().await;
+    let stored = orders::work_orders(&mut reader, "a").await.expect("a statement");
+    let expected: Vec<_> =
+        work_orders.iter().map(|order| (order.number.clone(), order.work_order_type.to_owned())).collect();
+    assert_eq!(stored, expected);
+    assert!(orders::work_orders(&mut reader, "b").await.expect("a statement").is_empty());
+}
+
+async fn a_work_order_number_is_taken_once(rig: Rig) {
+    insert(&rig, &order("a")).await;
+    insert(&rig, &order("b")).await;
+    let work_order = [WorkOrder { number: "1".into(), work_order_type: "Court", servee: None }];
+    rig.write(async |t| orders::insert_work_orders(t, &order("a").head, &work_order, T0).await).await;
+    for order in [order("a"), order("b")] {
+        let again =
+            rig.try_write(async |t| orders::insert_work_orders(t, &order.head, &work_order, T0).await).await;
+        assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+    }
+}
