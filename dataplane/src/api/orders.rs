@@ -1,5 +1,7 @@
 //! /Orders/Save, /Orders/Export, /Orders/Get and /Orders/Search.
 
+pub mod answers;
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -14,83 +16,19 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
+use answers::{ExportAnswer, OrderState, SaveAnswer};
+
 use super::body::{Fields, LIMIT, json_bytes};
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::query::{Cursor, DateOrTime, Query, encode_cursor};
 use super::writes::{self, Write};
-use crate::actions::export_order::{Exported, own_customer, work_orders_of};
-use crate::actions::save_order::Saved;
+use crate::actions::export_order::{own_customer, work_orders_of};
 use crate::app::App;
 use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
 /// Characters of a web order id.
 const MAX_ID: usize = 32;
-
-/// Where a web order is in its life. For documentation of [`OrderStatus`].
-#[derive(Debug)]
-pub struct OrderState;
-
-impl utoipa::PartialSchema for OrderState {
-    fn schema() -> RefOr<Schema> {
-        let words = OrderStatus::ALL.map(OrderStatus::as_str);
-        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words));
-        schema.description(Some("Draft, Finalized (photocopy only), Exported or Cancelled.")).into()
-    }
-}
-
-impl ToSchema for OrderState {}
-
-/// The answer of POST /Orders/Save.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
-pub struct SaveAnswer {
-    order_type: OrderType,
-    /// The web order's id, for later calls.
-    #[schema(example = "W00000001")]
-    web_order_id: String,
-    /// Draft, Finalized (photocopy) or Exported.
-    #[schema(value_type = OrderState, example = "Draft")]
-    status: &'static str,
-    /// Whether this save created the order.
-    created: bool,
-    /// Whether it changed anything; a save of the same again does not.
-    changed: bool,
-    /// With `export`: the primary work order.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "CT1000001")]
-    work_order_id: Option<String>,
-    /// With `export`: the court work order of a file-and-serve order.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    court_work_order: Option<Option<String>>,
-    /// With `export`: the process work orders, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    process_work_orders: Option<Option<Vec<String>>>,
-}
-
-impl From<Saved> for SaveAnswer {
-    fn from(saved: Saved) -> Self {
-        let Saved { order_type, web_order_id, status, created, changed, exported } = saved;
-        let (work_order_id, court_work_order, process_work_orders) = match exported {
-            Some(Exported { work_order_id, court_work_order, process_work_orders, .. }) => {
-                (Some(work_order_id), Some(court_work_order), Some(process_work_orders))
-            }
-            None => (None, None, None),
-        };
-        let status = status.as_str();
-        Self {
-            order_type,
-            web_order_id,
-            status,
-            created,
-            changed,
-            work_order_id,
-            court_work_order,
-            process_work_orders,
-        }
-    }
-}
 
 /// The body of POST /Orders/Export. For documentation: it is read by [`super::body::Fields`].
 #[derive(Deserialize, ToSchema)]
@@ -100,32 +38,6 @@ pub struct ExportRequest {
     /// The web order to export.
     #[schema(example = "W00000001", min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9]+$")]
     web_order_id: String,
-}
-
-/// The answer of POST /Orders/Export.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
-pub struct ExportAnswer {
-    order_type: OrderType,
-    /// The web order.
-    #[schema(example = "W00000001")]
-    web_order_id: String,
-    /// The primary work order.
-    #[schema(example = "CT1000001")]
-    work_order_id: String,
-    /// The court work order of a file-and-serve order.
-    court_work_order: Option<String>,
-    /// The process work orders, if there are any.
-    process_work_orders: Option<Vec<String>>,
-}
-
-impl From<Exported> for ExportAnswer {
-    fn from(exported: Exported) -> Self {
-        let Exported { order_type, web_order_id, work_order_id, court_work_order, process_work_orders } =
-            exported;
-        Self { order_type, web_order_id, work_order_id, court_work_order, process_work_orders }
-    }
 }
 
 /// An order in a list: ids, status, dates, and what the order is known by.

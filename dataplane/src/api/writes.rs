@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::body::problem;
 use super::caller::Caller;
 use super::error::ApiError;
-use super::orders::{ExportAnswer, SaveAnswer};
+use super::orders::answers::{ExportAnswer, SaveAnswer};
 use crate::actions::Refusal;
 use crate::actions::export_order::export_order;
 use crate::actions::save_order::save_order;
