@@ -154,13 +154,28 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(WAIT)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    use_write_ahead_log(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
     // 512 KiB: hundreds of tenants' files may be open at once.
     connection.pragma_update(None, "cache_size", "-512")?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Once per file. SQLite does not wait by itself when two connections make this switch at the same time.
+fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
+    let begun = Instant::now();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < WAIT =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return Ok(other?),
+        }
+    }
 }
 
 /// A connection on loan. One that is dropped inside a transaction is closed, which rolls it back.
