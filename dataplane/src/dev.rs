@@ -43,7 +43,7 @@ const SLOTS: usize = 1024;
 const STORE_ENDS: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
-pub async fn run(arguments: DevArguments) -> Result<()> {
+pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let begun = Instant::now();
     telemetry::start_logging(arguments.log_format, &arguments.log);
     telemetry::quiet_panics();
@@ -55,10 +55,16 @@ pub async fn run(arguments: DevArguments) -> Result<()> {
     let loaded = load(&mut folder)?;
     let api_listener = bind(arguments.listen, "--listen").await?;
     let management_listener = bind(arguments.management, "--management").await?;
+    // What is printed are the ports that were given, where they were left to the system.
+    arguments.listen = api_listener.local_addr()?;
+    arguments.management = management_listener.local_addr()?;
 
     let tenants = Arc::new(Tenants::default());
     let receiver = start_receiver(&arguments, &tenants, &clock).await?;
     let own_receiver = receiver.as_ref().map(|(_, own)| own.clone());
+    if let Some(own) = &own_receiver {
+        arguments.receiver = own.address;
+    }
     let mut serving = Serving {
         stores: Stores::new(StoreSource::Files(data_dir.clone())),
         tenants: Arc::clone(&tenants),

@@ -58,6 +58,7 @@ fn page(file: &str) -> Result<Response, ApiError> {
     if let Ok(kind) = HeaderValue::from_str(&found.content_type) {
         headers.insert(header::CONTENT_TYPE, kind);
     }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     headers.insert(
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static("default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"),

@@ -1,0 +1,12 @@
+//! What a new user does, what the documents show, and what must never leak.
+//!
+//! [`example`] starts the program as a new user does. Beside the binary this needs `bash`, `curl`, `openssl` and, for
+//! [`swagger`], `chromium` and `chromedriver`; tests/run installs them.
+
+mod documents;
+mod example;
+mod first_run;
+mod listen;
+mod openapi;
+mod privacy;
+mod swagger;
