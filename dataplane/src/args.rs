@@ -70,16 +70,16 @@ pub struct DevArguments {
     #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',')]
     pub allow_egress: Vec<IpNet>,
     /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
-    #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub backoff_base: Duration,
     /// How often to look for due deliveries when nothing wakes the worker.
-    #[arg(long, env = "DOCKET_POLL_INTERVAL", default_value = "15s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, env = "DOCKET_POLL_INTERVAL", default_value = "15s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub poll_interval: Duration,
     /// Time of one delivery attempt, from the name look-up to the last byte of the answer.
-    #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub attempt_timeout: Duration,
     /// How often to look for new invoices. Has no effect yet: invoice detection comes with a later version.
-    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "60s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "60s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,
     /// How log lines look, on standard error.
     #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum)]
@@ -222,7 +222,7 @@ pub struct ListenArguments {
     #[arg(long, value_name = "STATUS[:TIMES]")]
     pub fail: Option<Fail>,
     /// Wait so long before answering.
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration_or_zero)]
+    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub delay: Duration,
     /// Folder that keeps the receiver's throw-away certificate and its CA.
     #[arg(long, env = "DOCKET_LISTEN_DIR", default_value = ".docket/listen", value_name = "FOLDER")]

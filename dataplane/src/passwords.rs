@@ -7,7 +7,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{CustomizedPasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A longer one is refused before it is hashed.
 pub const MAX_PASSWORD_CHARS: usize = 256;
@@ -40,41 +40,50 @@ impl Passwords {
         Self { turns: Arc::new(Semaphore::new(parallel)) }
     }
 
+    /// Waits for a turn to check one password.
+    pub async fn turn(&self) -> Result<Turn, Busy> {
+        let turn = Arc::clone(&self.turns).acquire_owned();
+        let turn = tokio::time::timeout(WAIT, turn).await.map_err(|_| Busy)?.map_err(|_| Busy)?;
+        Ok(Turn { _permit: turn })
+    }
+}
+
+/// The right to check one password.
+#[derive(Debug)]
+pub struct Turn {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Turn {
     /// Whether `password` is the one `stored` was made of. Without a usable hash the same work is done for nothing,
     /// so that the time does not tell whether there is one.
-    pub async fn verify(&self, stored: Option<String>, password: SecretString) -> Result<bool, Busy> {
-        self.in_turn(move || {
-            let usable = stored.as_deref().and_then(usable_hash);
-            match usable {
-                Some(hash) => argon2id().verify_password(password.expose_secret().as_bytes(), &hash).is_ok(),
-                None => {
-                    let mut out = [0; 32];
-                    // The result is thrown away; the work is the point.
-                    let _ = argon2id().hash_password_into(
-                        password.expose_secret().as_bytes(),
-                        b"no such contact!",
-                        &mut out,
-                    );
-                    std::hint::black_box(&out);
-                    false
-                }
+    pub async fn verify(self, stored: Option<String>, password: SecretString) -> bool {
+        let work = move || match stored.as_deref().and_then(usable_hash) {
+            Some(hash) => argon2id().verify_password(password.expose_secret().as_bytes(), &hash).is_ok(),
+            None => {
+                let mut out = [0; 32];
+                // The result is thrown away; the work is the point.
+                let _ = argon2id().hash_password_into(
+                    password.expose_secret().as_bytes(),
+                    b"no such contact!",
+                    &mut out,
+                );
+                std::hint::black_box(&out);
+                false
             }
-        })
-        .await
+        };
+        self.spend(work).await.unwrap_or(false)
     }
 
     /// Runs `work` on a thread that may block. The permit goes with it: were it held by this future, a client that
     /// disconnects would free it while its hash still runs.
-    async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
-        let turn = Arc::clone(&self.turns).acquire_owned();
-        let turn = tokio::time::timeout(WAIT, turn).await.map_err(|_| Busy)?.map_err(|_| Busy)?;
-        tokio::task::spawn_blocking(move || {
+    async fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let task = tokio::task::spawn_blocking(move || {
             let result = work();
-            drop(turn);
+            drop(self);
             result
-        })
-        .await
-        .map_err(|_| Busy)
+        });
+        task.await.ok()
     }
 }
 
@@ -109,8 +118,10 @@ mod tests {
         let passwords = Passwords::new(1);
         let stored = hash(&secret("correct horse"), [1; 16]);
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
-        assert_eq!(passwords.verify(Some(stored.clone()), secret("correct horse")).await, Ok(true));
-        assert_eq!(passwords.verify(Some(stored), secret("correct horsf")).await, Ok(false));
+        assert!(
+            passwords.turn().await.expect("free").verify(Some(stored.clone()), secret("correct horse")).await
+        );
+        assert!(!passwords.turn().await.expect("free").verify(Some(stored), secret("correct horsf")).await);
     }
 
     #[tokio::test]
@@ -125,7 +136,8 @@ mod tests {
                 "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
             ),
         ] {
-            assert_eq!(passwords.verify(stored.map(str::to_owned), secret("plain")).await, Ok(false));
+            let turn = passwords.turn().await.expect("free");
+            assert!(!turn.verify(stored.map(str::to_owned), secret("plain")).await);
         }
     }
 
@@ -141,7 +153,7 @@ mod tests {
                     begun_tx.send(()).expect("listened to");
                     wait.recv().expect("sent");
                 };
-                passwords.in_turn(work).await
+                passwords.turn().await.expect("free").spend(work).await
             }
         });
         begun.await.expect("begins");
@@ -149,6 +161,6 @@ mod tests {
         assert!(request.await.expect_err("aborted").is_cancelled());
         assert_eq!(passwords.turns.available_permits(), 0);
         go.send(()).expect("waited for");
-        assert_eq!(passwords.in_turn(|| 1).await, Ok(1));
+        assert_eq!(passwords.turn().await.expect("free again").spend(|| 1).await, Some(1));
     }
 }

@@ -124,10 +124,12 @@ impl Metrics {
         }
     }
 
-    /// Deliveries ended without an attempt.
+    /// Deliveries ended without a last attempt of ours: its worker was lost, or there is nobody to send to.
     pub fn dead_lettered(&self, class: FailureClass, count: u64) {
         if count > 0 {
-            self.attempts.get_or_create(&[("class", class.to_string())]).inc_by(count);
+            if class == FailureClass::WorkerLost {
+                self.attempts.get_or_create(&[("class", class.to_string())]).inc_by(count);
+            }
             self.deliveries.get_or_create(&[("status", "DeadLetter".to_owned())]).inc_by(count);
         }
     }

@@ -1,7 +1,6 @@
 //! Slows guessing of passwords down, for unknown users just the same: per user and source, per source, and per user.
 //!
-//! A guess is counted when it begins, so that many at once gain nothing, and taken back when it was right or was never
-//! checked. Nobody is locked out: a stranger's guesses make others wait for half a minute at most, and the five
+//! A guess is counted when its check begins, so that many at once gain nothing, and taken back when it was right. Nobody is locked out: a stranger's guesses make others wait for half a minute at most, and the five
 //! minutes are only for the source that guesses. Behind a reverse proxy all clients are one source.
 
 use std::collections::HashMap;
@@ -71,16 +70,17 @@ impl Count {
 }
 
 impl Throttle {
+    /// Says how long a guess would have to wait, before anything is done for it.
+    pub fn check(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
+        let keys = self.keys(guess);
+        wait(&self.lock(), &keys, now_ms)
+    }
+
     /// Counts a guess, or says how long to wait; a guess that has to wait is not counted.
     pub fn begin(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
         let keys = self.keys(guess);
         let mut counts = self.lock();
-        let known = |key: &u64| counts.get(key).copied().filter(|count| now_ms - count.last_ms < FORGET_MS);
-        let waits = keys.iter().filter_map(|(key, patience)| Some(known(key)?.open_at(*patience) - now_ms));
-        if let Some(wait_ms) = waits.max().filter(|wait_ms| *wait_ms > 0) {
-            let seconds = u64::try_from(wait_ms).unwrap_or(0).div_ceil(1000);
-            return Err(TryLater { seconds });
-        }
+        wait(&counts, &keys, now_ms)?;
         if counts.len() + keys.len() > MAX_COUNTS {
             forget_older_half(&mut counts);
         }
@@ -94,20 +94,12 @@ impl Throttle {
 
     /// The guess was right: the user starts afresh, and it does not count against the source.
     pub fn right(&self, guess: &Guess) {
-        let [(user_and_source, _), (user, _), _] = self.keys(guess);
-        self.take_back(guess);
+        let [(user_and_source, _), (user, _), (source, _)] = self.keys(guess);
         let mut counts = self.lock();
         counts.remove(&user_and_source);
         counts.remove(&user);
-    }
-
-    /// The guess was not checked.
-    pub fn take_back(&self, guess: &Guess) {
-        let mut counts = self.lock();
-        for (key, _) in self.keys(guess) {
-            if let Some(count) = counts.get_mut(&key) {
-                count.wrong = count.wrong.saturating_sub(1);
-            }
+        if let Some(count) = counts.get_mut(&source) {
+            count.wrong = count.wrong.saturating_sub(1);
         }
     }
 
@@ -123,6 +115,15 @@ impl Throttle {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Count>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wait(counts: &HashMap<u64, Count>, keys: &[(u64, Patience)], now_ms: i64) -> Result<(), TryLater> {
+    let known = |key: &u64| counts.get(key).copied().filter(|count| now_ms - count.last_ms < FORGET_MS);
+    let waits = keys.iter().filter_map(|(key, patience)| Some(known(key)?.open_at(*patience) - now_ms));
+    match waits.max().and_then(|wait_ms| u64::try_from(wait_ms).ok()) {
+        None | Some(0) => Ok(()),
+        Some(wait_ms) => Err(TryLater { seconds: wait_ms.div_ceil(1000) }),
     }
 }
 
@@ -176,13 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn a_right_guess_starts_afresh_and_an_unchecked_one_is_taken_back() {
+    fn a_right_guess_starts_afresh_and_a_look_counts_nothing() {
         let throttle = Throttle::default();
         for _ in 0..100 {
+            assert_eq!(throttle.check(&guess("u", 1), 0), Ok(()));
             assert_eq!(throttle.begin(&guess("u", 1), 0), Ok(()));
             throttle.right(&guess("u", 1));
-            assert_eq!(throttle.begin(&guess("v", 1), 0), Ok(()));
-            throttle.take_back(&guess("v", 1));
         }
     }
 

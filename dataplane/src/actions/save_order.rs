@@ -120,9 +120,13 @@ async fn update(
         }
     }
     let mut after = filled(before.clone(), request);
-    if request.finalize == Some(true) {
-        after.head.status = OrderStatus::Finalized;
-        after.head.finalized = Some(true);
+    if let Some(finalized) = request.finalize {
+        after.head.status = if finalized { OrderStatus::Finalized } else { OrderStatus::Draft };
+        after.head.finalized = Some(finalized);
+    }
+    if after.head.status == OrderStatus::Finalized {
+        // What was complete stays so, until its client says that it is a draft again.
+        check_complete(&request.order)?;
     }
     let changed = after.body != before.body || after.head.status != before.head.status;
     if !changed {

@@ -80,41 +80,37 @@ struct Candidate {
 impl SignIn<'_> {
     /// Signs a contact in (POST /Auth/Token, POST /Session/Create).
     pub async fn contact(self, tenant: &Tenant, credentials: Credentials) -> Result<Issued, SignInError> {
-        let guess = self.begin(&tenant.config.uid, "contact", &credentials)?;
-        let candidate = self.find_contact(tenant, &credentials.user_id).await;
-        self.check(tenant, guess, credentials, candidate).await
+        let guess = self.guess(&tenant.config.uid, "contact", &credentials)?;
+        let candidate = self.find_contact(tenant, &credentials.user_id).await?;
+        self.check(tenant, &guess, credentials, candidate).await
     }
 
     /// Signs an employee in (POST /Employee/SignIn).
     pub async fn employee(self, tenant: &Tenant, credentials: Credentials) -> Result<Issued, SignInError> {
-        let guess = self.begin(&tenant.config.uid, "employee", &credentials)?;
-        let candidate = self.find_employee(tenant, &credentials.user_id).await;
-        self.check(tenant, guess, credentials, candidate).await
+        let guess = self.guess(&tenant.config.uid, "employee", &credentials)?;
+        let candidate = self.find_employee(tenant, &credentials.user_id).await?;
+        self.check(tenant, &guess, credentials, candidate).await
     }
 
     /// Refuses somebody of a tenant that does not exist, after the same work as for one that does (legacy host).
     pub async fn nobody(self, credentials: Credentials) -> SignInError {
         let claimed = credentials.client_code.clone().unwrap_or_default().to_ascii_lowercase();
-        match self.begin(&claimed, "nobody", &credentials) {
-            Err(later) => later.into(),
-            Ok(guess) => match self.verify(&guess, None, credentials.password).await {
-                Err(busy) => busy.into(),
-                Ok(_) => SignInError::UnknownUser,
-            },
-        }
+        let refused = async {
+            let guess = self.guess(&claimed, "nobody", &credentials)?;
+            self.verify(&guess, None, credentials.password).await?;
+            Ok::<_, SignInError>(SignInError::UnknownUser)
+        };
+        refused.await.unwrap_or_else(|error| error)
     }
 
-    /// Counts the guess before anything is looked up.
-    fn begin(self, tenant: &str, kind: &str, credentials: &Credentials) -> Result<Guess, TryLater> {
+    /// Refuses who has to wait before anything is looked up.
+    fn guess(self, tenant: &str, kind: &str, credentials: &Credentials) -> Result<Guess, TryLater> {
         let user = format!("{kind} {}", contacts::user_key(&credentials.user_id));
         let guess = Guess { tenant: tenant.to_owned(), user, source: credentials.source };
-        match self.throttle.begin(&guess, self.clock.now_ms()) {
-            Ok(()) => Ok(guess),
-            Err(later) => {
-                self.metrics.signed_in("throttled");
-                Err(later)
-            }
-        }
+        self.throttle
+            .check(&guess, self.clock.now_ms())
+            .inspect_err(|_| self.metrics.signed_in("throttled"))?;
+        Ok(guess)
     }
 
     async fn find_contact(self, tenant: &Tenant, user_id: &str) -> Result<Option<Candidate>, StoreError> {
@@ -140,38 +136,41 @@ impl SignIn<'_> {
         }))
     }
 
-    /// Checks the password; a guess that could not be checked is taken back.
+    /// Checks the password. The guess is counted once it is its turn: so no more are under way uncounted than there are
+    /// turns, and a client that signs in many times at once, rightly, is not refused.
     async fn verify(
         self,
         guess: &Guess,
         stored: Option<String>,
         password: SecretString,
-    ) -> Result<bool, Busy> {
-        self.passwords.verify(stored, password).await.inspect_err(|_| {
-            self.throttle.take_back(guess);
-            self.metrics.signed_in("busy");
-        })
+    ) -> Result<bool, SignInError> {
+        let turn = self.passwords.turn().await.inspect_err(|_| self.metrics.signed_in("busy"))?;
+        self.throttle
+            .begin(guess, self.clock.now_ms())
+            .inspect_err(|_| self.metrics.signed_in("throttled"))?;
+        let right = turn.verify(stored, password).await;
+        if right {
+            self.throttle.right(guess);
+        }
+        self.metrics.signed_in(if right { "ok" } else { "refused" });
+        Ok(right)
     }
 
     async fn check(
         self,
         tenant: &Tenant,
-        guess: Guess,
+        guess: &Guess,
         credentials: Credentials,
-        candidate: Result<Option<Candidate>, StoreError>,
+        candidate: Option<Candidate>,
     ) -> Result<Issued, SignInError> {
-        let candidate = candidate.inspect_err(|_| self.throttle.take_back(&guess))?;
         let Credentials { client_code, password, .. } = credentials;
         let right_tenant = client_code.is_none_or(|code| tenant.config.client_code.matches(&code));
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
-        let right = self.verify(&guess, stored, password).await?;
+        let right = self.verify(guess, stored, password).await?;
         let Some(Candidate { subject, name, .. }) = candidate.filter(|_| right) else {
-            self.metrics.signed_in("refused");
             return Err(SignInError::UnknownUser);
         };
-        self.throttle.right(&guess);
-        self.metrics.signed_in("ok");
         let tokens = &tenant.config.tokens;
         let key =
             tokens.signing_keys.first().ok_or(StoreError::Unexpected("a tenant without a signing key"))?;

@@ -253,7 +253,7 @@ pub async fn end_without_webhook(
 ) -> Result<u64, StoreError> {
     let sql = format!(
         "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
-         lease_until_ms = NULL WHERE status IN ('Pending', 'Failed') \
+         lease_until_ms = NULL, http_status = NULL, response_body = NULL WHERE status IN ('Pending', 'Failed') \
          AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND id IN ({}) RETURNING id, attempt_count",
         slots(4)
     );
@@ -275,7 +275,7 @@ pub async fn end_without_webhook(
 pub async fn end_lost_fifths(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
     let sql = format!(
         "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
-         lease_until_ms = NULL WHERE status IN ('Pending', 'Failed') AND attempt_count >= {MAX_ATTEMPTS} \
+         lease_until_ms = NULL, http_status = NULL, response_body = NULL WHERE status IN ('Pending', 'Failed') AND attempt_count >= {MAX_ATTEMPTS} \
          AND lease_until_ms <= $3 RETURNING id"
     );
     let rows = transaction.query(&sql, params![FailureClass::WorkerLost.as_str(), now_ms, now_ms]).await?;

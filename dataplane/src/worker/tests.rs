@@ -1,0 +1,168 @@
+//! The worker by a clock that only the test moves. Each attempt ends at once: the target's address is forbidden.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_crds::TenantConfig;
+use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, POLL_INTERVAL, Status};
+use docket_domain::event::{OrderSaved, Payload};
+use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
+use serde_json::json;
+
+use super::*;
+use crate::actions::publish_event::{Publication, publish_event};
+use crate::clock::ManualClock;
+use crate::schedule::SHARES;
+use crate::schedule::memory::MemorySchedule;
+use crate::shutdown::{self, Stopper};
+use crate::store::deliveries::Listed;
+use crate::store::sqlite::Sqlite;
+use crate::store::{Database, contacts};
+use crate::tenants::Held;
+use crate::tenants::stores::Store;
+
+struct Rig {
+    time: ManualClock,
+    tenant: Arc<Tenant>,
+    schedule: Arc<MemorySchedule>,
+    clock: Clock,
+    folder: std::path::PathBuf,
+    _stopper: Stopper,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // A temporary folder: what is left of it is in nobody's way.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Rig {
+    /// A running worker for one tenant with one webhook.
+    async fn start(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("docket-worker-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
+        let tenant =
+            Arc::new(Tenant::new(config(), store, Held::These(Default::default()), &Trust::public(), None));
+        let tenants = Arc::new(Tenants::default());
+        tenants.replace(vec![Arc::clone(&tenant)]);
+        let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
+        let clock = Clock::Manual(time.clone());
+        let schedule = Arc::new(MemorySchedule::new(SHARES));
+        let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
+        let settings = WorkerSettings {
+            poll_interval: POLL_INTERVAL,
+            backoff_base: BACKOFF_BASE,
+            slots: 8,
+            drain: Duration::from_secs(1),
+        };
+        let worker =
+            Worker::new(clock.clone(), tenants, Arc::clone(&schedule), sender, settings, Arc::default());
+        let (stopper, shutdown) = shutdown::channel();
+        tokio::spawn(Arc::new(worker).run(shutdown));
+        let mut transaction =
+            tenant.store.ready(&clock).await.expect("a schema").begin().await.expect("begins");
+        contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
+        transaction.commit().await.expect("commits");
+        Self { time, tenant, schedule, clock, folder, _stopper: stopper }
+    }
+
+    async fn publish(&self, subject: &str) -> DeliveryId {
+        let data = OrderSaved { order_type: "Court".into(), web_order_id: subject.into(), finalize: None };
+        let publication = Publication {
+            customer_code: "C-1",
+            subject,
+            payload: Payload::OrderCreated(data),
+            idempotency_key: None,
+        };
+        let mut transaction = self.tenant.store.database().begin().await.expect("begins");
+        let hints = publish_event(&mut transaction, &self.tenant, publication, self.clock.now())
+            .await
+            .expect("publishes");
+        transaction.commit().await.expect("commits");
+        let id = hints[0].id;
+        self.schedule.put(hints).await.expect("told");
+        id
+    }
+
+    async fn delivery(&self, id: DeliveryId) -> Listed {
+        let mut reader = self.tenant.store.database().reader().await.expect("a reader");
+        deliveries::find(&mut reader, id).await.expect("a statement").expect("the delivery")
+    }
+
+    /// Waits until a delivery published now has been attempted: by then the worker has looked at all that is due.
+    async fn settle(&self) {
+        let witness = self.publish("witness").await;
+        self.attempted(witness, 1).await;
+    }
+
+    async fn attempted(&self, id: DeliveryId, attempts: i64) -> Listed {
+        for _ in 0..5_000 {
+            let listed = self.delivery(id).await;
+            let mut reader = self.tenant.store.database().reader().await.expect("a reader");
+            let attempt = deliveries::attempts(&mut reader, id).await.expect("a statement").pop();
+            let ended = attempt.is_some_and(|attempt| attempt.finished_at_ms.is_some());
+            if listed.attempt_count == attempts && ended {
+                return listed;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("attempt {attempts} of {id} did not end");
+    }
+}
+
+fn config() -> TenantConfig {
+    serde_json::from_value(json!({
+        "uid": "uid-1", "namespace": "default", "name": "acme", "displayName": null, "clientCode": "ACME",
+        "subdomains": [], "suspended": false, "apiKeys": [],
+        "tokens": {"lifetimeMinutes": 60, "signingKeys": [{"kid": "k", "secret": "00".repeat(32)}]},
+        "database": null, "activeEvents": ["order.created"],
+        "webhooks": [{"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
+            "customerCode": "C-1", "targetUrl": "https://10.0.0.1/hook", "secret": null, "caBundle": null,
+            "events": ["order.created"], "active": true}],
+    }))
+    .expect("a configuration")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_come_60_120_240_and_480_seconds_after_each_failure_and_then_no_more() {
+    let rig = Rig::start("backoff").await;
+    let id = rig.publish("order").await;
+    for (attempt, delay) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
+        let listed = rig.attempted(id, attempt).await;
+        assert_eq!(listed.status, Status::Failed);
+        assert_eq!(listed.failure_class, Some(FailureClass::BlockedAddress));
+        assert_eq!(listed.due_at_ms - rig.clock.now_ms(), delay * 1000);
+
+        rig.time.advance(Duration::from_millis(delay as u64 * 1000 - 1));
+        rig.settle().await;
+        assert_eq!(rig.delivery(id).await.attempt_count, attempt);
+        rig.time.advance(Duration::from_millis(1));
+    }
+    assert_eq!(rig.attempted(id, 5).await.status, Status::DeadLetter);
+    rig.time.advance(Duration::from_secs(24 * 3600));
+    rig.settle().await;
+    assert_eq!(rig.delivery(id).await.attempt_count, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
+    let rig = Rig::start("fifth").await;
+    let id = rig.publish("order").await;
+    rig.attempted(id, 1).await;
+    let mut transaction = rig.tenant.store.database().begin().await.expect("begins");
+    let now_ms = rig.clock.now_ms();
+    let sql = "UPDATE delivery SET attempt_count = 5, lease_token = 'dead', lease_until_ms = $1, due_at_ms = $2 WHERE id = $3";
+    let params = crate::store::sql::params![now_ms, now_ms, id.to_string()];
+    transaction.execute(sql, params).await.expect("updates");
+    transaction.commit().await.expect("commits");
+    rig.time.advance(Duration::from_secs(60));
+    rig.settle().await;
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.failure_class), (Status::DeadLetter, Some(FailureClass::WorkerLost)));
+    assert_eq!(
+        rig.schedule.next_due_ms().await.expect("a time").filter(|at| *at <= rig.clock.now_ms()),
+        None
+    );
+}

@@ -1,0 +1,21 @@
+//! The API from the outside: one file per resource or concern, one test per behaviour.
+
+mod auth;
+mod auth_refused;
+mod bad_input;
+mod cli;
+mod config;
+mod faults;
+mod idempotency;
+mod legacy;
+mod orders_export;
+mod orders_get;
+mod orders_save;
+mod orders_search;
+mod query_strings;
+mod rig;
+mod routes;
+mod tenancy;
+mod throttling;
+mod tokens;
+mod wire;

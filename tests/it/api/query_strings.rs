@@ -1,0 +1,115 @@
+//! Query strings that are wrong: each parameter is named, none is dropped silently.
+
+use super::rig::{Rig, refused, wrong_fields};
+
+#[tokio::test]
+async fn every_wrong_parameter_of_a_search_is_named() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let long = format!("text={}", "x".repeat(101));
+    let long_cursor = format!("cursor={}", "00".repeat(129));
+    for (query, fields) in [
+        ("pageSize=0", vec!["pageSize"]),
+        ("pageSize=101", vec!["pageSize"]),
+        ("pageSize=-1", vec!["pageSize"]),
+        ("pageSize=99999999999999999999", vec!["pageSize"]),
+        ("pageSize=1.5", vec!["pageSize"]),
+        ("pageSize=1e1", vec!["pageSize"]),
+        ("pageSize=", vec!["pageSize"]),
+        ("pageSize=ten", vec!["pageSize"]),
+        ("cursor=x", vec!["cursor"]),
+        ("cursor=", vec!["cursor"]),
+        ("cursor=ffff", vec!["cursor"]),
+        ("cursor=312e00", vec!["cursor"]),
+        ("cursor=2e5731", vec!["cursor"]),
+        ("cursor=39393939393939393939393939393939393939392e57", vec!["cursor"]),
+        (&long_cursor, vec!["cursor"]),
+        ("from=yesterday", vec!["from"]),
+        ("from=2026-02-30", vec!["from"]),
+        ("from=2026-11-21T09:30:00", vec!["from"]),
+        ("to=99999-01-01", vec!["to"]),
+        ("to=%2B999999-12-31T23:59:59Z", vec!["to"]),
+        ("orderType=court", vec!["orderType"]),
+        ("orderType=", vec!["orderType"]),
+        ("status=Open", vec!["status"]),
+        ("text=", vec!["text"]),
+        (&long, vec!["text"]),
+        ("text=%00", vec!["text"]),
+        ("text=a%0Ab", vec!["text"]),
+        ("text=%ff", vec!["text"]),
+        ("text=%c3%28", vec!["text"]),
+        ("text=%ed%a0%80", vec!["text"]),
+        ("text=a&text=a", vec!["text"]),
+        ("text=a&text=b", vec!["text"]),
+        ("q=x", vec!["q"]),
+        ("Text=x", vec!["Text"]),
+        ("customerCode=C-2", vec!["customerCode"]),
+        ("pageSize=0&from=x&status=y&zzz=1", vec!["status", "from", "pageSize", "zzz"]),
+    ] {
+        let reply = ada.get(&format!("/Orders/Search?{query}")).await;
+        assert_eq!(reply.status, 400, "{query}: {reply:?}");
+        assert_eq!(wrong_fields(&reply), fields, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn every_wrong_parameter_of_get_is_named() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for (query, fields) in [
+        ("webOrderId=W1&webOrderId=W1", vec!["webOrderId"]),
+        ("webOrderId=%00", vec!["webOrderId"]),
+        ("webOrderId=W1&x=1", vec!["x"]),
+        ("weborderid=W1", vec!["webOrderId", "weborderid"]),
+    ] {
+        let reply = ada.get(&format!("/Orders/Get?{query}")).await;
+        let named = wrong_fields(&reply);
+        assert!(fields.iter().all(|field| named.contains(&(*field).to_owned())), "{query}: {named:?}");
+    }
+}
+
+#[tokio::test]
+async fn odd_but_harmless_queries_are_answered() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for query in [
+        "",
+        "?",
+        "?&&",
+        "?text=%F0%9F%98%80",
+        "?text=a%2",
+        "?text=%zz",
+        "?text=%25",
+        "?text=a=b",
+        "?pageSize=007",
+        "?from=0001-01-01",
+        "?to=9999-12-30",
+        "?from=-009999-01-02T00:00:00Z",
+        "?cursor=302e57",
+    ] {
+        let reply = ada.get(&format!("/Orders/Search{query}")).await;
+        assert_eq!(reply.status, 200, "{query}: {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_very_long_query_is_refused_or_answered_but_not_with_an_error_of_ours() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for (length, statuses) in [(10_000, [400]), (60_000, [400])] {
+        let reply = ada.get(&format!("/Orders/Search?text={}", "x".repeat(length))).await;
+        assert!(statuses.contains(&reply.status), "{length}: {reply:?}");
+        assert!(reply.body.len() < 1000);
+    }
+    let many: String = (0..2_000).map(|n| format!("p{n}=1&")).collect();
+    assert!(wrong_fields(&ada.get(&format!("/Orders/Search?{many}")).await).len() <= 100);
+}
+
+#[tokio::test]
+async fn an_unknown_parameter_on_a_post_changes_nothing() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let reply =
+        ada.try_post("/Orders/Export?webOrderId=W1", r#"{"webOrderId":"W2"}"#, &[]).await.expect("an answer");
+    refused(&reply, 404, "There is no such web order");
+}
