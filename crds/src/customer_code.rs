@@ -13,7 +13,7 @@ pub struct CustomerCode(String);
 
 /// A text that is no customer code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("customerCode must have 1 to 64 characters and no control characters")]
+#[error("customerCode must have 1 to 64 characters, no control characters, and no blanks at its ends")]
 pub struct InvalidCustomerCode;
 
 const LENGTH: std::ops::RangeInclusive<usize> = 1..=64;
@@ -21,14 +21,22 @@ const LENGTH: std::ops::RangeInclusive<usize> = 1..=64;
 /// The CRD's rule for `spec.customerCode`.
 pub(crate) const RULE: Rule = Rule::Text {
     length: LENGTH,
-    checks: &[Check {
-        holds: has_no_control_characters,
-        message: "customerCode must not contain control characters",
-    }],
+    checks: &[
+        Check {
+            holds: has_no_control_characters,
+            message: "customerCode must not contain control characters",
+        },
+        Check { holds: is_trimmed, message: "customerCode must not begin or end with a blank" },
+    ],
 };
 
 fn has_no_control_characters(text: &str) -> bool {
     !text.contains(char::is_control)
+}
+
+/// A code with a blank at its end looks like the one without and never matches it.
+fn is_trimmed(text: &str) -> bool {
+    text.trim() == text
 }
 
 impl CustomerCode {
@@ -50,7 +58,8 @@ impl TryFrom<String> for CustomerCode {
     type Error = InvalidCustomerCode;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let fits = LENGTH.contains(&text.chars().count()) && has_no_control_characters(&text);
+        let fits =
+            LENGTH.contains(&text.chars().count()) && has_no_control_characters(&text) && is_trimmed(&text);
         if fits { Ok(Self(text)) } else { Err(InvalidCustomerCode) }
     }
 }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_receiver::Fail;
 use ipnet::IpNet;
+use tracing_subscriber::EnvFilter;
 
 use crate::telemetry::LogFormat;
 
@@ -48,10 +49,10 @@ pub struct DevArguments {
     #[command(flatten)]
     pub source: SourceArguments,
     /// Address and port of the API.
-    #[arg(long, env = "DOCKET_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,
     /// Address and port of /healthz, /readyz and /metrics.
-    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "127.0.0.1:9090", value_name = "ADDRESS:PORT")]
+    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "127.0.0.1:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
     /// Host name of the API; its subdomains are tenants: acme.localhost:8080 is the tenant with subdomain acme.
     #[arg(long, env = "DOCKET_BASE_DOMAIN", default_value = "localhost", value_name = "NAME", value_parser = host_name)]
@@ -60,14 +61,14 @@ pub struct DevArguments {
     #[arg(long, env = "DOCKET_LEGACY_HOST", value_name = "NAME", value_parser = host_name)]
     pub legacy_host: Option<String>,
     /// Address and port of the built-in webhook receiver (HTTPS, throw-away certificate).
-    #[arg(long, env = "DOCKET_RECEIVER", default_value = "127.0.0.1:8443", value_name = "ADDRESS:PORT")]
+    #[arg(long, env = "DOCKET_RECEIVER", default_value = "127.0.0.1:8443", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub receiver: SocketAddr,
     /// Run without the built-in receiver.
     #[arg(long, env = "DOCKET_NO_RECEIVER")]
     pub no_receiver: bool,
     /// A network that webhooks may reach although it is private, loopback or otherwise reserved; repeatable.
     /// The built-in receiver is allowed by itself [default: none].
-    #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',')]
+    #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     pub allow_egress: Vec<IpNet>,
     /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
     #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
@@ -85,7 +86,7 @@ pub struct DevArguments {
     #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum)]
     pub log_format: LogFormat,
     /// What is logged: error, warn, info, debug, or a tracing filter.
-    #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER", value_parser = log_filter)]
     pub log: String,
 }
 
@@ -213,7 +214,7 @@ pub struct TenantArguments {
 #[derive(Debug, Args)]
 pub struct ListenArguments {
     /// Address and port to listen on (HTTPS).
-    #[arg(long, env = "DOCKET_LISTEN", default_value = "127.0.0.1:9443", value_name = "ADDRESS:PORT")]
+    #[arg(long, env = "DOCKET_LISTEN_ADDRESS", default_value = "127.0.0.1:9443", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,
     /// File with the webhook's secret, used byte for byte as in the Secret [default: none, deliveries are unsigned].
     #[arg(long, env = "DOCKET_SECRET_FILE", value_name = "FILE")]
@@ -225,7 +226,7 @@ pub struct ListenArguments {
     #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub delay: Duration,
     /// Folder that keeps the receiver's throw-away certificate and its CA.
-    #[arg(long, env = "DOCKET_LISTEN_DIR", default_value = ".docket/listen", value_name = "FOLDER")]
+    #[arg(long, env = "DOCKET_CERTIFICATE_DIR", default_value = ".docket/listen", value_name = "FOLDER")]
     pub certificate_dir: PathBuf,
 }
 
@@ -252,6 +253,24 @@ fn duration_or_zero(text: &str) -> Result<Duration, String> {
     millis.filter(|millis| *millis <= 24 * 3_600_000).map(Duration::from_millis).ok_or_else(|| RIGHT.into())
 }
 
+fn socket(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "must be an address and a port, such as 127.0.0.1:8080 or [::1]:8080".into())
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    match EnvFilter::try_new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => {
+            Err("must be error, warn, info, debug or trace, or a tracing filter such as docket=debug,warn"
+                .into())
+        }
+    }
+}
+
 fn host_name(text: &str) -> Result<String, String> {
     let name = text.to_ascii_lowercase();
     let sound = |label: &str| {
@@ -270,10 +289,11 @@ fn host_name(text: &str) -> Result<String, String> {
 
 fn bounded(text: &str, max: usize) -> Result<String, String> {
     let count = text.chars().count();
-    if (1..=max).contains(&count) && !text.chars().any(char::is_control) && !text.trim().is_empty() {
+    let trimmed = text.trim() == text;
+    if (1..=max).contains(&count) && trimmed && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must have 1 to {max} characters and no control characters"))
+        Err(format!("must have 1 to {max} characters, no control characters, and no blanks at its ends"))
     }
 }
 
@@ -313,10 +333,20 @@ fn delivery_id(text: &str) -> Result<DeliveryId, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use docket_domain::delivery;
 
     #[test]
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_defaults_are_the_contracts_numbers() {
+        let arguments = Arguments::try_parse_from(["docket", "dev"]).expect("defaults");
+        let Some(Command::Dev(dev)) = arguments.command else { panic!("dev") };
+        assert_eq!(dev.backoff_base, delivery::BACKOFF_BASE);
+        assert_eq!(dev.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
+        assert_eq!(dev.poll_interval, delivery::POLL_INTERVAL);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The commands beside the servers: people and deliveries of a tenant, also while `docket dev` runs on the same data.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,8 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use crate::args::{
-    ContactCommand, CustomerCommand, DeliveriesCommand, EmployeeCommand, ListenArguments, TenantArguments,
+    ContactCommand, CustomerCommand, DeliveriesCommand, EmployeeCommand, ListenArguments, SourceArguments,
+    TenantArguments,
 };
 use crate::clock::Clock;
 use crate::passwords::{self, MAX_PASSWORD_CHARS};
@@ -19,33 +21,32 @@ use crate::random;
 use crate::store::contacts::{self, Contact};
 use crate::store::deliveries::{self, Listed, NewDelivery, StoredAttempt};
 use crate::store::employees::{self, Employee};
+use crate::store::sqlite::Sqlite;
 use crate::store::{Database, StoreError, next_number};
-use crate::tenants::stores::{StoreSource, Stores, file_of};
+use crate::tenants::stores::{Store, file_of};
 use crate::{dev, shutdown};
 
-/// Characters of a password: long enough to be one, short enough to be hashed.
+/// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;
 
-/// A tenant's database, found by its client code in the configuration.
-async fn open(at: &TenantArguments, clock: &Clock) -> Result<Database> {
-    let mut folder = Folder::new(at.source.config_dir.clone(), at.source.data_dir.clone());
-    let loaded = folder.load(&mut |bytes| {
-        for chunk in bytes.chunks_mut(32) {
-            chunk.copy_from_slice(&random::bytes::<32>()[..chunk.len()]);
-        }
-    })?;
-    let codes: Vec<&str> = loaded.tenants.iter().map(|served| served.config.client_code.as_str()).collect();
-    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&at.tenant));
-    let Some(served) = served else {
-        for problem in &loaded.problems {
-            eprintln!("{problem}");
-        }
-        let (tenant, folder) = (&at.tenant, at.source.config_dir.display());
-        bail!("no tenant with clientCode {tenant} in {folder}; there are: {}", codes.join(", "));
+/// What a command wants of a tenant that has no data yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IfNew {
+    /// Begin with it, if it is declared: people are added before the first start, too.
+    Begin,
+    /// Nothing can be in it.
+    Refuse,
+}
+
+/// A tenant's database. The data folder knows it by its client code; what is declared matters only for one that has no
+/// data yet, so that a mistake in the YAML keeps nobody from the data.
+async fn open(at: &TenantArguments, clock: &Clock, if_new: IfNew) -> Result<Database> {
+    let data_dir = &at.source.data_dir;
+    let file = match existing_file(data_dir, &at.tenant) {
+        Some(file) => file,
+        None => new_file(at, if_new)?,
     };
-    let stores = Stores::new(StoreSource::Files(at.source.data_dir.clone()));
-    let store = stores.of(&served.config)?;
-    let file = file_of(&at.source.data_dir, served.config.client_code.as_str());
+    let store = Store::new(Database::Sqlite(Sqlite::new(file.clone())));
     store
         .ready(clock)
         .await
@@ -53,11 +54,40 @@ async fn open(at: &TenantArguments, clock: &Clock) -> Result<Database> {
         .cloned()
 }
 
+/// The database of the tenant with this client code, in any case.
+fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(data_dir.join("tenants")).ok()?;
+    let mut codes = folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok());
+    let code = codes.find(|code| code.eq_ignore_ascii_case(client_code))?;
+    Some(file_of(data_dir, &code)).filter(|file| file.exists())
+}
+
+fn new_file(at: &TenantArguments, if_new: IfNew) -> Result<PathBuf> {
+    let SourceArguments { config_dir, data_dir } = &at.source;
+    let shown = data_dir.display();
+    if if_new == IfNew::Refuse {
+        bail!("there is no data of a tenant {} in {shown}; is this the --data-dir of docket dev?", at.tenant);
+    }
+    let loaded = Folder::new(config_dir.clone(), data_dir.clone()).load(&mut random::fill)?;
+    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&at.tenant));
+    let Some(served) = served else {
+        for problem in &loaded.problems {
+            eprintln!("{problem}");
+        }
+        let codes: Vec<&str> =
+            loaded.tenants.iter().map(|served| served.config.client_code.as_str()).collect();
+        let (tenant, folder) = (&at.tenant, config_dir.display());
+        bail!("no tenant with clientCode {tenant} in {folder}; there are: {}", codes.join(", "));
+    };
+    eprintln!("Tenant {} has no data in {shown} yet; it begins now.", served.config.client_code);
+    Ok(file_of(data_dir, served.config.client_code.as_str()))
+}
+
 /// `docket customer …`
 pub async fn customer(command: CustomerCommand) -> Result<()> {
     let CustomerCommand::Add { at, code, name } = command;
     let clock = Clock::System;
-    let mut transaction = open(&at, &clock).await?.begin().await?;
+    let mut transaction = open(&at, &clock, IfNew::Begin).await?.begin().await?;
     match contacts::insert_customer(&mut transaction, &code, &name, clock.now_ms()).await {
         Err(StoreError::Conflict) => bail!("the tenant has a customer {code} already; choose another --code"),
         other => other?,
@@ -71,7 +101,7 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
 pub async fn contact(command: ContactCommand) -> Result<()> {
     let ContactCommand::Add { at, customer, email, name, code } = command;
     let clock = Clock::System;
-    let database = open(&at, &clock).await?;
+    let database = open(&at, &clock, IfNew::Begin).await?;
     let mut reader = database.reader().await?;
     if !contacts::customer_exists(&mut reader, &customer).await? {
         bail!("the tenant has no customer {customer}; add it first with `docket customer add`");
@@ -102,7 +132,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
 pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let EmployeeCommand::Add { at, user, name, administrator } = command;
     let clock = Clock::System;
-    let database = open(&at, &clock).await?;
+    let database = open(&at, &clock, IfNew::Begin).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
     let mut transaction = database.begin().await?;
     let code = next_number(&mut transaction, "employee").await?.to_string();
@@ -142,18 +172,19 @@ pub async fn deliveries(command: DeliveriesCommand) -> Result<()> {
     let clock = Clock::System;
     match command {
         DeliveriesCommand::List { at, status, about, limit } => {
-            let mut reader = open(&at, &clock).await?.reader().await?;
+            let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
             let listed = deliveries::list(&mut reader, status, about.as_deref(), limit).await?;
             print!("{}", table(&listed));
         }
         DeliveriesCommand::Show { at, id } => {
-            let mut reader = open(&at, &clock).await?.reader().await?;
+            let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
             let listed = deliveries::find(&mut reader, id).await?.with_context(|| no_such(id))?;
             let attempts = deliveries::attempts(&mut reader, id).await?;
             print!("{}", details(&listed, &attempts));
         }
         DeliveriesCommand::Resend { at, id } => {
-            let new = resend(&open(&at, &clock).await?, &clock, id).await?;
+            let database = open(&at, &clock, IfNew::Refuse).await?;
+            let new = resend(&at, &database, &clock, id).await?;
             dev::serving::wake(&at.source.data_dir)?;
             println!("Delivery {new} queued; a running `docket dev` sends it now.");
         }
@@ -166,12 +197,18 @@ fn no_such(id: DeliveryId) -> String {
 }
 
 /// A resend is a new delivery of the same event: own id, no attempts yet.
-async fn resend(database: &Database, clock: &Clock, id: DeliveryId) -> Result<DeliveryId> {
+async fn resend(
+    at: &TenantArguments,
+    database: &Database,
+    clock: &Clock,
+    id: DeliveryId,
+) -> Result<DeliveryId> {
     let mut transaction = database.begin().await?;
     let listed = deliveries::find(&mut transaction, id).await?.with_context(|| no_such(id))?;
     if !listed.status.is_final() {
         bail!("delivery {id} is {}; it is still being tried, so there is nothing to resend", listed.status);
     }
+    check_webhook(at, &listed)?;
     let now = clock.now();
     let new = NewDelivery {
         id: DeliveryId::new(now, random::bytes()),
@@ -184,6 +221,24 @@ async fn resend(database: &Database, clock: &Clock, id: DeliveryId) -> Result<De
     deliveries::insert(&mut transaction, &new, now.as_millisecond()).await?;
     transaction.commit().await?;
     Ok(new.id)
+}
+
+/// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one.
+fn check_webhook(at: &TenantArguments, listed: &Listed) -> Result<()> {
+    let SourceArguments { config_dir, data_dir } = &at.source;
+    let loaded = Folder::new(config_dir.clone(), data_dir.clone()).load(&mut random::fill)?;
+    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&at.tenant));
+    let webhooks = served.map_or(&[][..], |served| &served.config.webhooks);
+    let name = &listed.webhook_name;
+    match webhooks.iter().find(|webhook| webhook.uid == listed.webhook) {
+        Some(webhook) if !webhook.active => {
+            bail!("webhook {name} is inactive; set active: true to send to it again")
+        }
+        Some(_) => Ok(()),
+        // What can't be read right now is no reason: the running `docket dev` may serve its last good version.
+        None if !loaded.problems.is_empty() => Ok(()),
+        None => bail!("webhook {name} is not declared in {} any more", config_dir.display()),
+    }
 }
 
 fn table(listed: &[Listed]) -> String {
@@ -316,9 +371,11 @@ pub async fn listen(arguments: ListenArguments) -> Result<()> {
         }
     );
     println!(
-        "Point a Webhook's targetURL at it, and its caBundleRef at a ConfigMap with the key ca.crt holding {}",
+        "A Webhook sends here with this in its spec, and a ConfigMap beside it that holds {}:",
         ca.display()
     );
+    println!("  targetURL: https://{address}/");
+    println!("  caBundleRef: {{kind: ConfigMap, name: listen-ca, key: ca.crt}}");
     println!(
         "`docket dev` must be allowed to reach it: --allow-egress {}",
         match address.ip() {

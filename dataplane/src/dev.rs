@@ -7,12 +7,15 @@ pub mod lock;
 pub mod sample;
 pub mod serving;
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use docket_egress::{EgressPolicy, Sender, SystemDns, Trust};
 use docket_folder::Folder;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
@@ -50,6 +53,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let descriptors = raise_descriptor_limit();
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();
+    check_config_dir(&arguments.source.config_dir)?;
     let _lock = lock::take(&data_dir)?;
     let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());
     let loaded = load(&mut folder)?;
@@ -65,18 +69,20 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     if let Some(own) = &own_receiver {
         arguments.receiver = own.address;
     }
+    let allowed_sockets = own_receiver.iter().flat_map(OwnReceiver::sockets).collect();
+    let policy = EgressPolicy::new(arguments.allow_egress.clone(), allowed_sockets);
     let mut serving = Serving {
         stores: Stores::new(StoreSource::Files(data_dir.clone())),
         tenants: Arc::clone(&tenants),
         metrics: Arc::new(Metrics::default()),
         public: Trust::public(),
-        own_receiver: own_receiver.clone(),
+        own_receiver,
+        policy: policy.clone(),
+        keys: BTreeMap::new(),
     };
     serving.replace(&loaded);
     let samples = sample::seed(&tenants, &clock).await;
 
-    let allowed_sockets = own_receiver.iter().flat_map(OwnReceiver::sockets).collect();
-    let policy = EgressPolicy::new(arguments.allow_egress.clone(), allowed_sockets);
     let schedule = Arc::new(MemorySchedule::new(SHARES));
     let worker = Arc::new(Worker::new(
         clock.clone(),
@@ -125,7 +131,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let sweep = tokio::spawn(sweeper.run(arguments.poll_interval, Arc::clone(&wake), shutdown.clone()));
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
     println!("{banner}");
-    let follow = tokio::spawn(follow(folder, serving, wake, data_dir, shutdown.clone()));
+    let follow = tokio::spawn(follow(folder, serving, wake, arguments, shutdown.clone()));
 
     shutdown::signal().await.context("signals can't be waited for")?;
     println!("Stopping: requests and attempts under way are finished first. Ctrl-C again stops at once.");
@@ -146,6 +152,19 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     Ok(())
 }
 
+/// Before anything is made: the usual cause is another working directory.
+fn check_config_dir(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let at = std::env::current_dir().unwrap_or_default();
+    bail!(
+        "there is no configuration folder {} in {}; name it with --config-dir",
+        folder.display(),
+        at.display()
+    )
+}
+
 /// Lets the process open as many files and sockets as the system allows; answers how many. The usual soft limit of
 /// 1,024 is for programs that call `select`.
 fn raise_descriptor_limit() -> u64 {
@@ -157,10 +176,14 @@ fn raise_descriptor_limit() -> u64 {
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!(
-            "{address} can't be listened on; stop whoever uses it, or choose another with {flag} ADDRESS:PORT"
-        )
+    TcpListener::bind(address).await.map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::AddrInUse => "stop whoever uses it, or choose another port",
+            ErrorKind::PermissionDenied => "choose a port of 1024 or above",
+            _ => "choose an address of this machine",
+        };
+        let told = format!("{address} can't be listened on; {advice} with {flag} ADDRESS:PORT");
+        anyhow::Error::new(error).context(told)
     })
 }
 

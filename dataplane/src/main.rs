@@ -1,11 +1,24 @@
 //! The binary `docket`: a match over the commands.
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use docket::args::{Arguments, Command};
 use docket::{cli, dev};
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without a stack trace: what goes wrong here is for the user to mend.
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let arguments = Arguments::parse();
     let command = match arguments.command {
         Some(command) => command,

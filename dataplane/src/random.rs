@@ -7,7 +7,8 @@ pub fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
+/// Fills `bytes` from the system's cryptographic generator.
 #[expect(clippy::disallowed_methods, reason = "the one place that draws randomness")]
-fn fill(bytes: &mut [u8]) {
+pub fn fill(bytes: &mut [u8]) {
     rand::Rng::fill_bytes(&mut rand::rng(), bytes);
 }

@@ -28,7 +28,7 @@ pub fn quiet_panics() {
     }));
 }
 
-/// Starts logging to standard error. `filter` is tracing's directive syntax.
+/// Starts logging to standard error. `filter` is tracing's directive syntax, which the arguments have checked.
 pub fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -128,9 +128,17 @@ impl Metrics {
     pub fn dead_lettered(&self, class: FailureClass, count: u64) {
         if count > 0 {
             if class == FailureClass::WorkerLost {
-                self.attempts.get_or_create(&[("class", class.to_string())]).inc_by(count);
+                self.lost(count);
             }
             self.deliveries.get_or_create(&[("status", "DeadLetter".to_owned())]).inc_by(count);
+        }
+    }
+
+    /// Attempts turned out to have lost their worker.
+    pub fn lost(&self, count: u64) {
+        if count > 0 {
+            let labels = [("class", FailureClass::WorkerLost.to_string())];
+            self.attempts.get_or_create(&labels).inc_by(count);
         }
     }
 

@@ -195,7 +195,7 @@ impl<S: Schedule> Worker<S> {
             false => deliveries::end_without_webhook(&mut transaction, &ids(gone), now_ms).await?,
         };
         let until_ms = now_ms + millis(LEASE);
-        let started =
+        let (started, lost_before) =
             deliveries::begin_attempts(&mut transaction, &ids(taken), token, now_ms, until_ms).await?;
         let refused: Vec<DeliveryId> =
             ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
@@ -207,6 +207,8 @@ impl<S: Schedule> Worker<S> {
         let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
         let events = events::to_send(&mut transaction, &event_ids).await?;
         transaction.commit().await?;
+        // A second attempt of a delivery that was still leased tells of a worker that was lost.
+        self.metrics.lost(lost_before);
         self.metrics.dead_lettered(FailureClass::WebhookGone, without_webhook);
         self.metrics.dead_lettered(FailureClass::WorkerLost, lost);
         Ok(Batch { started, events, due_again })
@@ -245,6 +247,7 @@ impl<S: Schedule> Worker<S> {
                     event_id: &started.event_id,
                     code: event.code,
                     body: event.body.clone(),
+                    attempt: started.attempt,
                 };
                 send::send(&self.sender, message, self.clock.now()).await
             }
@@ -307,7 +310,7 @@ impl<S: Schedule> Worker<S> {
         let name = tenant.webhook(&started.webhook).map_or("", |webhook| webhook.name.as_str());
         tracing::info!(
             tenant.code = tenant.config.client_code.as_str(),
-            webhook = name,
+            webhook.name = name,
             event.code = event.code.as_str(),
             delivery.id = %started.id,
             attempt = started.attempt,

@@ -1,3 +1,3 @@
-//! The integration tests, as one program: it is linked once, and its tests share one PostgreSQL.
+//! The contract of the store, on SQLite and on PostgreSQL, which all of its tests share.
 
 mod store;

@@ -193,7 +193,7 @@ impl Rig {
 
     /// Begins attempts in a transaction of their own.
     async fn begin(&self, ids: &[DeliveryId], token: &str, now_ms: i64, until_ms: i64) -> Vec<rows::Started> {
-        self.write(async |t| rows::begin_attempts(t, ids, token, now_ms, until_ms).await).await
+        self.write(async |t| rows::begin_attempts(t, ids, token, now_ms, until_ms).await).await.0
     }
 }
 

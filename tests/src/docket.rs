@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -32,9 +33,20 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// A port of the loopback interface that nobody uses right now.
+/// A port of the loopback interface that nobody uses right now. Not one that the system hands out by itself, which it
+/// might do again before this one is used.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    // Processes that run side by side begin at different places.
+    let place = std::process::id().wrapping_mul(251);
+    for _ in 0..10_000 {
+        let number = place.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + (number % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port between 10,000 and 30,000");
 }
 
 /// The API key of every tenant made by [`tenant_yaml`]: 64 times the digit given there.

@@ -209,7 +209,9 @@ impl FailureClass {
             Self::TlsUntrusted => {
                 "The receiver's certificate is not trusted for this name; install a valid one, or set caBundleRef to its private CA."
             }
-            Self::TlsOther => "The TLS handshake failed; the receiver must speak TLS 1.2 or 1.3.",
+            Self::TlsOther => {
+                "The TLS handshake failed; the receiver must speak TLS 1.2 or 1.3, know the name of the target URL, and not ask for a client certificate."
+            }
             Self::Timeout(Phase::Dns) => {
                 "Looking up the name took too long; check the DNS servers of the target's domain."
             }

@@ -80,7 +80,7 @@ fn is_global_unicast(ip: IpAddr) -> bool {
     }
 }
 
-/// The vectors of research/reliability.md §3.1, used here as literals and in `connector` as DNS answers.
+/// The vectors that peers test with, used here as literals and in `connector` as DNS answers.
 #[cfg(test)]
 pub(crate) mod vectors {
     use std::net::IpAddr;

@@ -19,7 +19,6 @@ mod sender;
 mod trust;
 
 pub use address::EgressPolicy;
-pub use ipnet::IpNet;
 pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

@@ -21,9 +21,9 @@ use crate::connector::{Receiver, tls_error};
 
 /// How long a connection is kept without use. Receivers close theirs after 5 s by default (Node.js, Apache, uvicorn),
 /// and a POST that crosses with that close is a failed attempt; so we let go well before.
-const IDLE_LIMIT: Duration = Duration::from_secs(3);
-/// Kept per receiver. A worker sends 25 at once at most, and rarely all to the same one.
-const MAX_PER_RECEIVER: usize = 8;
+const IDLE_LIMIT: Duration = Duration::from_millis(1500);
+/// Kept per receiver: as many as a worker has under way to one webhook.
+const MAX_PER_RECEIVER: usize = 32;
 /// Kept in all; bounds open files and makes searching a plain list cheap.
 const MAX_KEPT: usize = 256;
 /// A connection whose answer has ended is ready as soon as its task has run once more. It is not when the receiver

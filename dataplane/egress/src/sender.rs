@@ -46,6 +46,8 @@ pub struct Post<'a> {
     pub headers: HeaderMap,
     /// Sent as it is.
     pub body: Bytes,
+    /// Use no connection that was kept: a receiver that closes idle ones unannounced has made an attempt fail before.
+    pub afresh: bool,
 }
 
 impl Sender {
@@ -85,10 +87,10 @@ impl Shared {
         deadline: Instant,
         report: &mut Report,
     ) -> Result<(), FailureClass> {
-        let Post { url, trust, headers, body } = post;
+        let Post { url, trust, headers, body, afresh } = post;
         let receiver = Receiver::of(url, trust)?;
         let request = request(url, headers, body)?;
-        let kept = self.pool.take(&receiver).await;
+        let kept = if afresh { None } else { self.pool.take(&receiver).await };
         let (connection, response) = self.exchange(kept, &receiver, trust, request, deadline, report).await?;
 
         let status = response.status();

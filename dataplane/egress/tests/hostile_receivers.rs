@@ -30,7 +30,8 @@ async fn exactly_these_bytes_are_sent() {
     headers.insert("x-service-delivery-id", HeaderValue::from_static("d-1"));
     headers.insert("host", HeaderValue::from_static("internal.example"));
     headers.insert("accept-encoding", HeaderValue::from_static("gzip"));
-    let post = Post { url: &url, trust: &private_ca(), headers, body: "{\"größe\": 1}\n".into() };
+    let post =
+        Post { url: &url, trust: &private_ca(), headers, body: "{\"größe\": 1}\n".into(), afresh: false };
     let report = succeeded(receiver.sender(AMPLE).post(post).await);
 
     let sent = receiver.posts().remove(0);
@@ -71,7 +72,7 @@ fn debug_output_shows_neither_path_nor_headers_nor_body() {
     let url = "https://receiver.test/token-1".parse().expect("a url");
     let mut headers = HeaderMap::new();
     headers.insert("x-service-signature", HeaderValue::from_static("sig-1"));
-    let post = Post { url: &url, trust: &Trust::public(), headers, body: "body-1".into() };
+    let post = Post { url: &url, trust: &Trust::public(), headers, body: "body-1".into(), afresh: false };
     assert_eq!(format!("{post:?}"), r#"Post { host: Some("receiver.test"), .. }"#);
 }
 
@@ -305,7 +306,8 @@ async fn a_receiver_that_does_not_read_is_left_too() {
     });
     let receiver = receiver.await;
     let body = vec![b' '; 32 << 20].into();
-    let post = Post { url: &receiver.url(), trust: &private_ca(), headers: HeaderMap::new(), body };
+    let post =
+        Post { url: &receiver.url(), trust: &private_ca(), headers: HeaderMap::new(), body, afresh: false };
     let outcome = receiver.sender(SHORT).post(post).await;
     assert!(outcome.report().times.total < SHORT * 2);
     failed(outcome, FailureClass::Timeout(Phase::FirstByte));

@@ -32,7 +32,7 @@ fn named_ssn(chars: &[char], start: usize) -> bool {
     }
     let before: String = chars[start.saturating_sub(REACH)..start].iter().collect();
     let before = before.to_lowercase();
-    before.contains("ssn") || before.contains("social security")
+    ["ssn", "ss#", "social"].iter().any(|word| before.contains(word))
 }
 
 /// Holds a payment card number: 13 to 19 digits, in one run or in groups of four and more with single blanks

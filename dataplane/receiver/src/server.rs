@@ -160,11 +160,11 @@ impl Receiver {
 fn cannot_listen(address: SocketAddr, error: io::Error) -> anyhow::Error {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "; stop whoever holds it (`lsof -i :{0}` names the process), or choose another port with --receiver",
+            "; stop whoever holds it (`lsof -i :{0}` names the process), or choose another port",
             address.port()
         ),
-        io::ErrorKind::PermissionDenied => "; choose a port of 1024 or above with --receiver".to_owned(),
-        _ => "; choose an address of this machine with --receiver".to_owned(),
+        io::ErrorKind::PermissionDenied => "; choose a port of 1024 or above".to_owned(),
+        _ => "; choose an address of this machine".to_owned(),
     };
     anyhow::Error::new(error).context(format!("the receiver cannot listen on {address}{advice}"))
 }

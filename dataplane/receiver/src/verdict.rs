@@ -1,4 +1,4 @@
-//! What is to be said about one signature (Signature verification). Pure, so that `docket verify` can use it too.
+//! What is to be said about one signature (Signature verification). Pure.
 
 use std::fmt;
 

@@ -8,6 +8,7 @@ use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use docket_domain::token::Subject;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument;
 use utoipa::ToSchema;
 
 use super::body::{Fields, SIGN_IN_LIMIT, json_bytes, problem};
@@ -236,12 +237,13 @@ async fn run(
     credentials: Credentials,
     kind: Kind,
 ) -> Result<Issued, crate::actions::sign_in::SignInError> {
-    let task = tokio::spawn(async move {
+    let work = async move {
         match kind {
             Kind::Contact => app.sign_in().contact(&tenant, credentials).await,
             Kind::Employee => app.sign_in().employee(&tenant, credentials).await,
         }
-    });
+    };
+    let task = tokio::spawn(work.in_current_span());
     task.await.unwrap_or(Err(crate::passwords::Busy.into()))
 }
 

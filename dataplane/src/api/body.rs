@@ -8,7 +8,7 @@ use axum::extract::Request;
 use bytes::Bytes;
 use docket_orders::problem::Path;
 use docket_orders::{Json, Problem, Problems};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::error::ApiError;
@@ -42,6 +42,10 @@ async fn bytes(body: Body, limit: usize) -> Result<Bytes, ApiError> {
 }
 
 fn check_content_type(headers: &http::HeaderMap) -> Result<(), ApiError> {
+    // Nothing is decompressed here: a bomb would have to be defused first.
+    if headers.get_all(CONTENT_ENCODING).iter().any(|coding| coding.as_bytes() != b"identity") {
+        return Err(ApiError::UnsupportedMediaType);
+    }
     let mut sent = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::UnsupportedMediaType) };
     let text = value.to_str().map_err(|_| ApiError::UnsupportedMediaType)?.to_ascii_lowercase();

@@ -143,7 +143,7 @@ impl ApiError {
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
             Self::MethodNotAllowed => "This route takes another method; see the Allow header".to_owned(),
             Self::TooLarge(limit) => format!("The body is longer than {limit} bytes"),
-            Self::UnsupportedMediaType => "Send Content-Type: application/json".to_owned(),
+            Self::UnsupportedMediaType => "Send Content-Type: application/json, uncompressed".to_owned(),
             Self::RequestTimeout => "The body did not arrive in time".to_owned(),
             Self::TryLater(seconds) => format!("Too many failed sign-ins; try again in {seconds} seconds"),
             Self::Unavailable => "The service is not available for this tenant right now; try again".to_owned(),

@@ -34,7 +34,7 @@ fn parse(host: &[u8]) -> Result<String, ApiError> {
     let after_host = text.strip_prefix(authority.host()).ok_or(WRONG)?;
     let port_is_right = match after_host.strip_prefix(':') {
         None => after_host.is_empty(),
-        Some(port) => port.parse::<u16>().is_ok(),
+        Some(port) => port.is_empty() || port.parse::<u16>().is_ok(),
     };
     let name = authority.host().to_ascii_lowercase();
     let name = name.strip_suffix('.').unwrap_or(&name);

@@ -1,6 +1,5 @@
 //! What every request passes through: an id, a line in the log, the counters, the headers of every answer.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -9,6 +8,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
 use crate::app::App;
@@ -22,8 +22,10 @@ pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -
     let id = hex::encode(random::bytes::<10>());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
+    // So that whatever is logged on the way names the request.
+    let span = tracing::info_span!("request", request.id = id);
     // A panic in one handler is a defect that costs one request, not the connection.
-    let handled = tokio::spawn(AssertUnwindSafe(next.run(request)).0).await;
+    let handled = tokio::spawn(next.run(request).instrument(span)).await;
     let mut response = handled.unwrap_or_else(|_| {
         // The panic has told where it was; what it said may be a client's words.
         tracing::error!(request.id = id, "a handler panicked");

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 
 use super::body::problem;
 use super::caller::Caller;
@@ -84,12 +85,13 @@ pub async fn write(
 ) -> Result<Response, ApiError> {
     let repeatable =
         idempotency_key(headers)?.map(|key| Repeatable { key, digest: hex::encode(Sha256::digest(body)) });
-    let task = tokio::spawn(async move {
+    let work = async move {
         match repeatable {
             None => Ok(fresh(once(&app, &caller, write, None).await?)),
             Some(repeatable) => repeatably(&app, &caller, write, repeatable).await,
         }
-    });
+    };
+    let task = tokio::spawn(work.in_current_span());
     // The panic has told where it was; what it said may be a client's words.
     task.await.map_err(|_| ApiError::Internal)?
 }

@@ -46,13 +46,21 @@ pub fn text(arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], took:
     out
 }
 
-/// One line after the folder was read again.
-pub fn reloaded(loaded: &Loaded) -> String {
+/// After the folder was read again: one line, and the tenants whose keys are `changed`.
+pub fn reloaded(arguments: &DevArguments, loaded: &Loaded, changed: &[String]) -> String {
     let problems = match loaded.problems.len() {
         0 => "no problems".to_owned(),
         count => format!("{count} problem(s), shown above; what was good before goes on"),
     };
-    format!("The configuration was read again: {} tenant(s), {problems}.", loaded.tenants.len())
+    let mut out =
+        format!("The configuration was read again: {} tenant(s), {problems}.", loaded.tenants.len());
+    for served in &loaded.tenants {
+        if changed.iter().any(|code| served.config.client_code.matches(code)) {
+            out.push('\n');
+            out.push_str(&tenant(arguments, served));
+        }
+    }
+    out
 }
 
 fn line(out: &mut String, text: &str) {
@@ -124,11 +132,21 @@ fn try_it(out: &mut String, arguments: &DevArguments, loaded: &Loaded, samples: 
         line(out, &format!("  {}  {}  ({kind})", sample.client_code, sample.user_id));
     }
     line(out, "");
-    line(out, "Try it, in another terminal. A token:");
+    line(out, "Try it, in another terminal.");
+    token_and_orders(out, &api, key, user, PASSWORD);
+    line(out, "The deliveries:");
+    line(out, &format!("  {program} deliveries list --tenant {code}{flags}"));
+    line(out, "");
+    line(out, "Ctrl-C stops.");
+}
+
+/// A token, a draft and an export.
+fn token_and_orders(out: &mut String, api: &str, key: &str, user: &str, password: &str) {
+    line(out, "A token:");
     line(
         out,
         &format!(
-            "  TOKEN=$(curl -s {api}/Auth/Token -H 'X-Api-Key: {key}' -H 'Content-Type: application/json' -d '{{\"userId\":\"{user}\",\"password\":\"{PASSWORD}\"}}' | sed 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/')"
+            "  TOKEN=$(curl -s {api}/Auth/Token -H 'X-Api-Key: {key}' -H 'Content-Type: application/json' -d '{{\"userId\":\"{user}\",\"password\":\"{password}\"}}' | sed 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/')"
         ),
     );
     let headers = format!(
@@ -139,10 +157,6 @@ fn try_it(out: &mut String, arguments: &DevArguments, loaded: &Loaded, samples: 
     line(out, "An order, saved and exported at once:");
     let exported = ORDER.replacen('{', "{\"export\":true,", 1);
     line(out, &format!("  curl -s {api}/Orders/Save {headers} -d '{exported}'"));
-    line(out, "The deliveries:");
-    line(out, &format!("  {program} deliveries list --tenant {code}{flags}"));
-    line(out, "");
-    line(out, "Ctrl-C stops.");
 }
 
 fn add_people(out: &mut String, arguments: &DevArguments, loaded: &Loaded) {
@@ -161,6 +175,9 @@ fn add_people(out: &mut String, arguments: &DevArguments, loaded: &Loaded) {
             "  echo 'a-password-of-yours' | {program} contact add --tenant {code} --customer {customer} --email you@example.com --name You{flags}"
         ),
     );
+    let key = served.api_keys.first().map_or("<your API key>", |(_, key)| key.as_str());
+    let api = format!("http://{}", arguments.listen);
+    token_and_orders(out, &api, key, "you@example.com", "a-password-of-yours");
     line(out, "");
     line(out, "Ctrl-C stops.");
 }

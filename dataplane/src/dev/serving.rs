@@ -1,16 +1,19 @@
 //! From what the folder declares to what is served, again after each edit.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use docket_crds::TenantConfig;
-use docket_egress::Trust;
+use docket_crds::{TenantConfig, WebhookConfig};
+use docket_egress::{EgressPolicy, Trust};
 use docket_folder::{Folder, Loaded, ServedTenant};
 use tokio::sync::Notify;
 
 use super::banner;
+use crate::args::DevArguments;
 use crate::random;
 use crate::shutdown::Shutdown;
 use crate::store::Database;
@@ -30,10 +33,14 @@ pub(super) struct Serving {
     pub(super) metrics: Arc<Metrics>,
     pub(super) public: Trust,
     pub(super) own_receiver: Option<OwnReceiver>,
+    pub(super) policy: EgressPolicy,
+    /// The generated keys of each tenant, by client code.
+    pub(super) keys: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Serving {
-    pub(super) fn replace(&mut self, loaded: &Loaded) {
+    /// Answers the client codes of the tenants that are new or have other keys than before.
+    pub(super) fn replace(&mut self, loaded: &Loaded) -> Vec<String> {
         let tenants: Vec<Arc<Tenant>> = loaded
             .tenants
             .iter()
@@ -41,9 +48,41 @@ impl Serving {
             .map(Arc::new)
             .collect();
         self.metrics.configured(tenants.len(), loaded.problems.len());
+        for webhook in tenants.iter().flat_map(|tenant| &tenant.config.webhooks) {
+            self.warn_if_out_of_reach(webhook);
+        }
         self.tenants.replace(tenants);
         for problem in &loaded.problems {
             tracing::warn!("{problem}");
+        }
+        let keys: BTreeMap<String, Vec<(String, String)>> = loaded
+            .tenants
+            .iter()
+            .map(|served| (served.config.client_code.to_string(), served.api_keys.clone()))
+            .collect();
+        let before = std::mem::replace(&mut self.keys, keys);
+        let changed = self.keys.iter().filter(|(code, keys)| before.get(*code) != Some(keys));
+        changed.map(|(code, _)| code.clone()).collect()
+    }
+
+    /// A target that is written as an address says by itself that it will be refused; a name is looked up later.
+    fn warn_if_out_of_reach(&self, webhook: &WebhookConfig) {
+        let host = webhook.target_url.host();
+        let address = match host.trim_matches(['[', ']']).parse() {
+            Ok(address) => address,
+            Err(_) if host == "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Err(_) => return,
+        };
+        let socket = SocketAddr::new(address, webhook.target_url.port());
+        if webhook.active && !self.policy.permits(socket) {
+            let (namespace, name) = (&webhook.namespace, &webhook.name);
+            let receiver = self.own_receiver.as_ref().map_or_else(
+                || "there is no built-in receiver".to_owned(),
+                |own| format!("the built-in receiver is at {}", own.address),
+            );
+            tracing::warn!(
+                "Webhook {namespace}/{name}: spec.targetURL: {socket} may not be reached, so its deliveries fail as BlockedAddress; {receiver}; allow others with --allow-egress"
+            );
         }
     }
 
@@ -66,10 +105,11 @@ pub(super) async fn follow(
     mut folder: Folder,
     mut serving: Serving,
     wake: Arc<Notify>,
-    data_dir: PathBuf,
+    arguments: DevArguments,
     shutdown: Shutdown,
 ) {
-    let mut last_wake = wake_time(&data_dir);
+    let data_dir = &arguments.source.data_dir;
+    let mut last_wake = wake_time(data_dir);
     let mut closed = Instant::now();
     loop {
         tokio::select! {
@@ -79,14 +119,14 @@ pub(super) async fn follow(
         if folder.changed() {
             match load(&mut folder) {
                 Ok(loaded) => {
-                    serving.replace(&loaded);
-                    println!("{}", banner::reloaded(&loaded));
+                    let changed = serving.replace(&loaded);
+                    println!("{}", banner::reloaded(&arguments, &loaded, &changed));
                     wake.notify_one();
                 }
                 Err(error) => tracing::warn!("{error:#}; what was served before goes on"),
             }
         }
-        let now = wake_time(&data_dir);
+        let now = wake_time(data_dir);
         if now != last_wake {
             last_wake = now;
             wake.notify_one();
@@ -104,16 +144,7 @@ pub(super) async fn follow(
 
 /// Reads the folder; keys that are to be made are random.
 pub(super) fn load(folder: &mut Folder) -> Result<Loaded> {
-    folder.load(&mut |bytes| bytes.copy_from_slice(&random_vec(bytes.len())))
-}
-
-fn random_vec(length: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(length + 32);
-    while out.len() < length {
-        out.extend(random::bytes::<32>());
-    }
-    out.truncate(length);
-    out
+    folder.load(&mut random::fill)
 }
 
 /// The file that other commands touch to have their rows looked at.

@@ -101,14 +101,14 @@ pub struct Started {
 /// Counts one attempt of each of these deliveries that is due and that nobody else is attempting, and leases it to
 /// `token` until `lease_until_ms`. What is missing from the answer was finished, taken or not due: the index was stale.
 ///
-/// An earlier attempt that never ended is noted as [`FailureClass::WorkerLost`].
+/// An earlier attempt that never ended is noted as [`FailureClass::WorkerLost`]; answers also how many were.
 pub async fn begin_attempts(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
     token: &str,
     now_ms: i64,
     lease_until_ms: i64,
-) -> Result<Vec<Started>, StoreError> {
+) -> Result<(Vec<Started>, u64), StoreError> {
     let claim = format!(
         "UPDATE delivery SET attempt_count = attempt_count + 1, lease_token = $1, lease_until_ms = $2, \
          status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE 'Failed' END \
@@ -131,25 +131,26 @@ pub async fn begin_attempts(
             });
         }
     }
+    let mut lost = 0;
     for Started { id, attempt, .. } in &started {
         if *attempt > 1 {
-            note_lost_attempt(transaction, *id, now_ms).await?;
+            lost += note_lost_attempt(transaction, *id, now_ms).await?;
         }
         let sql = "INSERT INTO attempt (delivery_id, attempt_no, started_at_ms) VALUES ($1, $2, $3)";
         transaction.execute(sql, params![id.to_string(), *attempt, now_ms]).await?;
     }
-    Ok(started)
+    Ok((started, lost))
 }
 
 async fn note_lost_attempt(
     transaction: &mut Transaction,
     id: DeliveryId,
     now_ms: i64,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let sql = "UPDATE attempt SET finished_at_ms = $1, failure_class = $2 \
                WHERE delivery_id = $3 AND finished_at_ms IS NULL";
     let params = params![now_ms, FailureClass::WorkerLost.as_str(), id.to_string()];
-    transaction.execute(sql, params).await.map(|_| ())
+    transaction.execute(sql, params).await
 }
 
 /// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time.

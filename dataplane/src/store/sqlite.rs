@@ -4,6 +4,7 @@
 //! are waited for with SQLite's own timeout. The write-ahead log is synced at every commit, so what is acknowledged
 //! survives a power cut as well.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ struct Shared {
 /// Connections of one kind: how many may be out, and those that are back.
 struct Lane {
     turns: Arc<Semaphore>,
-    idle: Mutex<Vec<(Connection, Instant)>>,
+    idle: Mutex<Vec<(Opened, Instant)>>,
 }
 
 impl Lane {
@@ -43,25 +44,47 @@ impl Lane {
         Self { turns: Arc::new(Semaphore::new(size)), idle: Mutex::new(Vec::new()) }
     }
 
-    fn put_back(&self, connection: Connection) {
+    fn put_back(&self, connection: Opened) {
         self.lock().push((connection, Instant::now()));
     }
 
-    fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<Opened> {
         self.lock().pop().map(|(connection, _)| connection)
     }
 
-    fn take_idle_for(&self, time: Duration) -> Vec<Connection> {
+    fn take_idle_for(&self, time: Duration) -> Vec<Opened> {
         self.lock()
             .extract_if(.., |(_, since)| since.elapsed() >= time)
             .map(|(connection, _)| connection)
             .collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Connection, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Opened, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// A connection, and which file it was opened on.
+struct Opened {
+    connection: Connection,
+    file: (u64, u64),
+}
+
+impl Opened {
+    /// Whether the path still leads to the file: one that was removed or replaced takes writes that nobody will read.
+    fn is_current(&self, path: &Path) -> bool {
+        identity(path).is_ok_and(|file| file == self.file)
+    }
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    let metadata = std::fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the database file {} was removed or replaced", .0.display())]
+struct FileGone(PathBuf);
 
 #[derive(Debug, thiserror::Error)]
 #[error("no turn within {} s", WAIT.as_secs())]
@@ -94,18 +117,21 @@ impl Sqlite {
     }
 
     pub(super) async fn reader(&self) -> Result<SqliteConnection, StoreError> {
-        self.connection(false).await
+        self.connection(false, Make::Never).await
     }
 
     pub(super) async fn begin(&self) -> Result<SqliteConnection, StoreError> {
-        let mut connection = self.connection(true).await?;
+        self.begin_on(self.connection(true, Make::Never).await?).await
+    }
+
+    async fn begin_on(&self, mut connection: SqliteConnection) -> Result<SqliteConnection, StoreError> {
         // IMMEDIATE: the write lock is taken now, so that nothing read in the transaction is stale when it writes.
         connection.batch("BEGIN IMMEDIATE").await?;
         connection.in_transaction = true;
         Ok(connection)
     }
 
-    async fn connection(&self, writer: bool) -> Result<SqliteConnection, StoreError> {
+    async fn connection(&self, writer: bool, make: Make) -> Result<SqliteConnection, StoreError> {
         let shared = Arc::clone(&self.shared);
         let turns = Arc::clone(if writer { &shared.writer.turns } else { &shared.reader.turns });
         let turn = tokio::time::timeout(WAIT, turns.acquire_owned())
@@ -114,11 +140,11 @@ impl Sqlite {
             .and_then(Result::ok)
             .ok_or_else(|| StoreError::Unavailable(Box::new(NoTurn)))?;
         let lane = if writer { &shared.writer } else { &shared.reader };
-        let connection = match lane.take() {
+        let connection = match lane.take().filter(|opened| opened.is_current(&shared.path)) {
             Some(connection) => connection,
             None => {
                 let path = shared.path.clone();
-                blocking(move || open(&path)).await?
+                blocking(move || open(&path, make)).await?
             }
         };
         Ok(SqliteConnection {
@@ -132,7 +158,7 @@ impl Sqlite {
     }
 
     pub(super) async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
-        let mut connection = self.begin().await?;
+        let mut connection = self.begin_on(self.connection(true, Make::IfMissing).await?).await?;
         connection.batch(docket_schema::CREATE_VERSION_TABLE).await?;
         let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
         let current = rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
@@ -147,11 +173,20 @@ impl Sqlite {
     }
 }
 
-fn open(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        // Each connection is used by one thread at a time, which the lanes see to.
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+/// Whether a file that is not there is made: only by the migration, before the first use. One that is gone later was
+/// removed by somebody, and an empty one in its place would hide that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Make {
+    Never,
+    IfMissing,
+}
+
+fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
+    // Each connection is used by one thread at a time, which the lanes see to.
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if make == Make::IfMissing {
+        flags |= OpenFlags::SQLITE_OPEN_CREATE;
+    }
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(WAIT)?;
     use_write_ahead_log(&connection)?;
@@ -160,7 +195,8 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
     // 512 KiB: hundreds of tenants' files may be open at once.
     connection.pragma_update(None, "cache_size", "-512")?;
     connection.set_prepared_statement_cache_capacity(64);
-    Ok(connection)
+    let file = identity(path).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    Ok(Opened { connection, file })
 }
 
 /// Once per file. SQLite does not wait by itself when two connections make this switch at the same time.
@@ -181,7 +217,7 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
 /// A connection on loan. One that is dropped inside a transaction is closed, which rolls it back.
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct SqliteConnection {
-    connection: Option<Connection>,
+    connection: Option<Opened>,
     shared: Arc<Shared>,
     writer: bool,
     in_transaction: bool,
@@ -219,6 +255,9 @@ impl SqliteConnection {
         if self.failed {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
         }
+        if !self.connection.as_ref().is_some_and(|opened| opened.is_current(&self.shared.path)) {
+            return Err(StoreError::Unavailable(Box::new(FileGone(self.shared.path.clone()))));
+        }
         self.batch("COMMIT").await?;
         self.in_transaction = false;
         Ok(())
@@ -243,7 +282,7 @@ impl SqliteConnection {
         let connection =
             self.connection.take().ok_or(StoreError::Unexpected("a connection used after its loss"))?;
         let (connection, result) = blocking(move || {
-            let result = work(&connection);
+            let result = work(&connection.connection);
             Ok((connection, result))
         })
         .await?;

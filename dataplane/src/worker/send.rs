@@ -23,13 +23,15 @@ pub struct Message<'a> {
     pub code: EventCode,
     /// The envelope, as it was stored.
     pub body: Bytes,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
 }
 
 /// Makes one attempt.
 pub async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) -> Outcome {
     let headers = headers(&message, now);
-    let Message { webhook, trust, body, .. } = message;
-    sender.post(Post { url: webhook.target_url.url(), trust, headers, body }).await
+    let Message { webhook, trust, body, attempt, .. } = message;
+    sender.post(Post { url: webhook.target_url.url(), trust, headers, body, afresh: attempt > 1 }).await
 }
 
 /// The contract's headers (Delivery headers), and those of Standard Webhooks beside them, whose ready-made libraries

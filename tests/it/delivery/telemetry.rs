@@ -74,7 +74,7 @@ async fn the_log_names_each_attempt_and_holds_nothing_that_is_secret() {
             .collect();
         assert_eq!(told.len(), 1, "{}", row.id);
         assert_eq!(told[0]["tenant.code"], "ACME");
-        assert_eq!(told[0]["webhook"], row.webhook.as_str());
+        assert_eq!(told[0]["webhook.name"], row.webhook.as_str());
         assert_eq!(told[0]["attempt"], 1);
         assert_eq!(told[0]["delivery.status"], row.status.as_str());
         assert_eq!(told[0]["http.status"], row.http_status.expect("answered"));

@@ -166,7 +166,7 @@ async fn claim(database: Database, barrier: Arc<Barrier>, token: &str, ids: Vec<
             Ok::<_, StoreError>(started)
         };
         match claimed.await {
-            Ok(started) => return started,
+            Ok((started, _)) => return started,
             Err(StoreError::Unavailable(_)) => {}
             Err(error) => panic!("{error:?}"),
         }

@@ -115,8 +115,7 @@ async fn unfinished_is_paged_in_the_order_of_time(rig: Rig) {
         let mut reader = rig.reader().await;
         let (mut seen, mut after) = (Vec::new(), None::<Due>);
         loop {
-            let page =
-                deliveries::unfinished(&mut reader, after.as_ref(), limit).await.expect("a page");
+            let page = deliveries::unfinished(&mut reader, after.as_ref(), limit).await.expect("a page");
             let Some(last) = page.last().cloned() else { break };
             assert!(page.len() as i64 <= limit && page.iter().all(|due| due.webhook == WEBHOOK));
             seen.extend(page.iter().map(|due| (due.at_ms, due.id)));

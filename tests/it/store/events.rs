@@ -37,7 +37,10 @@ async fn bodies_of_more_events_than_one_list_holds(rig: Rig) {
         assert_eq!(events.len(), usize::from(count));
         for number in 0..count {
             let event = &events[event_id(number).as_str()];
-            assert_eq!((event.code, &event.body[..]), (EventCode::NoteCreated, number.to_string().as_bytes()));
+            assert_eq!(
+                (event.code, &event.body[..]),
+                (EventCode::NoteCreated, number.to_string().as_bytes())
+            );
         }
     }
 }
