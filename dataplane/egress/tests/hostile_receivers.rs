@@ -524,18 +524,18 @@ async fn a_connection_is_not_kept_when_the_receiver_closes_it_or_half_the_answer
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_after_3_seconds() {
+async fn an_idle_connection_is_closed_after_a_second_and_a_half() {
     let receiver = Receiver::answering(OK).await;
     let (sender, trust) = (receiver.sender(AMPLE), private_ca());
     succeeded(post(&sender, &receiver.url(), &trust, AMPLE).await);
     tokio::time::pause();
-    tokio::time::advance(Duration::from_millis(2_900)).await;
+    tokio::time::advance(Duration::from_millis(1_400)).await;
     tokio::time::resume();
     sender.drop_idle();
     succeeded(post(&sender, &receiver.url(), &trust, AMPLE).await);
     assert_eq!(receiver.connections(), 1);
     tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(3)).await;
+    tokio::time::advance(Duration::from_millis(1_500)).await;
     tokio::time::resume();
     sender.drop_idle();
     receiver.closed(1).await;

@@ -578,7 +578,7 @@ mod tests {
         };
         let address = bench.receiver.address();
         let error = start(address, 500).await.expect_err("in use").to_string();
-        assert!(error.contains(&address.to_string()) && error.contains("--receiver"), "{error}");
+        assert!(error.contains(&address.to_string()) && error.contains("another port"), "{error}");
         let error = start(address, 101).await.expect_err("no final status").to_string();
         assert!(error.contains("200 to 599"), "{error}");
     }

@@ -373,7 +373,7 @@ async fn the_body_must_be_json_in_utf8_and_say_so_once() {
         ] {
             let reply = post(&ada, path, wrong, body.as_bytes()).await;
             assert_eq!(reply.status, 415, "{path} {wrong:?}");
-            refused(&reply, 415, "Send Content-Type: application/json");
+            refused(&reply, 415, "Send Content-Type: application/json, uncompressed");
         }
     }
     assert_eq!(rig.orders(), 0);

@@ -92,7 +92,7 @@ async fn an_unknown_tenant_is_told_which_there_are() {
     let add = ["customer", "add", "--tenant", "NOPE", "--code", "C-1", "--name", "One"];
     fails(&home, &add, "", "no tenant with clientCode NOPE");
     fails(&home, &add, "", "there are: ACME, BLUE");
-    fails(&home, &["deliveries", "list", "--tenant", "NOPE"], "", "there are: ACME, BLUE");
+    fails(&home, &["deliveries", "list", "--tenant", "NOPE"], "", "there is no data of a tenant NOPE");
 }
 
 /// The fields of the last line of a table.

@@ -190,3 +190,18 @@ async fn a_broken_sample_database_does_not_keep_the_others_from_starting() {
     let blue = rig.dev.sign_in(&api_key('b'), ADA).await;
     save(&blue, &captioned("b")).await;
 }
+
+#[tokio::test]
+async fn a_file_that_is_removed_while_it_is_open_takes_no_more_writes() {
+    let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
+    let (ada, blue) = (rig.ada().await, rig.dev.sign_in(&api_key('b'), ADA).await);
+    save(&ada, &captioned("before")).await;
+    let file = rig.home.database("ACME");
+    for name in ["tenant.db", "tenant.db-wal", "tenant.db-shm"] {
+        let _ = std::fs::remove_file(file.with_file_name(name));
+    }
+    away(&ada.post("/Orders/Save", &captioned("into nothing")).await);
+    away(&ada.get("/Orders/Search").await);
+    assert!(!file.exists(), "an empty one in its place would hide that it is gone");
+    save(&blue, &captioned("elsewhere")).await;
+}

@@ -40,6 +40,24 @@ async fn a_resend_is_a_new_delivery_of_the_same_event_and_goes_out_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_resent_to_a_webhook_that_is_inactive_or_gone() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, dev, client) = stage(&[webhook.clone()], ONCE).await;
+    save(&client).await;
+    let first = all_end(&home, 1).await.remove(0);
+    dev.terminate().await;
+    Webhook { active: false, ..webhook }.write(&home);
+    let (done, text) = resend(&home, &first.id);
+    assert!(!done && text.contains("is inactive"), "{text}");
+    std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable");
+    let (done, text) = resend(&home, &first.id);
+    assert!(!done && text.contains("is not declared"), "{text}");
+    assert_eq!(deliveries(&home).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_letter_can_be_resent_and_has_five_attempts_again() {
     let _turn = together().await;
     let hook = Hook::scripted(|_| Answer::Status(410)).await;
