@@ -44,7 +44,7 @@ async fn nothing_is_resent_to_a_webhook_that_is_inactive_or_gone() {
     let _turn = together().await;
     let hook = Hook::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, dev, client) = stage(&[webhook.clone()], ONCE).await;
+    let (home, dev, client) = stage(std::slice::from_ref(&webhook), ONCE).await;
     save(&client).await;
     let first = all_end(&home, 1).await.remove(0);
     dev.terminate().await;
