@@ -8,7 +8,6 @@ use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use docket_domain::token::Subject;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use tracing::Instrument;
 use utoipa::ToSchema;
 
 use super::body::{Fields, SIGN_IN_LIMIT, json_bytes, problem};
@@ -170,7 +169,7 @@ pub async fn employee_sign_in(
     let AtTenant(tenant) = AtTenant::from_request_parts(&mut parts, &app).await?;
     let credentials = credentials(Request::from_parts(parts, body)).await?;
     let user_id = credentials.user_id.clone();
-    let issued = run(app, tenant, credentials, Kind::Employee).await;
+    let issued = app.sign_in().employee(&tenant, credentials).await;
     let Issued { token, expires_in_minutes, subject, name } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     let Subject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
@@ -203,7 +202,7 @@ async fn contact(
     let Some(tenant) = tenant else {
         return Err(ApiError::from_sign_in(app.sign_in().nobody(credentials).await, user_id));
     };
-    let issued = run(Arc::clone(app), tenant, credentials, Kind::Contact).await;
+    let issued = app.sign_in().contact(&tenant, credentials).await;
     let issued = issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     match &issued.subject {
         Subject::Contact { contact_code, customer_code } => {
@@ -223,28 +222,6 @@ fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tena
         return Err(ApiError::ApiAccessOff(code.clone()));
     }
     Ok(app.tenants.by_client_code(code))
-}
-
-enum Kind {
-    Contact,
-    Employee,
-}
-
-/// In a task of its own: a client that disconnects must not get a free guess.
-async fn run(
-    app: Arc<App>,
-    tenant: Arc<Tenant>,
-    credentials: Credentials,
-    kind: Kind,
-) -> Result<Issued, crate::actions::sign_in::SignInError> {
-    let work = async move {
-        match kind {
-            Kind::Contact => app.sign_in().contact(&tenant, credentials).await,
-            Kind::Employee => app.sign_in().employee(&tenant, credentials).await,
-        }
-    };
-    let task = tokio::spawn(work.in_current_span());
-    task.await.unwrap_or(Err(crate::passwords::Busy.into()))
 }
 
 async fn credentials(request: Request) -> Result<Credentials, ApiError> {

@@ -24,7 +24,8 @@ pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
     // So that whatever is logged on the way names the request.
     let span = tracing::info_span!("request", request.id = id);
-    // A panic in one handler is a defect that costs one request, not the connection.
+    // In a task of its own: a client that disconnects cancels no write half-way and gets no free guess at a password,
+    // and a panic is a defect that costs one request, not the connection.
     let handled = tokio::spawn(next.run(request).instrument(span)).await;
     let mut response = handled.unwrap_or_else(|_| {
         // The panic has told where it was; what it said may be a client's words.

@@ -1,5 +1,5 @@
-//! Writes: one transaction each, in a task of its own that a disconnecting client does not cancel, answered again
-//! under the same `Idempotency-Key`.
+//! Writes: one transaction each, answered again under the same `Idempotency-Key`. A client that disconnects cancels
+//! none of it, which [`super::middleware::answer`] sees to.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use tracing::Instrument;
 
 use super::body::problem;
 use super::caller::Caller;
@@ -85,15 +84,10 @@ pub async fn write(
 ) -> Result<Response, ApiError> {
     let repeatable =
         idempotency_key(headers)?.map(|key| Repeatable { key, digest: hex::encode(Sha256::digest(body)) });
-    let work = async move {
-        match repeatable {
-            None => Ok(fresh(once(&app, &caller, write, None).await?)),
-            Some(repeatable) => repeatably(&app, &caller, write, repeatable).await,
-        }
-    };
-    let task = tokio::spawn(work.in_current_span());
-    // The panic has told where it was; what it said may be a client's words.
-    task.await.map_err(|_| ApiError::Internal)?
+    match repeatable {
+        None => Ok(fresh(once(&app, &caller, write, None).await?)),
+        Some(repeatable) => repeatably(&app, &caller, write, repeatable).await,
+    }
 }
 
 async fn repeatably(
