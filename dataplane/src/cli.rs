@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
-use docket_folder::Folder;
+use docket_folder::{Folder, Loaded};
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -23,7 +23,7 @@ use crate::store::deliveries::{self, Listed, NewDelivery, StoredAttempt};
 use crate::store::employees::{self, Employee};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, StoreError, next_number};
-use crate::tenants::stores::{Store, file_of};
+use crate::tenants::stores::file_of;
 use crate::{dev, shutdown};
 
 /// Characters of a password at least.
@@ -46,12 +46,10 @@ async fn open(at: &TenantArguments, clock: &Clock, if_new: IfNew) -> Result<Data
         Some(file) => file,
         None => new_file(at, if_new)?,
     };
-    let store = Store::new(Database::Sqlite(Sqlite::new(file.clone())));
-    store
-        .ready(clock)
-        .await
-        .with_context(|| format!("the database {} can't be opened", file.display()))
-        .cloned()
+    let database = Database::Sqlite(Sqlite::new(file.clone()));
+    let migrated = database.migrate(clock.now_ms()).await;
+    migrated.with_context(|| format!("the database {} can't be opened", file.display()))?;
+    Ok(database)
 }
 
 /// The database of the tenant with this client code, in any case.
@@ -62,15 +60,18 @@ fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
     Some(file_of(data_dir, &code)).filter(|file| file.exists())
 }
 
+fn declared(source: &SourceArguments) -> Result<Loaded> {
+    Folder::new(source.config_dir.clone(), source.data_dir.clone()).load(&mut random::fill)
+}
+
 fn new_file(at: &TenantArguments, if_new: IfNew) -> Result<PathBuf> {
     let SourceArguments { config_dir, data_dir } = &at.source;
     let shown = data_dir.display();
     if if_new == IfNew::Refuse {
         bail!("there is no data of a tenant {} in {shown}; is this the --data-dir of docket dev?", at.tenant);
     }
-    let loaded = Folder::new(config_dir.clone(), data_dir.clone()).load(&mut random::fill)?;
-    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&at.tenant));
-    let Some(served) = served else {
+    let loaded = declared(&at.source)?;
+    let Some(served) = loaded.tenant(&at.tenant) else {
         for problem in &loaded.problems {
             eprintln!("{problem}");
         }
@@ -203,8 +204,8 @@ async fn resend(
     clock: &Clock,
     id: DeliveryId,
 ) -> Result<DeliveryId> {
-    let mut transaction = database.begin().await?;
-    let listed = deliveries::find(&mut transaction, id).await?.with_context(|| no_such(id))?;
+    // A final status stays, and files are read before anybody is kept from writing.
+    let listed = deliveries::find(&mut database.reader().await?, id).await?.with_context(|| no_such(id))?;
     if !listed.status.is_final() {
         bail!("delivery {id} is {}; it is still being tried, so there is nothing to resend", listed.status);
     }
@@ -218,6 +219,7 @@ async fn resend(
         idempotency_key: None,
         resend_of: Some(listed.id),
     };
+    let mut transaction = database.begin().await?;
     deliveries::insert(&mut transaction, &new, now.as_millisecond()).await?;
     transaction.commit().await?;
     Ok(new.id)
@@ -225,10 +227,8 @@ async fn resend(
 
 /// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one.
 fn check_webhook(at: &TenantArguments, listed: &Listed) -> Result<()> {
-    let SourceArguments { config_dir, data_dir } = &at.source;
-    let loaded = Folder::new(config_dir.clone(), data_dir.clone()).load(&mut random::fill)?;
-    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&at.tenant));
-    let webhooks = served.map_or(&[][..], |served| &served.config.webhooks);
+    let loaded = declared(&at.source)?;
+    let webhooks = loaded.tenant(&at.tenant).map_or(&[][..], |served| &served.config.webhooks);
     let name = &listed.webhook_name;
     match webhooks.iter().find(|webhook| webhook.uid == listed.webhook) {
         Some(webhook) if !webhook.active => {
@@ -237,7 +237,7 @@ fn check_webhook(at: &TenantArguments, listed: &Listed) -> Result<()> {
         Some(_) => Ok(()),
         // What can't be read right now is no reason: the running `docket dev` may serve its last good version.
         None if !loaded.problems.is_empty() => Ok(()),
-        None => bail!("webhook {name} is not declared in {} any more", config_dir.display()),
+        None => bail!("webhook {name} is not declared in {} any more", at.source.config_dir.display()),
     }
 }
 

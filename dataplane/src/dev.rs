@@ -22,7 +22,7 @@ use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use serving::{Serving, follow, load};
+use serving::{Serving, follow};
 
 use crate::api::host::Hosts;
 use crate::api::{self, server};
@@ -30,6 +30,7 @@ use crate::app::App;
 use crate::args::DevArguments;
 use crate::clock::Clock;
 use crate::passwords::Passwords;
+use crate::random;
 use crate::schedule::SHARES;
 use crate::schedule::memory::MemorySchedule;
 use crate::shutdown;
@@ -56,7 +57,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     check_config_dir(&arguments.source.config_dir)?;
     let _lock = lock::take(&data_dir)?;
     let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());
-    let loaded = load(&mut folder)?;
+    let loaded = folder.load(&mut random::fill)?;
     let api_listener = bind(arguments.listen, "--listen").await?;
     let management_listener = bind(arguments.management, "--management").await?;
     // What is printed are the ports that were given, where they were left to the system.

@@ -30,7 +30,7 @@ pub fn quiet_panics() {
 
 /// Starts logging to standard error. `filter` is tracing's directive syntax, which the arguments have checked.
 pub fn start_logging(format: LogFormat, filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_new(filter).expect("the arguments have checked it");
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {

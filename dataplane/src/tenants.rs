@@ -113,10 +113,16 @@ impl OwnReceiver {
     }
 
     fn is_target_of(&self, webhook: &WebhookConfig) -> bool {
-        let host = webhook.target_url.host().trim_matches(['[', ']']);
-        let here = |socket: SocketAddr| host == "localhost" || host.parse() == Ok(socket.ip());
-        webhook.target_url.port() == self.address.port() && self.sockets().into_iter().any(here)
+        literal_target(webhook).is_some_and(|target| self.sockets().contains(&target))
     }
+}
+
+/// Where a webhook sends to, if its target says so by itself: an address, or `localhost`, which egress takes for
+/// 127.0.0.1. Other names are looked up at each attempt.
+pub fn literal_target(webhook: &WebhookConfig) -> Option<SocketAddr> {
+    let host = webhook.target_url.host().trim_matches(['[', ']']);
+    let address = if host == "localhost" { Ipv4Addr::LOCALHOST.into() } else { host.parse().ok()? };
+    Some(SocketAddr::new(address, webhook.target_url.port()))
 }
 
 /// The tenants being served.

@@ -160,19 +160,19 @@ impl<S: Schedule> Worker<S> {
         });
         let (held, taken): (Vec<_>, Vec<_>) = taken.partition(|taken| tenant.holds(taken.webhook()));
         let later = self.clock.now_ms() + millis(self.settings.poll_interval);
-        self.settle_all(held, Some(later)).await;
+        self.end_all(held, Some(later)).await;
         let (taken, gone): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|taken| tenant.webhook(taken.webhook()).is_some());
         match self.begin(&tenant, &taken, &gone, &token).await {
             Ok(batch) => {
-                self.settle_all(gone, None).await;
+                self.end_all(gone, None).await;
                 self.start(tenant, taken, batch, token).await;
             }
             Err(error) => {
                 tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
                 let retry_at = self.clock.now_ms() + millis(DATABASE_AWAY);
-                self.settle_all(taken, Some(retry_at)).await;
-                self.settle_all(gone, Some(retry_at)).await;
+                self.end_all(taken, Some(retry_at)).await;
+                self.end_all(gone, Some(retry_at)).await;
             }
         }
     }
@@ -221,7 +221,7 @@ impl<S: Schedule> Worker<S> {
             let id = taken.claim.hint.id;
             let Some(index) = started.iter().position(|started| started.id == id) else {
                 let next = due_again.iter().find(|due| due.id == id).map(|due| due.at_ms);
-                self.settle_all(vec![taken], next).await;
+                self.end(taken, next).await;
                 continue;
             };
             let started = started.swap_remove(index);
@@ -260,7 +260,7 @@ impl<S: Schedule> Worker<S> {
             Next::RetryAt(at) => Some(at.as_millisecond()),
             Next::Succeeded | Next::DeadLetter => None,
         };
-        self.settle_all(vec![taken], next_ms).await;
+        self.end(taken, next_ms).await;
     }
 
     /// Stores the end of an attempt. A database that is away is waited for: the outcome is known, and must not be lost
@@ -331,11 +331,16 @@ impl<S: Schedule> Worker<S> {
         }
     }
 
-    /// Ends claims that were kept: first the keeping, so that nothing renews one that is over.
-    async fn settle_all(&self, taken: Vec<Taken>, next_ms: Option<i64>) {
-        for Taken { claim, slot, kept } in taken {
-            drop(kept);
-            self.settle(&claim, slot, next_ms).await;
+    /// Ends a claim that was kept: first the keeping, so that nothing renews one that is over.
+    async fn end(&self, taken: Taken, next_ms: Option<i64>) {
+        let Taken { claim, slot, kept } = taken;
+        drop(kept);
+        self.settle(&claim, slot, next_ms).await;
+    }
+
+    async fn end_all(&self, taken: Vec<Taken>, next_ms: Option<i64>) {
+        for taken in taken {
+            self.end(taken, next_ms).await;
         }
     }
 }

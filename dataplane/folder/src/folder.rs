@@ -44,6 +44,13 @@ pub struct Loaded {
     pub incomplete: bool,
 }
 
+impl Loaded {
+    /// The tenant with this client code, in any case.
+    pub fn tenant(&self, client_code: &str) -> Option<&ServedTenant> {
+        self.tenants.iter().find(|served| served.config.client_code.matches(client_code))
+    }
+}
+
 /// A tenant to serve.
 pub struct ServedTenant {
     /// What the data plane needs.

@@ -54,11 +54,9 @@ pub fn reloaded(arguments: &DevArguments, loaded: &Loaded, changed: &[String]) -
     };
     let mut out =
         format!("The configuration was read again: {} tenant(s), {problems}.", loaded.tenants.len());
-    for served in &loaded.tenants {
-        if changed.iter().any(|code| served.config.client_code.matches(code)) {
-            out.push('\n');
-            out.push_str(&tenant(arguments, served));
-        }
+    for served in changed.iter().filter_map(|code| loaded.tenant(code)) {
+        out.push('\n');
+        out.push_str(&tenant(arguments, served));
     }
     out
 }
@@ -115,7 +113,7 @@ fn source_flags(arguments: &DevArguments) -> String {
 }
 
 fn try_it(out: &mut String, arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], sample: &Sample) {
-    let served = loaded.tenants.iter().find(|served| served.config.client_code.matches(&sample.client_code));
+    let served = loaded.tenant(&sample.client_code);
     let key = served.and_then(|served| served.api_keys.first()).map_or("", |(_, key)| key.as_str());
     let api = format!("http://{}", arguments.listen);
     let flags = source_flags(arguments);

@@ -1,7 +1,6 @@
 //! From what the folder declares to what is served, again after each edit.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ use crate::shutdown::Shutdown;
 use crate::store::Database;
 use crate::telemetry::Metrics;
 use crate::tenants::stores::Stores;
-use crate::tenants::{Held, OwnReceiver, Tenant, Tenants};
+use crate::tenants::{Held, OwnReceiver, Tenant, Tenants, literal_target};
 
 /// How often the folder is looked at.
 const LOOK: Duration = Duration::from_millis(400);
@@ -67,13 +66,7 @@ impl Serving {
 
     /// A target that is written as an address says by itself that it will be refused; a name is looked up later.
     fn warn_if_out_of_reach(&self, webhook: &WebhookConfig) {
-        let host = webhook.target_url.host();
-        let address = match host.trim_matches(['[', ']']).parse() {
-            Ok(address) => address,
-            Err(_) if host == "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Err(_) => return,
-        };
-        let socket = SocketAddr::new(address, webhook.target_url.port());
+        let Some(socket) = literal_target(webhook) else { return };
         if webhook.active && !self.policy.permits(socket) {
             let (namespace, name) = (&webhook.namespace, &webhook.name);
             let receiver = self.own_receiver.as_ref().map_or_else(
@@ -117,7 +110,7 @@ pub(super) async fn follow(
             () = shutdown.requested() => return,
         }
         if folder.changed() {
-            match load(&mut folder) {
+            match folder.load(&mut random::fill) {
                 Ok(loaded) => {
                     let changed = serving.replace(&loaded);
                     println!("{}", banner::reloaded(&arguments, &loaded, &changed));
@@ -140,11 +133,6 @@ pub(super) async fn follow(
             }
         }
     }
-}
-
-/// Reads the folder; keys that are to be made are random.
-pub(super) fn load(folder: &mut Folder) -> Result<Loaded> {
-    folder.load(&mut random::fill)
 }
 
 /// The file that other commands touch to have their rows looked at.
