@@ -43,6 +43,20 @@ async fn an_inactive_webhook_gets_nothing_new_and_its_queued_deliveries_go_on() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_of_the_same_name_for_another_customer_gets_nothing_of_the_first_ones() {
+    let _turn = together().await;
+    let (hook, other) = (Hook::start().await, Hook::start().await);
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, dev, _client) = failed_once(&webhook, &hook).await;
+    dev.terminate().await;
+    Webhook { customer: "C-2", url: other.url("/"), ..webhook }.write(&home);
+    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let row = all_end(&home, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "WebhookGone"));
+    assert_eq!((hook.count(), other.count()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_webhooks_deliveries_end_without_a_post() {
     let _turn = together().await;
     let hook = Hook::start().await;
