@@ -37,6 +37,13 @@ pub struct TenantConfig {
     pub webhooks: Vec<WebhookConfig>,
 }
 
+impl WebhookConfig {
+    /// `namespace/name`, as people know it.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 impl TenantConfig {
     /// The webhooks that get an event of `customer` with this code: active, of that customer, subscribed to it, and the
     /// event active in the catalog. None while the tenant is suspended.

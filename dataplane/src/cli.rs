@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::passwords::{self, MAX_PASSWORD_CHARS};
 use crate::random;
 use crate::store::contacts::{self, Contact};
-use crate::store::deliveries::{self, Listed, NewDelivery, StoredAttempt};
+use crate::store::deliveries::{self, DeliveryFilter, Listed, NewDelivery, StoredAttempt};
 use crate::store::employees::{self, Employee};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, StoreError, next_number};
@@ -174,7 +174,12 @@ pub async fn deliveries(command: DeliveriesCommand) -> Result<()> {
     match command {
         DeliveriesCommand::List { at, status, about, limit } => {
             let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
-            let listed = deliveries::list(&mut reader, status, about.as_deref(), limit).await?;
+            let listed = deliveries::search(
+                &mut reader,
+                &DeliveryFilter { status, about, ..DeliveryFilter::default() },
+                limit,
+            )
+            .await?;
             print!("{}", table(&listed));
         }
         DeliveriesCommand::Show { at, id } => {
@@ -218,6 +223,9 @@ async fn resend(
         webhook_name: listed.webhook_name,
         idempotency_key: None,
         resend_of: Some(listed.id),
+        requested_by: Some("command line".to_owned()),
+        resend_id: None,
+        due_at_ms: None,
     };
     let mut transaction = database.begin().await?;
     deliveries::insert(&mut transaction, &new, now.as_millisecond()).await?;
@@ -252,8 +260,8 @@ fn table(listed: &[Listed]) -> String {
         [
             delivery.id.clone(),
             time(delivery.created_at_ms),
-            delivery.event_code.clone(),
-            delivery.subject.clone(),
+            delivery.event_code.to_string(),
+            delivery.about.shown().to_owned(),
             delivery.webhook_name.clone(),
             delivery.status.to_string(),
             format!("{}/5", delivery.attempt_count),
@@ -277,7 +285,7 @@ fn details(listed: &Listed, attempts: &[StoredAttempt]) -> String {
         listed.id,
         listed.event_code,
         listed.event_id,
-        listed.subject,
+        listed.about.shown(),
         listed.webhook_name,
         listed.customer_code,
         listed.status,

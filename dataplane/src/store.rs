@@ -13,6 +13,7 @@ pub mod orders;
 pub mod postgres;
 pub mod sql;
 pub mod sqlite;
+pub mod work_orders;
 
 use sql::{Param, Row};
 

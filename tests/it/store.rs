@@ -16,9 +16,11 @@ mod search;
 mod statements;
 mod transactions;
 mod unavailable;
+mod work_orders;
 
 use std::path::PathBuf;
 
+use docket::store::events::About;
 use docket::store::sql::Param;
 use docket::store::{Database, StoreError, Transaction, contacts, deliveries as rows, events as event_rows};
 use docket_crds::EventCode;
@@ -129,7 +131,7 @@ impl Rig {
             id: id.clone(),
             code: EventCode::OrderCreated,
             customer_code: CUSTOMER.into(),
-            subject: subject.into(),
+            about: About::web_order(subject),
             body,
         };
         self.write(async |t| event_rows::insert(t, &event, T0).await).await;
@@ -234,5 +236,8 @@ fn new_delivery(id: DeliveryId, event: &EventId) -> rows::NewDelivery {
         webhook_name: "smith/orders".into(),
         idempotency_key: None,
         resend_of: None,
+        requested_by: None,
+        resend_id: None,
+        due_at_ms: None,
     }
 }

@@ -43,6 +43,16 @@ pub enum Subject {
     },
 }
 
+impl Subject {
+    /// The customer that a contact is bound to; an employee is bound to none.
+    pub fn own_customer(&self) -> Option<&str> {
+        match self {
+            Self::Contact { customer_code, .. } => Some(customer_code),
+            Self::Employee { .. } => None,
+        }
+    }
+}
+
 /// A tenant's key to sign tokens with; `kid` only ever selects among the tenant's own keys.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "holds a secret")]

@@ -15,11 +15,14 @@ pub struct Migration {
 }
 
 /// All steps in order.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "orders and deliveries",
-    sql: include_str!("../migrations/0001_orders_and_deliveries.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "orders and deliveries",
+        sql: include_str!("../migrations/0001_orders_and_deliveries.sql"),
+    },
+    Migration { version: 2, name: "back office", sql: include_str!("../migrations/0002_back_office.sql") },
+];
 
 /// The table that says how far a database is. Runs before the plan is asked for; harmless when it exists.
 pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use super::Refusal;
 use super::publish_event::{Publication, publish_event};
 use crate::schedule::Hint;
-use crate::store::orders::{self, OrderStatus, StoredOrder, WorkOrder};
+use crate::store::events::About;
+use crate::store::orders::{self, OrderStatus, StoredOrder};
+use crate::store::work_orders::{self, Facility, NewWorkOrder};
 use crate::store::{Connection, StoreError, Transaction, next_number};
 use crate::tenants::Tenant;
 
@@ -36,19 +38,11 @@ pub async fn export_order(
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
     let stored =
-        orders::find(transaction, web_order_id, own_customer(caller)).await?.ok_or(Refusal::NoSuchOrder)?;
+        orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(Refusal::NoSuchOrder)?;
     match stored.head.status {
         OrderStatus::Exported => Ok((exported(transaction, &stored).await?, Vec::new())),
         OrderStatus::Cancelled => Err(Refusal::Conflict("the order is cancelled")),
         OrderStatus::Draft | OrderStatus::Finalized => export_stored(transaction, tenant, stored, now).await,
-    }
-}
-
-/// The customer a caller is bound to; an employee is bound to none.
-pub fn own_customer(caller: &Subject) -> Option<&str> {
-    match caller {
-        Subject::Contact { customer_code, .. } => Some(customer_code),
-        Subject::Employee { .. } => None,
     }
 }
 
@@ -70,7 +64,7 @@ pub(super) async fn export_stored(
         return Err(Refusal::Conflict("the order was changed at the same time; try again"));
     }
     let work_orders = number_work_orders(transaction, &order).await?;
-    orders::insert_work_orders(transaction, &stored.head, &work_orders, now_ms).await?;
+    work_orders::insert(transaction, &stored.head, &work_orders, now_ms).await?;
     let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type.to_owned())).collect();
     let exported = answer(stored.head.order_type, &stored.head.id, numbers)?;
     let payload = Payload::OrderExported(OrderExported {
@@ -82,7 +76,7 @@ pub(super) async fn export_stored(
     });
     let publication = Publication {
         customer_code: &stored.head.customer_code,
-        subject: &stored.head.id,
+        about: About::web_order(&stored.head.id),
         payload,
         idempotency_key: Some(format!("order.exported:{}", stored.head.id)),
     };
@@ -97,7 +91,7 @@ pub(super) fn check_complete(order: &Order) -> Result<(), Problems> {
 
 /// What an earlier export made.
 async fn exported(connection: &mut Connection, stored: &StoredOrder) -> Result<Exported, StoreError> {
-    let numbers = orders::work_orders(connection, &stored.head.id).await?;
+    let numbers = work_orders::of_web_order(connection, &stored.head.id).await?;
     answer(stored.head.order_type, &stored.head.id, numbers)
 }
 
@@ -139,13 +133,31 @@ fn prefix(family: &str) -> &'static str {
 async fn number_work_orders(
     transaction: &mut Transaction,
     order: &Order,
-) -> Result<Vec<WorkOrder>, StoreError> {
+) -> Result<Vec<NewWorkOrder>, StoreError> {
     let mut work_orders = Vec::new();
     for (family, servee) in families(order) {
         let number = format!("{}{}", prefix(family), next_number(transaction, family).await?);
-        work_orders.push(WorkOrder { number, work_order_type: family, servee });
+        work_orders.push(NewWorkOrder {
+            number,
+            work_order_type: family,
+            servee,
+            facilities: facilities(order),
+        });
     }
     Ok(work_orders)
+}
+
+/// The stops of a photocopy order.
+fn facilities(order: &Order) -> Vec<Facility> {
+    let text = |text: &str| text.to_owned();
+    order
+        .facilities()
+        .iter()
+        .map(|facility| Facility {
+            facility_id: facility.facility_id.as_ref().map(|id| text(id.as_str())),
+            name: facility.name.as_ref().map(|name| text(name.as_str())),
+        })
+        .collect()
 }
 
 /// The answer's shape by type: which work order is the primary one, and which are named apart.

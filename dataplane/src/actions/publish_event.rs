@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::random;
 use crate::schedule::Hint;
 use crate::store::deliveries::{self, NewDelivery};
-use crate::store::events::{self, Event};
+use crate::store::events::{self, About, Event};
 use crate::store::{StoreError, Transaction};
 use crate::tenants::Tenant;
 
@@ -18,8 +18,8 @@ use crate::tenants::Tenant;
 pub struct Publication<'a> {
     /// The customer that owns it.
     pub customer_code: &'a str,
-    /// What it is about: a web order id, a work order or an invoice number.
-    pub subject: &'a str,
+    /// What it is about.
+    pub about: About,
     /// Its data, and with it its code.
     pub payload: Payload,
     /// At most one delivery per webhook and key.
@@ -34,37 +34,46 @@ pub async fn publish_event(
     publication: Publication<'_>,
     now: Timestamp,
 ) -> Result<Vec<Hint>, StoreError> {
-    let Publication { customer_code, subject, payload, idempotency_key } = publication;
+    let Publication { customer_code, about, payload, idempotency_key } = publication;
     let mut webhooks = tenant.config.matching_webhooks(customer_code, payload.code()).peekable();
     if webhooks.peek().is_none() {
         return Ok(Vec::new());
     }
     let id = EventId::new(random::bytes());
     let body = envelope(&id, now, customer_code, &payload);
-    let event = Event {
-        id,
-        code: payload.code(),
-        customer_code: customer_code.to_owned(),
-        subject: subject.to_owned(),
-        body,
-    };
+    let event = Event { id, code: payload.code(), customer_code: customer_code.to_owned(), about, body };
     let now_ms = now.as_millisecond();
     events::insert(transaction, &event, now_ms).await?;
     let uid: Arc<str> = tenant.config.uid.as_str().into();
     let mut hints = Vec::new();
+    let mut inserted = 0;
     for webhook in webhooks {
         let new = NewDelivery {
             id: DeliveryId::new(now, random::bytes()),
             event_id: event.id.as_str().to_owned(),
             webhook: webhook.uid.clone(),
-            webhook_name: format!("{}/{}", webhook.namespace, webhook.name),
+            webhook_name: webhook.full_name(),
             idempotency_key: idempotency_key.clone(),
             resend_of: None,
+            requested_by: None,
+            resend_id: None,
+            due_at_ms: None,
         };
-        if deliveries::insert(transaction, &new, now_ms).await? {
+        let due = if deliveries::insert(transaction, &new, now_ms).await? {
+            inserted += 1;
+            Some((new.id, now_ms))
+        } else {
+            // Queued before, perhaps by somebody who did not live to tell the schedule.
+            let key = idempotency_key.as_deref().unwrap_or_default();
+            deliveries::due_by_key(transaction, &webhook.uid, key).await?.map(|due| (due.id, due.at_ms))
+        };
+        hints.extend(due.map(|(id, at_ms)| {
             let webhook = webhook.uid.as_str().into();
-            hints.push(Hint { tenant: Arc::clone(&uid), webhook, id: new.id, at_ms: now_ms });
-        }
+            Hint { tenant: Arc::clone(&uid), webhook, id, at_ms }
+        }));
+    }
+    if inserted == 0 {
+        events::delete(transaction, &event.id).await?;
     }
     Ok(hints)
 }

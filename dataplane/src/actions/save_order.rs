@@ -5,10 +5,11 @@ use docket_domain::token::Subject;
 use docket_orders::{OrderType, SaveRequest};
 use jiff::Timestamp;
 
-use super::export_order::{Exported, check_complete, export_stored, own_customer};
+use super::export_order::{Exported, check_complete, export_stored};
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
 use crate::schedule::Hint;
+use crate::store::events::About;
 use crate::store::orders::{self, OrderHead, OrderStatus, StoredOrder};
 use crate::store::{Transaction, contacts, next_number};
 use crate::tenants::Tenant;
@@ -105,7 +106,7 @@ async fn update(
     id: &str,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
-    let before = orders::find(transaction, id, own_customer(caller)).await?.ok_or(Refusal::NoSuchOrder)?;
+    let before = orders::find(transaction, id, caller.own_customer()).await?.ok_or(Refusal::NoSuchOrder)?;
     check_customer_unchanged(caller, request, &before)?;
     if before.head.order_type != request.order.order_type() {
         return Err(invalid("orderType", "the type of a saved order can't change; create a new order"));
@@ -199,7 +200,7 @@ fn publication<'a>(stored: &'a StoredOrder, request: &SaveRequest, created: bool
     };
     Publication {
         customer_code: &stored.head.customer_code,
-        subject: &stored.head.id,
+        about: About::web_order(&stored.head.id),
         payload: if created { Payload::OrderCreated(data) } else { Payload::OrderUpdated(data) },
         idempotency_key: None,
     }

@@ -20,9 +20,9 @@ use answers::{ExportAnswer, OrderState, SaveAnswer};
 use super::body::{Fields, LIMIT, json_bytes};
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
-use super::query::{Cursor, DateOrTime, Query, encode_cursor};
+use super::query::{Cursor, DateOrTime, Query, page, time};
 use super::writes::{self, Write};
-use crate::actions::export_order::{own_customer, work_orders_of};
+use crate::actions::export_order::work_orders_of;
 use crate::app::App;
 use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
@@ -165,7 +165,7 @@ pub async fn get(
     let id = query.required_text("webOrderId", MAX_ID);
     query.finish()?;
     let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
-    let stored = orders::find(&mut reader, &id, own_customer(&caller.subject)).await?;
+    let stored = orders::find(&mut reader, &id, caller.subject.own_customer()).await?;
     let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
     let exported = work_orders_of(&mut reader, &stored).await?;
     // Who has seen a whole order, by ids only.
@@ -201,7 +201,7 @@ pub async fn search(
 ) -> Result<Json<OrderPage>, ApiError> {
     let mut query = Query::parse(query.as_deref());
     let filter = OrderFilter {
-        customer_code: own_customer(&caller.subject).map(str::to_owned),
+        customer_code: caller.subject.own_customer().map(str::to_owned),
         order_type: query.word("orderType", OrderType::ALL.iter().map(|kind| kind.as_str())),
         status: query.word("status", OrderStatus::ALL.iter().map(|status| status.as_str())),
         from_ms: query.time_ms("from"),
@@ -212,16 +212,7 @@ pub async fn search(
     let page_size = query.page_size();
     query.finish()?;
     let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
-    let mut heads = orders::search(&mut reader, &filter, page_size + 1).await?;
-    // One more than the page tells whether there is another.
-    let more = heads.len() > usize::try_from(page_size).unwrap_or(usize::MAX);
-    if more {
-        heads.pop();
-    }
-    let next_cursor = heads.last().filter(|_| more).map(|last| encode_cursor(last.created_at_ms, &last.id));
+    let heads = orders::search(&mut reader, &filter, page_size + 1).await?;
+    let (heads, next_cursor) = page(heads, page_size, |last| (last.created_at_ms, last.id.clone()));
     Ok(Json(OrderPage { items: heads.into_iter().map(Into::into).collect(), next_cursor }))
-}
-
-fn time(ms: i64) -> Timestamp {
-    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -21,7 +21,7 @@ pub const MAX_PAGE_SIZE: i64 = 100;
 /// Characters of a date or time.
 const MAX_TIME: usize = 64;
 /// Characters of a cursor.
-const MAX_CURSOR: usize = 256;
+const MAX_CURSOR: usize = 1024;
 
 /// What [`Query::time_ms`] reads. For documentation.
 #[derive(Debug)]
@@ -178,15 +178,34 @@ fn moment(text: &str) -> Option<Timestamp> {
     Some(offset.to_timestamp(date_time).unwrap_or(nearest))
 }
 
+/// The items of one page of a search that was asked for one more, and the cursor of the next page if there is one.
+/// `place_of` tells where an item stands in the order of the search.
+pub fn page<T>(
+    mut items: Vec<T>,
+    page_size: i64,
+    place_of: impl FnOnce(&T) -> (i64, String),
+) -> (Vec<T>, Option<String>) {
+    let size = usize::try_from(page_size).unwrap_or(usize::MAX);
+    let more = items.len() > size;
+    items.truncate(size);
+    let place = items.last().filter(|_| more).map(place_of);
+    (items, place.map(|(at_ms, id)| encode_cursor(at_ms, &id)))
+}
+
+/// A stored time, for an answer.
+pub fn time(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 /// A place in a list, opaque to clients.
-pub fn encode_cursor(at_ms: i64, id: &str) -> String {
+fn encode_cursor(at_ms: i64, id: &str) -> String {
     hex::encode(format!("{at_ms}.{id}"))
 }
 
 fn decode_cursor(text: &str) -> Option<(i64, String)> {
     let plain = String::from_utf8(hex::decode(text).ok()?).ok()?;
     let (at_ms, id) = plain.split_once('.')?;
-    let sound = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let sound = !id.is_empty() && !id.chars().any(char::is_control);
     Some((at_ms.parse().ok()?, id.to_owned())).filter(|_| sound)
 }
 

@@ -3,23 +3,12 @@
 //! An attempt is counted, with a lease and a fencing token, before its POST, and finished only with that token: so
 //! that never more than five reach the wire, and a worker that comes back late changes nothing.
 
+use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Status};
 
-use super::sql::{Param, Row, params};
+use super::events::About;
+use super::sql::{Row, SLOTS, Search, filled, params, slots};
 use super::{Connection, StoreError, Transaction};
-
-/// Ids in one `IN (…)`: statements have a fixed text, so that a connection prepares them once.
-pub(super) const SLOTS: usize = 25;
-
-/// `$first, …` for [`SLOTS`] values.
-pub(super) fn slots(first: usize) -> String {
-    (first..first + SLOTS).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
-}
-
-/// The values, and NULL (which is in no list) for the slots left over.
-pub(super) fn filled(values: impl Iterator<Item = Param>) -> Vec<Param> {
-    values.chain(std::iter::repeat(Param::Null)).take(SLOTS).collect()
-}
 
 /// A delivery to be queued.
 #[derive(Debug, Clone)]
@@ -36,6 +25,12 @@ pub struct NewDelivery {
     pub idempotency_key: Option<String>,
     /// The delivery this one repeats.
     pub resend_of: Option<String>,
+    /// Who asked for the repetition.
+    pub requested_by: Option<String>,
+    /// The request for many that this one is a part of.
+    pub resend_id: Option<String>,
+    /// When its first attempt is due; `None`: at once.
+    pub due_at_ms: Option<i64>,
 }
 
 /// When to look at a delivery again.
@@ -49,27 +44,54 @@ pub struct Due {
     pub at_ms: i64,
 }
 
-/// Queues a delivery, due now. `false`: the webhook has one with this idempotency key already.
+/// Queues a delivery. `false`: the webhook has one with this idempotency key already.
 pub async fn insert(
     transaction: &mut Transaction,
     new: &NewDelivery,
     now_ms: i64,
 ) -> Result<bool, StoreError> {
     let sql = "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
-               idempotency_key, resend_of, created_at_ms) VALUES ($1, $2, $3, $4, 'Pending', 0, $5, $6, $7, $8) \
-               ON CONFLICT DO NOTHING";
-    let NewDelivery { id, event_id, webhook, webhook_name, idempotency_key, resend_of } = new;
+               idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
+               VALUES ($1, $2, $3, $4, 'Pending', 0, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING";
+    let NewDelivery {
+        id,
+        event_id,
+        webhook,
+        webhook_name,
+        idempotency_key,
+        resend_of,
+        requested_by,
+        resend_id,
+        due_at_ms,
+    } = new;
     let params = params![
         id.to_string(),
         event_id,
         webhook,
         webhook_name,
-        now_ms,
+        due_at_ms.unwrap_or(now_ms),
         idempotency_key.clone(),
         resend_of.clone(),
+        requested_by.clone(),
+        resend_id.clone(),
         now_ms,
     ];
     Ok(transaction.execute(sql, params).await? == 1)
+}
+
+/// When to look at the webhook's delivery with this idempotency key. `None`: there is none, or it is done.
+pub async fn due_by_key(
+    connection: &mut Connection,
+    webhook: &str,
+    idempotency_key: &str,
+) -> Result<Option<Due>, StoreError> {
+    let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE webhook = $1 AND idempotency_key = $2 \
+               AND status IN ('Pending', 'Failed')";
+    connection.query_opt(sql, params![webhook, idempotency_key]).await?.as_ref().map(due).transpose()
+}
+
+fn due(row: &Row) -> Result<Due, StoreError> {
+    Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })
 }
 
 /// A page of what is still to be done, in the order of its time. `after` is the last row of the page before.
@@ -82,7 +104,7 @@ pub async fn unfinished(
                AND (due_at_ms, id) > ($1, $2) ORDER BY due_at_ms, id LIMIT $3";
     let (at_ms, id) = after.map_or((i64::MIN, String::new()), |due| (due.at_ms, due.id.to_string()));
     let rows = connection.query(sql, params![at_ms, id, limit]).await?;
-    rows.iter().map(|row| Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })).collect()
+    rows.iter().map(due).collect()
 }
 
 /// An attempt that has been counted and may now be made.
@@ -292,8 +314,8 @@ pub async fn end_lost_fifths(transaction: &mut Transaction, now_ms: i64) -> Resu
 pub struct Listed {
     pub id: String,
     pub event_id: String,
-    pub event_code: String,
-    pub subject: String,
+    pub event_code: EventCode,
+    pub about: About,
     pub customer_code: String,
     pub webhook: String,
     pub webhook_name: String,
@@ -304,56 +326,103 @@ pub struct Listed {
     pub http_status: Option<i64>,
     pub idempotency_key: Option<String>,
     pub resend_of: Option<String>,
+    pub requested_by: Option<String>,
+    pub resend_id: Option<String>,
     pub created_at_ms: i64,
     pub finished_at_ms: Option<i64>,
 }
 
-const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.subject, e.customer_code, d.webhook, d.webhook_name, \
-                      d.status, d.attempt_count, d.due_at_ms, d.failure_class, d.http_status, d.idempotency_key, \
-                      d.resend_of, d.created_at_ms, d.finished_at_ms \
-                      FROM delivery d JOIN event e ON e.id = d.event_id";
+const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_order, e.invoice_number, \
+                      e.customer_code, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, \
+                      d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
+                      d.created_at_ms, d.finished_at_ms FROM delivery d JOIN event e ON e.id = d.event_id";
 
 fn listed(row: &Row) -> Result<Listed, StoreError> {
-    let class = row.get::<Option<String>>(10)?.map(|word| word.parse()).transpose();
+    let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
     Ok(Listed {
         id: row.get(0)?,
         event_id: row.get(1)?,
-        event_code: row.get(2)?,
-        subject: row.get(3)?,
-        customer_code: row.get(4)?,
-        webhook: row.get(5)?,
-        webhook_name: row.get(6)?,
-        status: row.parsed(7)?,
-        attempt_count: row.get(8)?,
-        due_at_ms: row.get(9)?,
+        event_code: row.parsed(2)?,
+        about: About { web_order_id: row.get(3)?, work_order: row.get(4)?, invoice_number: row.get(5)? },
+        customer_code: row.get(6)?,
+        webhook: row.get(7)?,
+        webhook_name: row.get(8)?,
+        status: row.parsed(9)?,
+        attempt_count: row.get(10)?,
+        due_at_ms: row.get(11)?,
         failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
-        http_status: row.get(11)?,
-        idempotency_key: row.get(12)?,
-        resend_of: row.get(13)?,
-        created_at_ms: row.get(14)?,
-        finished_at_ms: row.get(15)?,
+        http_status: row.get(13)?,
+        idempotency_key: row.get(14)?,
+        resend_of: row.get(15)?,
+        requested_by: row.get(16)?,
+        resend_id: row.get(17)?,
+        created_at_ms: row.get(18)?,
+        finished_at_ms: row.get(19)?,
     })
 }
 
-/// The newest `limit` deliveries, in a status and about a subject (web order, work order, invoice) if given.
-pub async fn list(
+/// What a search asks for; times are inclusive at the start and exclusive at the end.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// In this status only.
+    pub status: Option<Status>,
+    /// To this webhook only: its uid, or `namespace/name`.
+    pub webhook: Option<String>,
+    /// Of this event only.
+    pub event_code: Option<EventCode>,
+    /// Whose last attempt failed like this.
+    pub failure_class: Option<FailureClass>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// About this web order, or what an export made of it.
+    pub web_order_id: Option<String>,
+    /// About this work order, or the export that made it.
+    pub work_order: Option<String>,
+    /// About this invoice.
+    pub invoice_number: Option<String>,
+    /// About a web order, a work order or an invoice of this number.
+    pub about: Option<String>,
+    /// After this delivery, in the order of the search: the `created_at_ms` and id of the last one seen.
+    pub after: Option<(i64, String)>,
+}
+
+/// The newest `limit` deliveries that match, newest first; stable while others are queued.
+pub async fn search(
     connection: &mut Connection,
-    status: Option<Status>,
-    subject: Option<&str>,
+    filter: &DeliveryFilter,
     limit: i64,
 ) -> Result<Vec<Listed>, StoreError> {
-    let mut sql = format!("{LISTED} WHERE TRUE");
-    let mut params: Vec<Param> = Vec::new();
-    if let Some(status) = status {
-        params.push(status.as_str().into());
-        sql.push_str(&format!(" AND d.status = ${}", params.len()));
+    let DeliveryFilter { status, webhook, event_code, failure_class, from_ms, to_ms, .. } = filter;
+    let DeliveryFilter { web_order_id, work_order, invoice_number, about, after, .. } = filter;
+    let mut search = Search::new(LISTED);
+    search.and_some("d.status = ?", status.map(Status::as_str));
+    if let Some(webhook) = webhook {
+        search.and("(d.webhook = ? OR d.webhook_name = ?)", [webhook.into(), webhook.into()]);
     }
-    if let Some(subject) = subject {
-        params.push(subject.into());
-        sql.push_str(&format!(" AND e.subject = ${}", params.len()));
+    search.and_some("e.code = ?", event_code.map(EventCode::as_str));
+    search.and_some("d.failure_class = ?", failure_class.map(FailureClass::as_str));
+    search.and_some("d.created_at_ms >= ?", *from_ms);
+    search.and_some("d.created_at_ms < ?", *to_ms);
+    search.and_some("e.web_order_id = ?", web_order_id.as_ref());
+    if let Some(number) = work_order {
+        // An export is about all work orders it made.
+        let condition = "(e.work_order = ? OR (e.code = 'order.exported' AND e.web_order_id = \
+                         (SELECT w.web_order_id FROM work_order w WHERE w.number = ?)))";
+        search.and(condition, [number.into(), number.into()]);
     }
-    params.push(limit.into());
-    sql.push_str(&format!(" ORDER BY d.created_at_ms DESC, d.id DESC LIMIT ${}", params.len()));
+    search.and_some("e.invoice_number = ?", invoice_number.as_ref());
+    if let Some(number) = about {
+        let condition = "(e.web_order_id = ? OR e.work_order = ? OR e.invoice_number = ? OR \
+                         (e.code = 'order.exported' AND e.web_order_id = \
+                         (SELECT w.web_order_id FROM work_order w WHERE w.number = ?)))";
+        search.and(condition, [number.into(), number.into(), number.into(), number.into()]);
+    }
+    if let Some((created_at_ms, id)) = after {
+        search.and("(d.created_at_ms, d.id) < (?, ?)", [(*created_at_ms).into(), id.into()]);
+    }
+    let (sql, params) = search.end("ORDER BY d.created_at_ms DESC, d.id DESC LIMIT ?", [limit.into()]);
     connection.query(&sql, params).await?.iter().map(listed).collect()
 }
 

@@ -6,8 +6,32 @@ use bytes::Bytes;
 use docket_crds::EventCode;
 use docket_domain::event::EventId;
 
-use super::sql::{Param, params};
+use super::sql::{Param, SLOTS, filled, params, slots};
 use super::{Connection, StoreError, Transaction};
+
+/// What an event is about: by these numbers its deliveries are found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The web order.
+    pub web_order_id: Option<String>,
+    /// The work order; of an export only its web order is kept, which knows them all.
+    pub work_order: Option<String>,
+    /// The invoice.
+    pub invoice_number: Option<String>,
+}
+
+impl About {
+    /// A web order.
+    pub fn web_order(id: &str) -> Self {
+        Self { web_order_id: Some(id.to_owned()), ..Self::default() }
+    }
+
+    /// The most particular number, for people.
+    pub fn shown(&self) -> &str {
+        let Self { web_order_id, work_order, invoice_number } = self;
+        invoice_number.as_ref().or(work_order.as_ref()).or(web_order_id.as_ref()).map_or("", String::as_str)
+    }
+}
 
 /// A published event.
 #[derive(Clone)]
@@ -19,19 +43,40 @@ pub struct Event {
     pub code: EventCode,
     /// The customer that owns it.
     pub customer_code: String,
-    /// What it is about: a web order id, a work order or an invoice number.
-    pub subject: String,
+    /// What it is about.
+    pub about: About,
     /// The envelope.
     pub body: Vec<u8>,
 }
 
 /// Stores an event.
 pub async fn insert(transaction: &mut Transaction, event: &Event, now_ms: i64) -> Result<(), StoreError> {
-    let sql = "INSERT INTO event (id, code, customer_code, subject, body, occurred_at_ms) \
-               VALUES ($1, $2, $3, $4, $5, $6)";
-    let Event { id, code, customer_code, subject, body } = event;
-    let params = params![id.as_str(), code.as_str(), customer_code, subject, body.clone(), now_ms];
+    let sql = "INSERT INTO event (id, code, customer_code, web_order_id, work_order, invoice_number, body, \
+               occurred_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let Event { id, code, customer_code, about, body } = event;
+    let About { web_order_id, work_order, invoice_number } = about.clone();
+    let params = params![
+        id.as_str(),
+        code.as_str(),
+        customer_code,
+        web_order_id,
+        work_order,
+        invoice_number,
+        body.clone(),
+        now_ms
+    ];
     transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// Takes an event back that no delivery carries.
+pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), StoreError> {
+    transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())
+}
+
+/// The envelope of an event.
+pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let row = connection.query_opt("SELECT body FROM event WHERE id = $1", params![id]).await?;
+    row.map(|row| row.get(0)).transpose()
 }
 
 /// What an attempt needs of an event.
@@ -51,13 +96,10 @@ pub async fn to_send(
     connection: &mut Connection,
     ids: &[String],
 ) -> Result<HashMap<String, ToSend>, StoreError> {
-    let sql = format!(
-        "SELECT id, code, customer_code, body FROM event WHERE id IN ({})",
-        super::deliveries::slots(1)
-    );
+    let sql = format!("SELECT id, code, customer_code, body FROM event WHERE id IN ({})", slots(1));
     let mut events = HashMap::new();
-    for chunk in ids.chunks(super::deliveries::SLOTS) {
-        let rows = connection.query(&sql, super::deliveries::filled(chunk.iter().map(Param::from))).await?;
+    for chunk in ids.chunks(SLOTS) {
+        let rows = connection.query(&sql, filled(chunk.iter().map(Param::from))).await?;
         for row in rows {
             let body = Bytes::from(row.get::<Vec<u8>>(3)?);
             events.insert(row.get(0)?, ToSend { code: row.parsed(1)?, customer_code: row.get(2)?, body });

@@ -1,8 +1,8 @@
-//! Web orders, and the work orders that an export makes of them.
+//! Web orders: what clients save.
 
 use docket_orders::OrderType;
 
-use super::sql::{Param, params};
+use super::sql::{Search, containing, params};
 use super::{Connection, StoreError, Transaction};
 
 /// Where a web order is in its life.
@@ -83,18 +83,6 @@ pub struct StoredOrder {
     pub search_text: String,
     /// How often it was saved; an update states the version it has read.
     pub version: i64,
-}
-
-/// A work order of the back office.
-#[derive(Clone, PartialEq, Eq)]
-#[expect(missing_debug_implementations, reason = "personal data")]
-pub struct WorkOrder {
-    /// Its number, unique in the tenant.
-    pub number: String,
-    /// One of the five families.
-    pub work_order_type: &'static str,
-    /// The person to be served.
-    pub servee: Option<String>,
 }
 
 const HEAD: &str = "id, order_type, customer_code, status, finalized, case_number, caption, client_matter_number, \
@@ -212,74 +200,17 @@ pub async fn search(
     filter: &OrderFilter,
     limit: i64,
 ) -> Result<Vec<OrderHead>, StoreError> {
-    let mut sql = format!("SELECT {HEAD} FROM web_order WHERE TRUE");
-    let mut params: Vec<Param> = Vec::new();
-    let mut and = |condition: &str, value: Param| {
-        params.push(value);
-        sql.push_str(" AND ");
-        sql.push_str(&condition.replace('?', &format!("${}", params.len())));
-    };
     let OrderFilter { customer_code, order_type, status, from_ms, to_ms, text, after } = filter;
-    if let Some(code) = customer_code {
-        and("customer_code = ?", code.into());
-    }
-    if let Some(order_type) = order_type {
-        and("order_type = ?", order_type.as_str().into());
-    }
-    if let Some(status) = status {
-        and("status = ?", status.as_str().into());
-    }
-    if let Some(from) = from_ms {
-        and("created_at_ms >= ?", (*from).into());
-    }
-    if let Some(to) = to_ms {
-        and("created_at_ms < ?", (*to).into());
-    }
-    if let Some(text) = text {
-        let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-        and("search_text LIKE ? ESCAPE '\\'", format!("%{escaped}%").into());
-    }
+    let mut search = Search::new(&format!("SELECT {HEAD} FROM web_order"));
+    search.and_some("customer_code = ?", customer_code.as_ref());
+    search.and_some("order_type = ?", order_type.map(OrderType::as_str));
+    search.and_some("status = ?", status.map(OrderStatus::as_str));
+    search.and_some("created_at_ms >= ?", *from_ms);
+    search.and_some("created_at_ms < ?", *to_ms);
+    search.and_some("search_text LIKE ? ESCAPE '\\'", text.as_deref().map(containing));
     if let Some((created_at_ms, id)) = after {
-        and("(created_at_ms, id) < (?", (*created_at_ms).into());
-        params.push(id.into());
-        sql.push_str(&format!(", ${})", params.len()));
+        search.and("(created_at_ms, id) < (?, ?)", [(*created_at_ms).into(), id.into()]);
     }
-    params.push(limit.into());
-    sql.push_str(&format!(" ORDER BY created_at_ms DESC, id DESC LIMIT ${}", params.len()));
+    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT ?", [limit.into()]);
     connection.query(&sql, params).await?.iter().map(head).collect()
-}
-
-/// Stores the work orders of an export, in this order.
-pub async fn insert_work_orders(
-    transaction: &mut Transaction,
-    order: &OrderHead,
-    work_orders: &[WorkOrder],
-    now_ms: i64,
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO work_order (number, work_order_type, web_order_id, position, customer_code, servee, \
-               case_number, status, created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, 'Open', $8)";
-    for (position, WorkOrder { number, work_order_type, servee }) in work_orders.iter().enumerate() {
-        let params = params![
-            number,
-            *work_order_type,
-            &order.id,
-            position as i64,
-            &order.customer_code,
-            servee.clone(),
-            order.case_number.clone(),
-            now_ms,
-        ];
-        transaction.execute(sql, params).await?;
-    }
-    Ok(())
-}
-
-/// The numbers and families of an exported order's work orders, in the order of the export.
-pub async fn work_orders(
-    connection: &mut Connection,
-    web_order_id: &str,
-) -> Result<Vec<(String, String)>, StoreError> {
-    let sql = "SELECT number, work_order_type FROM work_order WHERE web_order_id = $1 ORDER BY position";
-    let rows = connection.query(sql, params![web_order_id]).await?;
-    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }

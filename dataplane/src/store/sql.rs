@@ -55,6 +55,67 @@ macro_rules! params {
 }
 pub(crate) use params;
 
+/// Ids in one `IN (…)`: statements have a fixed text, so that a connection prepares them once.
+pub(super) const SLOTS: usize = 25;
+
+/// `$first, …` for [`SLOTS`] values.
+pub(super) fn slots(first: usize) -> String {
+    (first..first + SLOTS).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The values, and NULL (which is in no list) for the slots left over.
+pub(super) fn filled(values: impl Iterator<Item = Param>) -> Vec<Param> {
+    values.chain(std::iter::repeat(Param::Null)).take(SLOTS).collect()
+}
+
+/// A SELECT whose conditions depend on what is asked for.
+pub(super) struct Search {
+    sql: String,
+    params: Vec<Param>,
+}
+
+impl Search {
+    /// `select` ends before its WHERE.
+    pub(super) fn new(select: &str) -> Self {
+        Self { sql: format!("{select} WHERE TRUE"), params: Vec::new() }
+    }
+
+    /// One more condition; each `?` in it stands for the next of the values.
+    pub(super) fn and<const N: usize>(&mut self, condition: &str, values: [Param; N]) {
+        self.sql.push_str(" AND ");
+        self.push(condition, values);
+    }
+
+    /// The same, if there is a value.
+    pub(super) fn and_some(&mut self, condition: &str, value: Option<impl Into<Param>>) {
+        if let Some(value) = value {
+            self.and(condition, [value.into()]);
+        }
+    }
+
+    /// What follows the conditions, with its values; then the statement with all of them.
+    pub(super) fn end<const N: usize>(mut self, rest: &str, values: [Param; N]) -> (String, Vec<Param>) {
+        self.sql.push(' ');
+        self.push(rest, values);
+        (self.sql, self.params)
+    }
+
+    fn push<const N: usize>(&mut self, text: &str, values: [Param; N]) {
+        let mut pieces = text.split('?');
+        self.sql.push_str(pieces.next().unwrap_or_default());
+        for (piece, value) in pieces.zip(values) {
+            self.params.push(value);
+            self.sql.push_str(&format!("${}{piece}", self.params.len()));
+        }
+    }
+}
+
+/// The pattern of a LIKE … ESCAPE '\\' that finds `text` anywhere.
+pub(super) fn containing(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{escaped}%")
+}
+
 impl ToSql for Param {
     fn to_sql(
         &self,
@@ -162,6 +223,7 @@ macro_rules! column {
 
 column! {
     i64 => rusqlite::types::Value::Integer(value) => Some(*value),
+    f64 => rusqlite::types::Value::Real(value) => Some(*value),
     bool => rusqlite::types::Value::Integer(value) => Some(*value != 0),
     String => rusqlite::types::Value::Text(value) => Some(value.clone()),
     Vec<u8> => rusqlite::types::Value::Blob(value) => Some(value.clone()),

@@ -16,6 +16,7 @@ use crate::schedule::SHARES;
 use crate::schedule::memory::MemorySchedule;
 use crate::shutdown::{self, Stopper};
 use crate::store::deliveries::Listed;
+use crate::store::events::About;
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, contacts};
 use crate::tenants::Held;
@@ -72,7 +73,7 @@ impl Rig {
         let data = OrderSaved { order_type: "Court".into(), web_order_id: subject.into(), finalize: None };
         let publication = Publication {
             customer_code: "C-1",
-            subject,
+            about: About::web_order(subject),
             payload: Payload::OrderCreated(data),
             idempotency_key: None,
         };

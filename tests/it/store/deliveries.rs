@@ -1,7 +1,7 @@
 //! Queueing deliveries, and finding them again.
 
 use docket::store::StoreError;
-use docket::store::deliveries::{self, Due, NewDelivery};
+use docket::store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
 use docket_domain::delivery::{DeliveryId, Status};
 
 use super::{Rig, T0, WEBHOOK, delivery_id, event_id, new_delivery, on_both_databases};
@@ -14,7 +14,7 @@ on_both_databases!(
     unfinished_is_paged_in_the_order_of_time,
     unfinished_leaves_out_what_is_finished,
     due_again_is_the_end_of_the_lease_or_the_due_time,
-    the_newest_are_listed_by_status_and_subject,
+    the_newest_are_listed_by_status_and_number,
     an_unknown_delivery_is_not_found,
 );
 
@@ -31,7 +31,7 @@ async fn a_delivery_is_pending_and_due_at_once(rig: Rig) {
     assert_eq!((stored.status, stored.attempt_count, stored.due_at_ms), (Status::Pending, 0, T0 + 3));
     assert_eq!((stored.id, stored.event_id), (delivery_id(1).to_string(), event.as_str().to_owned()));
     assert_eq!((stored.webhook.as_str(), stored.webhook_name.as_str()), (WEBHOOK, "smith/orders"));
-    assert_eq!((stored.event_code.as_str(), stored.subject.as_str()), ("order.created", "W-7"));
+    assert_eq!((stored.event_code.as_str(), stored.about.shown()), ("order.created", "W-7"));
     assert_eq!((stored.idempotency_key.as_deref(), stored.resend_of), (Some("k 🦊"), None));
     assert_eq!((stored.created_at_ms, stored.finished_at_ms), (T0 + 3, None));
     assert_eq!((stored.failure_class, stored.http_status), (None, None));
@@ -156,7 +156,7 @@ async fn due_again_is_the_end_of_the_lease_or_the_due_time(rig: Rig) {
     assert_eq!(deliveries::due_again(&mut rig.reader().await, &[]).await.expect("no statement"), []);
 }
 
-async fn the_newest_are_listed_by_status_and_subject(rig: Rig) {
+async fn the_newest_are_listed_by_status_and_number(rig: Rig) {
     for (number, subject) in (0..).zip(["W-1", "W-2", "W-1", "W-2", "W-1"]) {
         let event = rig.event(subject).await;
         let new = new_delivery(delivery_id(number), &event);
@@ -165,7 +165,7 @@ async fn the_newest_are_listed_by_status_and_subject(rig: Rig) {
         assert!(rig.write(async |t| deliveries::insert(t, &new, at).await).await);
     }
     rig.set_status(delivery_id(2), Status::DeadLetter).await;
-    for (status, subject, limit, expected) in [
+    for (status, about, limit, expected) in [
         (None, None, 10, vec![4, 3, 2, 1, 0]),
         (None, None, 2, vec![4, 3]),
         (Some(Status::DeadLetter), None, 10, vec![2]),
@@ -175,11 +175,11 @@ async fn the_newest_are_listed_by_status_and_subject(rig: Rig) {
         (Some(Status::Pending), Some("W-1"), 1, vec![4]),
         (Some(Status::Succeeded), Some("W-1"), 10, vec![]),
     ] {
-        let listed =
-            deliveries::list(&mut rig.reader().await, status, subject, limit).await.expect("a statement");
+        let filter = DeliveryFilter { status, about: about.map(str::to_owned), ..DeliveryFilter::default() };
+        let listed = deliveries::search(&mut rig.reader().await, &filter, limit).await.expect("a statement");
         let ids: Vec<_> = listed.into_iter().map(|listed| listed.id).collect();
         let expected: Vec<_> = expected.into_iter().map(|number| delivery_id(number).to_string()).collect();
-        assert_eq!(ids, expected, "{status:?} {subject:?} {limit}");
+        assert_eq!(ids, expected, "{status:?} {about:?} {limit}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Events: the bytes that are signed and sent.
 
-use docket::store::{StoreError, events};
+use docket::store::StoreError;
+use docket::store::events::{self, About};
 use docket_crds::EventCode;
 
 use super::{CUSTOMER, Rig, T0, event_id, on_both_databases};
@@ -16,7 +17,7 @@ fn event(number: u16, body: Vec<u8>) -> events::Event {
         id: event_id(number),
         code: EventCode::NoteCreated,
         customer_code: CUSTOMER.into(),
-        subject: "W-1".into(),
+        about: About::web_order("W-1"),
         body,
     }
 }

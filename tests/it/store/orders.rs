@@ -1,6 +1,6 @@
-//! Web orders and their work orders; searching them is in `search`.
+//! Web orders; searching them is in `search`.
 
-use docket::store::orders::{self, OrderHead, OrderStatus, StoredOrder, WorkOrder};
+use docket::store::orders::{self, OrderHead, OrderStatus, StoredOrder};
 use docket::store::{StoreError, contacts};
 use docket_orders::OrderType;
 
@@ -15,8 +15,6 @@ on_both_databases!(
     an_update_changes_all_that_may_change,
     an_update_of_another_version_changes_nothing,
     of_two_updates_at_once_one_wins,
-    work_orders_keep_the_order_of_the_export,
-    a_work_order_number_is_taken_once,
 );
 
 pub(super) fn order(id: &str) -> StoredOrder {
@@ -47,7 +45,7 @@ fn shown(order: &StoredOrder) -> String {
     )
 }
 
-async fn insert(rig: &Rig, order: &StoredOrder) {
+pub(super) async fn insert(rig: &Rig, order: &StoredOrder) {
     rig.write(async |t| orders::insert(t, order).await).await;
 }
 
@@ -158,35 +156,4 @@ async fn of_two_updates_at_once_one_wins(rig: Rig) {
     }
     assert_eq!(winners.len(), 1);
     assert_eq!(shown(&stored(&rig, "a").await), shown(&winners[0]));
-}
-
-async fn work_orders_keep_the_order_of_the_export(rig: Rig) {
-    insert(&rig, &full("a")).await;
-    insert(&rig, &order("b")).await;
-    let work_orders: Vec<WorkOrder> = (0..12)
-        .map(|n| WorkOrder {
-            number: (1_000_012 - n).to_string(),
-            work_order_type: if n == 0 { "Court" } else { "Process" },
-            servee: (n > 0).then(|| format!("Servee 🦊 {n}")),
-        })
-        .collect();
-    rig.write(async |t| orders::insert_work_orders(t, &full("a").head, &work_orders, T0).await).await;
-    let mut reader = rig.reader().await;
-    let stored = orders::work_orders(&mut reader, "a").await.expect("a statement");
-    let expected: Vec<_> =
-        work_orders.iter().map(|order| (order.number.clone(), order.work_order_type.to_owned())).collect();
-    assert_eq!(stored, expected);
-    assert!(orders::work_orders(&mut reader, "b").await.expect("a statement").is_empty());
-}
-
-async fn a_work_order_number_is_taken_once(rig: Rig) {
-    insert(&rig, &order("a")).await;
-    insert(&rig, &order("b")).await;
-    let work_order = [WorkOrder { number: "1".into(), work_order_type: "Court", servee: None }];
-    rig.write(async |t| orders::insert_work_orders(t, &order("a").head, &work_order, T0).await).await;
-    for order in [order("a"), order("b")] {
-        let again =
-            rig.try_write(async |t| orders::insert_work_orders(t, &order.head, &work_order, T0).await).await;
-        assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
-    }
 }

@@ -70,7 +70,7 @@ fn highest_parameter(text: &str, rest: &str) -> Result<usize, String> {
         let whole = parameter.get(0).expect("the whole match");
         match &parameter[1] {
             // Numbered by the length of the list that it is pushed to.
-            "{}" if rest.trim_start().starts_with(", params.len()") => {}
+            "{}" if rest.trim_start().starts_with(", self.params.len()") => {}
             "{number}" if text == "${number}" => {}
             number => match number.parse::<usize>() {
                 Ok(_) if whole.start() > slots_at => {
@@ -96,7 +96,7 @@ fn the_check_finds_what_it_is_for() {
         (r#"format!("SET a = $1 WHERE id IN ({})", super::slots(1))"#, Err(())),
         (r#"format!("WHERE id IN ({}) AND a = $26", slots(1))"#, Err(())),
         (r#"format!("WHERE id IN ({})", ids); "other""#, Err(())),
-        (r#"format!(" LIMIT ${}", params.len())"#, Ok(0)),
+        (r#"format!(" LIMIT ${}", self.params.len())"#, Ok(0)),
         (r#"format!(" LIMIT ${}", 7)"#, Err(())),
         (r#"format!("LIMIT ${limit}")"#, Err(())),
     ] {

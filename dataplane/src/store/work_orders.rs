@@ -1,0 +1,77 @@
+//! Work orders of the back office: what an export makes, and other programs add to.
+
+use super::orders::OrderHead;
+use super::sql::params;
+use super::{Connection, StoreError, Transaction};
+
+/// A work order to be made.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct NewWorkOrder {
+    /// Its number, unique in the tenant.
+    pub number: String,
+    /// One of the five families.
+    pub work_order_type: &'static str,
+    /// The person to be served.
+    pub servee: Option<String>,
+    /// The stops, on photocopy work orders.
+    pub facilities: Vec<Facility>,
+}
+
+/// A stop of a photocopy work order; its line item is its place, from 1.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct Facility {
+    /// The known facility's code.
+    pub facility_id: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+}
+
+/// Stores the work orders of an export, in this order.
+pub async fn insert(
+    transaction: &mut Transaction,
+    order: &OrderHead,
+    work_orders: &[NewWorkOrder],
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO work_order (number, work_order_type, web_order_id, position, customer_code, servee, \
+               servee_key, case_number, caption, created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    for (position, NewWorkOrder { number, work_order_type, servee, facilities }) in
+        work_orders.iter().enumerate()
+    {
+        let params = params![
+            number,
+            *work_order_type,
+            &order.id,
+            position as i64,
+            &order.customer_code,
+            servee.clone(),
+            servee.as_ref().map(|name| name.to_lowercase()),
+            order.case_number.clone(),
+            order.caption.clone(),
+            now_ms,
+        ];
+        transaction.execute(sql, params).await?;
+        let sql = "INSERT INTO facility (work_order, facility_line_item, facility_id, name) VALUES ($1, $2, $3, $4)";
+        for (line_item, Facility { facility_id, name }) in (1..).zip(facilities) {
+            let line_item: i64 = line_item;
+            transaction.execute(sql, params![number, line_item, facility_id.clone(), name.clone()]).await?;
+        }
+        if *work_order_type == "Process" {
+            let sql = "INSERT INTO process_status (work_order) VALUES ($1)";
+            transaction.execute(sql, params![number]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The numbers and families of an exported order's work orders, in the order of the export.
+pub async fn of_web_order(
+    connection: &mut Connection,
+    web_order_id: &str,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = "SELECT number, work_order_type FROM work_order WHERE web_order_id = $1 ORDER BY position";
+    let rows = connection.query(sql, params![web_order_id]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+}
