@@ -1,5 +1,6 @@
 //! What the service does, free of HTTP: one file per thing.
 
+pub mod add_note;
 pub mod export_order;
 pub mod publish_event;
 pub mod save_order;
@@ -14,9 +15,9 @@ pub enum Refusal {
     /// What was sent is wrong: each field with what would be right.
     #[error("the request is not valid")]
     Invalid(Problems),
-    /// There is no such order for this caller; whether another customer has it is not told.
-    #[error("there is no such web order")]
-    NoSuchOrder,
+    /// There is no such thing for this caller; whether another customer has it is not told.
+    #[error("{0}")]
+    NotFound(&'static str),
     /// What was asked does not fit what is stored.
     #[error("{0}")]
     Conflict(&'static str),

@@ -6,8 +6,10 @@ pub mod caller;
 pub mod error;
 pub mod host;
 pub mod middleware;
+pub mod notes;
 pub mod openapi;
 pub mod orders;
+pub mod processes;
 pub mod query;
 pub mod server;
 pub mod swagger;
@@ -22,20 +24,26 @@ use axum::routing::{get, post};
 use crate::app::App;
 use error::ApiError;
 
-/// The API of `{base_url}`.
+/// The API of `{base_url}`, and the part of it that the legacy host has too.
 pub fn router(app: Arc<App>) -> Router {
-    Router::new()
+    let v2_only = Router::new()
         .route("/Auth/Token", post(auth::create_token))
-        .route("/Session/Create", post(auth::create_session))
         .route("/Employee/SignIn", post(auth::employee_sign_in))
-        .route("/Orders/Save", post(orders::save))
-        .route("/Orders/Export", post(orders::export))
-        .route("/Orders/Get", get(orders::get))
-        .route("/Orders/Search", get(orders::search))
         .route("/openapi.json", get(swagger::openapi_json))
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))
         .route("/swagger/{*file}", get(swagger::file))
+        .route_layer(axum::middleware::from_fn_with_state(Arc::clone(&app), middleware::only_v2));
+    Router::new()
+        .route("/Session/Create", post(auth::create_session))
+        .route("/Orders/Save", post(orders::save))
+        .route("/Orders/Export", post(orders::export))
+        .route("/Orders/Get", get(orders::get))
+        .route("/Orders/Search", get(orders::search))
+        .route("/Notes/Add", post(notes::add))
+        .route("/Notes/Search", get(notes::search))
+        .route("/ProcessStatus/Search", get(processes::search))
+        .merge(v2_only)
         .fallback(async || ApiError::NoSuchRoute)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         // Inside the router, so that the matched route is known; outermost last.

@@ -49,6 +49,13 @@ impl Tenant {
         Self { config, store, held, trusts, public: public.clone() }
     }
 
+    /// The same tenant with nobody to tell.
+    pub fn without_webhooks(&self) -> Self {
+        let config = TenantConfig { webhooks: Vec::new(), ..self.config.clone() };
+        let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
+        Self { config, store, held, trusts: HashMap::new(), public }
+    }
+
     /// The webhook with this uid, if it is served.
     pub fn webhook(&self, uid: &str) -> Option<&WebhookConfig> {
         self.config.webhooks.iter().find(|webhook| webhook.uid == uid)

@@ -5,10 +5,14 @@
 //!
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`event`]: the envelope and the payload of each event code
+//! * [`note`]: how a note names its work order and facility
+//! * [`process`]: what follows from how papers were served
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: what a Bearer token claims, and what makes one acceptable
 
 pub mod delivery;
 pub mod event;
+pub mod note;
+pub mod process;
 pub mod signature;
 pub mod token;

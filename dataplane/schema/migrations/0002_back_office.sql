@@ -19,7 +19,7 @@ CREATE TABLE work_order (
     caption TEXT,
     status TEXT NOT NULL DEFAULT 'Open'
         CHECK (status IN ('Open', 'InProgress', 'OnHold', 'Completed', 'Cancelled', 'Billed')),
-    -- The last number given to a note or status line of this work order.
+    -- The last number given to a note of this work order.
     last_line_item BIGINT NOT NULL DEFAULT 0,
     created_at_ms BIGINT NOT NULL,
     UNIQUE (web_order_id, position)
@@ -112,31 +112,23 @@ INSERT INTO milestone (code, title, terminal) VALUES
     (400, 'Quality control', FALSE), (410, 'Delivered', FALSE), (420, 'Invoiced', FALSE), (900, 'Closed', TRUE),
     (910, 'Certificate of no records', TRUE), (920, 'Cancelled', TRUE), (930, 'Quashed', TRUE);
 
--- Notes and status lines of a work order share one numbering: work_order.last_line_item.
+-- What is told about a work order. A row with a milestone is a status line.
 CREATE TABLE note (
     work_order TEXT NOT NULL REFERENCES work_order (number),
+    -- From 1 in each work order.
     line_item BIGINT NOT NULL CHECK (line_item >= 1),
+    -- The stop of a photocopy work order; NULL: the whole work order.
     facility_line_item BIGINT,
-    report TEXT NOT NULL,
+    report TEXT,
+    milestone_code BIGINT REFERENCES milestone (code),
     -- Who wrote it: `contact 1001`, `employee 100`, or a name that the back office gives.
     author TEXT,
     created_at_ms BIGINT NOT NULL,
     PRIMARY KEY (work_order, line_item),
-    FOREIGN KEY (work_order, facility_line_item) REFERENCES facility (work_order, facility_line_item)
+    FOREIGN KEY (work_order, facility_line_item) REFERENCES facility (work_order, facility_line_item),
+    CHECK (report IS NOT NULL OR milestone_code IS NOT NULL)
 );
 CREATE INDEX note_by_time ON note (created_at_ms, work_order, line_item);
-
--- A milestone that was reached, with the number of its note if it has one.
-CREATE TABLE status_line (
-    work_order TEXT NOT NULL REFERENCES work_order (number),
-    line_item BIGINT NOT NULL CHECK (line_item >= 1),
-    -- NULL: the whole work order.
-    facility_line_item BIGINT,
-    milestone_code BIGINT NOT NULL REFERENCES milestone (code),
-    created_at_ms BIGINT NOT NULL,
-    PRIMARY KEY (work_order, line_item),
-    FOREIGN KEY (work_order, facility_line_item) REFERENCES facility (work_order, facility_line_item)
-);
 
 -- The invoice headers, one table per family. A row is new until its detected_at_ms is set, which the detector does in
 -- the transaction that queues its deliveries; a row that comes with one is never announced. The small indexes hold the

@@ -29,6 +29,18 @@ pub struct Exported {
     pub process_work_orders: Option<Vec<String>>,
 }
 
+impl From<Exported> for OrderExported {
+    fn from(exported: Exported) -> Self {
+        let Exported { order_type, web_order_id, work_order_id, court_work_order, process_work_orders } =
+            exported;
+        let order_type = order_type.to_string();
+        Self { order_type, web_order_id, work_order_id, court_work_order, process_work_orders }
+    }
+}
+
+/// Another customer's order is none, too.
+pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
+
 /// Exports the order with this id. A second export answers the first one's numbers and publishes nothing.
 pub async fn export_order(
     transaction: &mut Transaction,
@@ -38,7 +50,7 @@ pub async fn export_order(
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
     let stored =
-        orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(Refusal::NoSuchOrder)?;
+        orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
     match stored.head.status {
         OrderStatus::Exported => Ok((exported(transaction, &stored).await?, Vec::new())),
         OrderStatus::Cancelled => Err(Refusal::Conflict("the order is cancelled")),
@@ -67,13 +79,7 @@ pub(super) async fn export_stored(
     work_orders::insert(transaction, &stored.head, &work_orders, now_ms).await?;
     let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type.to_owned())).collect();
     let exported = answer(stored.head.order_type, &stored.head.id, numbers)?;
-    let payload = Payload::OrderExported(OrderExported {
-        order_type: exported.order_type.to_string(),
-        web_order_id: exported.web_order_id.clone(),
-        work_order_id: exported.work_order_id.clone(),
-        court_work_order: exported.court_work_order.clone(),
-        process_work_orders: exported.process_work_orders.clone(),
-    });
+    let payload = Payload::OrderExported(exported.clone().into());
     let publication = Publication {
         customer_code: &stored.head.customer_code,
         about: About::web_order(&stored.head.id),

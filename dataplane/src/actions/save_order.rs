@@ -5,7 +5,7 @@ use docket_domain::token::Subject;
 use docket_orders::{OrderType, SaveRequest};
 use jiff::Timestamp;
 
-use super::export_order::{Exported, check_complete, export_stored};
+use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
 use crate::schedule::Hint;
@@ -106,7 +106,7 @@ async fn update(
     id: &str,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
-    let before = orders::find(transaction, id, caller.own_customer()).await?.ok_or(Refusal::NoSuchOrder)?;
+    let before = orders::find(transaction, id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
     check_customer_unchanged(caller, request, &before)?;
     if before.head.order_type != request.order.order_type() {
         return Err(invalid("orderType", "the type of a saved order can't change; create a new order"));

@@ -120,7 +120,7 @@ pub async fn create_token(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Json<TokenResponse>, ApiError> {
-    let (issued, contact) = contact(&app, request, false).await?;
+    let (issued, contact) = contact(&app, request).await?;
     let Issued { token, expires_in_minutes, name, .. } = issued;
     let (contact_code, customer_code) = contact;
     Ok(Json(TokenResponse {
@@ -134,7 +134,7 @@ pub async fn create_token(
 }
 
 /// Issues a token to a contact in the older session shape; new integrations use POST /Auth/Token.
-#[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tag = "Auth",
+#[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tags = ["Auth", "Legacy host"],
     security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
@@ -143,7 +143,7 @@ pub async fn create_session(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Json<SessionResponse>, ApiError> {
-    let (issued, contact) = contact(&app, request, true).await?;
+    let (issued, contact) = contact(&app, request).await?;
     let Issued { token, expires_in_minutes, name, .. } = issued;
     let (contact_code, customer_code) = contact;
     Ok(Json(SessionResponse {
@@ -183,16 +183,9 @@ pub async fn employee_sign_in(
 }
 
 /// Signs a contact in; answers the token, and the codes of the contact and of its customer.
-async fn contact(
-    app: &Arc<App>,
-    request: Request,
-    on_legacy_host: bool,
-) -> Result<(Issued, (String, String)), ApiError> {
+async fn contact(app: &Arc<App>, request: Request) -> Result<(Issued, (String, String)), ApiError> {
     let (mut parts, body) = request.into_parts();
     let addressed = Addressed::from_request_parts(&mut parts, app).await?;
-    if matches!(addressed, Addressed::Legacy) && !on_legacy_host {
-        return Err(ApiError::NoSuchRoute);
-    }
     let credentials = credentials(Request::from_parts(parts, body)).await?;
     let user_id = credentials.user_id.clone();
     let tenant = match addressed {

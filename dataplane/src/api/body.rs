@@ -1,11 +1,13 @@
 //! Reads request bodies within their limits, and small objects out of them.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
+use docket_orders::field::Field;
 use docket_orders::problem::Path;
 use docket_orders::{Json, Problem, Problems};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
@@ -103,6 +105,42 @@ impl Fields {
         value.unwrap_or_default()
     }
 
+    /// A field read by the rules of an order's fields, which must be there.
+    pub fn required_field<T: Field>(&mut self, name: &'static str) -> Option<T> {
+        self.taken.push(name);
+        let mut problems = Problems::default();
+        let value = match self.object.remove(name) {
+            None | Some(Json::Null) => {
+                self.problems.push(Problem { field: name.to_owned(), message: "required".to_owned() });
+                None
+            }
+            Some(json) => Path::root().key(name, |at| T::read(&json, at, &mut problems)),
+        };
+        self.problems.extend(problems);
+        value
+    }
+
+    /// A whole number within these bounds. Absent and `null` are `None`.
+    pub fn integer(&mut self, name: &'static str, bounds: RangeInclusive<i64>) -> Option<i64> {
+        self.taken.push(name);
+        let number = match self.object.remove(name) {
+            None | Some(Json::Null) => return None,
+            Some(Json::Number(number)) => whole(&number),
+            Some(_) => None,
+        };
+        let number = number.filter(|number| bounds.contains(number));
+        if number.is_none() {
+            let message = format!("must be a whole number from {} to {}", bounds.start(), bounds.end());
+            self.problems.push(Problem { field: name.to_owned(), message });
+        }
+        number
+    }
+
+    /// Notes one more thing that is wrong with a field.
+    pub fn problem(&mut self, name: &str, message: &str) {
+        self.problems.push(Problem { field: name.to_owned(), message: message.to_owned() });
+    }
+
     /// Refuses what was not taken, and all that was wrong.
     pub fn finish(mut self) -> Result<(), ApiError> {
         for name in self.object.keys() {
@@ -113,6 +151,12 @@ impl Fields {
         }
         to_result(self.problems)
     }
+}
+
+/// The number, if it is a whole one; JSON Schema counts `1.0` among them.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e15);
+    number.as_i64().or_else(|| float().map(|float| float as i64))
 }
 
 /// `Ok` if nothing is wrong.

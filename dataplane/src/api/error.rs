@@ -213,7 +213,7 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Invalid(problems) => Self::Invalid(problems),
-            Refusal::NoSuchOrder => Self::NotFound("There is no such web order"),
+            Refusal::NotFound(text) => Self::NotFound(text),
             Refusal::Conflict(text) => Self::Conflict(text),
             Refusal::Store(error) => error.into(),
         }

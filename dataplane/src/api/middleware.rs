@@ -11,6 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
+use super::host::{HostKind, host};
 use crate::app::App;
 use crate::random;
 
@@ -58,6 +59,19 @@ fn finish_headers(response: &mut Response, id: &str) {
     // Orders, tokens and logs are nobody else's business; the documentation sets its own.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// Lets a request through unless it was sent to the legacy host, which knows none of these routes.
+pub async fn only_v2(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    match host(&parts)?.map(|host| app.hosts.kind(&host)) {
+        Some(HostKind::Legacy) => Err(ApiError::NoSuchRoute),
+        _ => Ok(next.run(Request::from_parts(parts, body)).await),
+    }
 }
 
 /// Ready once the schedule is rebuilt.

@@ -13,6 +13,12 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::error::ProblemBody;
 
+/// The older API's own section.
+const LEGACY_HOST: &str = "The older API has an address of its own, which the platform may switch on. No X-Api-Key counts there: `clientCode`, \
+which is required, says the tenant in POST /Session/Create, and the `sessionGuid` of its answer is all that every other route needs, as \
+`Authorization: Bearer`. The hexadecimal key sent as clientCode answers 403 `API access is turned off for <value>`. Not served there: \
+POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentation.";
+
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -27,6 +33,16 @@ use super::error::ProblemBody;
         super::orders::export,
         super::orders::get,
         super::orders::search,
+        super::notes::add,
+        super::notes::search,
+        super::processes::search,
+    ),
+    tags(
+        (name = "Auth", description = "Tokens."),
+        (name = "Orders", description = "Web orders: saved as drafts, exported to the back office as work orders."),
+        (name = "Notes", description = "Notes and milestones of work orders."),
+        (name = "Process status", description = "How the service of each person stands."),
+        (name = "Legacy host", description = LEGACY_HOST),
     ),
     components(schemas(
         ProblemBody,

@@ -1,6 +1,7 @@
 //! Reads query strings: each parameter at most once, none that the route does not know.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use docket_orders::Problem;
@@ -118,6 +119,27 @@ impl Query {
         word
     }
 
+    /// One of a few words that have no type of their own.
+    pub fn choice(&mut self, name: &'static str, words: &[&'static str]) -> Option<&'static str> {
+        let text = self.text(name, 64)?;
+        let word = words.iter().copied().find(|word| *word == text);
+        if word.is_none() {
+            self.problem(name, &format!("must be one of {}", words.join(", ")));
+        }
+        word
+    }
+
+    /// A whole number within these bounds.
+    pub fn integer(&mut self, name: &'static str, bounds: RangeInclusive<i64>) -> Option<i64> {
+        let text = self.text(name, 20)?;
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        if number.is_none() {
+            let message = format!("must be a whole number from {} to {}", bounds.start(), bounds.end());
+            self.problem(name, &message);
+        }
+        number
+    }
+
     /// A point in time: ISO 8601 with an offset, or a date, which is its first moment in UTC. In milliseconds.
     pub fn time_ms(&mut self, name: &'static str) -> Option<i64> {
         let text = self.text(name, MAX_TIME)?;
@@ -130,20 +152,18 @@ impl Query {
 
     /// `pageSize`, from 1 to [`MAX_PAGE_SIZE`].
     pub fn page_size(&mut self) -> i64 {
-        let Some(text) = self.text("pageSize", 10) else { return DEFAULT_PAGE_SIZE };
-        match text.parse() {
-            Ok(size) if (1..=MAX_PAGE_SIZE).contains(&size) => size,
-            _ => {
-                self.problem("pageSize", &format!("must be a number from 1 to {MAX_PAGE_SIZE}"));
-                DEFAULT_PAGE_SIZE
-            }
-        }
+        self.integer("pageSize", 1..=MAX_PAGE_SIZE).unwrap_or(DEFAULT_PAGE_SIZE)
     }
 
     /// `cursor`: the `nextCursor` of the page before.
     pub fn cursor(&mut self) -> Option<(i64, String)> {
+        self.cursor_of(|at_ms, id| Some((at_ms, id.to_owned())))
+    }
+
+    /// Like [`cursor`](Self::cursor), where the place in the list is more than a time and an id.
+    pub fn cursor_of<T>(&mut self, place: impl FnOnce(i64, &str) -> Option<T>) -> Option<T> {
         let text = self.text("cursor", MAX_CURSOR)?;
-        let cursor = decode_cursor(&text);
+        let cursor = decode_cursor(&text).and_then(|(at_ms, id)| place(at_ms, &id));
         if cursor.is_none() {
             self.problem("cursor", "must be the nextCursor of an answer");
         }

@@ -15,8 +15,10 @@ use sha2::{Digest, Sha256};
 use super::body::problem;
 use super::caller::Caller;
 use super::error::ApiError;
+use super::notes::NoteAnswer;
 use super::orders::answers::{ExportAnswer, SaveAnswer};
 use crate::actions::Refusal;
+use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::export_order;
 use crate::actions::save_order::save_order;
 use crate::app::App;
@@ -38,6 +40,8 @@ pub enum Write {
     SaveOrder(Box<SaveRequest>),
     /// POST /Orders/Export of this web order.
     ExportOrder(String),
+    /// POST /Notes/Add.
+    AddNote(Box<Note>),
 }
 
 impl Write {
@@ -45,6 +49,7 @@ impl Write {
         match self {
             Self::SaveOrder(_) => "/Orders/Save",
             Self::ExportOrder(_) => "/Orders/Export",
+            Self::AddNote(_) => "/Notes/Add",
         }
     }
 
@@ -63,6 +68,11 @@ impl Write {
             Self::ExportOrder(id) => {
                 let (exported, hints) = export_order(transaction, tenant, subject, &id, now).await?;
                 Ok((json(&ExportAnswer::from(exported)), hints))
+            }
+            Self::AddNote(note) => {
+                let (customer, author) = (subject.own_customer(), caller.name());
+                let (line_item, hints) = add_note(transaction, tenant, customer, &author, &note, now).await?;
+                Ok((json(&NoteAnswer { line_item }), hints))
             }
         }
     }

@@ -1,4 +1,6 @@
-//! Sample people for the shipped examples, and for them only: so that the first command works as pasted.
+//! Sample people and orders for the shipped examples, and for them only: so that the first command works as pasted.
+
+mod orders;
 
 use anyhow::Result;
 use docket_domain::token::Subject;
@@ -39,6 +41,8 @@ struct Example {
     client_code: &'static str,
     customers: &'static [(&'static str, &'static str)],
     people: Vec<Person>,
+    /// Whether it begins with orders.
+    has_orders: bool,
 }
 
 fn examples() -> Vec<Example> {
@@ -61,16 +65,18 @@ fn examples() -> Vec<Example> {
                 employee("mo.ito", "Mo Ito", "100", false),
                 employee("admin", "Alex Administrator", "99", true),
             ],
+            has_orders: true,
         },
         Example {
             client_code: "GLOBEX",
             customers: &[("G-2001", "Ferncliff Builders LLC")],
             people: vec![contact("rhea@ferncliff.example", "Rhea Castellan", "1000", "G-2001")],
+            has_orders: false,
         },
     ]
 }
 
-/// Adds what is missing of the sample people; answers those that are there.
+/// Adds the samples to each example that has none yet; answers the people.
 pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
     let mut samples = Vec::new();
     for example in examples() {
@@ -80,7 +86,7 @@ pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
         };
         // A tenant whose database is away keeps nobody else from starting.
         if let Err(error) = seed_tenant(&tenant, &example, clock).await {
-            tracing::warn!(tenant.code = example.client_code, "the sample people can't be added: {error:#}");
+            tracing::warn!(tenant.code = example.client_code, "the samples can't be added: {error:#}");
             continue;
         }
         samples.extend(example.people.into_iter().map(|person| Sample {
@@ -126,5 +132,12 @@ async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Resul
             }
         }
     }
+    if let Some(contact) = example.people.iter().find(|person| example.has_orders && is_contact(person)) {
+        orders::seed(&mut transaction, tenant, &contact.subject, clock.now()).await?;
+    }
     Ok(transaction.commit().await?)
+}
+
+fn is_contact(person: &Person) -> bool {
+    matches!(person.subject, Subject::Contact { .. })
 }

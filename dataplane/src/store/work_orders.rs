@@ -75,3 +75,41 @@ pub async fn of_web_order(
     let rows = connection.query(sql, params![web_order_id]).await?;
     rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
+
+/// What a note needs to know of its work order.
+#[derive(Debug, Clone)]
+pub struct WorkOrder {
+    /// One of the five families.
+    pub work_order_type: String,
+    /// The web order it was made from, if there is one.
+    pub web_order_id: Option<String>,
+    /// The customer it belongs to.
+    pub customer_code: String,
+}
+
+/// The work order with this number, of this customer only if one is given.
+pub async fn find(
+    connection: &mut Connection,
+    number: &str,
+    customer_code: Option<&str>,
+) -> Result<Option<WorkOrder>, StoreError> {
+    let sql = "SELECT work_order_type, web_order_id, customer_code FROM work_order WHERE number = $1";
+    let row = connection.query_opt(sql, params![number]).await?;
+    let found = row
+        .map(|row| {
+            let (work_order_type, web_order_id, customer_code) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok::<_, StoreError>(WorkOrder { work_order_type, web_order_id, customer_code })
+        })
+        .transpose()?;
+    Ok(found.filter(|found| customer_code.is_none_or(|code| found.customer_code == code)))
+}
+
+/// The stops of a photocopy work order: line item and facility id.
+pub async fn stops(
+    connection: &mut Connection,
+    number: &str,
+) -> Result<Vec<(i64, Option<String>)>, StoreError> {
+    let sql = "SELECT facility_line_item, facility_id FROM facility WHERE work_order = $1 ORDER BY 1";
+    let rows = connection.query(sql, params![number]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+}

@@ -159,3 +159,53 @@ async fn the_v2_hosts_are_not_affected() {
     let headers = [("host", "acme.localhost"), ("authorization", token.as_str())];
     assert_eq!(rig.dev.send("GET", "/Orders/Search", &headers, "").await.status, 200, "a session is a token");
 }
+
+#[tokio::test]
+async fn what_is_of_v2_only_is_not_served() {
+    let rig = rig().await;
+    let token = session(&rig, "ACME", ADA).await;
+    for more in [&[][..], &[("authorization", token.as_str())]] {
+        for path in ["/swagger", "/swagger/", "/swagger/index.html", "/openapi.json"] {
+            let reply = rig.dev.send("GET", path, &[&[HOST], more].concat(), "").await;
+            refused(&reply, 404, "There is no such route; see /swagger");
+            assert!(rig.dev.send("GET", path, &[], "").await.status < 400, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_authorized_route_takes_the_token_alone() {
+    let rig = rig().await;
+    let token = session(&rig, "ACME", ADA).await;
+    let auth = ("authorization", token.as_str());
+    for path in ["/Notes/Search", "/ProcessStatus/Search", "/Orders/Search"] {
+        let reply = rig.dev.send("GET", path, &[HOST, auth], "").await;
+        assert_eq!((reply.status, reply.json()["items"].clone()), (200, json!([])), "{path}");
+        assert_eq!(rig.dev.send("GET", path, &[HOST], "").await.status, 401, "{path}");
+    }
+    let order = with(super::rig::example(docket_orders::OrderType::Court), json!({"export": true}));
+    let saved = post(&rig, "/Orders/Save", &[auth], &order).await.json();
+    let note = json!({"workOrder": saved["workOrderId"], "workOrderType": "Court", "report": "Filed."});
+    assert_eq!(post(&rig, "/Notes/Add", &[], &note).await.status, 401);
+    let added = post(&rig, "/Notes/Add", &[auth], &note).await;
+    assert_eq!((added.status, added.json()), (200, json!({"lineItem": 1})));
+    assert_eq!(
+        rig.dev.send("GET", "/Notes/Search", &[HOST, auth], "").await.json()["items"][0]["report"],
+        "Filed."
+    );
+}
+
+#[tokio::test]
+async fn the_documentation_has_a_section_of_its_own() {
+    let rig = rig().await;
+    let document = rig.dev.send("GET", "/openapi.json", &[], "").await.json();
+    let tags = document["tags"].as_array().expect("tags");
+    let section = tags.iter().find(|tag| tag["name"] == "Legacy host").expect("a section");
+    let text = section["description"].as_str().expect("text");
+    for word in ["clientCode", "sessionGuid", "API access is turned off for", "X-Api-Key", "POST /Auth/Token"]
+    {
+        assert!(text.contains(word), "{word}");
+    }
+    let tagged = &document["paths"]["/Session/Create"]["post"]["tags"];
+    assert!(tagged.as_array().is_some_and(|tags| tags.contains(&json!("Legacy host"))), "{tagged}");
+}

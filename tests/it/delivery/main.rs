@@ -13,6 +13,7 @@ mod faults;
 mod hook;
 mod kills;
 mod lifecycle;
+mod notes;
 mod resend;
 mod stage;
 mod states;

@@ -1,0 +1,52 @@
+//! Notes on work orders, and which facility a milestone belongs to (data of order.status_changed).
+
+/// How a request names a work order: by its number, or, for a stop of a photocopy work order, by
+/// `<workOrder>-<facilityId>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkOrderKey<'a> {
+    /// As it was sent.
+    pub text: &'a str,
+    /// The work order's number, which holds no `-`.
+    pub number: &'a str,
+    /// What follows the first `-`.
+    pub facility_id: Option<&'a str>,
+}
+
+impl<'a> WorkOrderKey<'a> {
+    /// Takes the key apart.
+    pub fn new(text: &'a str) -> Self {
+        match text.split_once('-') {
+            Some((number, facility_id)) => Self { text, number, facility_id: Some(facility_id) },
+            None => Self { text, number: text, facility_id: None },
+        }
+    }
+
+    /// `facilityKey`: `<workOrder>:<facilityLineItem>` when the request names a stop, else the request's own key.
+    pub fn facility_key(&self, facility_line_item: Option<i64>) -> String {
+        match facility_line_item {
+            Some(line_item) => format!("{}:{line_item}", self.number),
+            None => self.text.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_number_and_perhaps_a_facility() {
+        let plain = WorkOrderKey::new("PC1000001");
+        assert_eq!((plain.number, plain.facility_id), ("PC1000001", None));
+        let with = WorkOrderKey::new("PC1000001-F-7");
+        assert_eq!((with.number, with.facility_id), ("PC1000001", Some("F-7")));
+    }
+
+    #[test]
+    fn a_facility_key_is_the_stop_or_the_requests_key() {
+        for key in ["PC1", "PC1-F00213"] {
+            assert_eq!(WorkOrderKey::new(key).facility_key(Some(3)), "PC1:3");
+            assert_eq!(WorkOrderKey::new(key).facility_key(None), key);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Service of process: what follows from what the back office has noted.
+
+use jiff::ToSpan;
+use jiff::civil::Date;
+
+/// Days after the mailing on which substituted service counts as done.
+pub const DAYS_AFTER_MAILING: i64 = 10;
+
+/// When service counts as done: for substituted service the tenth day after its mailing. `None` for every other
+/// result, and while nothing was mailed. `mailed_on` is YYYY-MM-DD; another text has no such day.
+pub fn deemed_served_on(serve_result: Option<&str>, mailed_on: Option<&str>) -> Option<Date> {
+    let mailed_on: Date = mailed_on.filter(|_| serve_result == Some("Substituted"))?.parse().ok()?;
+    mailed_on.checked_add(DAYS_AFTER_MAILING.days()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn substituted_service_is_deemed_done_on_the_tenth_day_after_mailing() {
+        let of = |result, mailed_on| deemed_served_on(result, mailed_on).map(|day| day.to_string());
+        assert_eq!(of(Some("Substituted"), Some("2026-12-24")).as_deref(), Some("2027-01-03"));
+        assert_eq!(of(Some("Personal"), Some("2026-12-24")), None);
+        assert_eq!(of(Some("Substituted"), None), None);
+        assert_eq!(of(None, Some("2026-12-24")), None);
+        assert_eq!(of(Some("Substituted"), Some("2026-13-45")), None);
+        assert_eq!(of(Some("Substituted"), Some("9999-12-31")), None);
+    }
+}

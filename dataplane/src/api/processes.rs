@@ -1,0 +1,237 @@
+//! /ProcessStatus/Search.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use docket_domain::process::deemed_served_on;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::caller::Caller;
+use super::error::ApiError;
+use super::notes::MAX_WORK_ORDER;
+use super::query::{Cursor, DateOrTime, Query, page, time};
+use crate::app::App;
+use crate::store::processes::{self, Process, ProcessAttempt, ProcessFilter, STATUSES};
+
+/// How the service of process stands.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the back office's words")]
+pub enum ServiceStatus {
+    New,
+    Assigned,
+    Attempted,
+    OnHold,
+    SkipTrace,
+    Served,
+    NonService,
+    Cancelled,
+}
+
+/// How the service of one person stands: one process work order.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct ProcessItem {
+    #[schema(example = "PR1000001")]
+    work_order: String,
+    /// The web order it was exported from; null for a work order made in the back office.
+    #[schema(example = "W00000001")]
+    web_order_id: Option<String>,
+    #[schema(example = "C-1001")]
+    customer_code: String,
+    case_number: Option<String>,
+    caption: Option<String>,
+    /// The person to be served.
+    servee: Option<String>,
+    #[schema(value_type = ServiceStatus, example = "Attempted")]
+    status: String,
+    /// Personal, Substituted, Posted, Mailed, Entity or NotServed.
+    serve_result: Option<String>,
+    service_method: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    served_at: Option<Timestamp>,
+    /// Who took the papers.
+    served_on: Option<PersonServed>,
+    /// After substituted service: the day of the mailing.
+    #[schema(example = "2026-11-21")]
+    mailed_on: Option<String>,
+    /// Substituted service counts as done on the tenth day after its mailing.
+    #[schema(value_type = Option<String>, format = Date)]
+    deemed_served_on: Option<Date>,
+    not_served_reason: Option<String>,
+    #[schema(example = "2026-11-21")]
+    proof_signed_on: Option<String>,
+    #[schema(example = "2026-11-21")]
+    proof_filed_on: Option<String>,
+    /// Every attempt to serve, first to last.
+    attempts: Vec<AttemptItem>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+/// Who took the papers.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct PersonServed {
+    name: Option<String>,
+    /// Who that is to the servee.
+    relationship: Option<String>,
+    /// A band, such as 45-55.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+}
+
+impl PersonServed {
+    /// `None` if nothing is known.
+    fn new(
+        name: Option<String>,
+        relationship: Option<String>,
+        age: Option<String>,
+        description: Option<String>,
+    ) -> Option<Self> {
+        let known = [&name, &relationship, &age, &description].into_iter().any(Option::is_some);
+        known.then_some(Self { name, relationship, age, description })
+    }
+}
+
+/// One attempt to serve.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ProcessAttempt)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct AttemptItem {
+    /// From 1.
+    sequence: i64,
+    #[schema(value_type = String, format = DateTime)]
+    attempted_at: Timestamp,
+    /// Where it was: an IANA name.
+    #[schema(example = "America/Los_Angeles")]
+    time_zone: Option<String>,
+    address: Option<String>,
+    /// Served, SubServed, Posted, NoAnswer, NotIn, Refused, Evading, NoAccess, BusinessClosed, Moved, Vacant,
+    /// BadAddress or Other.
+    #[schema(example = "NoAnswer")]
+    outcome: String,
+    service_method: Option<String>,
+    person_served: Option<PersonServed>,
+    comments: Option<String>,
+    latitude: Option<f64>,
+    longitude: Option<f64>,
+    gps_accuracy_meters: Option<f64>,
+    photo_count: Option<i64>,
+    server_name: Option<String>,
+    /// Number and county of a registered process server.
+    server_registration: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    recorded_at: Timestamp,
+}
+
+impl From<ProcessAttempt> for AttemptItem {
+    fn from(attempt: ProcessAttempt) -> Self {
+        Self {
+            sequence: attempt.sequence,
+            attempted_at: time(attempt.attempted_at_ms),
+            time_zone: attempt.time_zone,
+            address: attempt.address,
+            outcome: attempt.outcome,
+            service_method: attempt.service_method,
+            person_served: PersonServed::new(
+                attempt.person_served_name,
+                attempt.person_served_relationship,
+                attempt.person_served_age,
+                attempt.person_served_description,
+            ),
+            comments: attempt.comments,
+            latitude: attempt.latitude,
+            longitude: attempt.longitude,
+            gps_accuracy_meters: attempt.gps_accuracy_meters,
+            photo_count: attempt.photo_count,
+            server_name: attempt.server_name,
+            server_registration: attempt.server_registration,
+            recorded_at: time(attempt.recorded_at_ms),
+        }
+    }
+}
+
+fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
+    let deemed_served_on = deemed_served_on(process.serve_result.as_deref(), process.mailed_on.as_deref());
+    ProcessItem {
+        work_order: process.work_order,
+        web_order_id: process.web_order_id,
+        customer_code: process.customer_code,
+        case_number: process.case_number,
+        caption: process.caption,
+        servee: process.servee,
+        status: process.status,
+        serve_result: process.serve_result,
+        service_method: process.service_method,
+        served_at: process.served_at_ms.map(time),
+        served_on: PersonServed::new(process.served_on_name, process.served_on_relationship, None, None),
+        mailed_on: process.mailed_on,
+        deemed_served_on,
+        not_served_reason: process.not_served_reason,
+        proof_signed_on: process.proof_signed_on,
+        proof_filed_on: process.proof_filed_on,
+        attempts: attempts.into_iter().map(Into::into).collect(),
+        created_at: time(process.created_at_ms),
+    }
+}
+
+/// A page of process work orders, newest first.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct ProcessPage {
+    items: Vec<ProcessItem>,
+    /// For the next page; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// How the service of each person stands, with every attempt; newest work orders first.
+#[utoipa::path(get, path = "/ProcessStatus/Search", operation_id = "ProcessStatus.Search", tag = "Process status",
+    security(("ApiKey" = [], "Bearer" = [])),
+    params(("workOrder" = Option<String>, Query, description = "Only this work order.", example = "PR1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("caseNumber" = Option<String>, Query, description = "Only of this case.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("servee" = Option<String>, Query, description = "Part of the name of the person to be served, in any case.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("status" = Option<ServiceStatus>, Query, description = "Only in this status."),
+           ("from" = Option<DateOrTime>, Query, description = "Made at or after: a date (its first moment in UTC), or a time with an offset."),
+           ("to" = Option<DateOrTime>, Query, description = "Made before: a date (its first moment in UTC), or a time with an offset."),
+           ("pageSize" = Option<i64>, Query, description = "Work orders per page.", minimum = 1, maximum = 100),
+           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
+    responses((status = 200, body = ProcessPage, description = "A page")))]
+pub async fn search(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Json<ProcessPage>, ApiError> {
+    let mut query = Query::parse(query.as_deref());
+    let filter = ProcessFilter {
+        customer_code: caller.subject.own_customer().map(str::to_owned),
+        work_order: query.text("workOrder", MAX_WORK_ORDER),
+        case_number: query.text("caseNumber", 100),
+        servee: query.text("servee", 100).map(|text| text.to_lowercase()),
+        status: query.choice("status", &STATUSES),
+        from_ms: query.time_ms("from"),
+        to_ms: query.time_ms("to"),
+        after: query.cursor(),
+    };
+    let page_size = query.page_size();
+    query.finish()?;
+    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let found = processes::search(&mut reader, &filter, page_size + 1).await?;
+    let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.work_order.clone()));
+    let numbers: Vec<&str> = found.iter().map(|process| process.work_order.as_str()).collect();
+    let mut attempts = processes::attempts(&mut reader, &numbers).await?;
+    let items = found.into_iter().map(|process| {
+        let its = attempts.remove(&process.work_order).unwrap_or_default();
+        item(process, its)
+    });
+    Ok(Json(ProcessPage { items: items.collect(), next_cursor }))
+}

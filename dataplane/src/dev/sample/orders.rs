@@ -1,0 +1,190 @@
+//! Sample orders with what a back office would have done about them since, so that every route answers something on a
+//! first run. They publish nothing: the tenant they are made for has no webhooks. One dead letter waits to be resent.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use docket_domain::delivery::{
+    self, BACKOFF_BASE, DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report,
+};
+use docket_domain::event::{EventId, OrderExported, Payload, envelope};
+use docket_domain::token::Subject;
+use docket_orders::{OrderType, SaveRequest};
+use jiff::Timestamp;
+
+use crate::actions::add_note::{Note, add_note};
+use crate::actions::export_order::Exported;
+use crate::actions::save_order::save_order;
+use crate::random;
+use crate::store::Transaction;
+use crate::store::deliveries::{self, NewDelivery};
+use crate::store::events::{self, About, Event};
+use crate::store::sql::params;
+use crate::tenants::Tenant;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+/// When the sample orders were exported.
+const EXPORTED: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+
+/// Five exported orders of `contact`'s customer: one for each family of work orders.
+const ORDERS: [OrderType; 5] = [
+    OrderType::Court,
+    OrderType::Process,
+    OrderType::Delivery,
+    OrderType::Investigation,
+    OrderType::PhotoCopy,
+];
+
+/// Adds the orders, notes, service of process, invoices and the dead letter, as of `now`.
+pub(super) async fn seed(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    contact: &Subject,
+    now: Timestamp,
+) -> Result<()> {
+    let quiet = tenant.without_webhooks();
+    let mut exports = Vec::new();
+    for order_type in ORDERS {
+        exports.push(export(transaction, &quiet, contact, order_type, now - EXPORTED).await?);
+    }
+    let work_orders: Vec<&str> = exports.iter().map(|exported| exported.work_order_id.as_str()).collect();
+    let [court, process, delivery, investigation, photo_copy] = work_orders[..] else { return Ok(()) };
+    notes(transaction, &quiet, contact, photo_copy, now).await?;
+    service(transaction, process, now).await?;
+    let families = [("court", court), ("delivery", delivery), ("investigation", investigation)];
+    invoices(transaction, &families, photo_copy, now).await?;
+    dead_letter(transaction, tenant, &exports[0], now - 2 * HOUR).await
+}
+
+async fn export(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    contact: &Subject,
+    order_type: OrderType,
+    at: Timestamp,
+) -> Result<Exported> {
+    let (_, example) = docket_orders::examples()
+        .into_iter()
+        .find(|(its, _)| *its == order_type)
+        .context("an example of each type")?;
+    let mut request = SaveRequest::read(example.as_bytes())?;
+    request.export = true;
+    let (saved, _) = save_order(transaction, tenant, contact, request, at).await?;
+    saved.exported.context("it was exported")
+}
+
+async fn notes(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    contact: &Subject,
+    work_order: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let told = [
+        (60, 200, "The request is on its way to the custodian."),
+        (30, 210, "The custodian was served at the front desk."),
+    ];
+    for (hours, milestone, report) in told {
+        let note = Note {
+            work_order: work_order.to_owned(),
+            work_order_type: "PhotoCopy".to_owned(),
+            report: report.to_owned(),
+            facility_line_item: Some(1),
+            milestone_code: Some(milestone),
+        };
+        let customer = contact.own_customer();
+        add_note(transaction, tenant, customer, "Records desk", &note, now - hours * HOUR).await?;
+    }
+    Ok(())
+}
+
+/// What a process server's program would write about the first servee.
+async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp) -> Result<()> {
+    let attempts = [
+        (48, "NoAnswer", "No answer; lights on, a car in the drive."),
+        (24, "NotIn", "A neighbor says after 18:00."),
+    ];
+    let sql = "INSERT INTO process_attempt (work_order, sequence, attempted_at_ms, time_zone, address, outcome, \
+               comments, photo_count, server_name, server_registration, recorded_at_ms) VALUES ($1, $2, $3, \
+               'America/Los_Angeles', '1200 Example Terrace, Pasadena, CA 91101', $4, $5, 1, 'Sam Sample', \
+               '9999, Los Angeles', $6)";
+    for (sequence, (hours, outcome, comments)) in (1_i64..).zip(attempts) {
+        let at_ms = (now - hours * HOUR).as_millisecond();
+        transaction.execute(sql, params![work_order, sequence, at_ms, outcome, comments, at_ms]).await?;
+    }
+    let sql = "UPDATE process_status SET status = 'Attempted' WHERE work_order = $1";
+    transaction.execute(sql, params![work_order]).await?;
+    Ok(())
+}
+
+/// One invoice of each family, announced long ago.
+async fn invoices(
+    transaction: &mut Transaction,
+    families: &[(&str, &str)],
+    photo_copy: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let at_ms = (now - 12 * HOUR).as_millisecond();
+    let date = now.strftime("%Y-%m-%d").to_string();
+    for (number, (family, work_order)) in (1..).zip(families) {
+        let sql = format!(
+            "INSERT INTO {family}_invoice (invoice_number, work_order, invoice_date, created_at_ms, detected_at_ms) \
+             VALUES ($1, $2, $3, $4, $5)"
+        );
+        let params = params![format!("INV-900{number}"), *work_order, &date, at_ms, at_ms];
+        transaction.execute(&sql, params).await?;
+    }
+    let sql = "INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date, \
+               bill_to_customer_code, amount_cents, created_at_ms, detected_at_ms) \
+               VALUES ('INV-9000', $1, 1, $2, 'CARR01', 23000, $3, $4)";
+    transaction.execute(sql, params![photo_copy, &date, at_ms, at_ms]).await?;
+    Ok(())
+}
+
+/// A delivery of an export that its receiver has refused five times: made by the same steps as a real one.
+async fn dead_letter(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    exported: &Exported,
+    mut at: Timestamp,
+) -> Result<()> {
+    let Some(webhook) = tenant.config.webhooks.iter().find(|webhook| webhook.active) else { return Ok(()) };
+    let payload = Payload::OrderExported(OrderExported::from(exported.clone()));
+    let id = EventId::new(random::bytes());
+    let customer_code = webhook.customer_code.as_str().to_owned();
+    let body = envelope(&id, at, &customer_code, &payload);
+    let about = About::web_order(&exported.web_order_id);
+    let event = Event { id, code: payload.code(), customer_code, about, body };
+    events::insert(transaction, &event, at.as_millisecond()).await?;
+    let new = NewDelivery {
+        id: DeliveryId::new(at, random::bytes()),
+        event_id: event.id.as_str().to_owned(),
+        webhook: webhook.uid.clone(),
+        webhook_name: webhook.full_name(),
+        idempotency_key: None,
+        resend_of: None,
+        requested_by: None,
+        resend_id: None,
+        due_at_ms: None,
+    };
+    deliveries::insert(transaction, &new, at.as_millisecond()).await?;
+    let answer = Report {
+        http_status: Some(503),
+        answer: Some("maintenance".to_owned()),
+        times: delivery::PhaseTimes { total: Duration::from_millis(84), ..delivery::PhaseTimes::default() },
+        ..Report::default()
+    };
+    let outcome = Outcome::Failed(FailureClass::ServerError, answer);
+    for _ in 0..MAX_ATTEMPTS {
+        let at_ms = at.as_millisecond();
+        let (started, _) =
+            deliveries::begin_attempts(transaction, &[new.id], "sample", at_ms, at_ms + 1_000).await?;
+        let started = started.first().context("it is due")?;
+        let next = delivery::after_attempt(&outcome, started.attempt, at, BACKOFF_BASE);
+        deliveries::finish_attempt(transaction, started, "sample", &outcome, next, at_ms).await?;
+        if let Next::RetryAt(due) = next {
+            at = due;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Notes and status lines of work orders, and the milestones that a status line can have.
+
+use super::sql::{Row, Search, params};
+use super::{Connection, StoreError, Transaction};
+
+/// A milestone that a photocopy stop can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Milestone {
+    /// Its code.
+    pub code: i64,
+    /// Its title, if it has one.
+    pub title: Option<String>,
+    /// Whether it may still be set.
+    pub active: bool,
+}
+
+/// The milestone with this code.
+pub async fn milestone(connection: &mut Connection, code: i64) -> Result<Option<Milestone>, StoreError> {
+    let sql = "SELECT code, title, active FROM milestone WHERE code = $1";
+    connection.query_opt(sql, params![code]).await?.as_ref().map(to_milestone).transpose()
+}
+
+fn to_milestone(row: &Row) -> Result<Milestone, StoreError> {
+    Ok(Milestone { code: row.get(0)?, title: row.get(1)?, active: row.get(2)? })
+}
+
+/// The milestone of the last status line: of the stop or the whole work order if a stop is given, else of any.
+pub async fn last_milestone(
+    connection: &mut Connection,
+    work_order: &str,
+    facility_line_item: Option<i64>,
+) -> Result<Option<Milestone>, StoreError> {
+    let mut search = Search::new(
+        "SELECT m.code, m.title, m.active FROM note n JOIN milestone m ON m.code = n.milestone_code",
+    );
+    search.and("n.work_order = ?", [work_order.into()]);
+    search.and_some("(n.facility_line_item = ? OR n.facility_line_item IS NULL)", facility_line_item);
+    let (sql, params) = search.end("ORDER BY n.line_item DESC LIMIT 1", []);
+    connection.query_opt(&sql, params).await?.as_ref().map(to_milestone).transpose()
+}
+
+/// The next line item of a work order, whose row stays locked until the transaction ends.
+pub async fn next_line_item(transaction: &mut Transaction, work_order: &str) -> Result<i64, StoreError> {
+    // Other programs may have added lines without counting them in the work order's row.
+    let sql = "UPDATE work_order SET last_line_item = 1 + (SELECT max(n) FROM (SELECT last_line_item AS n \
+               UNION ALL SELECT coalesce(max(line_item), 0) FROM note WHERE work_order = $1) AS given) \
+               WHERE number = $2 RETURNING last_line_item";
+    let row = transaction.query_opt(sql, params![work_order, work_order]).await?;
+    row.ok_or(StoreError::Unexpected("the work order of a note"))?.get(0)
+}
+
+/// A note to be added.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "the report is legal content")]
+pub struct NewNote<'a> {
+    /// The work order's number.
+    pub work_order: &'a str,
+    /// Its place in the work order.
+    pub line_item: i64,
+    /// The stop it is about.
+    pub facility_line_item: Option<i64>,
+    /// Its text.
+    pub report: &'a str,
+    /// The milestone that was reached.
+    pub milestone_code: Option<i64>,
+    /// Who wrote it.
+    pub author: &'a str,
+}
+
+/// Adds a note.
+pub async fn insert(
+    transaction: &mut Transaction,
+    note: &NewNote<'_>,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let NewNote { work_order, line_item, facility_line_item, report, milestone_code, author } = note.clone();
+    let sql = "INSERT INTO note (work_order, line_item, facility_line_item, report, milestone_code, author, \
+               created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let params = params![work_order, line_item, facility_line_item, report, milestone_code, author, now_ms];
+    transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// A note or status line, with what its work order and milestone say.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "the report is legal content")]
+#[expect(missing_docs, reason = "the columns of the tables")]
+pub struct StoredNote {
+    pub work_order: String,
+    pub work_order_type: String,
+    pub web_order_id: Option<String>,
+    pub customer_code: String,
+    pub line_item: i64,
+    pub facility_line_item: Option<i64>,
+    pub report: Option<String>,
+    pub milestone_code: Option<i64>,
+    pub milestone: Option<String>,
+    pub author: Option<String>,
+    pub created_at_ms: i64,
+}
+
+/// What a search asks for; times are inclusive at the start and exclusive at the end.
+#[derive(Debug, Clone, Default)]
+pub struct NoteFilter {
+    /// On work orders of this customer only.
+    pub customer_code: Option<String>,
+    /// On this work order only.
+    pub work_order: Option<String>,
+    /// About this stop only.
+    pub facility_line_item: Option<i64>,
+    /// Added at or after.
+    pub from_ms: Option<i64>,
+    /// Added before.
+    pub to_ms: Option<i64>,
+    /// After this note, in the order of the search: time, work order and line item of the last one seen.
+    pub after: Option<(i64, String, i64)>,
+}
+
+/// The newest `limit` notes that match, newest first; stable while others are added.
+pub async fn search(
+    connection: &mut Connection,
+    filter: &NoteFilter,
+    limit: i64,
+) -> Result<Vec<StoredNote>, StoreError> {
+    let NoteFilter { customer_code, work_order, facility_line_item, from_ms, to_ms, after } = filter;
+    let mut search = Search::new(
+        "SELECT n.work_order, w.work_order_type, w.web_order_id, w.customer_code, n.line_item, \
+         n.facility_line_item, n.report, n.milestone_code, m.title, n.author, n.created_at_ms \
+         FROM note n JOIN work_order w ON w.number = n.work_order LEFT JOIN milestone m ON m.code = n.milestone_code",
+    );
+    search.and_some("w.customer_code = ?", customer_code.as_ref());
+    search.and_some("n.work_order = ?", work_order.as_ref());
+    search.and_some("n.facility_line_item = ?", *facility_line_item);
+    search.and_some("n.created_at_ms >= ?", *from_ms);
+    search.and_some("n.created_at_ms < ?", *to_ms);
+    if let Some((at_ms, number, line_item)) = after {
+        let last = [(*at_ms).into(), number.into(), (*line_item).into()];
+        search.and("(n.created_at_ms, n.work_order, n.line_item) < (?, ?, ?)", last);
+    }
+    let order = "ORDER BY n.created_at_ms DESC, n.work_order DESC, n.line_item DESC LIMIT ?";
+    let (sql, params) = search.end(order, [limit.into()]);
+    let rows = connection.query(&sql, params).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(StoredNote {
+                work_order: row.get(0)?,
+                work_order_type: row.get(1)?,
+                web_order_id: row.get(2)?,
+                customer_code: row.get(3)?,
+                line_item: row.get(4)?,
+                facility_line_item: row.get(5)?,
+                report: row.get(6)?,
+                milestone_code: row.get(7)?,
+                milestone: row.get(8)?,
+                author: row.get(9)?,
+                created_at_ms: row.get(10)?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,176 @@
+//! Process work orders: how the service of each servee stands, and the attempts to serve.
+
+use std::collections::HashMap;
+
+use super::sql::{Param, Row, SLOTS, Search, containing, filled, slots};
+use super::{Connection, StoreError};
+
+/// How the service of process can stand, as the table's CHECK has it.
+pub const STATUSES: [&str; 8] =
+    ["New", "Assigned", "Attempted", "OnHold", "SkipTrace", "Served", "NonService", "Cancelled"];
+
+/// A process work order. Dates are YYYY-MM-DD texts.
+#[derive(Clone)]
+#[expect(missing_docs, missing_debug_implementations, reason = "the columns of the tables; personal data")]
+pub struct Process {
+    pub work_order: String,
+    pub web_order_id: Option<String>,
+    pub customer_code: String,
+    pub case_number: Option<String>,
+    pub caption: Option<String>,
+    pub servee: Option<String>,
+    pub status: String,
+    pub serve_result: Option<String>,
+    pub service_method: Option<String>,
+    pub served_at_ms: Option<i64>,
+    pub served_on_name: Option<String>,
+    pub served_on_relationship: Option<String>,
+    pub mailed_on: Option<String>,
+    pub not_served_reason: Option<String>,
+    pub proof_signed_on: Option<String>,
+    pub proof_filed_on: Option<String>,
+    pub created_at_ms: i64,
+}
+
+/// One attempt to serve.
+#[derive(Clone)]
+#[expect(missing_docs, missing_debug_implementations, reason = "the columns of the table; personal data")]
+pub struct ProcessAttempt {
+    pub sequence: i64,
+    pub attempted_at_ms: i64,
+    pub time_zone: Option<String>,
+    pub address: Option<String>,
+    pub outcome: String,
+    pub service_method: Option<String>,
+    pub person_served_name: Option<String>,
+    pub person_served_relationship: Option<String>,
+    pub person_served_age: Option<String>,
+    pub person_served_description: Option<String>,
+    pub comments: Option<String>,
+    pub latitude: Option<f64>,
+    pub longitude: Option<f64>,
+    pub gps_accuracy_meters: Option<f64>,
+    pub photo_count: Option<i64>,
+    pub server_name: Option<String>,
+    pub server_registration: Option<String>,
+    pub recorded_at_ms: i64,
+}
+
+/// What a search asks for; times are inclusive at the start and exclusive at the end.
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "the servee is a name")]
+pub struct ProcessFilter {
+    /// Of this customer only.
+    pub customer_code: Option<String>,
+    /// This work order only.
+    pub work_order: Option<String>,
+    /// Of this case only.
+    pub case_number: Option<String>,
+    /// Part of the servee's name, in lower case.
+    pub servee: Option<String>,
+    /// In this status only.
+    pub status: Option<&'static str>,
+    /// Made at or after.
+    pub from_ms: Option<i64>,
+    /// Made before.
+    pub to_ms: Option<i64>,
+    /// After this work order, in the order of the search: `created_at_ms` and number of the last one seen.
+    pub after: Option<(i64, String)>,
+}
+
+/// The newest `limit` process work orders that match, newest first; stable while others are made.
+pub async fn search(
+    connection: &mut Connection,
+    filter: &ProcessFilter,
+    limit: i64,
+) -> Result<Vec<Process>, StoreError> {
+    let ProcessFilter { customer_code, work_order, case_number, servee, status, from_ms, to_ms, after } =
+        filter;
+    let mut search = Search::new(
+        "SELECT w.number, w.web_order_id, w.customer_code, w.case_number, w.caption, w.servee, \
+         coalesce(p.status, 'New'), p.serve_result, p.service_method, p.served_at_ms, p.served_on_name, \
+         p.served_on_relationship, p.mailed_on, p.not_served_reason, p.proof_signed_on, p.proof_filed_on, \
+         w.created_at_ms FROM work_order w LEFT JOIN process_status p ON p.work_order = w.number",
+    );
+    search.and("w.work_order_type = 'Process'", []);
+    search.and_some("w.customer_code = ?", customer_code.as_ref());
+    search.and_some("w.number = ?", work_order.as_ref());
+    search.and_some("w.case_number = ?", case_number.as_ref());
+    let servee = servee.as_deref().map(containing);
+    search.and_some("coalesce(w.servee_key, lower(w.servee)) LIKE ? ESCAPE '\\'", servee);
+    search.and_some("coalesce(p.status, 'New') = ?", *status);
+    search.and_some("w.created_at_ms >= ?", *from_ms);
+    search.and_some("w.created_at_ms < ?", *to_ms);
+    if let Some((at_ms, number)) = after {
+        search.and("(w.created_at_ms, w.number) < (?, ?)", [(*at_ms).into(), number.into()]);
+    }
+    let (sql, params) = search.end("ORDER BY w.created_at_ms DESC, w.number DESC LIMIT ?", [limit.into()]);
+    connection.query(&sql, params).await?.iter().map(process).collect()
+}
+
+fn process(row: &Row) -> Result<Process, StoreError> {
+    Ok(Process {
+        work_order: row.get(0)?,
+        web_order_id: row.get(1)?,
+        customer_code: row.get(2)?,
+        case_number: row.get(3)?,
+        caption: row.get(4)?,
+        servee: row.get(5)?,
+        status: row.get(6)?,
+        serve_result: row.get(7)?,
+        service_method: row.get(8)?,
+        served_at_ms: row.get(9)?,
+        served_on_name: row.get(10)?,
+        served_on_relationship: row.get(11)?,
+        mailed_on: row.get(12)?,
+        not_served_reason: row.get(13)?,
+        proof_signed_on: row.get(14)?,
+        proof_filed_on: row.get(15)?,
+        created_at_ms: row.get(16)?,
+    })
+}
+
+/// The attempts of each of these work orders, in their sequence.
+pub async fn attempts(
+    connection: &mut Connection,
+    work_orders: &[&str],
+) -> Result<HashMap<String, Vec<ProcessAttempt>>, StoreError> {
+    let sql = format!(
+        "SELECT work_order, sequence, attempted_at_ms, time_zone, address, outcome, service_method, \
+         person_served_name, person_served_relationship, person_served_age, person_served_description, comments, \
+         latitude, longitude, gps_accuracy_meters, photo_count, server_name, server_registration, recorded_at_ms \
+         FROM process_attempt WHERE work_order IN ({}) ORDER BY work_order, sequence",
+        slots(1)
+    );
+    let mut attempts: HashMap<String, Vec<ProcessAttempt>> = HashMap::new();
+    for chunk in work_orders.chunks(SLOTS) {
+        let params = filled(chunk.iter().map(|number| Param::from(*number)));
+        for row in connection.query(&sql, params).await? {
+            attempts.entry(row.get(0)?).or_default().push(attempt(&row)?);
+        }
+    }
+    Ok(attempts)
+}
+
+fn attempt(row: &Row) -> Result<ProcessAttempt, StoreError> {
+    Ok(ProcessAttempt {
+        sequence: row.get(1)?,
+        attempted_at_ms: row.get(2)?,
+        time_zone: row.get(3)?,
+        address: row.get(4)?,
+        outcome: row.get(5)?,
+        service_method: row.get(6)?,
+        person_served_name: row.get(7)?,
+        person_served_relationship: row.get(8)?,
+        person_served_age: row.get(9)?,
+        person_served_description: row.get(10)?,
+        comments: row.get(11)?,
+        latitude: row.get(12)?,
+        longitude: row.get(13)?,
+        gps_accuracy_meters: row.get(14)?,
+        photo_count: row.get(15)?,
+        server_name: row.get(16)?,
+        server_registration: row.get(17)?,
+        recorded_at_ms: row.get(18)?,
+    })
+}
