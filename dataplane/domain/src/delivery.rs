@@ -395,6 +395,13 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_are_the_contracts_numbers() {
+        assert_eq!((MAX_ATTEMPTS, CLAIM_LIMIT, KEPT_ANSWER_CHARS), (5, 25, 2_000));
+        let seconds = [BACKOFF_BASE, ATTEMPT_TIMEOUT, POLL_INTERVAL].map(|time| time.as_secs());
+        assert_eq!(seconds, [30, 30, 15]);
+    }
+
+    #[test]
     fn backoff_is_60_120_240_480_seconds() {
         let delays: Vec<u64> = (1..=4).map(|n| backoff(n, BACKOFF_BASE).as_secs()).collect();
         assert_eq!(delays, [60, 120, 240, 480]);

@@ -111,6 +111,8 @@ pub struct OrderStatusChanged {
     pub facility_key: String,
     pub facility_line_item: Option<i64>,
     pub milestone_code: i64,
+    /// Left out when the milestone has no title.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub milestone: Option<String>,
     pub previous_milestone_code: Option<i64>,
     pub previous_milestone: Option<String>,

@@ -12,8 +12,8 @@ use serde_json::json;
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
 use crate::clock::ManualClock;
-use crate::schedule::SHARES;
 use crate::schedule::memory::MemorySchedule;
+use crate::schedule::{Hint, SHARES};
 use crate::shutdown::{self, Stopper};
 use crate::store::deliveries::Listed;
 use crate::store::events::About;
@@ -166,4 +166,32 @@ async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
         rig.schedule.next_due_ms().await.expect("a time").filter(|at| *at <= rig.clock.now_ms()),
         None
     );
+}
+
+#[tokio::test]
+async fn a_poll_takes_25_due_deliveries_and_no_more() {
+    let clock = Clock::Manual(ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")));
+    let schedule = Arc::new(MemorySchedule::new(SHARES));
+    let hint = |n: u8, at_ms| Hint {
+        tenant: format!("tenant-{}", n % 4).into(),
+        webhook: format!("webhook-{n}").into(),
+        id: DeliveryId::new(clock.now(), [n; 10]),
+        at_ms,
+    };
+    let now_ms = clock.now_ms();
+    let due = (0..60).map(|n| hint(n, now_ms));
+    schedule.put(due.chain([hint(60, now_ms + 1)]).collect()).await.expect("told");
+    let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
+    let settings = WorkerSettings {
+        poll_interval: POLL_INTERVAL,
+        backoff_base: BACKOFF_BASE,
+        slots: 256,
+        drain: Duration::from_secs(1),
+    };
+    let worker = Arc::new(Worker::new(clock, Arc::default(), schedule, sender, settings, Arc::default()));
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        taken.push(worker.claim_once().await);
+    }
+    assert_eq!(taken, [25, 25, 10, 0], "the 61st is not due");
 }

@@ -133,3 +133,16 @@ async fn work_orders_carry_servee_customer_and_case() {
         "PR1000001|Process|C-1|Orrin Brindle|26STCV99901 + PR1000002|Process|C-1|Brindle Millworks, Inc.|26STCV99901"
     );
 }
+
+#[tokio::test]
+async fn the_event_carries_what_the_answer_says() {
+    let rig = Rig::with(&webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"), "").await;
+    let ada = rig.ada().await;
+    let mut answers = Vec::new();
+    for kind in OrderType::ALL {
+        let id = save(&ada, &example(*kind)).await;
+        answers.push(ada.post("/Orders/Export", &json!({"webOrderId": id})).await.json());
+    }
+    let found = rig.published("order.exported").into_iter().map(|mut envelope| envelope["data"].take());
+    assert_eq!(found.collect::<Vec<_>>(), answers);
+}

@@ -274,3 +274,32 @@ async fn contradictions_are_for_drafts_to_have_and_for_exports_to_refuse() {
     assert_eq!(wrong_fields(&reply), ["dueBy"]);
     assert_eq!(problem(&reply, 400)["errors"][0]["message"], "must not be after lastDayToServe");
 }
+
+#[tokio::test]
+async fn the_event_of_each_type_names_it_and_only_photocopy_has_finalize() {
+    let rig = rig_with_webhook().await;
+    let ada = rig.ada().await;
+    let mut expected = Vec::new();
+    for kind in OrderType::ALL {
+        let id = save(&ada, &json!({"orderType": kind})).await;
+        let update = json!({"orderType": kind, "webOrderId": id, "clientMatterNumber": "4410"});
+        assert_eq!(ada.post("/Orders/Save", &update).await.json()["changed"], true);
+        let mut data = json!({"orderType": kind, "webOrderId": id});
+        if *kind == OrderType::PhotoCopy {
+            data["finalize"] = json!(false);
+        }
+        expected.push(data);
+    }
+    for code in ["order.created", "order.updated"] {
+        let found = rig.published(code).into_iter().map(|mut envelope| envelope["data"].take());
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_an_employee_makes_is_its_customers_event() {
+    let rig = rig_with_webhook().await;
+    let mo = rig.mo().await;
+    save(&mo, &json!({"orderType": "Court", "customerCode": "C-1"})).await;
+    assert_eq!(rig.published("order.created")[0]["customerCode"], "C-1");
+}

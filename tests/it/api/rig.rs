@@ -159,6 +159,15 @@ impl Rig {
         rows.collect::<Result<_, _>>().expect("texts")
     }
 
+    /// Past the API: the envelopes of ACME's events with this code, in order.
+    pub(super) fn published(&self, code: &str) -> Vec<Value> {
+        let database = self.database("ACME");
+        let sql = "SELECT body FROM event WHERE code = ?1 ORDER BY rowid";
+        let mut statement = database.prepare(sql).expect("a statement");
+        let rows = statement.query_map([code], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
+        rows.map(|body| serde_json::from_slice(&body.expect("bytes")).expect("JSON")).collect()
+    }
+
     pub(super) async fn ada(&self) -> Client {
         self.dev.sign_in(&api_key('a'), ADA).await
     }

@@ -197,3 +197,33 @@ async fn a_session_guid_is_a_token() {
     let value = format!("Bearer {}", session["sessionGuid"].as_str().expect("text"));
     assert_eq!(search(&rig, &[("authorization", &value)]).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_token_lives_as_long_as_its_answer_says() {
+    let home = super::rig::home(&[("acme", 'a')], "");
+    let yaml = docket_tests::docket::tenant_yaml("acme", 'a');
+    home.write("acme.yaml", &yaml.replace("  database:", "  tokens: {lifetimeMinutes: 7}\n  database:"));
+    let rig = Rig::on(home, "").await;
+    let before = now();
+    let answer = rig.sign_in("/Auth/Token", &super::rig::credentials(ADA)).await.json();
+    let after = now();
+    let lifetime = 60 * answer["expiresInMinutes"].as_i64().expect("a number");
+    let token = answer["token"].as_str().expect("text");
+    let signing = signing(&rig, "ACME");
+    let keys = [Key { kid: &signing.kid, secret: &signing.secret }];
+    let is_good = |second| {
+        let at = Timestamp::from_second(second).expect("in range");
+        token::verify(token, &keys, &signing.uid, at).is_ok()
+    };
+    assert_eq!((lifetime, is_good(before + lifetime - 1), is_good(after + lifetime)), (420, true, false));
+}
+
+#[tokio::test]
+async fn the_key_is_taken_under_both_names_beside_a_token() {
+    let rig = Rig::start().await;
+    let (key, token) = (api_key('a'), bearer(&rig.ada().await));
+    for name in ["X-Api-Key", "ApiKey"] {
+        let headers = [(name, key.as_str()), ("authorization", token.as_str())];
+        assert_eq!(get(rig.dev.api, "/Orders/Search", &headers).await.status, 200, "{name}");
+    }
+}

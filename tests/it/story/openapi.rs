@@ -400,3 +400,26 @@ async fn the_example_of_each_type_is_saved_and_exported() {
         assert_eq!((saved.status, &saved.json()["status"]), (200, &"Exported".into()), "{name}: {saved:?}");
     }
 }
+
+#[tokio::test]
+async fn every_route_is_documented_and_none_manages_webhooks() {
+    let (_running, document, _home) = served().await;
+    let source =
+        std::fs::read_to_string(example::repository().join("dataplane/src/api.rs")).expect("readable");
+    let api = source.split("pub fn management").next().expect("the API comes first");
+    let routes = api.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let routes: BTreeSet<String> = routes.map(str::to_owned).collect();
+    let own = ["/openapi.json", "/swagger", "/swagger/", "/swagger/{*file}"].map(str::to_owned);
+    let documented: BTreeSet<String> =
+        operations(&document).into_iter().map(|(_, path, _)| path).chain(own).collect();
+    assert_eq!(routes, documented);
+    let mut webhooks = routes.iter().filter(|route| route.to_lowercase().contains("webhook"));
+    assert!(webhooks.all(|route| route.starts_with("/WebhookLogs/")), "{routes:?}");
+}
+
+#[tokio::test]
+async fn the_operations_that_the_contract_names_have_its_ids() {
+    let (_running, document, _home) = served().await;
+    assert_eq!(document["paths"]["/Auth/Token"]["post"]["operationId"], "Auth.CreateToken");
+    assert_eq!(document["paths"]["/Employee/SignIn"]["post"]["operationId"], "Employee.SignIn");
+}
