@@ -4,6 +4,7 @@
 //! the cases choose; nothing here waits for a clock but what is about waiting.
 
 mod attempts;
+mod back_office;
 mod cancellation;
 mod deliveries;
 mod ended;
