@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 
 def cursor(at_ms: int, number: int) -> str:
-    # As dataplane/src/api/query.rs writes them.
-    return f"{at_ms}.W{number:08}".encode().hex()
+    # As dataplane/src/api/query.rs writes them; this id is a place in every list.
+    return f"{at_ms}.PhotoCopy:{number}".encode().hex()
 
 
 schemathesis.openapi.format(

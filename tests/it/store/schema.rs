@@ -1,7 +1,9 @@
 //! Bringing a database to this version's schema.
 
-use docket::store::StoreError;
+use docket::store::deliveries::{self, DeliveryFilter};
+use docket::store::processes::{self, ProcessFilter};
 use docket::store::sql::Param;
+use docket::store::{Database, StoreError};
 
 use super::{CUSTOMER, Place, Rig, T0, on_both_databases};
 use docket_tests::{postgres, scratch};
@@ -57,4 +59,52 @@ async fn eight_migrations_at_once_of_a_new_postgresql_database() {
     for _ in 0..5 {
         eight_migrations_at_once(Place::Url(postgres::database().await)).await;
     }
+}
+
+/// A database of the first version with an exported order and its dead letter.
+const FIRST_VERSION: &str = "INSERT INTO customer VALUES ('C-1', 'One', 0);
+    INSERT INTO web_order VALUES
+      ('W1', 'Process', 'C-1', 'Exported', NULL, '{}', '26STCV1', 'A v. B', NULL, '', 2, 1, 2, 3);
+    INSERT INTO work_order VALUES ('PR1', 'Process', 'W1', 0, 'C-1', 'Ann', '26STCV1', 'Open', 3),
+      ('PR2', 'Process', 'W1', 1, 'C-1', 'Bob', '26STCV1', 'Open', 3);
+    INSERT INTO event (id, code, customer_code, subject, body, occurred_at_ms)
+      VALUES ('evt_1', 'order.exported', 'C-1', 'W1', 'x', 3);
+    INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
+      VALUES ('01900000-0000-7000-8000-000000000001', 'evt_1', 'uid', 'default/a', 'DeadLetter', 5, 3, 3);";
+
+fn first_version() -> String {
+    let first = docket_schema::MIGRATIONS[0];
+    let version = format!("INSERT INTO schema_version VALUES (1, '{}', 0)", first.name);
+    [docket_schema::CREATE_VERSION_TABLE, ";", first.sql, &version, ";", FIRST_VERSION].concat()
+}
+
+/// What was there is there in the newest version, as far as it goes on.
+async fn goes_on(database: Database) {
+    database.migrate(T0).await.expect("goes on");
+    let mut reader = database.reader().await.expect("a connection");
+    let filter = DeliveryFilter { work_order: Some("PR2".into()), ..DeliveryFilter::default() };
+    let found = deliveries::search(&mut reader, &filter, 9).await.expect("a statement");
+    assert_eq!((found.len(), found[0].about.web_order_id.as_deref()), (1, Some("W1")));
+    let found = processes::search(&mut reader, &ProcessFilter::default(), 9).await.expect("a statement");
+    let shown: Vec<_> = found
+        .iter()
+        .map(|one| (one.work_order.as_str(), one.caption.as_deref(), one.status.as_str()))
+        .collect();
+    assert_eq!(shown, [("PR2", Some("A v. B"), "New"), ("PR1", Some("A v. B"), "New")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_the_first_version_goes_on() {
+    let place = Place::File(scratch::Folder::new("store"));
+    let file = rusqlite::Connection::open(place.file()).expect("a file");
+    file.execute_batch(&first_version()).expect("the first version");
+    drop(file);
+    goes_on(place.open(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_database_of_the_first_version_goes_on() {
+    let url = postgres::database().await;
+    postgres::client(&url).await.batch_execute(&first_version()).await.expect("the first version");
+    goes_on(Place::Url(url).open(1)).await;
 }
