@@ -1,5 +1,6 @@
 //! What the service does, free of HTTP: one file per thing.
 
+pub mod detect_invoices;
 pub mod export_order;
 pub mod publish_event;
 pub mod save_order;

@@ -5,6 +5,7 @@ pub mod body;
 pub mod caller;
 pub mod error;
 pub mod host;
+pub mod invoices;
 pub mod middleware;
 pub mod openapi;
 pub mod orders;
@@ -32,6 +33,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/Orders/Export", post(orders::export))
         .route("/Orders/Get", get(orders::get))
         .route("/Orders/Search", get(orders::search))
+        .route("/Invoices/Search", get(invoices::search))
         .route("/openapi.json", get(swagger::openapi_json))
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))

@@ -9,6 +9,7 @@ mod deliveries;
 mod ended;
 mod events;
 mod idempotency;
+mod invoices;
 mod orders;
 mod people;
 mod schema;

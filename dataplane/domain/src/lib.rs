@@ -5,10 +5,12 @@
 //!
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`event`]: the envelope and the payload of each event code
+//! * [`invoice`]: the families of invoices, and what is sent of a header
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: what a Bearer token claims, and what makes one acceptable
 
 pub mod delivery;
 pub mod event;
+pub mod invoice;
 pub mod signature;
 pub mod token;

@@ -27,6 +27,7 @@ use super::error::ProblemBody;
         super::orders::export,
         super::orders::get,
         super::orders::search,
+        super::invoices::search,
     ),
     components(schemas(
         ProblemBody,
