@@ -9,6 +9,7 @@ mod deliveries;
 mod ended;
 mod events;
 mod idempotency;
+mod idle;
 mod invoices;
 mod orders;
 mod people;

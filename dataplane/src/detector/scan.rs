@@ -68,7 +68,8 @@ impl<S: Schedule> Scanner<S> {
             Ok(false) => memory.has_read(looks),
             _ => memory.seen = None,
         }
-        if !matches!(result, Ok(true)) && std::mem::take(&mut memory.opened) {
+        let comes_back = matches!(result, Ok(true)) && !shutdown.is_requested();
+        if !comes_back && std::mem::take(&mut memory.opened) {
             // A thousand open databases would cost hundreds of megabytes, or a thousand connections.
             database.close_idle(Duration::ZERO).await;
         }

@@ -40,14 +40,20 @@ const fn table(family: InvoiceFamily) -> &'static str {
     }
 }
 
-/// The columns of the header `i`, in the order of [`invoice`].
-fn columns(family: InvoiceFamily) -> String {
+/// The columns of the header that the statement calls `i`, in the order of [`invoice`].
+fn columns(family: InvoiceFamily, i: &str) -> String {
     let own = match family {
-        InvoiceFamily::PhotoCopy => "i.facility_line_item, i.amount_cents",
-        _ => "CAST(NULL AS BIGINT), CAST(NULL AS BIGINT)",
+        InvoiceFamily::PhotoCopy => format!("{i}.facility_line_item, {i}.amount_cents"),
+        _ => "CAST(NULL AS BIGINT), CAST(NULL AS BIGINT)".to_owned(),
     };
-    format!("i.invoice_number, i.work_order, i.invoice_date, i.bill_to_customer_code, i.created_at_ms, {own}")
+    format!(
+        "{i}.invoice_number, {i}.work_order, {i}.invoice_date, {i}.bill_to_customer_code, {i}.created_at_ms, {own}"
+    )
 }
+
+/// The work order of the header `i`. A value and not a join, which PostgreSQL may make by reading all work orders when
+/// it has no statistics; this is one look-up per new invoice.
+const WORK_ORDER: &str = "(SELECT w.number FROM work_order w WHERE w.number = i.work_order)";
 
 fn invoice(family: InvoiceFamily, row: &Row) -> Result<Invoice, StoreError> {
     Ok(Invoice {
@@ -78,8 +84,8 @@ pub async fn find_new(
 /// The statement of [`find_new`], public so that its plan can be looked at.
 pub fn find_new_sql(family: InvoiceFamily) -> String {
     format!(
-        "SELECT i.invoice_number FROM {} i JOIN work_order w ON w.number = i.work_order \
-         WHERE i.detected_at_ms IS NULL ORDER BY i.invoice_number LIMIT $1",
+        "SELECT i.invoice_number FROM {} i WHERE i.detected_at_ms IS NULL AND {WORK_ORDER} IS NOT NULL \
+         ORDER BY i.invoice_number LIMIT $1",
         table(family)
     )
 }
@@ -92,13 +98,13 @@ pub async fn mark_detected(
     invoice_number: &str,
     now_ms: i64,
 ) -> Result<Option<Invoice>, StoreError> {
+    // SQLite's RETURNING knows the table by its own name only.
+    let (t, columns) = (table(family), columns(family, table(family)));
     let sql = format!(
-        "UPDATE {} AS i SET detected_at_ms = $1 WHERE i.invoice_number = $2 AND i.detected_at_ms IS NULL \
-         AND EXISTS (SELECT 1 FROM work_order w WHERE w.number = i.work_order) RETURNING {}, \
-         (SELECT w.customer_code FROM work_order w WHERE w.number = i.work_order), \
-         (SELECT w.web_order_id FROM work_order w WHERE w.number = i.work_order)",
-        table(family),
-        columns(family)
+        "UPDATE {t} SET detected_at_ms = $1 WHERE invoice_number = $2 AND detected_at_ms IS NULL \
+         AND EXISTS (SELECT 1 FROM work_order w WHERE w.number = {t}.work_order) RETURNING {columns}, \
+         (SELECT w.customer_code FROM work_order w WHERE w.number = {t}.work_order), \
+         (SELECT w.web_order_id FROM work_order w WHERE w.number = {t}.work_order)"
     );
     let row = transaction.query_opt(&sql, params![now_ms, invoice_number]).await?;
     row.map(|row| invoice(family, &row)).transpose()
@@ -109,7 +115,7 @@ pub async fn count_without_work_order(connection: &mut Connection) -> Result<i64
     let waiting = InvoiceFamily::ALL.map(|family| {
         format!(
             "(SELECT count(*) FROM {} i WHERE i.detected_at_ms IS NULL \
-             AND NOT EXISTS (SELECT 1 FROM work_order w WHERE w.number = i.work_order))",
+             AND {WORK_ORDER} IS NULL)",
             table(family)
         )
     });
@@ -168,7 +174,7 @@ fn search_sql(family: InvoiceFamily, filter: &InvoiceFilter, limit: i64) -> (Str
         filter;
     let mut search = Search::new(&format!(
         "SELECT {}, w.customer_code, w.web_order_id FROM {} i JOIN work_order w ON w.number = i.work_order",
-        columns(family),
+        columns(family, "i"),
         table(family)
     ));
     search.and_some("w.customer_code = ?", customer_code.as_ref());

@@ -11,6 +11,7 @@ mod drain;
 mod fairness;
 mod faults;
 mod hook;
+mod invoices;
 mod kills;
 mod lifecycle;
 mod resend;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
 use docket::clock::{Clock, ManualClock};
@@ -421,4 +422,30 @@ async fn new_ones_are_found_by_their_own_index(rig: Rig) {
         }
     }
     assert!(plans.len() >= 4);
+}
+
+/// As long as somebody changes a new invoice it can't be marked; that costs a few seconds, and loses nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_somebody_else_holds_is_waited_for_a_few_seconds_and_found_later() {
+    let rig = Rig::postgres().await;
+    let Place::Url(url) = &rig.place else { panic!("a URL") };
+    work_order(&rig, "WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    insert(&rig, "court_invoice", "2").await;
+    let other = docket_tests::postgres::client(url).await;
+    let hold = "BEGIN; UPDATE court_invoice SET bill_to_customer_code = 'CARRIER' WHERE invoice_number = '2'";
+    other.batch_execute(hold).await.expect("updates");
+    let database = rig.opened_with(2);
+    let tenant = tenant(database.clone(), 1);
+    let begun = Instant::now();
+    let result = detect_invoices(&database, &tenant, InvoiceFamily::Court, &clock()).await;
+    assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert_eq!(rig.number("SELECT count(*) FROM event").await, 0);
+    other.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(detect_all(database, InvoiceFamily::Court).await, 2);
+    let events = payloads(&rig).await;
+    // As it is when it is marked, not as it was when it was found.
+    assert_eq!(events[1]["data"]["billToCustomerCode"], "CARRIER");
+    assert_eq!(events.len(), 2);
 }
