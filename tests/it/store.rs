@@ -11,6 +11,8 @@ mod events;
 mod idempotency;
 mod idle;
 mod invoices;
+mod invoices_plan;
+mod invoices_search;
 mod orders;
 mod people;
 mod schema;

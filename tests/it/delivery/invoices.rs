@@ -1,33 +1,30 @@
 //! invoice.created: rows that another program inserts become deliveries, one per webhook and invoice, whatever happens.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use docket_tests::docket::{Dev, Home, Options, eventually, tenant_yaml};
+use docket_tests::docket::{Dev, Home, Options, eventually};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::hook::Hook;
-use crate::stage::{
-    SOON, Webhook, all_end_within, alone, deliveries_of, home, open, reload, remains, together,
-};
+use crate::stage::{SOON, Webhook, all_end_within, alone, home, open, reload, remains, together};
 
 const FLAGS: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s \
                      --allow-egress 127.0.0.1/32 --invoice-scan-interval 200ms";
 
 /// Of customer C-1, for invoices.
-fn webhook(tenant: &'static str, name: &str, hook: &Hook) -> Webhook {
+pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Hook) -> Webhook {
     let secret = Some(if tenant == "acme" { "acme-signing" } else { "globex-signing" });
     Webhook { tenant, secret, events: "invoice.created", ..Webhook::new(name, hook.url(&format!("/{name}"))) }
 }
 
-async fn start(home: &Home) -> Dev {
+pub(crate) async fn start(home: &Home) -> Dev {
     Dev::start(home, Options::flags(FLAGS)).await
 }
 
 /// A work order PC1 of C-1, as the back office makes one.
-fn back_office(home: &Home, client_code: &str) -> Connection {
+pub(crate) fn back_office(home: &Home, client_code: &str) -> Connection {
     let database = open(home, client_code);
     let sql = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
                VALUES ('PC1', 'PhotoCopy', 'C-1', 1)";
@@ -35,13 +32,13 @@ fn back_office(home: &Home, client_code: &str) -> Connection {
     database
 }
 
-fn insert(database: &Connection, table: &str, number: &str) {
+pub(crate) fn insert(database: &Connection, table: &str, number: &str) {
     let sql =
         format!("INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES (?1, 'PC1', 1)");
     database.execute(&sql, [number]).expect("an invoice");
 }
 
-fn insert_many(database: &mut Connection, numbers: std::ops::Range<usize>) {
+pub(crate) fn insert_many(database: &mut Connection, numbers: std::ops::Range<usize>) {
     let transaction = database.transaction().expect("a transaction");
     for number in numbers {
         insert(&transaction, "court_invoice", &format!("{number:05}"));
@@ -54,12 +51,12 @@ fn invoice_numbers(hook: &Hook) -> Vec<String> {
     hook.posts().iter().map(|post| number(post.envelope())).collect()
 }
 
-async fn arrives(hook: &Hook, number: &str) {
+pub(crate) async fn arrives(hook: &Hook, number: &str) {
     eventually(number, SOON, async || invoice_numbers(hook).iter().any(|other| other == number)).await;
 }
 
 /// Each webhook has exactly one delivery of each invoice.
-fn assert_one_each(home: &Home, webhooks: &[&str], invoices: usize) {
+pub(crate) fn assert_one_each(home: &Home, webhooks: &[&str], invoices: usize) {
     let database = open(home, "ACME");
     let sql = "SELECT webhook_name, e.invoice_number, d.idempotency_key FROM delivery d JOIN event e ON e.id = d.event_id";
     let mut statement = database.prepare(sql).expect("a statement");
@@ -250,102 +247,4 @@ async fn the_invoices_of_a_suspended_tenant_wait_until_it_is_resumed() {
     assert_eq!(database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count"), 1);
     reload(&home, || home.write("all.yaml", &yaml)).await;
     arrives(&hook, "1").await;
-}
-
-/// The tenants `acme` and `globex`, each with a customer and a webhook for invoices.
-async fn two_tenants(acme: &Hook, globex: &Hook) -> Home {
-    let home = home(&[webhook("acme", "acme", acme)]);
-    home.write("globex.yaml", &tenant_yaml("globex", 'b'));
-    webhook("globex", "globex", globex).write(&home);
-    home.add_contact("GLOBEX", "C-1", "bea@globex.example");
-    home
-}
-
-/// How long invoices of this tenant take to arrive, one after another.
-async fn slowest_of(count: usize, database: &Connection, hook: &Hook) -> Duration {
-    let mut slowest = Duration::ZERO;
-    for number in 0..count {
-        let begun = Instant::now();
-        insert(database, "photo_copy_invoice", &format!("lone {number}"));
-        arrives(hook, &format!("lone {number}")).await;
-        slowest = slowest.max(begun.elapsed());
-    }
-    slowest
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_database_delays_nobody_else_and_is_read_again_when_it_is_whole() {
-    let _turn = alone().await;
-    let (broken, fine) = (Hook::start().await, Hook::start().await);
-    let home = two_tenants(&broken, &fine).await;
-    let dev = start(&home).await;
-    let (acme, globex) = (back_office(&home, "ACME"), back_office(&home, "GLOBEX"));
-    insert(&acme, "court_invoice", "before");
-    arrives(&broken, "before").await;
-    insert(&acme, "court_invoice", "during");
-    acme.close().expect("closes");
-    arrives(&broken, "during").await;
-    // Whoever closes it last writes the log into the file.
-    assert!(dev.terminate().await.success());
-
-    let path = home.database("ACME");
-    let aside = path.with_extension("aside");
-    std::fs::rename(&path, &aside).expect("renamable");
-    std::fs::write(&path, "This is not a database. ".repeat(1_000)).expect("writable");
-    let dev = start(&home).await;
-    let failures = async || dev.metric("docket_invoice_scan_failures_total").await;
-    eventually("its failures are counted", SOON, async || failures().await >= 2.0).await;
-    let slowest = slowest_of(8, &globex, &fine).await;
-    assert!(slowest < Duration::from_millis(1_500), "{slowest:?}");
-
-    let whole = Connection::open(&aside).expect("a file");
-    insert(&whole, "court_invoice", "after");
-    whole.close().expect("closes");
-    std::fs::rename(&aside, &path).expect("renamable");
-    arrives(&broken, "after").await;
-    let log = std::fs::read_to_string(home.log("err")).expect("a log");
-    assert_eq!(log.matches("can't look for invoices").count(), 1, "told once: {log}");
-}
-
-/// Whether this process has the database open.
-fn is_open(process: u32, path: &Path) -> bool {
-    let links = std::fs::read_dir(format!("/proc/{process}/fd")).expect("its descriptors");
-    links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok()).any(|target| target == path)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_has_not_changed_is_not_opened() {
-    let _turn = together().await;
-    let (one, other) = (Hook::start().await, Hook::start().await);
-    let home = two_tenants(&one, &other).await;
-    let dev = start(&home).await;
-    let path = home.database("GLOBEX");
-    eventually("it is closed", SOON, async || !is_open(dev.id(), &path)).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    remains("it stays closed", Duration::from_secs(2), async || !is_open(dev.id(), &path)).await;
-    let database = back_office(&home, "GLOBEX");
-    insert(&database, "court_invoice", "1");
-    arrives(&other, "1").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_with_five_thousand_invoices_does_not_delay_anothers_one() {
-    let _turn = alone().await;
-    let (flooded, calm) = (Hook::start().await, Hook::start().await);
-    let home = two_tenants(&flooded, &calm).await;
-    let dev = start(&home).await;
-    let (mut acme, globex) = (back_office(&home, "ACME"), back_office(&home, "GLOBEX"));
-    let begun = Instant::now();
-    insert_many(&mut acme, 0..5_000);
-    let slowest = slowest_of(5, &globex, &calm).await;
-    let detected = dev.metric("docket_invoices_detected_total").await;
-    println!(
-        "the slowest of five took {slowest:?}; {detected} were detected by then, after {:?}",
-        begun.elapsed()
-    );
-    assert!(slowest < Duration::from_millis(1_500), "{slowest:?}");
-    all_end_within(&home, 5_000, Duration::from_secs(90)).await;
-    println!("all 5,000 were delivered after {:?}", begun.elapsed());
-    assert_one_each(&home, &["acme"], 5_000);
-    assert_eq!(deliveries_of(&home, "GLOBEX").len(), 5);
 }

@@ -12,6 +12,7 @@ mod fairness;
 mod faults;
 mod hook;
 mod invoices;
+mod invoices_fairness;
 mod kills;
 mod lifecycle;
 mod resend;

@@ -1,12 +1,11 @@
 //! Invoice headers: new ones are found, whatever commits when, and each is marked by one detector only.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
 use docket::clock::{Clock, ManualClock};
-use docket::store::invoices::{self, InvoiceFilter};
+use docket::store::invoices;
 use docket::store::{Database, StoreError};
 use docket::tenants::stores::Store;
 use docket::tenants::{Held, Tenant};
@@ -29,12 +28,9 @@ on_both_databases!(
     an_invoice_without_its_work_order_waits_for_it_and_hides_nobody,
     a_batch_that_fails_leaves_its_invoices_new,
     values_of_another_type_are_refused,
-    pages_run_through_all_families_whatever_the_ties,
-    each_filter_keeps_what_it_names,
-    new_ones_are_found_by_their_own_index,
 );
 
-const TABLES: [(InvoiceFamily, &str); 4] = [
+pub(super) const TABLES: [(InvoiceFamily, &str); 4] = [
     (InvoiceFamily::Court, "court_invoice"),
     (InvoiceFamily::Delivery, "delivery_invoice"),
     (InvoiceFamily::Investigation, "investigation_invoice"),
@@ -63,14 +59,14 @@ fn tenant(database: Database, webhooks: usize) -> Tenant {
     Tenant::new(config, Arc::new(Store::new(database)), Held::AllUnknown, &Trust::public(), None)
 }
 
-async fn run(rig: &Rig, sql: &str) {
+pub(super) async fn run(rig: &Rig, sql: &str) {
     for statement in sql.split(';').filter(|statement| !statement.trim().is_empty()) {
         rig.write(async |t| t.execute(statement, Vec::new()).await).await;
     }
 }
 
 /// A work order of the rig's customer in the back office.
-async fn work_order(rig: &Rig, number: &str) {
+pub(super) async fn work_order(rig: &Rig, number: &str) {
     let sql = format!(
         "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
          VALUES ('{number}', 'PhotoCopy', 'SMITH', 0)"
@@ -78,7 +74,7 @@ async fn work_order(rig: &Rig, number: &str) {
     run(rig, &sql).await;
 }
 
-fn insert_sql(table: &str, number: &str, created_at_ms: i64) -> String {
+pub(super) fn insert_sql(table: &str, number: &str, created_at_ms: i64) -> String {
     format!(
         "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES ('{number}', 'WO1', {created_at_ms})"
     )
@@ -305,123 +301,6 @@ async fn values_of_another_type_are_refused(rig: Rig) {
         let result = rig.try_write(async |t| t.execute(&sql, Vec::new()).await).await;
         assert!(matches!(result, Err(StoreError::Refused(_))), "{column} = {value}: {result:?}");
     }
-}
-
-async fn ids(rig: &Rig, filter: &InvoiceFilter, limit: i64) -> Vec<String> {
-    let found = invoices::search(&mut rig.reader().await, filter, limit).await.expect("a statement");
-    found.into_iter().map(|invoice| invoice.id()).collect()
-}
-
-async fn pages_run_through_all_families_whatever_the_ties(rig: Rig) {
-    work_order(&rig, "WO1").await;
-    let mut expected = Vec::new();
-    for number in 0..12 {
-        for (family, table) in TABLES {
-            // Three numbers per millisecond, the same ones in every family.
-            let at = T0 + number / 3;
-            run(&rig, &insert_sql(table, &format!("{number:02}"), at)).await;
-            expected.push((at, family.as_str(), format!("{number:02}")));
-        }
-    }
-    expected.sort_by(|a, b| b.cmp(a));
-    let expected: Vec<String> =
-        expected.into_iter().map(|(_, word, number)| format!("{word}:{number}")).collect();
-    for size in [1, 5, 7, 48, 100] {
-        let (mut filter, mut seen) = (InvoiceFilter::default(), Vec::new());
-        loop {
-            let page = invoices::search(&mut rig.reader().await, &filter, size).await.expect("a statement");
-            let Some(last) = page.last() else { break };
-            filter.after = Some((last.created_at_ms, last.id()));
-            seen.extend(page.iter().map(invoices::Invoice::id));
-        }
-        assert_eq!(seen, expected, "pages of {size}");
-    }
-}
-
-async fn each_filter_keeps_what_it_names(rig: Rig) {
-    run(&rig, "INSERT INTO customer (code, name, created_at_ms) VALUES ('JONES', 'Jones', 0)").await;
-    work_order(&rig, "WO1").await;
-    work_order(&rig, "WO2").await;
-    run(&rig, "UPDATE work_order SET customer_code = 'JONES' WHERE number = 'WO2'").await;
-    run(&rig, &insert_sql("court_invoice", "7", 10)).await;
-    run(&rig, &insert_sql("photo_copy_invoice", "7", 20)).await;
-    run(&rig, &insert_sql("photo_copy_invoice", "8", 30)).await;
-    run(&rig, "UPDATE photo_copy_invoice SET work_order = 'WO2' WHERE invoice_number = '8'").await;
-    let all = InvoiceFilter::default();
-    let cases = [
-        (InvoiceFilter { customer_code: Some("JONES".into()), ..all.clone() }, vec!["PhotoCopy:8"]),
-        (InvoiceFilter { customer_code: Some("jones".into()), ..all.clone() }, vec![]),
-        (InvoiceFilter { family: Some(InvoiceFamily::Court), ..all.clone() }, vec!["Court:7"]),
-        (InvoiceFilter { family: Some(InvoiceFamily::Delivery), ..all.clone() }, vec![]),
-        (InvoiceFilter { work_order: Some("WO2".into()), ..all.clone() }, vec!["PhotoCopy:8"]),
-        (InvoiceFilter { invoice_number: Some("7".into()), ..all.clone() }, vec!["PhotoCopy:7", "Court:7"]),
-        (InvoiceFilter { from_ms: Some(20), ..all.clone() }, vec!["PhotoCopy:8", "PhotoCopy:7"]),
-        (InvoiceFilter { to_ms: Some(20), ..all.clone() }, vec!["Court:7"]),
-        (InvoiceFilter { after: Some((20, "Court:9".into())), ..all.clone() }, vec!["Court:7"]),
-        // No cursor of this route: a place in the order all the same.
-        (
-            InvoiceFilter { after: Some((20, "W00000001".into())), ..all.clone() },
-            vec!["PhotoCopy:7", "Court:7"],
-        ),
-        (all, vec!["PhotoCopy:8", "PhotoCopy:7", "Court:7"]),
-    ];
-    for (number, (filter, expected)) in cases.into_iter().enumerate() {
-        assert_eq!(ids(&rig, &filter, 100).await, expected, "case {number}");
-    }
-}
-
-/// The plan of the scan's statement, as text.
-async fn plan(rig: &Rig, family: InvoiceFamily) -> String {
-    let (explain, column) = match &rig.place {
-        Place::File(_) => ("EXPLAIN QUERY PLAN ", 3),
-        Place::Url(_) => ("EXPLAIN ", 0),
-    };
-    // EXPLAIN takes no parameters on PostgreSQL.
-    let sql = format!("{explain}{}", invoices::find_new_sql(family).replace("$1", "100"));
-    let rows = rig.opened_again().reader().await.expect("a connection").query(&sql, Vec::new()).await;
-    rows.expect("a plan").iter().map(|row| row.get::<String>(column).expect("text") + "\n").collect()
-}
-
-async fn new_ones_are_found_by_their_own_index(rig: Rig) {
-    let numbers = |from: i64, to: i64| match &rig.place {
-        Place::File(_) => format!(
-            "WITH RECURSIVE s(n) AS (SELECT {from} UNION ALL SELECT n + 1 FROM s WHERE n < {to}) SELECT n FROM s"
-        ),
-        Place::Url(_) => format!("SELECT n FROM generate_series({from}, {to}) AS s(n)"),
-    };
-    let orders = format!(
-        "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
-         SELECT 'WO' || n, 'PhotoCopy', 'SMITH', 0 FROM ({}) AS q",
-        numbers(1, 5_000)
-    );
-    let history = |table: &str, from: i64, to: i64, detected: &str| {
-        format!(
-            "INSERT INTO {table} (invoice_number, work_order, created_at_ms, detected_at_ms) \
-             SELECT 'N' || n, 'WO' || (1 + n % 5000), n, {detected} FROM ({}) AS q",
-            numbers(from, to)
-        )
-    };
-    run(&rig, &orders).await;
-    for (_, table) in TABLES {
-        run(&rig, &history(table, 1, 20_000, "n")).await;
-        run(&rig, &history(table, 20_001, 20_100, "NULL")).await;
-    }
-    let mut plans = HashSet::new();
-    for analyzed in [false, true] {
-        if analyzed {
-            run(&rig, "ANALYZE").await;
-        }
-        for (family, table) in TABLES {
-            let plan = plan(&rig, family).await;
-            let index = format!("{table}_new");
-            assert!(plan.contains(&index), "analyzed: {analyzed}\n{plan}");
-            // Nor is the other table read whole.
-            let whole = ["SCAN w", "Seq Scan", "SCAN i\n"].iter().any(|scan| plan.contains(scan));
-            assert!(!whole, "analyzed: {analyzed}\n{plan}");
-            plans.insert(plan);
-        }
-    }
-    assert!(plans.len() >= 4);
 }
 
 /// As long as somebody changes a new invoice it can't be marked; that costs a few seconds, and loses nothing.
