@@ -5,6 +5,7 @@ pub mod body;
 pub mod caller;
 pub mod error;
 pub mod host;
+pub mod invoices;
 pub mod middleware;
 pub mod notes;
 pub mod openapi;
@@ -43,6 +44,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/Notes/Add", post(notes::add))
         .route("/Notes/Search", get(notes::search))
         .route("/ProcessStatus/Search", get(processes::search))
+        .route("/Invoices/Search", get(invoices::search))
         .merge(v2_only)
         .fallback(async || ApiError::NoSuchRoute)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

@@ -79,8 +79,8 @@ pub struct DevArguments {
     /// Time of one delivery attempt, from the name look-up to the last byte of the answer.
     #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub attempt_timeout: Duration,
-    /// How often to look for new invoices. Has no effect yet: invoice detection comes with a later version.
-    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "60s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    /// How often to look for new invoices. Often costs little here: a database file that has not changed is not opened.
+    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,
     /// How log lines look, on standard error.
     #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum)]

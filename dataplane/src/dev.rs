@@ -29,6 +29,7 @@ use crate::api::{self, server};
 use crate::app::App;
 use crate::args::DevArguments;
 use crate::clock::Clock;
+use crate::detector::Detector;
 use crate::passwords::Passwords;
 use crate::random;
 use crate::schedule::SHARES;
@@ -108,6 +109,13 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
         hosts: Hosts { base_domain: arguments.base_domain.clone(), legacy: arguments.legacy_host.clone() },
         ready: AtomicBool::new(false),
     });
+    let detector = Detector::new(
+        clock.clone(),
+        Arc::clone(&tenants),
+        Arc::clone(&schedule),
+        Arc::clone(&serving.metrics),
+        arguments.invoice_scan_interval,
+    );
     let mut sweeper =
         Sweeper::new(clock.clone(), Arc::clone(&tenants), schedule, Arc::clone(&serving.metrics));
     // The schedule is rebuilt before anything is served. Nobody else delivers from this data folder, whose lock we
@@ -129,6 +137,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
         management_shutdown,
     ));
     let work = tokio::spawn(worker.run(shutdown.clone()));
+    let detect = tokio::spawn(detector.run(shutdown.clone()));
     let sweep = tokio::spawn(sweeper.run(arguments.poll_interval, Arc::clone(&wake), shutdown.clone()));
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
     println!("{banner}");
@@ -139,7 +148,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     app.ready.store(false, Ordering::Release);
     stopper.stop();
     let drained = async {
-        let _ = tokio::join!(serve_api, work, sweep, follow);
+        let _ = tokio::join!(serve_api, work, detect, sweep, follow);
     };
     tokio::select! {
         () = drained => {}

@@ -9,6 +9,7 @@ pub mod deliveries;
 pub mod employees;
 pub mod events;
 pub mod idempotency;
+pub mod invoices;
 pub mod notes;
 pub mod orders;
 pub mod postgres;
@@ -16,6 +17,8 @@ pub mod processes;
 pub mod sql;
 pub mod sqlite;
 pub mod work_orders;
+
+use std::time::Duration;
 
 use sql::{Param, Row};
 
@@ -62,6 +65,30 @@ impl Database {
             Self::Postgres(database) => Connection::Postgres(database.begin().await?),
         };
         Ok(Transaction { connection })
+    }
+
+    /// What its files look like; `None`: it is no file, so it has to be asked.
+    pub fn look(&self) -> Option<sqlite::Looks> {
+        match self {
+            Self::Sqlite(database) => Some(database.look()),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// Whether a connection is open, in use or idle.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Sqlite(database) => database.is_open(),
+            Self::Postgres(database) => database.is_open(),
+        }
+    }
+
+    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    pub async fn close_idle(&self, unused_for: Duration) {
+        match self {
+            Self::Sqlite(database) => database.close_idle(unused_for).await,
+            Self::Postgres(database) => database.close_idle(unused_for),
+        }
     }
 
     /// Brings the schema to this version's; twice or concurrently does no harm.

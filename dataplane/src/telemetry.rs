@@ -53,6 +53,8 @@ pub struct Metrics {
     attempt_seconds: Histogram,
     deliveries: Family<Labels<1>, Counter>,
     stale_finishes: Counter,
+    invoices_detected: Counter,
+    invoice_scan_failures: Counter,
     tenants: Gauge<i64, AtomicI64>,
     config_problems: Gauge<i64, AtomicI64>,
 }
@@ -68,6 +70,8 @@ impl Default for Metrics {
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             deliveries: Family::default(),
             stale_finishes: Counter::default(),
+            invoices_detected: Counter::default(),
+            invoice_scan_failures: Counter::default(),
             tenants: Gauge::default(),
             config_problems: Gauge::default(),
             registry: Registry::default(),
@@ -90,6 +94,16 @@ impl Default for Metrics {
             "delivery_stale_finishes",
             "Ends of attempts whose lease was lost, which changed nothing",
             metrics.stale_finishes.clone(),
+        );
+        registry.register(
+            "invoices_detected",
+            "New invoices that were found and published",
+            metrics.invoices_detected.clone(),
+        );
+        registry.register(
+            "invoice_scan_failures",
+            "Looks for new invoices that failed; they are tried again",
+            metrics.invoice_scan_failures.clone(),
         );
         registry.register("tenants", "Tenants being served", metrics.tenants.clone());
         registry.register(
@@ -145,6 +159,16 @@ impl Metrics {
     /// The end of an attempt came too late to count.
     pub fn stale_finish(&self) {
         self.stale_finishes.inc();
+    }
+
+    /// New invoices were found and published.
+    pub fn detected(&self, invoices: usize) {
+        self.invoices_detected.inc_by(u64::try_from(invoices).unwrap_or(u64::MAX));
+    }
+
+    /// A look for new invoices failed.
+    pub fn scan_failed(&self) {
+        self.invoice_scan_failures.inc();
     }
 
     /// What is served, and what is wrong with what was declared.

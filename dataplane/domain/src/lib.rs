@@ -7,11 +7,13 @@
 //! * [`event`]: the envelope and the payload of each event code
 //! * [`note`]: how a note names its work order and facility
 //! * [`process`]: what follows from how papers were served
+//! * [`invoice`]: the families of invoices, and what is sent of a header
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: what a Bearer token claims, and what makes one acceptable
 
 pub mod delivery;
 pub mod event;
+pub mod invoice;
 pub mod note;
 pub mod process;
 pub mod signature;

@@ -132,16 +132,16 @@ CREATE INDEX note_by_time ON note (created_at_ms, work_order, line_item);
 
 -- The invoice headers, one table per family. A row is new until its detected_at_ms is set, which the detector does in
 -- the transaction that queues its deliveries; a row that comes with one is never announced. The small indexes hold the
--- new ones only.
+-- new ones only. The CASTs refuse what SQLite would store in a BIGINT: a text, or part of a cent.
 CREATE TABLE photo_copy_invoice (
     invoice_number TEXT PRIMARY KEY CHECK (length(invoice_number) BETWEEN 1 AND 64),
     work_order TEXT NOT NULL REFERENCES work_order (number),
-    facility_line_item BIGINT,
+    facility_line_item BIGINT CHECK (facility_line_item = CAST(facility_line_item AS BIGINT)),
     -- Without a zone: 2026-11-21, or 2026-11-21T09:30:00.
     invoice_date TEXT CHECK (invoice_date LIKE '____-__-__%'),
     bill_to_customer_code TEXT,
-    amount_cents BIGINT,
-    created_at_ms BIGINT NOT NULL,
+    amount_cents BIGINT CHECK (amount_cents = CAST(amount_cents AS BIGINT)),
+    created_at_ms BIGINT NOT NULL CHECK (created_at_ms = CAST(created_at_ms AS BIGINT)),
     detected_at_ms BIGINT
 );
 CREATE INDEX photo_copy_invoice_new ON photo_copy_invoice (invoice_number) WHERE detected_at_ms IS NULL;
@@ -153,7 +153,7 @@ CREATE TABLE court_invoice (
     work_order TEXT NOT NULL REFERENCES work_order (number),
     invoice_date TEXT CHECK (invoice_date LIKE '____-__-__%'),
     bill_to_customer_code TEXT,
-    created_at_ms BIGINT NOT NULL,
+    created_at_ms BIGINT NOT NULL CHECK (created_at_ms = CAST(created_at_ms AS BIGINT)),
     detected_at_ms BIGINT
 );
 CREATE INDEX court_invoice_new ON court_invoice (invoice_number) WHERE detected_at_ms IS NULL;
@@ -165,7 +165,7 @@ CREATE TABLE delivery_invoice (
     work_order TEXT NOT NULL REFERENCES work_order (number),
     invoice_date TEXT CHECK (invoice_date LIKE '____-__-__%'),
     bill_to_customer_code TEXT,
-    created_at_ms BIGINT NOT NULL,
+    created_at_ms BIGINT NOT NULL CHECK (created_at_ms = CAST(created_at_ms AS BIGINT)),
     detected_at_ms BIGINT
 );
 CREATE INDEX delivery_invoice_new ON delivery_invoice (invoice_number) WHERE detected_at_ms IS NULL;
@@ -177,7 +177,7 @@ CREATE TABLE investigation_invoice (
     work_order TEXT NOT NULL REFERENCES work_order (number),
     invoice_date TEXT CHECK (invoice_date LIKE '____-__-__%'),
     bill_to_customer_code TEXT,
-    created_at_ms BIGINT NOT NULL,
+    created_at_ms BIGINT NOT NULL CHECK (created_at_ms = CAST(created_at_ms AS BIGINT)),
     detected_at_ms BIGINT
 );
 CREATE INDEX investigation_invoice_new ON investigation_invoice (invoice_number) WHERE detected_at_ms IS NULL;

@@ -36,12 +36,14 @@ POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentatio
         super::notes::add,
         super::notes::search,
         super::processes::search,
+        super::invoices::search,
     ),
     tags(
         (name = "Auth", description = "Tokens."),
         (name = "Orders", description = "Web orders: saved as drafts, exported to the back office as work orders."),
         (name = "Notes", description = "Notes and milestones of work orders."),
         (name = "Process status", description = "How the service of each person stands."),
+        (name = "Invoices", description = "Invoices of the back office."),
         (name = "Legacy host", description = LEGACY_HOST),
     ),
     components(schemas(

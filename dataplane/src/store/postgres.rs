@@ -50,6 +50,16 @@ impl Postgres {
         Ok(Self { pool })
     }
 
+    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    pub fn close_idle(&self, unused_for: Duration) {
+        self.pool.retain(|_, metrics| metrics.last_used() < unused_for);
+    }
+
+    /// Whether a connection is open, in use or idle.
+    pub fn is_open(&self) -> bool {
+        self.pool.status().size > 0
+    }
+
     pub(super) async fn connection(&self) -> Result<PostgresConnection, StoreError> {
         let object = self.pool.get().await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
         Ok(PostgresConnection { object: Some(object), in_transaction: false, not_done: 0 })

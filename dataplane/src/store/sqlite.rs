@@ -7,7 +7,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,6 +31,23 @@ struct Shared {
     path: PathBuf,
     writer: Lane,
     reader: Lane,
+}
+
+/// When the file and its log were written last, and how long they are: the same looks mean the same content, but for
+/// writes in the same tick of the file system's clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Looks([Option<(SystemTime, u64)>; 2]);
+
+impl Looks {
+    /// There is no file, or nothing in it.
+    pub fn is_never_made(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_length(length: u64) -> Self {
+        Self([Some((SystemTime::UNIX_EPOCH, length)), None])
+    }
 }
 
 /// Connections of one kind: how many may be out, and those that are back.
@@ -99,6 +116,24 @@ impl Sqlite {
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// What the files look like. An empty log is as good as none: opening makes one and closing takes it away.
+    pub fn look(&self) -> Looks {
+        let wal = self.path().with_extension("db-wal");
+        Looks([self.path(), &wal].map(|path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len())).filter(|(_, length)| *length > 0)
+        }))
+    }
+
+    /// Whether a connection is open, in use or idle.
+    pub fn is_open(&self) -> bool {
+        let Shared { writer, reader, .. } = &*self.shared;
+        writer.turns.available_permits() < 1
+            || reader.turns.available_permits() < READERS
+            || !writer.lock().is_empty()
+            || !reader.lock().is_empty()
     }
 
     /// Closes the connections that nobody has used for so long; the next call opens them again.

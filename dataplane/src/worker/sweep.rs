@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
 use tokio::sync::Semaphore;
@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::schedule::{Hint, Schedule};
 use crate::shutdown::Shutdown;
 use crate::store::deliveries::{self, Due};
+use crate::store::sqlite::Looks;
 use crate::store::{Database, StoreError, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
@@ -44,7 +45,7 @@ pub struct Sweeper<S> {
     schedule: Arc<S>,
     metrics: Arc<Metrics>,
     /// What each file looked like when it was swept last.
-    seen: HashMap<String, Vec<Option<(SystemTime, u64)>>>,
+    seen: HashMap<String, Looks>,
     /// Where a sweep stopped that had too much to tell at once.
     stopped_at: HashMap<String, Due>,
 }
@@ -84,10 +85,10 @@ impl<S: Schedule> Sweeper<S> {
         let mut sweeps = tokio::task::JoinSet::new();
         for tenant in self.tenants.all() {
             let uid = &tenant.config.uid;
-            let looks = look(tenant.store.database());
+            let looks = tenant.store.database().look();
             let unchanged = looks.is_some() && self.seen.get(uid) == looks.as_ref();
             // No file: nothing was ever queued.
-            let never_made = looks.as_ref().is_some_and(|files| files.iter().all(Option::is_none));
+            let never_made = looks.as_ref().is_some_and(Looks::is_never_made);
             if unchanged || never_made {
                 continue;
             }
@@ -120,18 +121,6 @@ impl<S: Schedule> Sweeper<S> {
             }
         }
     }
-}
-
-/// What the files of a database look like; `None`: it is no file, so it has to be asked. An empty log is as good as
-/// none: opening makes one and closing takes it away.
-fn look(database: &Database) -> Option<Vec<Option<(SystemTime, u64)>>> {
-    let Database::Sqlite(sqlite) = database else { return None };
-    let wal = sqlite.path().with_extension("db-wal");
-    let one = |path: &std::path::Path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len())).filter(|(_, length)| *length > 0)
-    };
-    Some(vec![one(sqlite.path()), one(&wal)])
 }
 
 /// Tells the schedule what is still to be done for one tenant, after `after`. Answers where it stopped, if not at the

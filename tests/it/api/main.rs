@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod faults;
 mod idempotency;
+mod invoices_search;
 mod legacy;
 mod notes_add;
 mod notes_search;

@@ -17,6 +17,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("POST", "/Notes/Add"),
     ("GET", "/Notes/Search"),
     ("GET", "/ProcessStatus/Search"),
+    ("GET", "/Invoices/Search"),
     ("GET", "/openapi.json"),
     ("GET", "/swagger"),
     ("GET", "/swagger/"),

@@ -11,6 +11,8 @@ mod drain;
 mod fairness;
 mod faults;
 mod hook;
+mod invoices;
+mod invoices_fairness;
 mod kills;
 mod lifecycle;
 mod notes;

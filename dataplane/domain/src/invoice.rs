@@ -1,0 +1,130 @@
+//! Invoices of the back office: their families, and how a header becomes the data of invoice.created.
+
+use std::str::FromStr;
+
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
+
+use crate::delivery::UnknownWord;
+
+/// The families that have invoice headers; the `orderType` of invoice.created. In the order of their words, which is
+/// the order of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InvoiceFamily {
+    /// Court filings.
+    Court,
+    /// Deliveries by courier.
+    Delivery,
+    /// Investigations.
+    Investigation,
+    /// Photocopies: the only ones with a facility and an amount.
+    PhotoCopy,
+}
+
+impl InvoiceFamily {
+    /// All four.
+    pub const ALL: [Self; 4] = [Self::Court, Self::Delivery, Self::Investigation, Self::PhotoCopy];
+
+    /// The word that is sent and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Court => "Court",
+            Self::Delivery => "Delivery",
+            Self::Investigation => "Investigation",
+            Self::PhotoCopy => "PhotoCopy",
+        }
+    }
+}
+
+impl FromStr for InvoiceFamily {
+    type Err = UnknownWord;
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|family| family.as_str() == text).ok_or(UnknownWord)
+    }
+}
+
+/// What keeps an invoice from being announced to the same webhook twice: a number is unique in its family only.
+pub fn idempotency_key(family: InvoiceFamily, invoice_number: &str) -> String {
+    format!("invoice.created:{}:{invoice_number}", family.as_str())
+}
+
+/// A stored invoice date as it is sent: a date and a time without a zone. `None`: it is no date, or has a zone, which
+/// would have to be left out.
+pub fn date_time(text: &str) -> Option<String> {
+    let text = text.trim();
+    let pieces = Pieces::parse(text).ok()?;
+    if pieces.offset().is_some() || pieces.time_zone_annotation().is_some() {
+        return None;
+    }
+    text.parse::<DateTime>().ok().map(|date_time| date_time.to_string())
+}
+
+/// An amount as it is sent.
+pub fn amount(cents: i64) -> f64 {
+    cents as f64 / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_known_by_their_words_and_in_their_order() {
+        for family in InvoiceFamily::ALL {
+            assert_eq!(family.as_str().parse(), Ok(family));
+        }
+        assert!(InvoiceFamily::ALL.is_sorted_by(|a, b| a < b && a.as_str() < b.as_str()));
+        for other in ["Process", "FileAndServe", "CountyRecording", "photocopy", ""] {
+            assert_eq!(other.parse::<InvoiceFamily>(), Err(UnknownWord), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_same_number_of_two_families_is_two_keys() {
+        assert_eq!(idempotency_key(InvoiceFamily::PhotoCopy, "7-A"), "invoice.created:PhotoCopy:7-A");
+        assert_eq!(idempotency_key(InvoiceFamily::Court, "7-A"), "invoice.created:Court:7-A");
+    }
+
+    #[test]
+    fn dates_get_a_time_and_keep_the_one_they_have() {
+        for (text, sent) in [
+            ("2026-11-21", "2026-11-21T00:00:00"),
+            (" 2026-11-21 ", "2026-11-21T00:00:00"),
+            ("2026-11-21T09:30:00", "2026-11-21T09:30:00"),
+            ("2026-11-21 09:30:00", "2026-11-21T09:30:00"),
+            ("2026-11-21T09:30", "2026-11-21T09:30:00"),
+            ("2026-11-21T09:30:00.250", "2026-11-21T09:30:00.25"),
+            ("2028-02-29", "2028-02-29T00:00:00"),
+        ] {
+            assert_eq!(date_time(text).as_deref(), Some(sent), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_or_has_a_zone_is_none() {
+        for text in [
+            "",
+            "soon",
+            "2026-11-31",
+            "2027-02-29",
+            "11/21/2026",
+            "2026-11-21T25:00:00",
+            "2026-11-21T09:30:00Z",
+            "2026-11-21T09:30:00-08:00",
+            "2026-11-21T09:30:00[America/Los_Angeles]",
+            "2026-11-21T09:30:00 tomorrow",
+            "2026-11-21\u{1f98a}",
+        ] {
+            assert_eq!(date_time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cents_become_an_amount() {
+        for (cents, json) in
+            [(0, "0.0"), (1, "0.01"), (23_000, "230.0"), (12_345, "123.45"), (-7_550, "-75.5")]
+        {
+            assert_eq!(serde_json::to_string(&amount(cents)).expect("a number"), json);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Detects new invoices of one family: marks them, and publishes each as invoice.created in the same transaction.
+
+use std::time::Duration;
+
+use docket_domain::event::{InvoiceCreated, Payload};
+use docket_domain::invoice::{self, InvoiceFamily};
+use jiff::Timestamp;
+
+use super::publish_event::{Publication, publish_event};
+use crate::clock::Clock;
+use crate::schedule::Hint;
+use crate::store::events::About;
+use crate::store::invoices::{self, Invoice};
+use crate::store::{Database, StoreError, Transaction};
+use crate::tenants::Tenant;
+
+/// Invoices per transaction at most.
+pub const BATCH: usize = 100;
+
+/// What one batch has done.
+#[derive(Debug, Default)]
+pub struct Detected {
+    /// Invoices that were marked here.
+    pub count: usize,
+    /// When to look at their deliveries; the caller tells the schedule.
+    pub hints: Vec<Hint>,
+    /// There may be more new ones.
+    pub full: bool,
+}
+
+/// One batch of a family. An error leaves them new. Two at once share them: who comes second to a row waits for the
+/// first one's lock, and then finds it marked.
+pub async fn detect_invoices(
+    database: &Database,
+    tenant: &Tenant,
+    family: InvoiceFamily,
+    clock: &Clock,
+) -> Result<Detected, StoreError> {
+    // On a connection that goes back first: nobody may wait for a second one while holding one.
+    let find = async { invoices::find_new(&mut database.reader().await?, family, BATCH as i64).await };
+    let numbers = in_time(find).await?;
+    let mut detected = Detected::default();
+    if numbers.is_empty() {
+        return Ok(detected);
+    }
+    let mut transaction = in_time(database.begin()).await?;
+    let now = clock.now();
+    for number in &numbers {
+        // In the order of their numbers, as everybody does, so that two wait for each other in one direction only.
+        if let Some(hints) = in_time(announce(&mut transaction, tenant, family, number, now)).await? {
+            detected.count += 1;
+            detected.hints.extend(hints);
+        }
+    }
+    in_time(transaction.commit()).await?;
+    detected.full = numbers.len() >= BATCH && detected.count > 0;
+    Ok(detected)
+}
+
+/// How many new invoices wait for a work order that is not there.
+pub async fn count_waiting(database: &Database) -> Result<i64, StoreError> {
+    in_time(async { invoices::count_without_work_order(&mut database.reader().await?).await }).await
+}
+
+/// How long each step may take: a database that says nothing must not keep a place of the detector. Not the whole
+/// batch, so that a slow one still gets on.
+const STEP: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", STEP.as_secs())]
+struct NoAnswer;
+
+async fn in_time<T>(step: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(STEP, step).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable(Box::new(NoAnswer))),
+    }
+}
+
+/// Marks one invoice and publishes it. `None`: it is somebody else's.
+async fn announce(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    family: InvoiceFamily,
+    number: &str,
+    now: Timestamp,
+) -> Result<Option<Vec<Hint>>, StoreError> {
+    match invoices::mark_detected(transaction, family, number, now.as_millisecond()).await? {
+        Some(invoice) => publish(transaction, tenant, invoice, now).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn publish(
+    transaction: &mut Transaction,
+    tenant: &Tenant,
+    invoice: Invoice,
+    now: Timestamp,
+) -> Result<Vec<Hint>, StoreError> {
+    let about = About {
+        web_order_id: invoice.web_order_id.clone(),
+        work_order: Some(invoice.work_order.clone()),
+        invoice_number: Some(invoice.invoice_number.clone()),
+    };
+    let key = invoice::idempotency_key(invoice.family, &invoice.invoice_number);
+    let customer_code = invoice.customer_code.clone();
+    let publication = Publication {
+        customer_code: &customer_code,
+        about,
+        payload: Payload::InvoiceCreated(data(tenant, invoice)),
+        idempotency_key: Some(key),
+    };
+    publish_event(transaction, tenant, publication, now).await
+}
+
+fn data(tenant: &Tenant, invoice: Invoice) -> InvoiceCreated {
+    let invoice_date = invoice.invoice_date.as_deref().and_then(invoice::date_time);
+    if invoice_date.is_none() && invoice.invoice_date.is_some() {
+        tracing::warn!(
+            tenant.code = tenant.config.client_code.as_str(),
+            order_type = invoice.family.as_str(),
+            invoice.number = %invoice.invoice_number.escape_debug(),
+            "the invoice date is no date without a zone; it is sent as null"
+        );
+    }
+    InvoiceCreated {
+        work_order: invoice.work_order,
+        order_type: invoice.family.as_str().to_owned(),
+        invoice_number: invoice.invoice_number,
+        invoice_date,
+        bill_to_customer_code: invoice.bill_to_customer_code,
+        facility_line_item: invoice.facility_line_item,
+        amount: invoice.amount_cents.map(invoice::amount),
+    }
+}

@@ -1,0 +1,156 @@
+//! One tenant's turn: a batch of new invoices of each family.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_domain::invoice::InvoiceFamily;
+
+use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
+use crate::clock::Clock;
+use crate::schedule::Schedule;
+use crate::shutdown::Shutdown;
+use crate::store::sqlite::Looks;
+use crate::store::{Database, StoreError};
+use crate::telemetry::Metrics;
+use crate::tenants::Tenant;
+
+/// What every turn needs.
+pub(super) struct Scanner<S> {
+    pub(super) clock: Clock,
+    pub(super) schedule: Arc<S>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// What is remembered of a tenant from turn to turn.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// What its files looked like when they were read whole last, and whether they looked the same before that.
+    seen: Option<(Looks, bool)>,
+    /// Its connections are ours: nobody else had one when we came.
+    opened: bool,
+    /// New invoices without their work order, as told last.
+    waiting: i64,
+}
+
+impl Memory {
+    /// Whether nothing was written since. Times of files are coarse: a second write in the same tick does not show.
+    /// So what looks the same once is read once more, and only then believed.
+    fn is_settled(&self, looks: Option<&Looks>) -> bool {
+        looks.is_some_and(|now| self.seen.as_ref().is_some_and(|(seen, twice)| *twice && seen == now))
+    }
+
+    fn has_read(&mut self, looks: Option<Looks>) {
+        let before = self.seen.take();
+        self.seen = looks.map(|now| {
+            let twice = before.is_some_and(|(seen, _)| seen == now);
+            (now, twice)
+        });
+    }
+}
+
+impl<S: Schedule> Scanner<S> {
+    /// Looks for new invoices. `true`: there may be more.
+    pub(super) async fn scan(
+        &self,
+        tenant: &Tenant,
+        memory: &mut Memory,
+        shutdown: &Shutdown,
+    ) -> Result<bool, StoreError> {
+        let database = tenant.store.database();
+        let looks = database.look();
+        let never_made = looks.as_ref().is_some_and(Looks::is_never_made);
+        if never_made || memory.is_settled(looks.as_ref()) {
+            return Ok(false);
+        }
+        memory.opened |= !database.is_open();
+        let result = self.read(tenant, memory, shutdown).await;
+        match result {
+            Ok(false) => memory.has_read(looks),
+            _ => memory.seen = None,
+        }
+        let comes_back = matches!(result, Ok(true)) && !shutdown.is_requested();
+        if !comes_back && std::mem::take(&mut memory.opened) {
+            // A thousand open databases would cost hundreds of megabytes, or a thousand connections.
+            database.close_idle(Duration::ZERO).await;
+        }
+        result
+    }
+
+    async fn read(
+        &self,
+        tenant: &Tenant,
+        memory: &mut Memory,
+        shutdown: &Shutdown,
+    ) -> Result<bool, StoreError> {
+        let database = tenant.store.ready(&self.clock).await?;
+        let mut more = false;
+        for family in InvoiceFamily::ALL {
+            let detected = detect_invoices(database, tenant, family, &self.clock).await?;
+            more |= detected.full;
+            self.tell(tenant, family, detected).await;
+            if shutdown.is_requested() {
+                return Ok(true);
+            }
+        }
+        if !more {
+            tell_of_waiting(database, tenant, memory).await?;
+        }
+        Ok(more)
+    }
+
+    /// After the commit: the rows are there, whatever happens to the hints.
+    async fn tell(&self, tenant: &Tenant, family: InvoiceFamily, detected: Detected) {
+        let Detected { count, hints, full: _ } = detected;
+        if count == 0 {
+            return;
+        }
+        self.metrics.detected(count);
+        tracing::info!(
+            tenant.code = tenant.config.client_code.as_str(),
+            order_type = family.as_str(),
+            invoices = count,
+            deliveries = hints.len(),
+            "invoices detected"
+        );
+        if let Err(error) = self.schedule.put(hints).await {
+            tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
+        }
+    }
+}
+
+/// Says how many new invoices name a work order that is not there, when that has changed.
+async fn tell_of_waiting(
+    database: &Database,
+    tenant: &Tenant,
+    memory: &mut Memory,
+) -> Result<(), StoreError> {
+    let waiting = count_waiting(database).await?;
+    if std::mem::replace(&mut memory.waiting, waiting) != waiting && waiting > 0 {
+        let code = tenant.config.client_code.as_str();
+        tracing::warn!(
+            tenant.code = code,
+            invoices = waiting,
+            "new invoices wait for a work order that is not there"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_believed_unchanged_once_they_were_read_twice() {
+        let (one, other) = (Looks::default(), Looks::of_length(1));
+        let mut memory = Memory::default();
+        for (looks, settled) in [(&one, false), (&one, true), (&other, false), (&one, false), (&one, true)] {
+            assert!(!memory.is_settled(Some(looks)));
+            memory.has_read(Some(looks.clone()));
+            assert_eq!(memory.is_settled(Some(looks)), settled);
+        }
+        assert!(!memory.is_settled(None));
+        memory.has_read(None);
+        assert!(!memory.is_settled(Some(&one)));
+    }
+}

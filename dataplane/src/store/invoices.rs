@@ -1,0 +1,196 @@
+//! Invoice headers, one table per family. Other programs insert them; a row is new until its `detected_at_ms` is set.
+//!
+//! There is no watermark: what is new is found by the partial index that holds nothing else, so that the order in which
+//! transactions commit hides no row, and the rows that were seen before cost nothing.
+
+use std::cmp::Reverse;
+
+use docket_domain::invoice::InvoiceFamily;
+
+use super::sql::{Param, Row, Search, params};
+use super::{Connection, StoreError, Transaction};
+
+/// An invoice header with what its work order knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns of the tables")]
+pub struct Invoice {
+    pub family: InvoiceFamily,
+    pub invoice_number: String,
+    pub work_order: String,
+    /// As it was inserted; [`docket_domain::invoice::date_time`] reads it.
+    pub invoice_date: Option<String>,
+    pub bill_to_customer_code: Option<String>,
+    pub created_at_ms: i64,
+    /// Photocopy only.
+    pub facility_line_item: Option<i64>,
+    /// Photocopy only.
+    pub amount_cents: Option<i64>,
+    /// The work order's.
+    pub customer_code: String,
+    /// The work order's, unless it was made in the back office.
+    pub web_order_id: Option<String>,
+}
+
+const fn table(family: InvoiceFamily) -> &'static str {
+    match family {
+        InvoiceFamily::Court => "court_invoice",
+        InvoiceFamily::Delivery => "delivery_invoice",
+        InvoiceFamily::Investigation => "investigation_invoice",
+        InvoiceFamily::PhotoCopy => "photo_copy_invoice",
+    }
+}
+
+/// The columns of the header that the statement calls `i`, in the order of [`invoice`].
+fn columns(family: InvoiceFamily, i: &str) -> String {
+    let own = match family {
+        InvoiceFamily::PhotoCopy => format!("{i}.facility_line_item, {i}.amount_cents"),
+        _ => "CAST(NULL AS BIGINT), CAST(NULL AS BIGINT)".to_owned(),
+    };
+    format!(
+        "{i}.invoice_number, {i}.work_order, {i}.invoice_date, {i}.bill_to_customer_code, {i}.created_at_ms, {own}"
+    )
+}
+
+/// The work order of the header `i`. A value and not a join, which PostgreSQL may make by reading all work orders when
+/// it has no statistics; this is one look-up per new invoice.
+const WORK_ORDER: &str = "(SELECT w.number FROM work_order w WHERE w.number = i.work_order)";
+
+fn invoice(family: InvoiceFamily, row: &Row) -> Result<Invoice, StoreError> {
+    Ok(Invoice {
+        family,
+        invoice_number: row.get(0)?,
+        work_order: row.get(1)?,
+        invoice_date: row.get(2)?,
+        bill_to_customer_code: row.get(3)?,
+        created_at_ms: row.get(4)?,
+        facility_line_item: row.get(5)?,
+        amount_cents: row.get(6)?,
+        customer_code: row.get(7)?,
+        web_order_id: row.get(8)?,
+    })
+}
+
+/// The numbers of at most `limit` new invoices, in their order; those whose work order is not there (which is possible
+/// where foreign keys are not enforced) wait for it and hide nobody.
+pub async fn find_new(
+    connection: &mut Connection,
+    family: InvoiceFamily,
+    limit: i64,
+) -> Result<Vec<String>, StoreError> {
+    let rows = connection.query(&find_new_sql(family), params![limit]).await?;
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// The statement of [`find_new`], public so that its plan can be looked at.
+pub fn find_new_sql(family: InvoiceFamily) -> String {
+    format!(
+        "SELECT i.invoice_number FROM {} i WHERE i.detected_at_ms IS NULL AND {WORK_ORDER} IS NOT NULL \
+         ORDER BY i.invoice_number LIMIT $1",
+        table(family)
+    )
+}
+
+/// Marks an invoice as detected and answers it as it is now. `None`: somebody else was faster, whose lock on the row
+/// was waited for, or it or its work order is gone.
+pub async fn mark_detected(
+    transaction: &mut Transaction,
+    family: InvoiceFamily,
+    invoice_number: &str,
+    now_ms: i64,
+) -> Result<Option<Invoice>, StoreError> {
+    // SQLite's RETURNING knows the table by its own name only.
+    let (t, columns) = (table(family), columns(family, table(family)));
+    let sql = format!(
+        "UPDATE {t} SET detected_at_ms = $1 WHERE invoice_number = $2 AND detected_at_ms IS NULL \
+         AND EXISTS (SELECT 1 FROM work_order w WHERE w.number = {t}.work_order) RETURNING {columns}, \
+         (SELECT w.customer_code FROM work_order w WHERE w.number = {t}.work_order), \
+         (SELECT w.web_order_id FROM work_order w WHERE w.number = {t}.work_order)"
+    );
+    let row = transaction.query_opt(&sql, params![now_ms, invoice_number]).await?;
+    row.map(|row| invoice(family, &row)).transpose()
+}
+
+/// How many new invoices wait for a work order that is not there.
+pub async fn count_without_work_order(connection: &mut Connection) -> Result<i64, StoreError> {
+    let waiting = InvoiceFamily::ALL.map(|family| {
+        format!(
+            "(SELECT count(*) FROM {} i WHERE i.detected_at_ms IS NULL \
+             AND {WORK_ORDER} IS NULL)",
+            table(family)
+        )
+    });
+    let sql = format!("SELECT {}", waiting.join(" + "));
+    connection.query_opt(&sql, Vec::new()).await?.ok_or(StoreError::Unexpected("no count"))?.get(0)
+}
+
+/// What a search asks for; times are inclusive at the start and exclusive at the end.
+#[derive(Debug, Clone, Default)]
+pub struct InvoiceFilter {
+    /// Of work orders of this customer only.
+    pub customer_code: Option<String>,
+    /// Of this family only.
+    pub family: Option<InvoiceFamily>,
+    /// Of this work order only.
+    pub work_order: Option<String>,
+    /// With this number, which each family may have.
+    pub invoice_number: Option<String>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// After this invoice, in the order of the search: the `created_at_ms` and [`Invoice::id`] of the last one seen.
+    pub after: Option<(i64, String)>,
+}
+
+impl Invoice {
+    /// `<orderType>:<invoiceNumber>`, unique in the tenant.
+    pub fn id(&self) -> String {
+        format!("{}:{}", self.family.as_str(), self.invoice_number)
+    }
+}
+
+/// The newest `limit` invoices that match, newest first; of the same time by family and then by number, backwards.
+pub async fn search(
+    connection: &mut Connection,
+    filter: &InvoiceFilter,
+    limit: i64,
+) -> Result<Vec<Invoice>, StoreError> {
+    let mut found = Vec::new();
+    let families = InvoiceFamily::ALL.into_iter().rev();
+    for family in families.filter(|family| filter.family.is_none_or(|only| only == *family)) {
+        let (sql, params) = search_sql(family, filter, limit);
+        for row in connection.query(&sql, params).await? {
+            found.push(invoice(family, &row)?);
+        }
+    }
+    // Stable: what is of the same time stays in the order of the families, and in the database's order of numbers.
+    found.sort_by_key(|invoice| Reverse(invoice.created_at_ms));
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+fn search_sql(family: InvoiceFamily, filter: &InvoiceFilter, limit: i64) -> (String, Vec<Param>) {
+    let InvoiceFilter { customer_code, family: _, work_order, invoice_number, from_ms, to_ms, after } =
+        filter;
+    let mut search = Search::new(&format!(
+        "SELECT {}, w.customer_code, w.web_order_id FROM {} i JOIN work_order w ON w.number = i.work_order",
+        columns(family, "i"),
+        table(family)
+    ));
+    search.and_some("w.customer_code = ?", customer_code.as_ref());
+    search.and_some("i.work_order = ?", work_order.as_ref());
+    search.and_some("i.invoice_number = ?", invoice_number.as_ref());
+    search.and_some("i.created_at_ms >= ?", *from_ms);
+    search.and_some("i.created_at_ms < ?", *to_ms);
+    if let Some((at_ms, id)) = after {
+        let (word, number) = id.split_once(':').unwrap_or((id, ""));
+        match family.as_str().cmp(word) {
+            std::cmp::Ordering::Less => search.and("i.created_at_ms <= ?", [(*at_ms).into()]),
+            std::cmp::Ordering::Greater => search.and("i.created_at_ms < ?", [(*at_ms).into()]),
+            std::cmp::Ordering::Equal => {
+                search.and("(i.created_at_ms, i.invoice_number) < (?, ?)", [(*at_ms).into(), number.into()]);
+            }
+        }
+    }
+    search.end("ORDER BY i.created_at_ms DESC, i.invoice_number DESC LIMIT ?", [limit.into()])
+}

@@ -1,0 +1,330 @@
+//! Invoice headers: new ones are found, whatever commits when, and each is marked by one detector only.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
+use docket::clock::{Clock, ManualClock};
+use docket::store::invoices;
+use docket::store::{Database, StoreError};
+use docket::tenants::stores::Store;
+use docket::tenants::{Held, Tenant};
+use docket_crds::TenantConfig;
+use docket_domain::invoice::InvoiceFamily;
+use docket_egress::Trust;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Place, Rig, T0, on_both_databases};
+
+on_both_databases!(
+    each_family_is_detected_with_all_its_fields,
+    an_invoice_is_detected_once,
+    a_row_that_is_announced_already_is_none,
+    more_than_a_batch_is_told,
+    of_two_detectors_at_once_each_invoice_is_one_ones,
+    an_invoice_committed_after_later_ones_is_found,
+    a_mark_that_was_taken_away_queues_nothing_again_and_tells_the_schedule,
+    an_invoice_without_its_work_order_waits_for_it_and_hides_nobody,
+    a_batch_that_fails_leaves_its_invoices_new,
+    values_of_another_type_are_refused,
+);
+
+pub(super) const TABLES: [(InvoiceFamily, &str); 4] = [
+    (InvoiceFamily::Court, "court_invoice"),
+    (InvoiceFamily::Delivery, "delivery_invoice"),
+    (InvoiceFamily::Investigation, "investigation_invoice"),
+    (InvoiceFamily::PhotoCopy, "photo_copy_invoice"),
+];
+
+fn clock() -> Clock {
+    Clock::Manual(ManualClock::new(Timestamp::from_millisecond(T0).expect("in range")))
+}
+
+/// A tenant with so many webhooks of the customer, over this database.
+fn tenant(database: Database, webhooks: usize) -> Tenant {
+    let webhooks: Vec<Value> = (0..webhooks)
+        .map(|number| {
+            json!({"uid": format!("hook-{number}"), "namespace": "default", "name": "hook", "displayName": null,
+                "customerCode": "SMITH", "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
+                "events": ["invoice.created"], "active": true})
+        })
+        .collect();
+    let config: TenantConfig = serde_json::from_value(json!({
+        "uid": "uid-1", "namespace": "default", "name": "acme", "displayName": null, "clientCode": "ACME",
+        "subdomains": [], "suspended": false, "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []},
+        "database": null, "activeEvents": ["invoice.created"], "webhooks": webhooks,
+    }))
+    .expect("a configuration");
+    Tenant::new(config, Arc::new(Store::new(database)), Held::AllUnknown, &Trust::public(), None)
+}
+
+pub(super) async fn run(rig: &Rig, sql: &str) {
+    for statement in sql.split(';').filter(|statement| !statement.trim().is_empty()) {
+        rig.write(async |t| t.execute(statement, Vec::new()).await).await;
+    }
+}
+
+/// A work order of the rig's customer in the back office.
+pub(super) async fn work_order(rig: &Rig, number: &str) {
+    let sql = format!(
+        "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
+         VALUES ('{number}', 'PhotoCopy', 'SMITH', 0)"
+    );
+    run(rig, &sql).await;
+}
+
+pub(super) fn insert_sql(table: &str, number: &str, created_at_ms: i64) -> String {
+    format!(
+        "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES ('{number}', 'WO1', {created_at_ms})"
+    )
+}
+
+async fn insert(rig: &Rig, table: &str, number: &str) {
+    run(rig, &insert_sql(table, number, T0)).await;
+}
+
+async fn detect(rig: &Rig, family: InvoiceFamily) -> Detected {
+    let database = rig.opened_with(4);
+    detect_invoices(&database, &tenant(database.clone(), 2), family, &clock()).await.expect("detects")
+}
+
+/// The data of the events, by their invoice.
+async fn payloads(rig: &Rig) -> Vec<Value> {
+    let sql = "SELECT body FROM event ORDER BY invoice_number, id";
+    let rows = rig.reader().await.query(sql, Vec::new()).await.expect("a statement");
+    let body = |row: &docket::store::sql::Row| row.get::<Vec<u8>>(0).expect("bytes");
+    rows.iter().map(|row| serde_json::from_slice(&body(row)).expect("JSON")).collect()
+}
+
+async fn each_family_is_detected_with_all_its_fields(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    for (_, table) in TABLES {
+        let (columns, values) = match table {
+            "photo_copy_invoice" => (", facility_line_item, amount_cents", ", 2, 23050"),
+            _ => ("", ""),
+        };
+        let sql = format!(
+            "INSERT INTO {table} (invoice_number, work_order, invoice_date, bill_to_customer_code, created_at_ms{columns}) \
+             VALUES ('{table}', 'WO1', '2026-11-21', 'CARRIER', 5{values})"
+        );
+        run(&rig, &sql).await;
+    }
+    for (family, table) in TABLES {
+        assert_eq!(detect(&rig, family).await.count, 1, "{table}");
+        let photo_copy = family == InvoiceFamily::PhotoCopy;
+        let expected = json!({"workOrder": "WO1", "orderType": family.as_str(), "invoiceNumber": table,
+            "invoiceDate": "2026-11-21T00:00:00", "billToCustomerCode": "CARRIER",
+            "facilityLineItem": photo_copy.then_some(2), "amount": photo_copy.then_some(230.5)});
+        let events = payloads(&rig).await;
+        let event = events.iter().find(|event| event["data"]["invoiceNumber"] == table).expect("an event");
+        assert_eq!((&event["data"], &event["customerCode"]), (&expected, &json!("SMITH")));
+    }
+    assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 8);
+    assert_eq!(rig.number("SELECT count(*) FROM event WHERE work_order = 'WO1'").await, 4);
+}
+
+async fn an_invoice_is_detected_once(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    for count in [1, 0, 0] {
+        let detected = detect(&rig, InvoiceFamily::Court).await;
+        assert_eq!((detected.count, detected.hints.len(), detected.full), (count, 2 * count, false));
+    }
+    assert_eq!(rig.number("SELECT detected_at_ms FROM court_invoice").await, T0);
+    // The same number in another family is another invoice.
+    insert(&rig, "delivery_invoice", "1").await;
+    assert_eq!(detect(&rig, InvoiceFamily::Delivery).await.hints.len(), 2);
+}
+
+async fn a_row_that_is_announced_already_is_none(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms, detected_at_ms) \
+               VALUES ('old', 'WO1', 1, 1)";
+    run(&rig, sql).await;
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 0);
+}
+
+async fn more_than_a_batch_is_told(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    for number in 0..BATCH + 1 {
+        insert(&rig, "court_invoice", &format!("{number:04}")).await;
+    }
+    let first = detect(&rig, InvoiceFamily::Court).await;
+    assert_eq!((first.count, first.full), (BATCH, true));
+    let second = detect(&rig, InvoiceFamily::Court).await;
+    assert_eq!((second.count, second.full), (1, false));
+}
+
+/// What a scan that lost a deadlock or waited too long would see: it detects again until nothing is left.
+async fn detect_all(database: Database, family: InvoiceFamily) -> usize {
+    let tenant = tenant(database.clone(), 1);
+    let mut count = 0;
+    loop {
+        match detect_invoices(&database, &tenant, family, &clock()).await {
+            Ok(detected) => count += detected.count,
+            Err(StoreError::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        if invoices::find_new(&mut database.reader().await.expect("a connection"), family, 1)
+            .await
+            .expect("a statement")
+            .is_empty()
+        {
+            return count;
+        }
+    }
+}
+
+async fn of_two_detectors_at_once_each_invoice_is_one_ones(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    for number in 0..250 {
+        insert(&rig, "photo_copy_invoice", &format!("{number:04}")).await;
+    }
+    let detectors = (0..3).map(|_| tokio::spawn(detect_all(rig.opened_with(4), InvoiceFamily::PhotoCopy)));
+    let mut found = 0;
+    for detector in detectors.collect::<Vec<_>>() {
+        found += detector.await.expect("no panic");
+    }
+    assert_eq!(found, 250);
+    for table in ["event", "delivery"] {
+        assert_eq!(rig.number(&format!("SELECT count(*) FROM {table}")).await, 250);
+    }
+    assert_eq!(rig.number("SELECT count(DISTINCT idempotency_key) FROM delivery").await, 250);
+}
+
+/// Numbers and times say nothing: what commits last may be the oldest.
+async fn an_invoice_committed_after_later_ones_is_found(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    match &rig.place {
+        Place::File(_) => {
+            // One writer at a time: the slow one is rolled back and does it again.
+            let slow = rusqlite::Connection::open(rig.place.file()).expect("a file");
+            slow.execute_batch(&format!("BEGIN IMMEDIATE; {}", insert_sql("court_invoice", "1", 1)))
+                .expect("inserts");
+            assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 0);
+            slow.execute_batch("ROLLBACK").expect("ends");
+            insert(&rig, "court_invoice", "2").await;
+            assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+            slow.execute_batch(&insert_sql("court_invoice", "1", 1)).expect("inserts");
+        }
+        Place::Url(url) => {
+            let slow = docket_tests::postgres::client(url).await;
+            slow.batch_execute(&format!("BEGIN; {}", insert_sql("court_invoice", "1", 1)))
+                .await
+                .expect("inserts");
+            insert(&rig, "court_invoice", "2").await;
+            assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+            slow.batch_execute("COMMIT").await.expect("ends");
+        }
+    }
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+    let numbers: Vec<Value> =
+        payloads(&rig).await.into_iter().map(|event| event["data"]["invoiceNumber"].clone()).collect();
+    assert_eq!(numbers, ["1", "2"]);
+}
+
+async fn a_mark_that_was_taken_away_queues_nothing_again_and_tells_the_schedule(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    let first = detect(&rig, InvoiceFamily::Court).await.hints;
+    run(&rig, "UPDATE court_invoice SET detected_at_ms = NULL").await;
+    let again = detect(&rig, InvoiceFamily::Court).await;
+    // The same deliveries again, for whoever marked them may not have lived to tell.
+    assert_eq!((again.count, &again.hints), (1, &first));
+    run(&rig, "UPDATE court_invoice SET detected_at_ms = NULL; UPDATE delivery SET status = 'Succeeded'")
+        .await;
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.hints, []);
+    for (table, count) in [("event", 1), ("delivery", 2)] {
+        assert_eq!(rig.number(&format!("SELECT count(*) FROM {table}")).await, count, "{table}");
+    }
+}
+
+async fn an_invoice_without_its_work_order_waits_for_it_and_hides_nobody(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    let orphans: String = (0..BATCH + 10)
+        .map(|number| {
+            format!("INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('0{number}', 'WO2', 1);")
+        })
+        .collect();
+    match &rig.place {
+        Place::File(_) => {
+            let other = rusqlite::Connection::open(rig.place.file()).expect("a file");
+            other.execute_batch(&format!("PRAGMA foreign_keys = OFF; {orphans}")).expect("inserts");
+        }
+        Place::Url(url) => {
+            let other = docket_tests::postgres::client(url).await;
+            let sql = format!("SET session_replication_role = replica; {orphans}");
+            other.batch_execute(&sql).await.expect("inserts");
+        }
+    }
+    insert(&rig, "court_invoice", "1").await;
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+    assert_eq!(count_waiting(&rig.database).await.expect("a count"), BATCH as i64 + 10);
+    work_order(&rig, "WO2").await;
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, BATCH);
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 10);
+    assert_eq!(count_waiting(&rig.database).await.expect("a count"), 0);
+}
+
+async fn a_batch_that_fails_leaves_its_invoices_new(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    insert(&rig, "court_invoice", "2").await;
+    run(&rig, "ALTER TABLE delivery RENAME TO delivery_away").await;
+    let database = rig.opened_with(2);
+    let tenant = tenant(database.clone(), 1);
+    assert!(detect_invoices(&database, &tenant, InvoiceFamily::Court, &clock()).await.is_err());
+    run(&rig, "ALTER TABLE delivery_away RENAME TO delivery").await;
+    assert_eq!(rig.number("SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL").await, 2);
+    assert_eq!(rig.number("SELECT count(*) FROM event").await, 0);
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 2);
+}
+
+/// SQLite would keep them, and every search would stumble over them.
+async fn values_of_another_type_are_refused(rig: Rig) {
+    work_order(&rig, "WO1").await;
+    for (column, value) in [
+        ("created_at_ms", "'2026-11-21 09:30:00'"),
+        ("created_at_ms", "'now'"),
+        ("amount_cents", "'12.50 USD'"),
+        ("facility_line_item", "'second'"),
+        ("invoice_date", "'11/21/2026'"),
+        ("invoice_number", "''"),
+    ] {
+        let mut row = vec![("invoice_number", "'1'"), ("work_order", "'WO1'"), ("created_at_ms", "1")];
+        row.retain(|(name, _)| *name != column);
+        row.push((column, value));
+        let (names, values): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+        let sql =
+            format!("INSERT INTO photo_copy_invoice ({}) VALUES ({})", names.join(", "), values.join(", "));
+        let result = rig.try_write(async |t| t.execute(&sql, Vec::new()).await).await;
+        assert!(matches!(result, Err(StoreError::Refused(_))), "{column} = {value}: {result:?}");
+    }
+}
+
+/// As long as somebody changes a new invoice it can't be marked; that costs a few seconds, and loses nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_somebody_else_holds_is_waited_for_a_few_seconds_and_found_later() {
+    let rig = Rig::postgres().await;
+    let Place::Url(url) = &rig.place else { panic!("a URL") };
+    work_order(&rig, "WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    insert(&rig, "court_invoice", "2").await;
+    let other = docket_tests::postgres::client(url).await;
+    let hold = "BEGIN; UPDATE court_invoice SET bill_to_customer_code = 'CARRIER' WHERE invoice_number = '2'";
+    other.batch_execute(hold).await.expect("updates");
+    let database = rig.opened_with(2);
+    let tenant = tenant(database.clone(), 1);
+    let begun = Instant::now();
+    let result = detect_invoices(&database, &tenant, InvoiceFamily::Court, &clock()).await;
+    assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert_eq!(rig.number("SELECT count(*) FROM event").await, 0);
+    other.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(detect_all(database, InvoiceFamily::Court).await, 2);
+    let events = payloads(&rig).await;
+    // As it is when it is marked, not as it was when it was found.
+    assert_eq!(events[1]["data"]["billToCustomerCode"], "CARRIER");
+    assert_eq!(events.len(), 2);
+}
