@@ -2,6 +2,7 @@
 
 pub mod export_order;
 pub mod publish_event;
+pub mod resend;
 pub mod save_order;
 pub mod sign_in;
 
@@ -17,6 +18,9 @@ pub enum Refusal {
     /// There is no such order for this caller; whether another customer has it is not told.
     #[error("there is no such web order")]
     NoSuchOrder,
+    /// There is no such other thing for this caller.
+    #[error("{0}")]
+    NotFound(&'static str),
     /// What was asked does not fit what is stored.
     #[error("{0}")]
     Conflict(&'static str),

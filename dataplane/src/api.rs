@@ -12,6 +12,7 @@ pub mod query;
 pub mod server;
 pub mod swagger;
 pub mod tenant;
+pub mod webhook_logs;
 pub mod writes;
 
 use std::sync::Arc;
@@ -32,6 +33,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/Orders/Export", post(orders::export))
         .route("/Orders/Get", get(orders::get))
         .route("/Orders/Search", get(orders::search))
+        .route("/WebhookLogs/Search", get(webhook_logs::search))
+        .route("/WebhookLogs/Get", get(webhook_logs::get))
+        .route("/WebhookLogs/Resend", post(webhook_logs::resends::resend))
+        .route("/WebhookLogs/StopResend", post(webhook_logs::resends::stop))
+        .route("/WebhookLogs/Resends", get(webhook_logs::resends::list))
         .route("/openapi.json", get(swagger::openapi_json))
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))

@@ -11,6 +11,8 @@ pub mod events;
 pub mod idempotency;
 pub mod orders;
 pub mod postgres;
+pub mod resends;
+pub mod retention;
 pub mod sql;
 pub mod sqlite;
 pub mod work_orders;

@@ -65,6 +65,9 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every status, in the order of a delivery's life.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Failed, Self::Succeeded, Self::DeadLetter];
+
     /// The word of the contract, as it is stored, logged and shown.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,10 +93,7 @@ impl fmt::Display for Status {
 impl FromStr for Status {
     type Err = UnknownWord;
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::Pending, Self::Failed, Self::Succeeded, Self::DeadLetter]
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or(UnknownWord)
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
     }
 }
 

@@ -27,6 +27,11 @@ use super::error::ProblemBody;
         super::orders::export,
         super::orders::get,
         super::orders::search,
+        super::webhook_logs::search,
+        super::webhook_logs::get,
+        super::webhook_logs::resends::resend,
+        super::webhook_logs::resends::stop,
+        super::webhook_logs::resends::list,
     ),
     components(schemas(
         ProblemBody,
@@ -100,7 +105,8 @@ fn link(document: &mut utoipa::openapi::OpenApi) {
 }
 
 fn complete(operation: &mut Operation) {
-    let signs_in = operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == "Auth"));
+    let tagged = |name: &str| operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == name));
+    let (signs_in, for_administrators) = (tagged("Auth"), tagged("WebhookLogs"));
     let mut statuses = SHARED.to_vec();
     if let Some(RefOr::T(body)) = &mut operation.request_body {
         statuses.extend(OF_BODIES);
@@ -124,6 +130,9 @@ fn complete(operation: &mut Operation) {
             ));
         }
         false => {}
+    }
+    if for_administrators {
+        statuses.push((403, "Not an administrator of the tenant"));
     }
     for (status, description) in statuses {
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
