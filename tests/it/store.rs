@@ -11,6 +11,8 @@ mod events;
 mod idempotency;
 mod orders;
 mod people;
+mod resends;
+mod retention;
 mod schema;
 mod search;
 mod statements;

@@ -100,3 +100,6 @@ fn is_made(tenant: &Tenant) -> bool {
         Database::Postgres(_) => true,
     }
 }
+
+#[cfg(test)]
+mod tests;
