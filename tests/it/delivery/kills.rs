@@ -128,7 +128,7 @@ async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
         .expect("rows")
         .map(|row| row.expect("a row"))
         .collect();
-    let mut statement = database.prepare("SELECT id, subject, code FROM event").expect("a statement");
+    let mut statement = database.prepare("SELECT id, web_order_id, code FROM event").expect("a statement");
     let events: Vec<(String, String, String)> = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .expect("rows")

@@ -14,6 +14,7 @@ mod hook;
 mod kills;
 mod lifecycle;
 mod resend;
+mod resend_many;
 mod stage;
 mod states;
 mod telemetry;

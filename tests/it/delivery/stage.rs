@@ -272,7 +272,8 @@ pub(crate) fn queue(home: &Home, client_code: &str, webhook: &str, count: usize)
         let (event, id) = (format!("evt_{number:032x}"), format!("01900000-0000-7000-8000-{number:012x}"));
         let body = json!({"id": event, "event": "order.created", "occurredAt": "2026-11-21T00:00:00Z",
             "customerCode": "C-1", "data": {"orderType": "Court", "webOrderId": "W1"}});
-        let sql = "INSERT INTO event VALUES (?1, 'order.created', 'C-1', 'W1', ?2, 0)";
+        let sql = "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
+                   VALUES (?1, 'order.created', 'C-1', 'W1', ?2, 0)";
         transaction.execute(sql, (&event, body.to_string().into_bytes())).expect("an event");
         let sql = "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
                    created_at_ms) VALUES (?1, ?2, 'file:default/' || ?3, 'default/' || ?3, 'Pending', 0, 0, 0)";

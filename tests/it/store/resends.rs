@@ -12,7 +12,7 @@ use docket::tenants::{Held, Webhooks};
 use docket_domain::delivery::{DeliveryId, Status};
 use jiff::Timestamp;
 
-use super::{CUSTOMER, Rig, T0, WEBHOOK, delivery_id, event_id, new_delivery, on_both_databases};
+use super::{CUSTOMER, Place, Rig, T0, WEBHOOK, delivery_id, event_id, new_delivery, on_both_databases};
 
 on_both_databases!(
     the_oldest_dead_letters_come_first_and_each_filter_counts,
@@ -233,8 +233,9 @@ async fn ten_thousand_are_queued_in_a_moment(rig: Rig) {
     let took = begun.elapsed();
     println!("10,000 dead letters queued in {took:?}");
     assert_eq!(resend.count, 10_000);
-    // Without optimisation, beside other tests: others who write wait for three seconds before they are refused.
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    // In a file others wait for their turn to write, and are refused after three seconds; a server lets them write.
+    let limit = Duration::from_secs(if matches!(rig.place, Place::File(_)) { 3 } else { 30 });
+    assert!(took < limit, "{took:?}");
 }
 
 async fn requests_are_paged_newest_first(rig: Rig) {

@@ -187,7 +187,7 @@ async fn the_documentation_works_in_a_browser() {
     browser.go(&format!("{own}swagger/")).await;
 
     let operations = "return document.querySelectorAll('.opblock').length";
-    eventually("seven operations", PATIENCE, async || browser.run(operations).await == 7).await;
+    eventually("twelve operations", PATIENCE, async || browser.run(operations).await == 12).await;
     assert!(browser.text(".info .title").await.starts_with("Docket"));
 
     authorize(&browser, "#api_key_value", &running.key("ACME")).await;
