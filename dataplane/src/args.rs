@@ -214,7 +214,7 @@ pub enum DeliveriesCommand {
         #[command(flatten)]
         at: TenantArguments,
         /// The delivery's id.
-        #[arg(value_parser = delivery_id, required_unless_present = "webhook", conflicts_with = "webhook")]
+        #[arg(value_parser = delivery_id, conflicts_with = "webhook")]
         id: Option<DeliveryId>,
         /// Which dead letters.
         #[command(flatten)]

@@ -139,7 +139,7 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
     }
     let id = deliveries(&home).remove(0).id;
     for (arguments, word) in [
-        ("deliveries resend --tenant ACME".to_owned(), "--webhook"),
+        ("deliveries resend --tenant ACME".to_owned(), "name a delivery, or a webhook with --webhook"),
         (format!("deliveries resend --tenant ACME {id} --webhook default/orders"), "cannot be used with"),
         (format!("deliveries resend --tenant ACME {id} --yes"), "--webhook"),
         (format!("{RESEND} --limit 10001"), "--limit"),
