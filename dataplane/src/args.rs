@@ -214,7 +214,7 @@ pub enum DeliveriesCommand {
         #[command(flatten)]
         at: TenantArguments,
         /// The delivery's id.
-        #[arg(value_parser = delivery_id, conflicts_with = "webhook")]
+        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "from", "to", "limit", "per_second", "yes"])]
         id: Option<DeliveryId>,
         /// Which dead letters.
         #[command(flatten)]

@@ -447,6 +447,17 @@ mod tests {
     }
 
     #[test]
+    fn every_class_has_a_remedy_of_its_own_in_one_sentence() {
+        let mut remedies: Vec<&str> = FailureClass::ALL.map(FailureClass::remedy).to_vec();
+        for remedy in &remedies {
+            assert!(remedy.ends_with('.') && remedy.matches(". ").count() == 0, "{remedy}");
+        }
+        remedies.sort_unstable();
+        remedies.dedup();
+        assert_eq!(remedies.len(), FailureClass::ALL.len());
+    }
+
+    #[test]
     fn words_survive_storage() {
         for class in FailureClass::ALL {
             assert_eq!(class.as_str().parse(), Ok(class));

@@ -142,7 +142,7 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
     for (arguments, word) in [
         ("deliveries resend --tenant ACME".to_owned(), "name a delivery, or a webhook with --webhook"),
         (format!("deliveries resend --tenant ACME {id} --webhook default/orders"), "cannot be used with"),
-        (format!("deliveries resend --tenant ACME {id} --yes"), "--webhook"),
+        (format!("deliveries resend --tenant ACME {id} --yes"), "cannot be used with"),
         (format!("{RESEND} --limit 10001"), "--limit"),
         (format!("{RESEND} --per-second 0"), "--per-second"),
         (format!("{RESEND} --from yesterday"), "must be a date"),
