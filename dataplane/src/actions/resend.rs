@@ -2,6 +2,8 @@
 //!
 //! A resend is a new delivery of the same event: own id, no attempts yet. The API and the command line share this file.
 
+use std::collections::HashSet;
+
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::{DeliveryId, Status};
 use jiff::Timestamp;
@@ -175,7 +177,7 @@ pub async fn resend_many(
     now: Timestamp,
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
     let target = target(transaction, webhooks, &many.webhook).await?;
-    let mut dead = resends::dead_letters(transaction, &filter(many, &target)).await?;
+    let dead = resends::dead_letters(transaction, &filter(many, &target)).await?;
     let mut resend = Resend {
         id: hex::encode(random::bytes::<16>()),
         webhook: target.webhook,
@@ -189,14 +191,11 @@ pub async fn resend_many(
         stopped_by: None,
         stopped_at_ms: None,
     };
-    let mut new = new_deliveries(&resend, many, &dead, now);
+    let new = new_deliveries(&resend, many, &dead, now);
     let inserted = resends::insert_deliveries(transaction, &new, now.as_millisecond()).await?;
-    if inserted.len() < new.len() {
-        let inserted = inserted.into_iter().collect::<std::collections::HashSet<_>>();
-        let mut kept = new.iter().map(|new| inserted.contains(&new.id)).collect::<Vec<_>>().into_iter();
-        dead.retain(|_| kept.next().unwrap_or(false));
-        new.retain(|new| inserted.contains(&new.id));
-    }
+    let inserted: HashSet<DeliveryId> = inserted.into_iter().collect();
+    let made = dead.into_iter().zip(new).filter(|(_, new)| inserted.contains(&new.id));
+    let (dead, new): (Vec<Dead>, Vec<NewDelivery>) = made.unzip();
     let extent = Extent::of(&dead);
     resend.count = extent.count;
     resends::insert(transaction, &resend).await?;

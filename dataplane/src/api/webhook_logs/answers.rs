@@ -50,7 +50,7 @@ words!(
     "A code of the event catalog."
 );
 words!(
-    /// How an attempt ended. For documentation of [`AttemptAnswer::outcome`].
+    /// How an attempt ended. For documentation of [`AttemptAnswer`].
     AttemptOutcome,
     [UNDER_WAY, SUCCEEDED, FAILED],
     "UnderWay, Succeeded or Failed."
