@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use docket_tests::docket::{Client, Dev, Home, eventually};
+use docket_tests::docket::{Client, Dev, Home, api_key, eventually};
+use serde_json::json;
 
 use crate::hook::{Answer, Hook};
 use crate::stage::{
@@ -76,6 +77,32 @@ async fn many_are_previewed_and_then_sent_at_their_pace() {
     );
     let nothing = command(&home, RESEND);
     assert_eq!(nothing, "no dead letters of default/orders to send again.\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_api_resends_goes_out_without_waiting_for_a_poll() {
+    let _turn = together().await;
+    let hook = Hook::scripted(|_| Answer::Status(410)).await;
+    let flags = DYING.replace("200ms", "1h");
+    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    home.add_employee("ACME", "alex.admin", true);
+    let alex = dev.sign_in_employee(&api_key('a'), "alex.admin").await;
+    for _ in 0..3 {
+        save(&client).await;
+    }
+    let first = all_end(&home, 3).await.remove(0);
+    hook.script(|_| Answer::Status(200));
+    let before = hook.count();
+    let reply = alex.post("/WebhookLogs/Resend", &json!({"deliveryId": first.id})).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    eventually("one is there", SOON, async || hook.count() == before + 1).await;
+    let reply = alex.post("/WebhookLogs/Resend", &json!({"webhook": "default/orders", "perSecond": 2})).await;
+    assert_eq!(
+        (reply.status, &reply.json()["count"]),
+        (200, &json!(2)),
+        "what was sent again is not sent a third time"
+    );
+    eventually("the others are there", SOON, async || hook.count() == before + 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
