@@ -4,6 +4,7 @@ pub mod add_note;
 pub mod detect_invoices;
 pub mod export_order;
 pub mod publish_event;
+pub mod resend;
 pub mod save_order;
 pub mod sign_in;
 

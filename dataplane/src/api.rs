@@ -15,6 +15,7 @@ pub mod query;
 pub mod server;
 pub mod swagger;
 pub mod tenant;
+pub mod webhook_logs;
 pub mod writes;
 
 use std::sync::Arc;
@@ -30,6 +31,11 @@ pub fn router(app: Arc<App>) -> Router {
     let v2_only = Router::new()
         .route("/Auth/Token", post(auth::create_token))
         .route("/Employee/SignIn", post(auth::employee_sign_in))
+        .route("/WebhookLogs/Search", get(webhook_logs::search))
+        .route("/WebhookLogs/Get", get(webhook_logs::get))
+        .route("/WebhookLogs/Resend", post(webhook_logs::resends::resend))
+        .route("/WebhookLogs/StopResend", post(webhook_logs::resends::stop))
+        .route("/WebhookLogs/Resends", get(webhook_logs::resends::list))
         .route("/openapi.json", get(swagger::openapi_json))
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_receiver::Fail;
 use ipnet::IpNet;
+use jiff::Timestamp;
 use tracing_subscriber::EnvFilter;
 
+use crate::actions::resend::{MAX_COUNT, MAX_PER_SECOND};
+use crate::api::query::{NO_TIME, moment};
 use crate::telemetry::LogFormat;
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
@@ -79,6 +83,9 @@ pub struct DevArguments {
     /// Time of one delivery attempt, from the name look-up to the last byte of the answer.
     #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub attempt_timeout: Duration,
+    /// How long finished deliveries and their attempts are kept in the webhook logs, at least 1s.
+    #[arg(long, env = "DOCKET_DELIVERY_RETENTION", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
+    pub delivery_retention: Duration,
     /// How often to look for new invoices. Often costs little here: a database file that has not changed is not opened.
     #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,
@@ -175,6 +182,18 @@ pub enum DeliveriesCommand {
         /// Only about this web order, work order or invoice.
         #[arg(long, value_name = "NUMBER")]
         about: Option<String>,
+        /// Only to this webhook: namespace/name, or its uid.
+        #[arg(long, value_name = "WEBHOOK")]
+        webhook: Option<String>,
+        /// Only of this event, such as order.created.
+        #[arg(long, value_name = "EVENT_CODE", value_parser = event_code)]
+        event: Option<EventCode>,
+        /// Created at or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+        #[arg(long, value_name = "TIME", value_parser = time_ms)]
+        from: Option<i64>,
+        /// Created before.
+        #[arg(long, value_name = "TIME", value_parser = time_ms)]
+        to: Option<i64>,
         /// At most so many, 1 to 1000.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
         limit: i64,
@@ -188,15 +207,60 @@ pub enum DeliveriesCommand {
         #[arg(value_parser = delivery_id)]
         id: DeliveryId,
     },
-    /// Send a delivery's event again, as a new delivery: the same event id and bytes, signed with today's secret.
+    /// Send a delivery again, or all dead letters of a webhook: as new deliveries with the same event id and bytes,
+    /// signed with today's secret. For many, only what would be sent is shown until --yes is given.
     Resend {
         /// Where the tenant is.
         #[command(flatten)]
         at: TenantArguments,
         /// The delivery's id.
-        #[arg(value_parser = delivery_id)]
-        id: DeliveryId,
+        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "from", "to", "limit", "per_second", "yes"])]
+        id: Option<DeliveryId>,
+        /// Which dead letters.
+        #[command(flatten)]
+        many: ManyArguments,
     },
+    /// Stop a resend of many: what was not attempted yet is taken back, and can be sent again.
+    Stop {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The resend's id.
+        #[arg(value_name = "RESEND_ID")]
+        id: String,
+    },
+    /// The newest resends of many, and how far each is.
+    Resends {
+        /// Where the tenant is.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// At most so many, 1 to 1000.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
+        limit: i64,
+    },
+}
+
+/// Which dead letters to send again, and how fast.
+#[derive(Debug, Clone, Args)]
+pub struct ManyArguments {
+    /// All dead letters of this webhook, oldest first: namespace/name, or its uid.
+    #[arg(long, value_name = "WEBHOOK")]
+    pub webhook: Option<String>,
+    /// Only those created at or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+    #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
+    pub from: Option<i64>,
+    /// Only those created before.
+    #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
+    pub to: Option<i64>,
+    /// The oldest so many, 1 to 10000 [default: 10000].
+    #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_COUNT))]
+    pub limit: Option<i64>,
+    /// Deliveries due per second, 1 to 100 [default: 10].
+    #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_PER_SECOND))]
+    pub per_second: Option<i64>,
+    /// Send them; without this only what would be sent is shown.
+    #[arg(long, requires = "webhook")]
+    pub yes: bool,
 }
 
 /// Which tenant.
@@ -240,17 +304,31 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn duration_or_zero(text: &str) -> Result<Duration, String> {
     const RIGHT: &str = "write a number and a unit: 500ms, 30s, 5m or 1h, at most 24h";
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or(RIGHT)?;
+    let duration = number_and_unit(text).filter(|duration| *duration <= DAY);
+    duration.filter(|_| !text.ends_with('d')).ok_or_else(|| RIGHT.into())
+}
+
+/// Like [`duration`], also in days: `30d`; from a second to ten years.
+fn retention(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_secs(1)..=3650 * DAY;
+    let duration = number_and_unit(text).filter(|duration| bounds.contains(duration));
+    duration.ok_or_else(|| "write a number and a unit: 30d, 12h or 5m, from 1s to 3650d".into())
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn number_and_unit(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| RIGHT)?;
     let millis = match unit {
-        "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "m" => number.checked_mul(60_000),
-        "h" => number.checked_mul(3_600_000),
-        _ => None,
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
     };
-    millis.filter(|millis| *millis <= 24 * 3_600_000).map(Duration::from_millis).ok_or_else(|| RIGHT.into())
+    number.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
 }
 
 fn socket(text: &str) -> Result<SocketAddr, String> {
@@ -325,6 +403,15 @@ fn status(text: &str) -> Result<Status, String> {
     text.parse().map_err(|_| "must be one of Pending, Failed, Succeeded, DeadLetter".into())
 }
 
+fn event_code(text: &str) -> Result<EventCode, String> {
+    text.parse().map_err(|error: docket_crds::UnknownEventCode| error.to_string())
+}
+
+/// In milliseconds since 1970.
+fn time_ms(text: &str) -> Result<i64, String> {
+    moment(text).map(Timestamp::as_millisecond).ok_or_else(|| NO_TIME.into())
+}
+
 fn delivery_id(text: &str) -> Result<DeliveryId, String> {
     text.parse().map_err(|_| "must be a delivery id, as `docket deliveries list` shows it".into())
 }
@@ -357,6 +444,15 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn retention_may_be_days() {
+        assert_eq!(retention("30d"), Ok(30 * DAY));
+        assert_eq!(retention("1s"), Ok(Duration::from_secs(1)));
+        for wrong in ["", "30", "d", "-1d", "0d", "999ms", "3651d", "99999999999999999999d", "1w"] {
+            assert!(retention(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

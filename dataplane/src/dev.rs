@@ -39,6 +39,7 @@ use crate::telemetry::{self, Metrics};
 use crate::tenants::stores::{StoreSource, Stores};
 use crate::tenants::{OwnReceiver, Tenants};
 use crate::throttle::Throttle;
+use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{Worker, WorkerSettings};
 
@@ -139,6 +140,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let work = tokio::spawn(worker.run(shutdown.clone()));
     let detect = tokio::spawn(detector.run(shutdown.clone()));
     let sweep = tokio::spawn(sweeper.run(arguments.poll_interval, Arc::clone(&wake), shutdown.clone()));
+    let retention = Retention::new(clock.clone(), Arc::clone(&tenants), arguments.delivery_retention);
+    let clean = tokio::spawn(retention.run(shutdown.clone()));
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
     println!("{banner}");
     let follow = tokio::spawn(follow(folder, serving, wake, arguments, shutdown.clone()));
@@ -148,7 +151,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     app.ready.store(false, Ordering::Release);
     stopper.stop();
     let drained = async {
-        let _ = tokio::join!(serve_api, work, detect, sweep, follow);
+        let _ = tokio::join!(serve_api, work, detect, sweep, clean, follow);
     };
     tokio::select! {
         () = drained => {}

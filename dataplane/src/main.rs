@@ -28,11 +28,11 @@ fn run() -> Result<()> {
     runtime.block_on(async {
         match command {
             Command::Dev(arguments) => dev::run(arguments).await,
-            Command::Customer(command) => cli::customer(command).await,
-            Command::Contact(command) => cli::contact(command).await,
-            Command::Employee(command) => cli::employee(command).await,
-            Command::Deliveries(command) => cli::deliveries(command).await,
-            Command::Listen(arguments) => cli::listen(arguments).await,
+            Command::Customer(command) => cli::people::customer(command).await,
+            Command::Contact(command) => cli::people::contact(command).await,
+            Command::Employee(command) => cli::people::employee(command).await,
+            Command::Deliveries(command) => cli::deliveries::run(command).await,
+            Command::Listen(arguments) => cli::listen::run(arguments).await,
         }
     })
 }

@@ -14,6 +14,8 @@ pub mod notes;
 pub mod orders;
 pub mod postgres;
 pub mod processes;
+pub mod resends;
+pub mod retention;
 pub mod sql;
 pub mod sqlite;
 pub mod work_orders;

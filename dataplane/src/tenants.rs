@@ -58,20 +58,47 @@ impl Tenant {
 
     /// The webhook with this uid, if it is served.
     pub fn webhook(&self, uid: &str) -> Option<&WebhookConfig> {
-        self.config.webhooks.iter().find(|webhook| webhook.uid == uid)
+        self.webhooks().get(uid)
     }
 
     /// Whether the deliveries of a webhook that is not served wait for it, since it may come back.
     pub fn holds(&self, uid: &str) -> bool {
-        match &self.held {
-            Held::These(uids) => uids.contains(uid),
-            Held::AllUnknown => self.webhook(uid).is_none(),
-        }
+        self.webhooks().holds(uid)
+    }
+
+    /// All that is known of its webhooks.
+    pub fn webhooks(&self) -> Webhooks<'_> {
+        Webhooks { served: &self.config.webhooks, held: &self.held }
     }
 
     /// Which certificates are believed for this webhook.
     pub fn trust(&self, webhook: &WebhookConfig) -> &Trust {
         self.trusts.get(&webhook.uid).unwrap_or(&self.public)
+    }
+}
+
+/// What is known of a tenant's webhooks.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "holds secrets")]
+pub struct Webhooks<'a> {
+    /// Those that are served.
+    pub served: &'a [WebhookConfig],
+    /// Those that are not, and yet not deleted.
+    pub held: &'a Held,
+}
+
+impl<'a> Webhooks<'a> {
+    /// The webhook with this uid, if it is served.
+    pub fn get(&self, uid: &str) -> Option<&'a WebhookConfig> {
+        self.served.iter().find(|webhook| webhook.uid == uid)
+    }
+
+    /// Whether a webhook that is not served may come back.
+    pub fn holds(&self, uid: &str) -> bool {
+        match self.held {
+            Held::These(uids) => uids.contains(uid),
+            Held::AllUnknown => self.get(uid).is_none(),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! claim (schedule) -> count the attempt and lease the row (database) -> POST (`send`) -> transition (domain) ->
 //! finish the row -> settle the claim. The row decides; a stale claim finds its row taken or done and is settled.
-//! [`sweep`] finds what the schedule does not know; [`lease`] keeps long attempts.
+//! [`sweep`] finds what the schedule does not know; [`lease`] keeps long attempts; [`retention`] deletes what is old.
 
 pub mod lease;
+pub mod retention;
 pub mod send;
 pub mod sweep;
 

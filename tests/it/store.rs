@@ -18,6 +18,8 @@ mod notes;
 mod orders;
 mod people;
 mod processes;
+mod resends;
+mod retention;
 mod schema;
 mod search;
 mod statements;

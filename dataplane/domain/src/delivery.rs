@@ -65,6 +65,9 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every status, in the order of a delivery's life.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Failed, Self::Succeeded, Self::DeadLetter];
+
     /// The word of the contract, as it is stored, logged and shown.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,10 +93,7 @@ impl fmt::Display for Status {
 impl FromStr for Status {
     type Err = UnknownWord;
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::Pending, Self::Failed, Self::Succeeded, Self::DeadLetter]
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or(UnknownWord)
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
     }
 }
 
@@ -451,6 +451,17 @@ mod tests {
         assert_eq!(kept.chars().count(), 2_000);
         assert!(kept.chars().all(|c| c == 'é'));
         assert_eq!(kept_answer(b"a\xffb"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn every_class_has_a_remedy_of_its_own_in_one_sentence() {
+        let mut remedies: Vec<&str> = FailureClass::ALL.map(FailureClass::remedy).to_vec();
+        for remedy in &remedies {
+            assert!(remedy.ends_with('.') && remedy.matches(". ").count() == 0, "{remedy}");
+        }
+        remedies.sort_unstable();
+        remedies.dedup();
+        assert_eq!(remedies.len(), FailureClass::ALL.len());
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::{
 pub struct Folder {
     config_dir: PathBuf,
     data_dir: PathBuf,
+    /// Whether keys that were made are kept.
+    keeps_keys: bool,
     /// What the last load saw; `None` within: the folder could not be read.
     loaded: Option<Option<Listing>>,
     /// What the last call of `changed` saw that was not loaded.
@@ -90,12 +92,19 @@ impl Folder {
         Self {
             config_dir,
             data_dir,
+            keeps_keys: true,
             loaded: None,
             seen: None,
             understood: BTreeSet::new(),
             declared: Declared::default(),
             served: BTreeMap::new(),
         }
+    }
+
+    /// For a look only: keys that a tenant has not got yet are made for the load and written nowhere.
+    #[must_use]
+    pub fn without_writing(self) -> Self {
+        Self { keeps_keys: false, ..self }
     }
 
     /// Whether to load again: the files are not those of the last load, and are the same as in the last call, so that
@@ -145,7 +154,7 @@ impl Folder {
     /// From what is declared to what is served.
     fn serve(&mut self, loaded: &mut Loaded, random: Random<'_>) {
         let last = std::mem::take(&mut self.served);
-        let serving = Serving::new(&self.data_dir, &self.declared);
+        let serving = Serving::new(&self.data_dir, self.keeps_keys, &self.declared);
         loaded.problems.extend(serving.strays());
         for (name, entry) in self.declared.tenants.by_place() {
             let served = serving.tenant(name, entry, last.get(name), random, &mut loaded.problems);

@@ -41,9 +41,10 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// The keys of a tenant, with those made that were missing. What cannot be read is never overwritten.
+/// The keys of a tenant, with those made that were missing; written if `keep`. What cannot be read is never overwritten.
 pub(crate) fn ensure(
     data_dir: &Path,
+    keep: bool,
     name: &Name,
     tenant: &Tenant,
     random: Random<'_>,
@@ -62,7 +63,7 @@ pub(crate) fn ensure(
         keys.tenant
     );
     keys.generate(tenant, random);
-    if stored.as_ref() != Some(&keys) {
+    if keep && stored.as_ref() != Some(&keys) {
         write(data_dir, &path, &keys).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(keys)

@@ -21,6 +21,7 @@ use crate::{
 
 pub(crate) struct Serving<'a> {
     data_dir: &'a Path,
+    keeps_keys: bool,
     declared: &'a Declared,
     /// The webhooks that are good or were, by place, with their uids.
     webhooks: Vec<(String, Webhook)>,
@@ -29,12 +30,12 @@ pub(crate) struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    pub(crate) fn new(data_dir: &'a Path, declared: &'a Declared) -> Self {
+    pub(crate) fn new(data_dir: &'a Path, keeps_keys: bool, declared: &'a Declared) -> Self {
         let entries = declared.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
         let (webhooks, places) =
             good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
-        Self { data_dir, declared, webhooks, places }
+        Self { data_dir, keeps_keys, declared, webhooks, places }
     }
 
     /// Webhooks that name a tenant nobody declares.
@@ -56,7 +57,7 @@ impl<'a> Serving<'a> {
         problems: &mut Vec<Problem>,
     ) -> Option<ServedTenant> {
         let tenant = entry.now.as_ref()?;
-        let keys = match keys::ensure(self.data_dir, name, tenant, random) {
+        let keys = match keys::ensure(self.data_dir, self.keeps_keys, name, tenant, random) {
             Ok(keys) => keys,
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));

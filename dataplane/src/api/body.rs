@@ -12,8 +12,10 @@ use docket_orders::problem::Path;
 use docket_orders::{Json, Problem, Problems};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use jiff::Timestamp;
 
 use super::error::ApiError;
+use super::query::{MAX_TIME, NO_TIME, moment};
 
 /// Sign-in bodies: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;
@@ -91,7 +93,7 @@ impl Fields {
             Some(Json::String(text)) => return Some(text),
             Some(_) => "must be a string".to_owned(),
         };
-        self.problems.push(Problem { field: name.to_owned(), message });
+        self.problem(name, message);
         None
     }
 
@@ -100,45 +102,70 @@ impl Fields {
         let before = self.problems.len();
         let value = self.text(name, max);
         if value.is_none() && self.problems.len() == before {
-            self.problems.push(Problem { field: name.to_owned(), message: "required".to_owned() });
+            self.problem(name, "required".to_owned());
         }
         value.unwrap_or_default()
     }
 
     /// A field read by the rules of an order's fields, which must be there.
     pub fn required_field<T: Field>(&mut self, name: &'static str) -> Option<T> {
-        self.taken.push(name);
-        let mut problems = Problems::default();
-        let value = match self.object.remove(name) {
-            None | Some(Json::Null) => {
-                self.problems.push(Problem { field: name.to_owned(), message: "required".to_owned() });
-                None
-            }
-            Some(json) => Path::root().key(name, |at| T::read(&json, at, &mut problems)),
+        let Some(json) = self.take(name) else {
+            self.problem(name, "required".to_owned());
+            return None;
         };
+        let mut problems = Problems::default();
+        let value = Path::root().key(name, |at| T::read(&json, at, &mut problems));
         self.problems.extend(problems);
         value
     }
 
-    /// A whole number within these bounds. Absent and `null` are `None`.
-    pub fn integer(&mut self, name: &'static str, bounds: RangeInclusive<i64>) -> Option<i64> {
-        self.taken.push(name);
-        let number = match self.object.remove(name) {
-            None | Some(Json::Null) => return None,
-            Some(Json::Number(number)) => whole(&number),
-            Some(_) => None,
+    /// Whether there is a field of this name, whatever it holds.
+    pub fn has(&self, name: &str) -> bool {
+        self.object.contains_key(name)
+    }
+
+    /// A whole number in this range. Absent and `null` are `None`.
+    pub fn integer(&mut self, name: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
+        let value = self.take(name)?;
+        let number = match &value {
+            // 10.0 is as whole as 10 (JSON Schema).
+            Json::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
+            _ => None,
         };
-        let number = number.filter(|number| bounds.contains(number));
+        let number = number.filter(|number| range.contains(number));
         if number.is_none() {
-            let message = format!("must be a whole number from {} to {}", bounds.start(), bounds.end());
-            self.problems.push(Problem { field: name.to_owned(), message });
+            self.problem(name, format!("must be a whole number from {} to {}", range.start(), range.end()));
         }
         number
     }
 
+    /// `true` or `false`. Absent and `null` are `None`.
+    pub fn boolean(&mut self, name: &'static str) -> Option<bool> {
+        match self.take(name)? {
+            Json::Bool(value) => return Some(value),
+            _ => self.problem(name, "must be true or false".to_owned()),
+        }
+        None
+    }
+
+    /// A point in time, as [`moment`] reads it, in milliseconds. Absent and `null` are `None`.
+    pub fn time_ms(&mut self, name: &'static str) -> Option<i64> {
+        let text = self.text(name, MAX_TIME)?;
+        let time = moment(&text);
+        if time.is_none() {
+            self.problem(name, NO_TIME.to_owned());
+        }
+        time.map(Timestamp::as_millisecond)
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<Json> {
+        self.taken.push(name);
+        self.object.remove(name).filter(|value| *value != Json::Null)
+    }
+
     /// Notes one more thing that is wrong with a field.
-    pub fn problem(&mut self, name: &str, message: &str) {
-        self.problems.push(Problem { field: name.to_owned(), message: message.to_owned() });
+    pub fn problem(&mut self, name: &str, message: String) {
+        self.problems.push(Problem { field: name.to_owned(), message });
     }
 
     /// Refuses what was not taken, and all that was wrong.
@@ -153,10 +180,10 @@ impl Fields {
     }
 }
 
-/// The number, if it is a whole one; JSON Schema counts `1.0` among them.
-fn whole(number: &serde_json::Number) -> Option<i64> {
-    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e15);
-    number.as_i64().or_else(|| float().map(|float| float as i64))
+fn whole(number: f64) -> Option<i64> {
+    // Beyond 2^53 not every number is exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
 }
 
 /// `Ok` if nothing is wrong.
@@ -168,4 +195,25 @@ pub fn to_result(problems: Vec<Problem>) -> Result<(), ApiError> {
 pub fn problem(field: &str, message: &str) -> ApiError {
     let problem = Problem { field: field.to_owned(), message: message.to_owned() };
     ApiError::Invalid(Problems::from(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_field_is_read_or_named() {
+        let body =
+            br#"{"a": 10.0, "b": 11, "c": true, "d": "true", "e": "2026-11-21", "f": "soon", "g": null}"#;
+        let mut fields = Fields::parse(body).expect("an object");
+        assert_eq!((fields.integer("a", 1..=10), fields.integer("b", 1..=10)), (Some(10), None));
+        assert_eq!((fields.boolean("c"), fields.boolean("d")), (Some(true), None));
+        assert_eq!((fields.time_ms("e"), fields.time_ms("f")), (Some(1_795_219_200_000), None));
+        assert_eq!((fields.has("g"), fields.integer("g", 1..=10), fields.boolean("h")), (true, None, None));
+        let Err(ApiError::Invalid(problems)) = fields.finish() else { panic!("refused") };
+        assert_eq!(
+            problems.iter().map(|problem| problem.field.as_str()).collect::<Vec<_>>(),
+            ["b", "d", "f"]
+        );
+    }
 }

@@ -59,6 +59,25 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
+/// A caller that is an administrator of the tenant. A handler that takes this can't forget the check.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
+pub struct Administrator(pub Caller);
+
+impl FromRequestParts<Arc<App>> for Administrator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        match caller.subject {
+            Subject::Employee { administrator: true, .. } => Ok(Self(caller)),
+            Subject::Employee { administrator: false, .. } | Subject::Contact { .. } => {
+                Err(ApiError::NotAdministrator)
+            }
+        }
+    }
+}
+
 fn bearer(parts: &Parts) -> Result<&str, ApiError> {
     let mut sent = parts.headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::InvalidToken) };

@@ -31,6 +31,8 @@ pub enum ApiError {
     UnknownUser(String),
     /// The hexadecimal key was sent as client code to the legacy host.
     ApiAccessOff(String),
+    /// The route is for administrators of the tenant.
+    NotAdministrator,
     /// There is no such thing for this caller.
     NotFound(&'static str),
     /// No such route.
@@ -113,7 +115,7 @@ impl ApiError {
         match self {
             Self::Invalid(_) | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::InvalidApiKey | Self::InvalidToken => StatusCode::UNAUTHORIZED,
-            Self::ApiAccessOff(_) => StatusCode::FORBIDDEN,
+            Self::ApiAccessOff(_) | Self::NotAdministrator => StatusCode::FORBIDDEN,
             Self::TenantNotFound | Self::UnknownUser(_) | Self::NotFound(_) | Self::NoSuchRoute => {
                 StatusCode::NOT_FOUND
             }
@@ -140,6 +142,7 @@ impl ApiError {
             Self::TenantNotFound => "Tenant not found".to_owned(),
             Self::UnknownUser(user_id) => format!("No contact or employee {user_id} with this password"),
             Self::ApiAccessOff(value) => format!("API access is turned off for {value}"),
+            Self::NotAdministrator => "Only an administrator of the tenant may see the webhook logs".to_owned(),
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
             Self::MethodNotAllowed => "This route takes another method; see the Allow header".to_owned(),
             Self::TooLarge(limit) => format!("The body is longer than {limit} bytes"),

@@ -155,12 +155,12 @@ fn read(body: &[u8]) -> Result<Note, ApiError> {
     let work_order = fields.required_text("workOrder", MAX_WORK_ORDER);
     let work_order_type = fields.required_text("workOrderType", 32);
     if !work_order_type.is_empty() && !WORK_ORDER_TYPES.contains(&work_order_type.as_str()) {
-        fields.problem("workOrderType", &format!("must be one of {}", WORK_ORDER_TYPES.join(", ")));
+        fields.problem("workOrderType", format!("must be one of {}", WORK_ORDER_TYPES.join(", ")));
     }
     let report: Option<Text<MAX_REPORT>> = fields.required_field("report");
     let report = report.map(|text| text.as_str().to_owned()).unwrap_or_default();
     if holds_card_number(&report) {
-        fields.problem("report", "must not hold a card number: notes leave the system");
+        fields.problem("report", "must not hold a card number: notes leave the system".to_owned());
     }
     let facility_line_item = fields.integer("facilityLineItem", 1..=MAX_NUMBER);
     let milestone_code = fields.integer("milestoneCode", 0..=MAX_NUMBER);

@@ -37,6 +37,11 @@ POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentatio
         super::notes::search,
         super::processes::search,
         super::invoices::search,
+        super::webhook_logs::search,
+        super::webhook_logs::get,
+        super::webhook_logs::resends::resend,
+        super::webhook_logs::resends::stop,
+        super::webhook_logs::resends::list,
     ),
     tags(
         (name = "Auth", description = "Tokens."),
@@ -44,6 +49,7 @@ POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentatio
         (name = "Notes", description = "Notes and milestones of work orders."),
         (name = "Process status", description = "How the service of each person stands."),
         (name = "Invoices", description = "Invoices of the back office."),
+        (name = "WebhookLogs", description = "What became of each delivery, and sending it again. For administrators of the tenant."),
         (name = "Legacy host", description = LEGACY_HOST),
     ),
     components(schemas(
@@ -118,7 +124,8 @@ fn link(document: &mut utoipa::openapi::OpenApi) {
 }
 
 fn complete(operation: &mut Operation) {
-    let signs_in = operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == "Auth"));
+    let tagged = |name: &str| operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == name));
+    let (signs_in, for_administrators) = (tagged("Auth"), tagged("WebhookLogs"));
     let mut statuses = SHARED.to_vec();
     if let Some(RefOr::T(body)) = &mut operation.request_body {
         statuses.extend(OF_BODIES);
@@ -142,6 +149,9 @@ fn complete(operation: &mut Operation) {
             ));
         }
         false => {}
+    }
+    if for_administrators {
+        statuses.push((403, "Not an administrator of the tenant"));
     }
     for (status, description) in statuses {
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();

@@ -20,7 +20,9 @@ pub const DEFAULT_PAGE_SIZE: i64 = 25;
 /// See [`DEFAULT_PAGE_SIZE`].
 pub const MAX_PAGE_SIZE: i64 = 100;
 /// Characters of a date or time.
-const MAX_TIME: usize = 64;
+pub const MAX_TIME: usize = 64;
+/// What is said of a text that [`moment`] does not read.
+pub const NO_TIME: &str = "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)";
 /// Characters of a cursor.
 const MAX_CURSOR: usize = 1024;
 
@@ -145,7 +147,7 @@ impl Query {
         let text = self.text(name, MAX_TIME)?;
         let time = moment(&text);
         if time.is_none() {
-            self.problem(name, "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)");
+            self.problem(name, NO_TIME);
         }
         time.map(Timestamp::as_millisecond)
     }
@@ -183,9 +185,9 @@ impl Query {
     }
 }
 
-/// A date or a time. The last day of the year 9999 and its like are more than a [`Timestamp`] holds; they are as good
+/// A date, which is its first moment in UTC, or a time with an offset. The last day of the year 9999 and its like are more than a [`Timestamp`] holds; they are as good
 /// as the nearest one, for no order is that far away.
-fn moment(text: &str) -> Option<Timestamp> {
+pub fn moment(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     let (date_time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {
         (Some(time), Some(offset)) => (pieces.date().to_datetime(time), offset),

@@ -1,30 +1,40 @@
 //! Writes: one transaction each, answered again under the same `Idempotency-Key`. A client that disconnects cancels
 //! none of it, which [`super::middleware::answer`] sees to.
 
+mod audit;
+
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use docket_domain::delivery::DeliveryId;
 use docket_orders::SaveRequest;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use audit::Audit;
+
 use super::body::problem;
 use super::caller::Caller;
 use super::error::ApiError;
 use super::notes::NoteAnswer;
 use super::orders::answers::{ExportAnswer, SaveAnswer};
+use super::webhook_logs::resends::answers::{ResendManyAnswer, ResentAnswer, StopAnswer};
 use crate::actions::Refusal;
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::export_order;
+use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
 use crate::actions::save_order::save_order;
 use crate::app::App;
 use crate::schedule::{Hint, Schedule};
+use crate::store::deliveries::Due;
 use crate::store::idempotency::{self, Kept};
+use crate::store::resends::Resend;
 use crate::store::{StoreError, Transaction};
+use crate::tenants::Tenant;
 
 /// The header that makes a write safe to repeat.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -42,6 +52,22 @@ pub enum Write {
     ExportOrder(String),
     /// POST /Notes/Add.
     AddNote(Box<Note>),
+    /// POST /WebhookLogs/Resend of this delivery.
+    Resend(DeliveryId),
+    /// POST /WebhookLogs/Resend of these dead letters.
+    ResendMany(Many),
+    /// POST /WebhookLogs/StopResend of this request for many.
+    StopResend(String),
+}
+
+/// What a write did.
+struct Done {
+    /// Its answer.
+    body: String,
+    /// When to look at what it queued.
+    hints: Vec<Hint>,
+    /// What the log keeps of it.
+    audit: Option<Audit>,
 }
 
 impl Write {
@@ -50,6 +76,8 @@ impl Write {
             Self::SaveOrder(_) => "/Orders/Save",
             Self::ExportOrder(_) => "/Orders/Export",
             Self::AddNote(_) => "/Notes/Add",
+            Self::Resend(_) | Self::ResendMany(_) => "/WebhookLogs/Resend",
+            Self::StopResend(_) => "/WebhookLogs/StopResend",
         }
     }
 
@@ -58,24 +86,55 @@ impl Write {
         transaction: &mut Transaction,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<(String, Vec<Hint>), Refusal> {
+    ) -> Result<Done, Refusal> {
         let Caller { tenant, subject } = caller;
+        let webhooks = tenant.webhooks();
         match self {
             Self::SaveOrder(request) => {
                 let (saved, hints) = save_order(transaction, tenant, subject, *request, now).await?;
-                Ok((json(&SaveAnswer::from(saved)), hints))
+                Ok(Done { body: json(&SaveAnswer::from(saved)), hints, audit: None })
             }
             Self::ExportOrder(id) => {
                 let (exported, hints) = export_order(transaction, tenant, subject, &id, now).await?;
-                Ok((json(&ExportAnswer::from(exported)), hints))
+                Ok(Done { body: json(&ExportAnswer::from(exported)), hints, audit: None })
+            }
+            Self::Resend(id) => {
+                let (resent, due) = resend_one(transaction, webhooks, id, &caller.name(), now).await?;
+                let body = json(&ResentAnswer::from(&resent));
+                let Resent { id: delivery, resend_of } = resent;
+                let audit = Some(Audit::Resent { delivery, resend_of });
+                Ok(Done { body, hints: hints(tenant, vec![due]), audit })
+            }
+            Self::ResendMany(many) => {
+                let (resend, extent, dues) =
+                    resend_many(transaction, webhooks, &many, &caller.name(), now).await?;
+                let body = json(&ResendManyAnswer::new(&many, &resend, extent));
+                let Resend { id, webhook_name: webhook, count, .. } = resend;
+                let audit = Some(Audit::ResentMany { resend: id, webhook, count });
+                Ok(Done { body, hints: hints(tenant, dues), audit })
+            }
+            Self::StopResend(id) => {
+                let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
+                let body = json(&StopAnswer::new(&id, stopped));
+                let audit = Some(Audit::Stopped { resend: id, taken_back: stopped.taken_back });
+                Ok(Done { body, hints: Vec::new(), audit })
             }
             Self::AddNote(note) => {
                 let (customer, author) = (subject.own_customer(), caller.name());
                 let (line_item, hints) = add_note(transaction, tenant, customer, &author, &note, now).await?;
-                Ok((json(&NoteAnswer { line_item }), hints))
+                Ok(Done { body: json(&NoteAnswer { line_item }), hints, audit: None })
             }
         }
     }
+}
+
+fn hints(tenant: &Tenant, dues: Vec<Due>) -> Vec<Hint> {
+    let uid: Arc<str> = tenant.config.uid.as_str().into();
+    let hint = |due: Due| {
+        let webhook = due.webhook.as_str().into();
+        Hint { tenant: Arc::clone(&uid), webhook, id: due.id, at_ms: due.at_ms }
+    };
+    dues.into_iter().map(hint).collect()
 }
 
 /// The caller's key for this write, with what it was sent with.
@@ -152,7 +211,7 @@ async fn once(
     let route = write.route();
     let now = app.clock.now();
     let mut transaction = caller.tenant.store.ready(&app.clock).await?.begin().await?;
-    let (body, hints) = match write.perform(&mut transaction, caller, now).await {
+    let Done { body, hints, audit } = match write.perform(&mut transaction, caller, now).await {
         Ok(done) => done,
         Err(refusal) => {
             // A refusal leaves a sound connection, which is worth keeping; a failed rollback closes it.
@@ -174,6 +233,9 @@ async fn once(
         }
     }
     transaction.commit().await?;
+    if let Some(audit) = audit {
+        audit.log(caller);
+    }
     // Only a hint: the rows are committed, and a sweep finds what the schedule was not told.
     if !hints.is_empty()
         && let Err(error) = app.schedule.put(hints).await
@@ -207,7 +269,8 @@ fn json(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).expect("plain structs serialise")
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+/// The header's value, if it is there.
+pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut sent = headers.get_all(IDEMPOTENCY_KEY).iter();
     let (first, second) = (sent.next(), sent.next());
     let Some(value) = first else { return Ok(None) };

@@ -73,6 +73,18 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
     transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())
 }
 
+/// Deletes those of these events that no delivery carries any more.
+pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
+    let sql = format!(
+        "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery d WHERE d.event_id = event.id) AND id IN ({})",
+        slots(1)
+    );
+    for chunk in ids.chunks(SLOTS) {
+        transaction.execute(&sql, filled(chunk.iter().map(Param::from))).await?;
+    }
+    Ok(())
+}
+
 /// The envelope of an event.
 pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let row = connection.query_opt("SELECT body FROM event WHERE id = $1", params![id]).await?;

@@ -100,10 +100,12 @@ impl Rig {
 
     async fn attempted(&self, id: DeliveryId, attempts: i64) -> Listed {
         for _ in 0..5_000 {
-            let listed = self.delivery(id).await;
             let mut reader = self.tenant.store.database().reader().await.expect("a reader");
             let attempt = deliveries::attempts(&mut reader, id).await.expect("a statement").pop();
-            let ended = attempt.is_some_and(|attempt| attempt.finished_at_ms.is_some());
+            let ended =
+                attempt.is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
+            // After its attempts: read before, it could still be what it was while the attempt ran.
+            let listed = self.delivery(id).await;
             if listed.attempt_count == attempts && ended {
                 return listed;
             }

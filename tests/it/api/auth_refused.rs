@@ -148,7 +148,8 @@ async fn every_unknown_user_is_told_the_same() {
            FROM contact WHERE code = '11';
          INSERT INTO contact SELECT 'u', customer_code, 'u@x.example', 'u@x.example', name, '!', TRUE, 0
            FROM contact WHERE code = '11';
-         INSERT INTO employee SELECT 'i', 'gone', 'gone', name, password_hash, FALSE, FALSE, 0 FROM employee;",
+         INSERT INTO employee SELECT 'i', 'gone', 'gone', name, password_hash, FALSE, FALSE, 0 FROM employee
+         WHERE code = '51';",
     );
     let wrong = |user: &str| json!({"userId": user, "password": "not-the-password"});
     let elsewhere = |user: &str| with(credentials(user), json!({"clientCode": "BLUE"}));

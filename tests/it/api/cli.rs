@@ -234,6 +234,8 @@ fn bad_flag_values_are_named() {
         ("--backoff-base", "0s"),
         ("--poll-interval", "1d"),
         ("--attempt-timeout", "25h"),
+        ("--delivery-retention", "999ms"),
+        ("--delivery-retention", "30"),
         ("--log-format", "xml"),
     ] {
         fails(&home, &["dev", flag, value], "", flag);
@@ -271,6 +273,8 @@ fn every_command_has_help() {
         "deliveries list",
         "deliveries show",
         "deliveries resend",
+        "deliveries stop",
+        "deliveries resends",
         "listen",
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();

@@ -22,4 +22,6 @@ mod routes;
 mod tenancy;
 mod throttling;
 mod tokens;
+mod webhook_logs;
+mod webhook_resends;
 mod wire;

@@ -22,6 +22,8 @@ pub(super) const ADA: &str = "ada@one.example";
 pub(super) const BEA: &str = "bea@two.example";
 /// An employee, in every tenant.
 pub(super) const MO: &str = "mo.ito";
+/// An administrator, in every tenant.
+pub(super) const ALEX: &str = "alex.admin";
 
 /// Of [`PASSWORD`], made by `docket contact add`.
 const PASSWORD_HASH: &str =
@@ -45,7 +47,9 @@ fn database_with_people() -> &'static [u8] {
              INSERT INTO contact VALUES
                ('11', 'C-1', '{ADA}', '{ADA}', 'Ada One', '{PASSWORD_HASH}', TRUE, 0),
                ('12', 'C-2', '{BEA}', '{BEA}', 'Bea Two', '{PASSWORD_HASH}', TRUE, 0);
-             INSERT INTO employee VALUES ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0);"
+             INSERT INTO employee VALUES
+               ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0),
+               ('52', '{ALEX}', '{ALEX}', 'Alex Admin', '{PASSWORD_HASH}', TRUE, TRUE, 0);"
         );
         database.execute_batch(&people).expect("people");
         drop(database);
@@ -80,7 +84,7 @@ impl Drop for Log {
     }
 }
 
-/// Files with these tenants, each with Ada, Bea and Mo.
+/// Files with these tenants, each with Ada, Bea, Mo and Alex.
 pub(super) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
     let home = Home::new();
     for (name, digit) in tenants {
@@ -178,6 +182,10 @@ impl Rig {
 
     pub(super) async fn mo(&self) -> Client {
         self.dev.sign_in_employee(&api_key('a'), MO).await
+    }
+
+    pub(super) async fn alex(&self) -> Client {
+        self.dev.sign_in_employee(&api_key('a'), ALEX).await
     }
 
     /// POSTs a sign-in with ACME's key.

@@ -172,7 +172,7 @@ async fn an_employee_sees_changes_and_exports_every_customers_orders() {
 #[tokio::test]
 async fn a_contact_and_an_employee_of_the_same_code_are_two_callers() {
     let rig = Rig::start().await;
-    rig.change("UPDATE employee SET code = '11'");
+    rig.change("UPDATE employee SET code = '11' WHERE code = '51'");
     let (ada, mo) = (rig.ada().await, rig.mo().await);
     let key = [("idempotency-key", "same")];
     let body = captioned("by both").to_string();

@@ -17,6 +17,7 @@ mod kills;
 mod lifecycle;
 mod notes;
 mod resend;
+mod resend_many;
 mod stage;
 mod states;
 mod telemetry;

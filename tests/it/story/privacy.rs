@@ -594,6 +594,42 @@ impl Watched {
         }
     }
 
+    /// An administrator reads what was delivered: the log keeps ids, and what is wrong is not repeated.
+    async fn webhook_logs(&mut self) {
+        let text = self.canaries.text("a request's text");
+        let key = api_key('a');
+        let body = json!({"userId": "zq.bob", "password": PASSWORD}).to_string();
+        let reply = self.dev.send("POST", "/Employee/SignIn", &[("x-api-key", &key), JSON], &body).await;
+        let token = reply.json()["token"].as_str().expect("a token").to_owned();
+        let bob = Client { api: self.dev.api, key, token };
+        let found = bob.get("/WebhookLogs/Search?status=DeadLetter").await;
+        self.canaries.assert_absent("/WebhookLogs/Search", found.text(), &[]);
+        let id = found.json()["items"][0]["deliveryId"].as_str().expect("an id").to_owned();
+        assert_eq!(bob.get(&format!("/WebhookLogs/Get?deliveryId={id}")).await.status, 200);
+        assert_eq!(bob.post("/WebhookLogs/Resend", &json!({"deliveryId": id})).await.status, 200);
+        for target in [
+            format!(
+                "/WebhookLogs/Search?status={text}&event={text}&failureClass={text}&from={text}&cursor={text}"
+            ),
+            format!("/WebhookLogs/Search?webhook={0}&workOrder={0}", text.repeat(40)),
+            format!("/WebhookLogs/Get?deliveryId={text}"),
+            format!("/WebhookLogs/Resends?resendId={text}"),
+        ] {
+            self.refused(&bob, ("GET", &target), &[], "", &[]).await;
+        }
+        for body in [
+            json!({"deliveryId": text}),
+            json!({"webhook": text}),
+            json!({"webhook": [text], "from": text, "limit": text, "preview": text}),
+            json!({"resendId": text}),
+        ] {
+            for path in ["/WebhookLogs/Resend", "/WebhookLogs/StopResend"] {
+                self.refused(&bob, ("POST", path), &[], &body.to_string(), &[]).await;
+            }
+        }
+        assert!(bob.get(&format!("/WebhookLogs/Search?webhook={text}")).await.status == 200);
+    }
+
     async fn nothing_leaked(&self) {
         let metrics = request(self.dev.management, "GET", "/metrics", &[], "").await.expect("metrics");
         assert!(metrics.text().contains("docket_http_requests"), "{metrics:?}");
@@ -619,6 +655,7 @@ async fn everything(flags: &str) {
     watched.queries(&client).await;
     watched.configuration().await;
     watched.webhooks().await;
+    watched.webhook_logs().await;
     watched.nothing_leaked().await;
     let Watched { home, dev, canaries, .. } = watched;
     assert!(dev.terminate().await.success());

@@ -150,6 +150,14 @@ fn the_shipped_examples_load_without_problems() {
 }
 
 #[test]
+fn a_look_makes_no_keys() {
+    let case = Case::with(&[("a.yaml", &tenant("acme", "apiKeys: [{name: primary, generate: {}}]"))]);
+    let mut folder = Folder::new(case.root.join("config"), case.root.join("data")).without_writing();
+    assert_eq!(names(&folder.load(&mut random()).unwrap()), ["acme"]);
+    assert!(!case.root.join("data").exists());
+}
+
+#[test]
 fn a_broken_rule_names_file_document_object_and_field() {
     let text = tenant("acme", "") + &webhook("w", "acme", BAD_URL);
     let message = "config/a.yaml, document 2 (Webhook default/w): spec.targetURL: targetURL must be an absolute \

@@ -1,0 +1,305 @@
+//! Sends again what was delivered before, or could not be: one delivery, or the dead letters of a webhook.
+//!
+//! A resend is a new delivery of the same event: own id, no attempts yet. The API and the command line share this file.
+
+use std::collections::HashSet;
+
+use docket_crds::WebhookConfig;
+use docket_domain::delivery::{DeliveryId, Status};
+use jiff::Timestamp;
+
+use super::Refusal;
+use crate::random;
+use crate::store::deliveries::{self, Due, Listed, NewDelivery};
+use crate::store::resends::{self, Dead, DeadFilter, Extent, Resend};
+use crate::store::{Connection, StoreError, Transaction};
+use crate::tenants::Webhooks;
+
+/// Deliveries that one request makes at most, and by default.
+pub const MAX_COUNT: i64 = 10_000;
+/// Deliveries due per second at most; a request for many shares its webhook with what is new.
+pub const MAX_PER_SECOND: i64 = 100;
+/// Deliveries due per second by default.
+pub const DEFAULT_PER_SECOND: i64 = 10;
+
+const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
+const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
+const INACTIVE: Refusal = Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
+const NOT_DECLARED: Refusal =
+    Refusal::Conflict("The webhook is not declared; declare it again to send to it");
+const OF_ANOTHER: Refusal =
+    Refusal::Conflict("The webhook is now another customer's; this event is not for that customer");
+
+/// A delivery that was sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resent {
+    /// The new delivery.
+    pub id: DeliveryId,
+    /// The one it repeats.
+    pub resend_of: DeliveryId,
+}
+
+/// Which dead letters are sent again, and how fast.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Many {
+    /// The webhook's uid, or `namespace/name`.
+    pub webhook: String,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// The oldest so many, 1 to [`MAX_COUNT`].
+    pub limit: i64,
+    /// Deliveries due per second, 1 to [`MAX_PER_SECOND`].
+    pub per_second: i64,
+}
+
+impl Many {
+    /// When the delivery at `place` (from 0) is due, in milliseconds after the first one.
+    fn delay_ms(&self, place: i64) -> i64 {
+        place * 1000 / self.per_second
+    }
+
+    /// Seconds from the first delivery of so many to the last one, rounded up.
+    pub fn seconds(&self, count: i64) -> i64 {
+        (self.delay_ms((count - 1).max(0)) + 999) / 1000
+    }
+}
+
+/// Queues the event of a delivery that has ended once more.
+pub async fn resend_one(
+    transaction: &mut Transaction,
+    webhooks: Webhooks<'_>,
+    id: DeliveryId,
+    requested_by: &str,
+    now: Timestamp,
+) -> Result<(Resent, Due), Refusal> {
+    let listed = deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)?;
+    check_status(listed.status)?;
+    check_webhook(webhooks, &listed)?;
+    let new = NewDelivery {
+        id: DeliveryId::new(now, random::bytes()),
+        event_id: listed.event_id,
+        webhook: listed.webhook,
+        webhook_name: listed.webhook_name,
+        idempotency_key: None,
+        resend_of: Some(listed.id),
+        requested_by: Some(requested_by.to_owned()),
+        resend_id: None,
+        due_at_ms: None,
+    };
+    let now_ms = now.as_millisecond();
+    deliveries::insert(transaction, &new, now_ms).await?;
+    Ok((Resent { id: new.id, resend_of: id }, Due { id: new.id, webhook: new.webhook, at_ms: now_ms }))
+}
+
+fn check_status(status: Status) -> Result<(), Refusal> {
+    match status {
+        Status::Succeeded | Status::DeadLetter => Ok(()),
+        Status::Pending => Err(Refusal::Conflict(
+            "The delivery is Pending: it is still being tried, so there is nothing to resend",
+        )),
+        Status::Failed => Err(Refusal::Conflict(
+            "The delivery is Failed: it is still being tried, so there is nothing to resend",
+        )),
+    }
+}
+
+/// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one. A webhook that
+/// is declared but can't be served right now may come back.
+fn check_webhook(webhooks: Webhooks<'_>, listed: &Listed) -> Result<(), Refusal> {
+    match webhooks.get(&listed.webhook) {
+        Some(webhook) if !webhook.active => Err(INACTIVE),
+        Some(webhook) if webhook.customer_code.as_str() != listed.customer_code => Err(OF_ANOTHER),
+        Some(_) => Ok(()),
+        None if webhooks.holds(&listed.webhook) => Ok(()),
+        None => Err(NOT_DECLARED),
+    }
+}
+
+/// Where many are sent to.
+struct Target {
+    webhook: String,
+    webhook_name: String,
+    /// `None`: not known right now.
+    customer_code: Option<String>,
+}
+
+async fn target(
+    connection: &mut Connection,
+    webhooks: Webhooks<'_>,
+    uid_or_name: &str,
+) -> Result<Target, Refusal> {
+    let named = |webhook: &&WebhookConfig| webhook.uid == uid_or_name || webhook.full_name() == uid_or_name;
+    if let Some(webhook) = webhooks.served.iter().find(named) {
+        return match webhook.active {
+            false => Err(INACTIVE),
+            true => Ok(Target {
+                webhook: webhook.uid.clone(),
+                webhook_name: webhook.full_name(),
+                customer_code: Some(webhook.customer_code.as_str().to_owned()),
+            }),
+        };
+    }
+    let known = resends::webhook_of_dead(connection, uid_or_name).await?;
+    let held = known.filter(|(webhook, _)| webhooks.holds(webhook));
+    let (webhook, webhook_name) = held.ok_or(NOT_DECLARED)?;
+    Ok(Target { webhook, webhook_name, customer_code: None })
+}
+
+fn filter(many: &Many, target: &Target) -> DeadFilter {
+    DeadFilter {
+        webhook: target.webhook.clone(),
+        customer_code: target.customer_code.clone(),
+        from_ms: many.from_ms,
+        to_ms: many.to_ms,
+        limit: many.limit,
+    }
+}
+
+/// What [`resend_many`] would send. Writes nothing.
+pub async fn preview(
+    connection: &mut Connection,
+    webhooks: Webhooks<'_>,
+    many: &Many,
+) -> Result<Extent, Refusal> {
+    let target = target(connection, webhooks, &many.webhook).await?;
+    Ok(resends::extent(connection, &filter(many, &target)).await?)
+}
+
+/// Queues the dead letters of a webhook once more, oldest first, so many per second; those that another request has
+/// queued meanwhile are left to it. Answers the request with what it made.
+pub async fn resend_many(
+    transaction: &mut Transaction,
+    webhooks: Webhooks<'_>,
+    many: &Many,
+    requested_by: &str,
+    now: Timestamp,
+) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
+    let target = target(transaction, webhooks, &many.webhook).await?;
+    let dead = resends::dead_letters(transaction, &filter(many, &target)).await?;
+    let mut resend = Resend {
+        id: hex::encode(random::bytes::<16>()),
+        webhook: target.webhook,
+        webhook_name: target.webhook_name,
+        from_ms: many.from_ms,
+        to_ms: many.to_ms,
+        per_second: many.per_second,
+        count: 0,
+        requested_by: requested_by.to_owned(),
+        created_at_ms: now.as_millisecond(),
+        stopped_by: None,
+        stopped_at_ms: None,
+    };
+    let new = new_deliveries(&resend, many, &dead, now);
+    let inserted = resends::insert_deliveries(transaction, &new, now.as_millisecond()).await?;
+    let inserted: HashSet<DeliveryId> = inserted.into_iter().collect();
+    let made = dead.into_iter().zip(new).filter(|(_, new)| inserted.contains(&new.id));
+    let (dead, new): (Vec<Dead>, Vec<NewDelivery>) = made.unzip();
+    let extent = Extent::of(&dead);
+    resend.count = extent.count;
+    resends::insert(transaction, &resend).await?;
+    let due = |new: NewDelivery| Due { id: new.id, webhook: new.webhook, at_ms: new.due_at_ms.unwrap_or(0) };
+    Ok((resend, extent, new.into_iter().map(due).collect()))
+}
+
+fn new_deliveries(resend: &Resend, many: &Many, dead: &[Dead], now: Timestamp) -> Vec<NewDelivery> {
+    (0..)
+        .zip(dead)
+        .map(|(place, dead)| NewDelivery {
+            id: DeliveryId::new(now, random::bytes()),
+            event_id: dead.event_id.clone(),
+            webhook: resend.webhook.clone(),
+            webhook_name: resend.webhook_name.clone(),
+            // Two requests at the same time never send one dead letter twice.
+            idempotency_key: Some(format!("resend:{}", dead.id)),
+            resend_of: Some(dead.id.clone()),
+            requested_by: Some(resend.requested_by.clone()),
+            resend_id: Some(resend.id.clone()),
+            due_at_ms: Some(now.as_millisecond() + many.delay_ms(place)),
+        })
+        .collect()
+}
+
+/// What was still to come of a request for many, and what had gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// Deliveries taken back; their dead letters can be sent again.
+    pub taken_back: i64,
+    /// Deliveries that had been attempted, or are just being.
+    pub gone: i64,
+}
+
+/// Takes back what a request has queued and nobody has attempted. A second stop takes nothing back.
+pub async fn stop(
+    transaction: &mut Transaction,
+    id: &str,
+    stopped_by: &str,
+    now: Timestamp,
+) -> Result<Stopped, Refusal> {
+    let taken_back = resends::stop(transaction, id, stopped_by, now.as_millisecond()).await?;
+    let taken_back = taken_back.ok_or(NO_SUCH_RESEND)?;
+    let left = resends::statuses(transaction, &[id.to_owned()]).await?;
+    Ok(Stopped { taken_back: taken_back as i64, gone: left.iter().map(|(_, _, count)| count).sum() })
+}
+
+/// How far a request for many is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the statuses of the contract")]
+pub struct Progress {
+    /// The request.
+    pub resend: Resend,
+    pub pending: i64,
+    pub failed: i64,
+    pub succeeded: i64,
+    pub dead_letter: i64,
+}
+
+/// Requests for many, newest first, each with how far it is.
+pub async fn progress(
+    connection: &mut Connection,
+    id: Option<&str>,
+    after: Option<&(i64, String)>,
+    limit: i64,
+) -> Result<Vec<Progress>, StoreError> {
+    let found = resends::search(connection, id, after, limit).await?;
+    let ids: Vec<String> = found.iter().map(|resend| resend.id.clone()).collect();
+    let statuses = resends::statuses(connection, &ids).await?;
+    let count = |id: &str, status: Status| {
+        let mut of = statuses.iter().filter(|(other, its, _)| other == id && *its == status);
+        of.next().map_or(0, |(_, _, count)| *count)
+    };
+    let progress = |resend: Resend| Progress {
+        pending: count(&resend.id, Status::Pending),
+        failed: count(&resend.id, Status::Failed),
+        succeeded: count(&resend.id, Status::Succeeded),
+        dead_letter: count(&resend.id, Status::DeadLetter),
+        resend,
+    };
+    Ok(found.into_iter().map(progress).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many(per_second: i64) -> Many {
+        Many { webhook: "a/b".into(), from_ms: None, to_ms: None, limit: MAX_COUNT, per_second }
+    }
+
+    #[test]
+    fn the_last_of_many_is_due_after_its_place_in_the_queue() {
+        assert_eq!((0..4).map(|place| many(3).delay_ms(place)).collect::<Vec<_>>(), [0, 333, 666, 1000]);
+        for (count, per_second, seconds) in
+            [(0, 10, 0), (1, 10, 0), (2, 10, 1), (11, 10, 1), (12, 10, 2), (10_000, 1, 9_999)]
+        {
+            assert_eq!(many(per_second).seconds(count), seconds, "{count} at {per_second}");
+        }
+    }
+
+    #[test]
+    fn only_what_has_ended_is_sent_again() {
+        assert!(check_status(Status::Succeeded).is_ok() && check_status(Status::DeadLetter).is_ok());
+        assert!(check_status(Status::Pending).is_err() && check_status(Status::Failed).is_err());
+    }
+}

@@ -1,0 +1,250 @@
+//! What /WebhookLogs answers.
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{FailureClass, Status};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::api::query::time;
+use crate::store::deliveries::{Listed, StoredAttempt};
+use crate::store::events::About;
+
+/// A text that is one of a few words. For documentation.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $words:expr, $description:expr) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some($words));
+                schema.description(Some($description)).into()
+            }
+        }
+
+        impl ToSchema for $name {}
+    };
+}
+
+words!(
+    /// Where a delivery is in its life. For documentation of [`Status`].
+    DeliveryState,
+    Status::ALL.map(Status::as_str),
+    "Pending (no attempt has ended yet), Failed (another attempt is scheduled), Succeeded or DeadLetter (both final)."
+);
+words!(
+    /// How an attempt failed. For documentation of [`FailureClass`].
+    FailureWord,
+    FailureClass::ALL.map(FailureClass::as_str),
+    "How an attempt failed; `remedy` says what to do about it."
+);
+words!(
+    /// A code of the event catalog. For documentation of [`EventCode`].
+    EventWord,
+    EventCode::ALL.map(EventCode::as_str),
+    "A code of the event catalog."
+);
+words!(
+    /// How an attempt ended. For documentation of [`AttemptAnswer`].
+    AttemptOutcome,
+    [UNDER_WAY, SUCCEEDED, FAILED],
+    "UnderWay, Succeeded or Failed."
+);
+
+const UNDER_WAY: &str = "UnderWay";
+const SUCCEEDED: &str = "Succeeded";
+const FAILED: &str = "Failed";
+
+/// A delivery in a list.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "an answer")]
+pub struct DeliverySummary {
+    /// What the receiver gets as X-Service-Delivery-Id.
+    #[schema(example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f")]
+    delivery_id: String,
+    /// The `id` of the payload; resends of an event have the same.
+    #[schema(example = "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f")]
+    event_id: String,
+    #[schema(value_type = EventWord)]
+    event: &'static str,
+    #[schema(example = "C-1001")]
+    customer_code: String,
+    /// The web order that the event is about.
+    web_order_id: Option<String>,
+    /// The work order that the event is about; null for an export, whose work orders are in its payload.
+    work_order: Option<String>,
+    /// The invoice that the event is about.
+    invoice_number: Option<String>,
+    /// namespace/name
+    #[schema(example = "default/acme-orders")]
+    webhook: String,
+    #[schema(value_type = DeliveryState)]
+    status: &'static str,
+    /// Attempts made so far.
+    #[schema(minimum = 0, maximum = 5)]
+    attempt_count: i64,
+    /// When the next attempt is due; null once the status is final.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    next_attempt_at: Option<Timestamp>,
+    /// How the last attempt failed.
+    #[schema(value_type = Option<FailureWord>)]
+    failure_class: Option<&'static str>,
+    /// What the receiver answered last.
+    http_status: Option<i64>,
+    /// The delivery that this one repeats.
+    resend_of: Option<String>,
+    /// The request for many that this one is a part of.
+    resend_id: Option<String>,
+    /// Who asked for the repetition.
+    #[schema(example = "employee 99")]
+    requested_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it Succeeded or became a DeadLetter.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+}
+
+impl From<Listed> for DeliverySummary {
+    fn from(listed: Listed) -> Self {
+        let About { web_order_id, work_order, invoice_number } = listed.about;
+        Self {
+            delivery_id: listed.id,
+            event_id: listed.event_id,
+            event: listed.event_code.as_str(),
+            customer_code: listed.customer_code,
+            web_order_id,
+            work_order,
+            invoice_number,
+            webhook: listed.webhook_name,
+            status: listed.status.as_str(),
+            attempt_count: listed.attempt_count,
+            next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
+            failure_class: listed.failure_class.map(FailureClass::as_str),
+            http_status: listed.http_status,
+            resend_of: listed.resend_of,
+            resend_id: listed.resend_id,
+            requested_by: listed.requested_by,
+            created_at: time(listed.created_at_ms),
+            finished_at: listed.finished_at_ms.map(time),
+        }
+    }
+}
+
+/// A page of deliveries, newest first.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "an answer")]
+pub struct DeliveryPage {
+    /// The deliveries.
+    pub items: Vec<DeliverySummary>,
+    /// For the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// The answer of GET /WebhookLogs/Get.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "the payload is legal content")]
+pub struct DeliveryAnswer {
+    #[serde(flatten)]
+    summary: DeliverySummary,
+    /// What to do, while or after it fails.
+    remedy: Option<&'static str>,
+    /// First to last.
+    attempts: Vec<AttemptAnswer>,
+    /// The very bytes that are signed and sent.
+    #[schema(value_type = Object)]
+    payload: Box<RawValue>,
+}
+
+impl DeliveryAnswer {
+    /// From what is stored.
+    pub fn new(listed: Listed, attempts: Vec<StoredAttempt>, payload: Box<RawValue>) -> Self {
+        let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
+        Self {
+            remedy: failure.map(FailureClass::remedy),
+            summary: listed.into(),
+            attempts: attempts.into_iter().map(Into::into).collect(),
+            payload,
+        }
+    }
+}
+
+/// One attempt of a delivery.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_debug_implementations, reason = "the receiver's answer may repeat the payload")]
+pub struct AttemptAnswer {
+    #[schema(minimum = 1, maximum = 5)]
+    number: i64,
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+    /// Null while it is under way.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+    #[schema(value_type = AttemptOutcome)]
+    outcome: &'static str,
+    #[schema(value_type = Option<FailureWord>)]
+    failure_class: Option<&'static str>,
+    /// What the failure means and what to do about it, in one sentence.
+    remedy: Option<&'static str>,
+    /// What the receiver answered.
+    http_status: Option<i64>,
+    /// The address and port it was sent to.
+    #[schema(example = "203.0.113.7:443")]
+    remote_address: Option<String>,
+    times_microseconds: PhaseAnswer,
+    /// The first 2,000 characters of the receiver's answer.
+    response_body: Option<String>,
+}
+
+/// How long each phase of an attempt took, in microseconds; null: it was not reached, or a kept connection needed none.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PhaseAnswer {
+    /// Looking up the name.
+    dns: Option<i64>,
+    /// Opening the connection.
+    connect: Option<i64>,
+    /// The TLS handshake.
+    tls: Option<i64>,
+    /// From the request's first byte to the answer's headers.
+    first_byte: Option<i64>,
+    /// The whole attempt.
+    total: Option<i64>,
+}
+
+impl From<StoredAttempt> for AttemptAnswer {
+    fn from(attempt: StoredAttempt) -> Self {
+        let outcome = match (attempt.finished_at_ms, attempt.failure_class) {
+            (None, _) => UNDER_WAY,
+            (Some(_), None) => SUCCEEDED,
+            (Some(_), Some(_)) => FAILED,
+        };
+        Self {
+            number: attempt.number,
+            started_at: time(attempt.started_at_ms),
+            finished_at: attempt.finished_at_ms.map(time),
+            outcome,
+            failure_class: attempt.failure_class.map(FailureClass::as_str),
+            remedy: attempt.failure_class.map(FailureClass::remedy),
+            http_status: attempt.http_status,
+            remote_address: attempt.remote_address,
+            times_microseconds: PhaseAnswer {
+                dns: attempt.dns_us,
+                connect: attempt.connect_us,
+                tls: attempt.tls_us,
+                first_byte: attempt.first_byte_us,
+                total: attempt.total_us,
+            },
+            response_body: attempt.response_body,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What the routes around resends take and answer; the answers of writes are kept for a repeated Idempotency-Key.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::actions::resend::{Many, Progress, Resent, Stopped};
+use crate::api::query::{DateOrTime, time};
+use crate::store::resends::{Extent, Resend};
+
+/// The body of POST /WebhookLogs/Resend. For documentation: it is read by [`crate::api::body::Fields`].
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[expect(missing_debug_implementations, reason = "only its schema is used")]
+pub enum ResendRequest {
+    /// One delivery, which has ended.
+    One(ResendOne),
+    /// The dead letters of a webhook.
+    Many(ResendMany),
+}
+
+/// One delivery to send again.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
+pub struct ResendOne {
+    /// The delivery; it must have ended.
+    #[schema(
+        example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f",
+        min_length = 36,
+        max_length = 36,
+        pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+    )]
+    delivery_id: String,
+}
+
+/// The dead letters of a webhook to send again.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
+pub struct ResendMany {
+    /// namespace/name of the webhook, or its uid.
+    #[schema(
+        example = "default/acme-orders",
+        min_length = 1,
+        max_length = 330,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"
+    )]
+    webhook: String,
+    /// Created at or after.
+    #[schema(value_type = Option<DateOrTime>)]
+    from: Option<String>,
+    /// Created before.
+    #[schema(value_type = Option<DateOrTime>)]
+    to: Option<String>,
+    /// The oldest so many; 10,000 if it is not given.
+    #[schema(minimum = 1, maximum = 10_000)]
+    limit: Option<i64>,
+    /// Deliveries due per second; 10 if it is not given.
+    #[schema(minimum = 1, maximum = 100)]
+    per_second: Option<i64>,
+    /// Only tells what would be sent; nothing is written.
+    preview: Option<bool>,
+}
+
+/// The answer of POST /WebhookLogs/Resend. For documentation of the three below.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(missing_debug_implementations, reason = "only its schema is used")]
+pub enum ResendAnswer {
+    /// To `deliveryId`.
+    One(ResentAnswer),
+    /// To `webhook`.
+    Many(ResendManyAnswer),
+    /// To `webhook` with `preview`.
+    Preview(PreviewAnswer),
+}
+
+/// A delivery was queued again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResentAnswer {
+    /// The new delivery.
+    delivery_id: String,
+    /// The delivery that it repeats.
+    resend_of: String,
+}
+
+impl From<&Resent> for ResentAnswer {
+    fn from(resent: &Resent) -> Self {
+        Self { delivery_id: resent.id.to_string(), resend_of: resent.resend_of.to_string() }
+    }
+}
+
+/// Dead letters were queued again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResendManyAnswer {
+    /// For StopResend and Resends.
+    resend_id: String,
+    #[serde(flatten)]
+    extent: ExtentAnswer,
+}
+
+impl ResendManyAnswer {
+    /// Of a request that was just made.
+    pub fn new(many: &Many, resend: &Resend, extent: Extent) -> Self {
+        Self { resend_id: resend.id.clone(), extent: ExtentAnswer::new(many, extent) }
+    }
+}
+
+/// What would be queued again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewAnswer {
+    /// Always true: nothing was written.
+    preview: bool,
+    #[serde(flatten)]
+    extent: ExtentAnswer,
+}
+
+impl PreviewAnswer {
+    /// Of what was asked for.
+    pub fn new(many: &Many, extent: Extent) -> Self {
+        Self { preview: true, extent: ExtentAnswer::new(many, extent) }
+    }
+}
+
+/// How many there are, and how long they take.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtentAnswer {
+    /// Dead letters, one per event.
+    count: i64,
+    /// When the first of them was created.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    oldest: Option<Timestamp>,
+    /// When the last of them was created.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    newest: Option<Timestamp>,
+    /// From the first of them falling due to the last, rounded up.
+    seconds: i64,
+}
+
+impl ExtentAnswer {
+    fn new(many: &Many, extent: Extent) -> Self {
+        Self {
+            count: extent.count,
+            oldest: extent.oldest_ms.map(time),
+            newest: extent.newest_ms.map(time),
+            seconds: many.seconds(extent.count),
+        }
+    }
+}
+
+/// The body of POST /WebhookLogs/StopResend. For documentation: it is read by [`crate::api::body::Fields`].
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
+pub struct StopResendRequest {
+    /// The request for many to stop.
+    #[schema(
+        example = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a",
+        min_length = 32,
+        max_length = 32,
+        pattern = "^[0-9a-f]{32}$"
+    )]
+    resend_id: String,
+}
+
+/// The answer of POST /WebhookLogs/StopResend.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StopAnswer {
+    resend_id: String,
+    /// Deliveries that were taken back; their dead letters can be sent again.
+    taken_back: i64,
+    /// Deliveries that had been attempted already.
+    gone: i64,
+}
+
+impl StopAnswer {
+    /// Of a request that was just stopped.
+    pub fn new(resend_id: &str, stopped: Stopped) -> Self {
+        let Stopped { taken_back, gone } = stopped;
+        Self { resend_id: resend_id.to_owned(), taken_back, gone }
+    }
+}
+
+/// A request for many, and how far it is.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResendState {
+    resend_id: String,
+    /// namespace/name
+    webhook: String,
+    /// As it was asked for.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    from: Option<Timestamp>,
+    /// As it was asked for.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    to: Option<Timestamp>,
+    per_second: i64,
+    /// Deliveries it queued.
+    count: i64,
+    #[schema(example = "employee 99")]
+    requested_by: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    stopped_by: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    stopped_at: Option<Timestamp>,
+    /// Its deliveries that are Pending; those taken back are counted nowhere.
+    pending: i64,
+    failed: i64,
+    succeeded: i64,
+    dead_letter: i64,
+}
+
+impl From<Progress> for ResendState {
+    fn from(progress: Progress) -> Self {
+        let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
+        Self {
+            resend_id: resend.id,
+            webhook: resend.webhook_name,
+            from: resend.from_ms.map(time),
+            to: resend.to_ms.map(time),
+            per_second: resend.per_second,
+            count: resend.count,
+            requested_by: resend.requested_by,
+            created_at: time(resend.created_at_ms),
+            stopped_by: resend.stopped_by,
+            stopped_at: resend.stopped_at_ms.map(time),
+            pending,
+            failed,
+            succeeded,
+            dead_letter,
+        }
+    }
+}
+
+/// A page of requests for many, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResendPage {
+    /// The requests.
+    pub items: Vec<ResendState>,
+    /// For the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}

@@ -1,0 +1,185 @@
+//! What `docket deliveries` prints: times in UTC.
+
+use docket_domain::delivery::{FailureClass, Status};
+use jiff::Timestamp;
+
+use crate::actions::resend::{Many, Progress, Stopped};
+use crate::store::deliveries::{Listed, StoredAttempt};
+use crate::store::resends::{Extent, Resend};
+
+pub(super) fn deliveries(listed: &[Listed]) -> String {
+    if listed.is_empty() {
+        return "No deliveries.\n".to_owned();
+    }
+    let head = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "WEBHOOK", "STATUS", "ATTEMPTS", "LAST"];
+    let rows = listed.iter().map(|delivery| {
+        [
+            delivery.id.clone(),
+            time(delivery.created_at_ms),
+            delivery.event_code.to_string(),
+            delivery.about.shown().to_owned(),
+            delivery.webhook_name.clone(),
+            delivery.status.to_string(),
+            format!("{}/5", delivery.attempt_count),
+            last(delivery.failure_class, delivery.http_status),
+        ]
+    });
+    table(head, rows)
+}
+
+pub(super) fn resends(progress: &[Progress]) -> String {
+    if progress.is_empty() {
+        return "No resends of many.\n".to_owned();
+    }
+    let head = [
+        "RESEND",
+        "CREATED",
+        "BY",
+        "WEBHOOK",
+        "COUNT",
+        "PENDING",
+        "FAILED",
+        "SUCCEEDED",
+        "DEADLETTER",
+        "STOPPED",
+    ];
+    let rows = progress.iter().map(|progress| {
+        let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
+        [
+            resend.id.clone(),
+            time(resend.created_at_ms),
+            resend.requested_by.clone(),
+            resend.webhook_name.clone(),
+            resend.count.to_string(),
+            pending.to_string(),
+            failed.to_string(),
+            succeeded.to_string(),
+            dead_letter.to_string(),
+            resend.stopped_at_ms.map_or("–".to_owned(), time),
+        ]
+    });
+    table(head, rows)
+}
+
+pub(super) fn preview(many: &Many, extent: Extent) -> String {
+    let what = extent_of(&many.webhook, many, extent);
+    match extent.count {
+        0 => format!("{what}\n"),
+        _ => format!("{what}\nNothing was sent; add --yes to send them.\n"),
+    }
+}
+
+pub(super) fn started(tenant: &str, many: &Many, resend: &Resend, extent: Extent) -> String {
+    let id = &resend.id;
+    format!(
+        "Resend {id}: {}\nA running `docket dev` sends them. To stop it: docket deliveries stop --tenant {tenant} {id}\n",
+        extent_of(&resend.webhook_name, many, extent)
+    )
+}
+
+fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
+    let (Some(oldest), Some(newest)) = (extent.oldest_ms, extent.newest_ms) else {
+        return format!("no dead letters of {webhook} to send again.");
+    };
+    format!(
+        "{} dead letters of {webhook}, created from {} to {}; {} per second take {} s.",
+        extent.count,
+        time(oldest),
+        time(newest),
+        many.per_second,
+        many.seconds(extent.count)
+    )
+}
+
+pub(super) fn stopped(id: &str, stopped: Stopped) -> String {
+    let Stopped { taken_back, gone } = stopped;
+    format!("Resend {id} stopped: {taken_back} deliveries taken back, {gone} had gone.\n")
+}
+
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            format!("{}\n", cells.join("  ").trim_end())
+        })
+        .collect()
+}
+
+pub(super) fn details(listed: &Listed, attempts: &[StoredAttempt]) -> String {
+    let mut out = format!(
+        "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of 5 attempts\n  created   {}\n",
+        listed.id,
+        listed.event_code,
+        listed.event_id,
+        listed.about.shown(),
+        listed.webhook_name,
+        listed.customer_code,
+        listed.status,
+        listed.attempt_count,
+        time(listed.created_at_ms),
+    );
+    if !listed.status.is_final() {
+        out.push_str(&format!("  next      {}\n", time(listed.due_at_ms)));
+    }
+    if let Some(original) = &listed.resend_of {
+        let by = listed.requested_by.as_deref().unwrap_or("");
+        out.push_str(&format!("  resend of {original} by {by}\n"));
+    }
+    for attempt in attempts {
+        let took = attempt.total_us.map_or("–".to_owned(), |micros| format!("{} ms", micros / 1000));
+        let phases: Vec<String> = [
+            ("dns", attempt.dns_us),
+            ("connect", attempt.connect_us),
+            ("tls", attempt.tls_us),
+            ("first byte", attempt.first_byte_us),
+        ]
+        .into_iter()
+        .filter_map(|(phase, micros)| Some(format!("{phase} {:.1} ms", micros? as f64 / 1000.0)))
+        .collect();
+        let end = match attempt.finished_at_ms {
+            None => "under way".to_owned(),
+            Some(_) => last(attempt.failure_class, attempt.http_status),
+        };
+        out.push_str(&format!(
+            "  attempt {}  {}  {end}  {took}  {}  {}\n",
+            attempt.number,
+            time(attempt.started_at_ms),
+            attempt.remote_address.as_deref().unwrap_or(""),
+            phases.join(" · "),
+        ));
+    }
+    if let Some(class) = listed.failure_class.filter(|_| listed.status != Status::Succeeded) {
+        out.push_str(&format!("  what to do: {}\n", class.remedy()));
+    }
+    out
+}
+
+fn last(class: Option<FailureClass>, http_status: Option<i64>) -> String {
+    let words: Vec<String> = class
+        .map(|class| class.to_string())
+        .into_iter()
+        .chain(http_status.map(|status| status.to_string()))
+        .collect();
+    words.join(" ")
+}
+
+fn time(ms: i64) -> String {
+    Timestamp::from_millisecond(ms)
+        .map_or("?".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_column_per_fact() {
+        assert_eq!(deliveries(&[]), "No deliveries.\n");
+        assert_eq!(last(Some(FailureClass::ServerError), Some(500)), "ServerError 500");
+        assert_eq!(time(0), "1970-01-01 00:00:00Z");
+    }
+}

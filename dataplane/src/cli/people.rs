@@ -1,0 +1,102 @@
+//! `docket customer`, `docket contact` and `docket employee`.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use anyhow::{Context, Result, bail};
+use secrecy::SecretString;
+
+use super::{IfNew, open};
+use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand};
+use crate::clock::Clock;
+use crate::passwords::{self, MAX_PASSWORD_CHARS};
+use crate::random;
+use crate::store::contacts::{self, Contact};
+use crate::store::employees::{self, Employee};
+use crate::store::{StoreError, next_number};
+
+/// Characters of a password at least.
+const MIN_PASSWORD_CHARS: usize = 8;
+
+/// `docket customer …`
+pub async fn customer(command: CustomerCommand) -> Result<()> {
+    let CustomerCommand::Add { at, code, name } = command;
+    let clock = Clock::System;
+    let mut transaction = open(&at, &clock, IfNew::Begin).await?.begin().await?;
+    match contacts::insert_customer(&mut transaction, &code, &name, clock.now_ms()).await {
+        Err(StoreError::Conflict) => bail!("the tenant has a customer {code} already; choose another --code"),
+        other => other?,
+    }
+    transaction.commit().await?;
+    println!("Customer {code} added to tenant {}.", at.tenant);
+    Ok(())
+}
+
+/// `docket contact …`
+pub async fn contact(command: ContactCommand) -> Result<()> {
+    let ContactCommand::Add { at, customer, email, name, code } = command;
+    let clock = Clock::System;
+    let database = open(&at, &clock, IfNew::Begin).await?;
+    let mut reader = database.reader().await?;
+    if !contacts::customer_exists(&mut reader, &customer).await? {
+        bail!("the tenant has no customer {customer}; add it first with `docket customer add`");
+    }
+    drop(reader);
+    let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
+    let mut transaction = database.begin().await?;
+    let code = match code {
+        Some(code) => code,
+        None => next_number(&mut transaction, "contact").await?.to_string(),
+    };
+    let contact =
+        Contact { code: code.clone(), customer_code: customer.clone(), name, password_hash, active: true };
+    match contacts::insert_contact(&mut transaction, &contact, &email, clock.now_ms()).await {
+        Err(StoreError::Conflict) => {
+            bail!(
+                "the tenant has a contact with this e-mail address or code already; choose another --email or --code"
+            )
+        }
+        other => other?,
+    }
+    transaction.commit().await?;
+    println!("Contact {code} added to customer {customer} of tenant {}; it signs in as {email}.", at.tenant);
+    Ok(())
+}
+
+/// `docket employee …`
+pub async fn employee(command: EmployeeCommand) -> Result<()> {
+    let EmployeeCommand::Add { at, user, name, administrator } = command;
+    let clock = Clock::System;
+    let database = open(&at, &clock, IfNew::Begin).await?;
+    let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
+    let mut transaction = database.begin().await?;
+    let code = next_number(&mut transaction, "employee").await?.to_string();
+    let employee = Employee { code: code.clone(), name, password_hash, administrator, active: true };
+    match employees::insert(&mut transaction, &employee, &user, clock.now_ms()).await {
+        Err(StoreError::Conflict) => {
+            bail!("the tenant has an employee with this check-in name already; choose another --user")
+        }
+        other => other?,
+    }
+    transaction.commit().await?;
+    println!("Employee {code} added to tenant {}; signs in as {user}.", at.tenant);
+    Ok(())
+}
+
+/// One line of standard input: never an argument, which every user of the machine could read.
+fn read_password() -> Result<SecretString> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        eprint!("Password (shown as you type; or pipe it in): ");
+        std::io::stderr().flush()?;
+    }
+    let mut line = String::new();
+    stdin.lock().read_line(&mut line).context("the password is one line of UTF-8 text on standard input")?;
+    let password = line.strip_suffix('\n').unwrap_or(&line);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    let most = MAX_PASSWORD_CHARS;
+    let count = password.chars().count();
+    if !(MIN_PASSWORD_CHARS..=most).contains(&count) || password.chars().any(char::is_control) {
+        bail!("the password must have {MIN_PASSWORD_CHARS} to {most} characters and no control characters");
+    }
+    Ok(SecretString::from(password))
+}

@@ -1,0 +1,256 @@
+//! Many dead letters sent again by one request: which they are, the request itself, how far it is, and its end.
+
+use docket_domain::delivery::{DeliveryId, Status};
+
+use super::deliveries::NewDelivery;
+use super::sql::{Param, SLOTS, Search, filled, params, slots};
+use super::{Connection, StoreError, Transaction, events};
+
+/// Which dead letters are meant; times are inclusive at the start and exclusive at the end.
+#[derive(Debug, Clone)]
+pub struct DeadFilter {
+    /// The webhook's uid.
+    pub webhook: String,
+    /// The webhook's customer; `None`: not known right now.
+    pub customer_code: Option<String>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// The oldest so many.
+    pub limit: i64,
+}
+
+/// A dead letter to be sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dead {
+    /// The delivery.
+    pub id: String,
+    /// Its event.
+    pub event_id: String,
+    /// Milliseconds since 1970.
+    pub created_at_ms: i64,
+}
+
+/// How many there are, and when the first and the last of them were created.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// How many.
+    pub count: i64,
+    /// Milliseconds since 1970; `None`: there are none.
+    pub oldest_ms: Option<i64>,
+    /// Milliseconds since 1970; `None`: there are none.
+    pub newest_ms: Option<i64>,
+}
+
+impl Extent {
+    /// Of these.
+    pub fn of(dead: &[Dead]) -> Self {
+        let times = || dead.iter().map(|dead| dead.created_at_ms);
+        Self { count: dead.len() as i64, oldest_ms: times().min(), newest_ms: times().max() }
+    }
+}
+
+/// The dead letters of a webhook, oldest first. Of each event only the latest delivery to this webhook counts: one that
+/// was sent again since is not sent a third time.
+pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> Result<Vec<Dead>, StoreError> {
+    let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter);
+    let rows = connection.query(&sql, params).await?;
+    rows.iter()
+        .map(|row| Ok(Dead { id: row.get(0)?, event_id: row.get(1)?, created_at_ms: row.get(2)? }))
+        .collect()
+}
+
+fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
+    let DeadFilter { webhook, customer_code, from_ms, to_ms, limit } = filter;
+    let mut search = Search::new(&format!("{select} FROM delivery d JOIN event e ON e.id = d.event_id"));
+    search.and("d.status = 'DeadLetter' AND d.webhook = ?", [webhook.into()]);
+    search.and_some("e.customer_code = ?", customer_code.as_ref());
+    search.and_some("d.created_at_ms >= ?", *from_ms);
+    search.and_some("d.created_at_ms < ?", *to_ms);
+    // Ids are in the order of time.
+    let latest = "NOT EXISTS (SELECT 1 FROM delivery n WHERE n.event_id = d.event_id AND n.webhook = d.webhook \
+                  AND n.id > d.id)";
+    search.and(latest, []);
+    search.end("ORDER BY d.created_at_ms, d.id LIMIT ?", [(*limit).into()])
+}
+
+/// How many dead letters [`dead_letters`] would answer.
+pub async fn extent(connection: &mut Connection, filter: &DeadFilter) -> Result<Extent, StoreError> {
+    let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", filter);
+    let sql = format!("SELECT count(*), min(at_ms), max(at_ms) FROM ({sql}) AS chosen");
+    let rows = connection.query(&sql, params).await?;
+    let row = rows.first().ok_or(StoreError::Unexpected("a count without a row"))?;
+    Ok(Extent { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? })
+}
+
+/// The uid and the name of a webhook that has dead letters, by either of them; the last one that had this name.
+pub async fn webhook_of_dead(
+    connection: &mut Connection,
+    uid_or_name: &str,
+) -> Result<Option<(String, String)>, StoreError> {
+    let sql = "SELECT webhook, webhook_name FROM delivery WHERE status = 'DeadLetter' \
+               AND (webhook = $1 OR webhook_name = $2) ORDER BY created_at_ms DESC LIMIT 1";
+    let row = connection.query_opt(sql, params![uid_or_name, uid_or_name]).await?;
+    row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+}
+
+/// Queues many deliveries; answers the ids of those that were, which are all but those whose idempotency key the
+/// webhook has already. Some thousand rows take a fraction of a second.
+pub async fn insert_deliveries(
+    transaction: &mut Transaction,
+    deliveries: &[NewDelivery],
+    now_ms: i64,
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let mut inserted = Vec::with_capacity(deliveries.len());
+    for chunk in deliveries.chunks(SLOTS) {
+        let params: Vec<Param> = chunk.iter().flat_map(|new| row_of(new, now_ms)).collect();
+        let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
+        let rows: Vec<String> =
+            places.chunks(COLUMNS).map(|places| format!("({})", places.join(", "))).collect();
+        let sql = format!(
+            "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+             idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
+             VALUES {} ON CONFLICT DO NOTHING RETURNING id",
+            rows.join(", ")
+        );
+        for row in transaction.query(&sql, params).await? {
+            inserted.push(row.parsed(0)?);
+        }
+    }
+    Ok(inserted)
+}
+
+/// Of [`row_of`].
+const COLUMNS: usize = 12;
+
+fn row_of(new: &NewDelivery, now_ms: i64) -> [Param; COLUMNS] {
+    [
+        new.id.to_string().into(),
+        (&new.event_id).into(),
+        (&new.webhook).into(),
+        (&new.webhook_name).into(),
+        Status::Pending.as_str().into(),
+        0_i64.into(),
+        new.due_at_ms.unwrap_or(now_ms).into(),
+        new.idempotency_key.as_ref().into(),
+        new.resend_of.as_ref().into(),
+        new.requested_by.as_ref().into(),
+        new.resend_id.as_ref().into(),
+        now_ms.into(),
+    ]
+}
+
+/// A request for many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns of the table")]
+pub struct Resend {
+    pub id: String,
+    pub webhook: String,
+    pub webhook_name: String,
+    pub from_ms: Option<i64>,
+    pub to_ms: Option<i64>,
+    pub per_second: i64,
+    /// Deliveries it made.
+    pub count: i64,
+    pub requested_by: String,
+    pub created_at_ms: i64,
+    pub stopped_by: Option<String>,
+    pub stopped_at_ms: Option<i64>,
+}
+
+/// Stores a request, in the transaction of its deliveries.
+pub async fn insert(transaction: &mut Transaction, resend: &Resend) -> Result<(), StoreError> {
+    let sql = "INSERT INTO resend (id, webhook, webhook_name, from_ms, to_ms, per_second, count, requested_by, \
+               created_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let Resend { id, webhook, webhook_name, from_ms, to_ms, per_second, count, .. } = resend;
+    let Resend { requested_by, created_at_ms, .. } = resend;
+    let params = params![
+        id,
+        webhook,
+        webhook_name,
+        *from_ms,
+        *to_ms,
+        *per_second,
+        *count,
+        requested_by,
+        *created_at_ms
+    ];
+    transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// Requests, newest first; `after` is the `created_at_ms` and the id of the last one seen.
+pub async fn search(
+    connection: &mut Connection,
+    id: Option<&str>,
+    after: Option<&(i64, String)>,
+    limit: i64,
+) -> Result<Vec<Resend>, StoreError> {
+    let mut search = Search::new(
+        "SELECT id, webhook, webhook_name, from_ms, to_ms, per_second, count, requested_by, created_at_ms, \
+         stopped_by, stopped_at_ms FROM resend",
+    );
+    search.and_some("id = ?", id);
+    if let Some((created_at_ms, id)) = after {
+        search.and("(created_at_ms, id) < (?, ?)", [(*created_at_ms).into(), id.into()]);
+    }
+    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT ?", [limit.into()]);
+    let rows = connection.query(&sql, params).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Resend {
+                id: row.get(0)?,
+                webhook: row.get(1)?,
+                webhook_name: row.get(2)?,
+                from_ms: row.get(3)?,
+                to_ms: row.get(4)?,
+                per_second: row.get(5)?,
+                count: row.get(6)?,
+                requested_by: row.get(7)?,
+                created_at_ms: row.get(8)?,
+                stopped_by: row.get(9)?,
+                stopped_at_ms: row.get(10)?,
+            })
+        })
+        .collect()
+}
+
+/// How many deliveries of each of these requests are in which status.
+pub async fn statuses(
+    connection: &mut Connection,
+    ids: &[String],
+) -> Result<Vec<(String, Status, i64)>, StoreError> {
+    let sql = format!(
+        "SELECT resend_id, status, count(*) FROM delivery WHERE resend_id IN ({}) GROUP BY resend_id, status",
+        slots(1)
+    );
+    let mut statuses = Vec::new();
+    for chunk in ids.chunks(SLOTS) {
+        for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
+            statuses.push((row.get(0)?, row.parsed(1)?, row.get(2)?));
+        }
+    }
+    Ok(statuses)
+}
+
+/// Takes back what a request has queued and nobody has attempted, and notes who stopped it. Answers how many deliveries
+/// were taken back; `None`: there is no such request. Stopping it again changes nothing.
+pub async fn stop(
+    transaction: &mut Transaction,
+    id: &str,
+    stopped_by: &str,
+    now_ms: i64,
+) -> Result<Option<u64>, StoreError> {
+    let sql = "UPDATE resend SET stopped_by = coalesce(stopped_by, $1), stopped_at_ms = coalesce(stopped_at_ms, $2) \
+               WHERE id = $3";
+    if transaction.execute(sql, params![stopped_by, now_ms, id]).await? == 0 {
+        return Ok(None);
+    }
+    let sql = "DELETE FROM delivery WHERE resend_id = $1 AND status = 'Pending' AND attempt_count = 0 \
+               AND lease_token IS NULL RETURNING event_id";
+    let rows = transaction.query(sql, params![id]).await?;
+    let event_ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
+    // Retention may have deleted the dead letters meanwhile: then these were the last ones to need their events.
+    events::delete_undelivered(transaction, &event_ids).await?;
+    Ok(Some(event_ids.len() as u64))
+}

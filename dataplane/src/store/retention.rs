@@ -1,0 +1,35 @@
+//! What is old enough to go: finished deliveries with their attempts, and what only they needed.
+
+use super::sql::{Param, SLOTS, filled, params, slots};
+use super::{StoreError, Transaction, events};
+
+/// Deletes the oldest deliveries that were finished before `before_ms`, at most `limit`, with their attempts, and their
+/// events as far as no other delivery needs them. Answers how many deliveries went. Unfinished ones never do.
+pub async fn delete_finished(
+    transaction: &mut Transaction,
+    before_ms: i64,
+    limit: i64,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT id, event_id FROM delivery WHERE finished_at_ms < $1 \
+               AND status IN ('Succeeded', 'DeadLetter') ORDER BY finished_at_ms LIMIT $2";
+    let rows = transaction.query(sql, params![before_ms, limit]).await?;
+    let ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
+    let event_ids = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<String>, _>>()?;
+    let attempts = format!("DELETE FROM attempt WHERE delivery_id IN ({})", slots(1));
+    let deliveries = format!("DELETE FROM delivery WHERE id IN ({})", slots(1));
+    let mut deleted = 0;
+    for chunk in ids.chunks(SLOTS) {
+        let ids = || filled(chunk.iter().map(Param::from));
+        transaction.execute(&attempts, ids()).await?;
+        deleted += transaction.execute(&deliveries, ids()).await?;
+    }
+    events::delete_undelivered(transaction, &event_ids).await?;
+    Ok(deleted)
+}
+
+/// Deletes requests for many that were made before `before_ms` and of which no delivery is left.
+pub async fn delete_resends(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM resend WHERE created_at_ms < $1 \
+               AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.resend_id = resend.id)";
+    transaction.execute(sql, params![before_ms]).await
+}

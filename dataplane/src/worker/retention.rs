@@ -1,0 +1,105 @@
+//! Retention: deletes finished deliveries that are old enough, with what only they needed, a few at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::millis;
+use crate::clock::Clock;
+use crate::shutdown::Shutdown;
+use crate::store::{Database, StoreError, retention};
+use crate::tenants::{Tenant, Tenants};
+
+/// Deliveries per transaction: others write in between.
+const BATCH: i64 = 200;
+/// Databases at once.
+const AT_ONCE: usize = 2;
+/// The time between two rounds, at most and at least.
+const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(1));
+
+/// Deletes what is old in all tenants' databases.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
+pub struct Retention {
+    clock: Clock,
+    tenants: Arc<Tenants>,
+    keep: Duration,
+}
+
+impl Retention {
+    /// Keeps finished deliveries for `keep`.
+    pub fn new(clock: Clock, tenants: Arc<Tenants>, keep: Duration) -> Self {
+        Self { clock, tenants, keep }
+    }
+
+    /// A round now and then, the first one at once, until shutdown is requested.
+    pub async fn run(self, shutdown: Shutdown) {
+        let (most, least) = ROUNDS;
+        let pause = (self.keep / 10).clamp(least, most);
+        loop {
+            let next_ms = self.clock.now_ms() + millis(pause);
+            // What a round has not committed when it is dropped has not happened.
+            tokio::select! {
+                () = self.round() => {}
+                () = shutdown.requested() => return,
+            }
+            tokio::select! {
+                () = self.clock.sleep_until_ms(next_ms) => {}
+                () = shutdown.requested() => return,
+            }
+        }
+    }
+
+    /// All tenants once. A database that is away is passed over until the next round, and holds nobody else up.
+    pub async fn round(&self) {
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut rounds = tokio::task::JoinSet::new();
+        for tenant in self.tenants.all().into_iter().filter(|tenant| is_made(tenant)) {
+            let (retention, places) = (self.clone(), Arc::clone(&places));
+            rounds.spawn(async move {
+                let _place = places.acquire().await;
+                retention.clean(&tenant).await;
+            });
+        }
+        while rounds.join_next().await.is_some() {}
+    }
+
+    async fn clean(&self, tenant: &Tenant) {
+        let code = tenant.config.client_code.as_str();
+        match self.delete_old(tenant).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(tenant.code = code, count, "old deliveries deleted"),
+            Err(error) => tracing::warn!(tenant.code = code, error = %error, "can't delete old deliveries"),
+        }
+    }
+
+    /// Answers how many deliveries went.
+    async fn delete_old(&self, tenant: &Tenant) -> Result<u64, StoreError> {
+        let database = tenant.store.ready(&self.clock).await?;
+        let before_ms = self.clock.now_ms() - millis(self.keep);
+        let mut deleted = 0;
+        loop {
+            let mut transaction = database.begin().await?;
+            let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
+            deleted += batch;
+            if batch < BATCH as u64 {
+                retention::delete_resends(&mut transaction, before_ms).await?;
+                transaction.commit().await?;
+                return Ok(deleted);
+            }
+            transaction.commit().await?;
+        }
+    }
+}
+
+/// A file that is not there holds nothing, and is not made for this.
+fn is_made(tenant: &Tenant) -> bool {
+    match tenant.store.database() {
+        Database::Sqlite(sqlite) => sqlite.path().exists(),
+        Database::Postgres(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Retention by a clock that only the test moves.
+
+use docket_crds::TenantConfig;
+use docket_egress::Trust;
+use serde_json::json;
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::shutdown;
+use crate::store::sqlite::Sqlite;
+use crate::tenants::Held;
+use crate::tenants::stores::Store;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+struct Rig {
+    time: ManualClock,
+    retention: Retention,
+    tenants: Vec<Arc<Tenant>>,
+    folder: std::path::PathBuf,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // A temporary folder: what is left of it is in nobody's way.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Rig {
+    /// Tenants `A`, `B`, …, each with `count` deliveries that have ended at the beginning of time.
+    async fn new(name: &str, tenants: &[&str], count: usize) -> Self {
+        let folder = std::env::temp_dir().join(format!("docket-retention-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
+        let clock = Clock::Manual(time.clone());
+        let tenant = |code: &&str| {
+            let database = Database::Sqlite(Sqlite::new(folder.join(code)));
+            let held = Held::These(Default::default());
+            let store = Arc::new(Store::new(database));
+            Arc::new(Tenant::new(config(code), store, held, &Trust::nobody(), None))
+        };
+        let tenants: Vec<Arc<Tenant>> = tenants.iter().map(tenant).collect();
+        for tenant in &tenants {
+            fill(tenant, &clock, count).await;
+        }
+        let served = Arc::new(Tenants::default());
+        served.replace(tenants.clone());
+        Self { time, retention: Retention::new(clock, served, 30 * DAY), tenants, folder }
+    }
+
+    async fn left(&self, index: usize) -> i64 {
+        count(&self.tenants[index]).await
+    }
+}
+
+fn config(code: &str) -> TenantConfig {
+    serde_json::from_value(json!({
+        "uid": code, "namespace": "default", "name": code.to_lowercase(), "clientCode": code, "subdomains": [],
+        "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
+        "activeEvents": [], "webhooks": []
+    }))
+    .expect("a configuration")
+}
+
+async fn fill(tenant: &Tenant, clock: &Clock, count: usize) {
+    let mut transaction = tenant.store.ready(clock).await.expect("a schema").begin().await.expect("begins");
+    let sql = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
+               VALUES ('e', 'order.created', 'C-1', X'7B7D', 0)";
+    transaction.execute(sql, Vec::new()).await.expect("inserts");
+    let now_ms = clock.now_ms();
+    for number in 0..count {
+        let sql = format!(
+            "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+             finished_at_ms) VALUES ('{number}', 'e', 'w', 'w', 'Succeeded', 1, 0, 0, {now_ms})"
+        );
+        transaction.execute(&sql, Vec::new()).await.expect("inserts");
+    }
+    transaction.commit().await.expect("commits");
+}
+
+async fn count(tenant: &Tenant) -> i64 {
+    let mut reader = tenant.store.database().reader().await.expect("a reader");
+    let row = reader.query_opt("SELECT count(*) FROM delivery", Vec::new()).await.expect("a statement");
+    row.expect("a row").get(0).expect("a number")
+}
+
+#[tokio::test]
+async fn a_round_deletes_all_that_is_old_in_batches_and_nothing_younger() {
+    let rig = Rig::new("round", &["A"], 450).await;
+    rig.time.advance(30 * DAY);
+    rig.retention.round().await;
+    assert_eq!(rig.left(0).await, 450, "not a millisecond too early");
+    rig.time.advance(Duration::from_millis(1));
+    rig.retention.round().await;
+    assert_eq!(rig.left(0).await, 0);
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_does_not_stop_the_others() {
+    let rig = Rig::new("away", &["A", "B", "C"], 1).await;
+    if let Database::Sqlite(sqlite) = rig.tenants[1].store.database() {
+        sqlite.close_idle(Duration::ZERO).await;
+    }
+    std::fs::write(rig.folder.join("B"), "no database, but long enough to be looked at").expect("writable");
+    rig.time.advance(31 * DAY);
+    rig.retention.round().await;
+    assert_eq!((rig.left(0).await, rig.left(2).await), (0, 0));
+}
+
+#[tokio::test]
+async fn a_database_that_was_never_made_is_not_made() {
+    let rig = Rig::new("never", &["A"], 1).await;
+    if let Database::Sqlite(sqlite) = rig.tenants[0].store.database() {
+        sqlite.close_idle(Duration::ZERO).await;
+    }
+    std::fs::remove_file(rig.folder.join("A")).expect("removable");
+    rig.retention.round().await;
+    assert!(!rig.folder.join("A").exists());
+}
+
+/// The pause is a tenth of what is kept, and an hour at most.
+#[tokio::test]
+async fn rounds_come_by_themselves_until_the_shutdown() {
+    let rig = Rig::new("run", &["A"], 1).await;
+    let (stopper, shutdown) = shutdown::channel();
+    let running = tokio::spawn(rig.retention.clone().run(shutdown));
+    rig.time.advance(31 * DAY);
+    // The first round may have come before the clock was moved; the next one comes an hour later at most.
+    let mut rounds = 0;
+    while rig.left(0).await > 0 {
+        rounds += 1;
+        assert!(rounds < 1_000, "no round");
+        rig.time.advance(Duration::from_secs(3600));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stopper.stop();
+    running.await.expect("it ends");
+}
