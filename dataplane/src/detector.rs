@@ -1,7 +1,7 @@
 //! The invoice detector: looks into every tenant's database for invoices that other programs inserted, and has each
 //! published as invoice.created, once.
 //!
-//! [`turns`] says whose turn it is, [`scan`] is one tenant's turn, `actions/detect_invoices` one transaction of it.
+//! `turns` says whose turn it is, `scan` is one tenant's turn, `actions/detect_invoices` one transaction of it.
 //! Nothing is remembered that a crash could lose: what is new says the database.
 
 mod scan;

@@ -112,15 +112,19 @@ pub async fn mark_detected(
 
 /// How many new invoices wait for a work order that is not there.
 pub async fn count_without_work_order(connection: &mut Connection) -> Result<i64, StoreError> {
+    let row = connection.query_opt(&count_without_work_order_sql(), Vec::new()).await?;
+    row.ok_or(StoreError::Unexpected("no count"))?.get(0)
+}
+
+/// The statement of [`count_without_work_order`], public so that its plan can be looked at.
+pub fn count_without_work_order_sql() -> String {
     let waiting = InvoiceFamily::ALL.map(|family| {
         format!(
-            "(SELECT count(*) FROM {} i WHERE i.detected_at_ms IS NULL \
-             AND {WORK_ORDER} IS NULL)",
+            "(SELECT count(*) FROM {} i WHERE i.detected_at_ms IS NULL AND {WORK_ORDER} IS NULL)",
             table(family)
         )
     });
-    let sql = format!("SELECT {}", waiting.join(" + "));
-    connection.query_opt(&sql, Vec::new()).await?.ok_or(StoreError::Unexpected("no count"))?.get(0)
+    format!("SELECT {}", waiting.join(" + "))
 }
 
 /// What a search asks for; times are inclusive at the start and exclusive at the end.

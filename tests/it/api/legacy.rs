@@ -178,7 +178,7 @@ async fn every_authorized_route_takes_the_token_alone() {
     let rig = rig().await;
     let token = session(&rig, "ACME", ADA).await;
     let auth = ("authorization", token.as_str());
-    for path in ["/Notes/Search", "/ProcessStatus/Search", "/Orders/Search"] {
+    for path in ["/Notes/Search", "/ProcessStatus/Search", "/Invoices/Search", "/Orders/Search"] {
         let reply = rig.dev.send("GET", path, &[HOST, auth], "").await;
         assert_eq!((reply.status, reply.json()["items"].clone()), (200, json!([])), "{path}");
         assert_eq!(rig.dev.send("GET", path, &[HOST], "").await.status, 401, "{path}");

@@ -118,10 +118,11 @@ impl Place {
         }
         let local = |at: usize| format!("127.0.0.1:{}", ports[at].1);
         let log = std::fs::File::create(scratch.path().join("log")).expect("writable");
+        let out = std::fs::File::create(scratch.path().join("out")).expect("writable");
         let dev = Command::new(bin.join("docket"))
             .args(["dev", "--listen", &local(0), "--management", &local(1), "--receiver", &local(2)])
             .current_dir(&work)
-            .stdout(Stdio::null())
+            .stdout(Stdio::from(out))
             .stderr(Stdio::from(log))
             .spawn()
             .expect("the binary starts");
@@ -132,6 +133,11 @@ impl Place {
         })
         .await;
         place
+    }
+
+    /// What `docket dev` has printed.
+    fn printed(&self) -> String {
+        std::fs::read_to_string(self.scratch.path().join("out")).expect("readable")
     }
 
     /// Runs a script; answers whether it succeeded, and what it wrote.
@@ -178,6 +184,26 @@ async fn every_command_shown_works() {
         }
     }
     assert!(failed.is_empty(), "{failed}");
+}
+
+#[tokio::test]
+async fn what_the_readme_tells_to_paste_shows_the_events_it_names() {
+    let place = Place::new().await;
+    let text = std::fs::read_to_string(repository().join("README.md")).expect("readable");
+    let (done, output) = place.run(&script(&blocks(&text)));
+    assert!(done, "{output}");
+    for said in
+        ["\"lineItem\":", "\"servee\":\"Orrin Brindle\"", "\"failureClass\":\"ServerError\"", "\"resendOf\":"]
+    {
+        assert!(output.contains(said), "{said}: {output}");
+    }
+    for event in ["note.created", "order.status_changed", "invoice.created", "order.exported"] {
+        eventually(event, Duration::from_secs(15), async || {
+            let printed = place.printed();
+            printed.lines().any(|line| line.contains(event) && line.contains("signature verified"))
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

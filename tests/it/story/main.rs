@@ -3,6 +3,7 @@
 //! [`example`] starts the program as a new user does. Beside the binary this needs `bash`, `curl`, `openssl` and, for
 //! [`swagger`], `chromium` and `chromedriver`; tests/run installs them.
 
+mod contract;
 mod documents;
 mod example;
 mod first_run;
