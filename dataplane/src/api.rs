@@ -6,6 +6,7 @@ pub mod caller;
 pub mod error;
 pub mod host;
 pub mod invoices;
+pub mod limits;
 pub mod middleware;
 pub mod notes;
 pub mod openapi;
@@ -16,6 +17,7 @@ pub mod server;
 pub mod swagger;
 pub mod tenant;
 pub mod webhook_logs;
+pub mod words;
 pub mod writes;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The command line: every setting is a flag and an environment variable, read and checked once, here.
+//! The command line, read and checked once, here; every setting of `docket dev` is an environment variable as well.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -400,7 +400,8 @@ fn email(text: &str) -> Result<String, String> {
 }
 
 fn status(text: &str) -> Result<Status, String> {
-    text.parse().map_err(|_| "must be one of Pending, Failed, Succeeded, DeadLetter".into())
+    let words = || Status::ALL.map(Status::as_str).join(", ");
+    text.parse().map_err(|_| format!("must be one of {}", words()))
 }
 
 fn event_code(text: &str) -> Result<EventCode, String> {

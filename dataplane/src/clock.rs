@@ -67,3 +67,8 @@ impl ManualClock {
         self.time.send_modify(|now| *now += by);
     }
 }
+
+/// A duration as the schedule and the database count it.
+pub fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

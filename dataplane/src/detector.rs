@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 use crate::schedule::Schedule;
 use crate::shutdown::Shutdown;
 use crate::store::StoreError;
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
-use crate::worker::millis;
+
 use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};
 

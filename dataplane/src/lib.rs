@@ -1,7 +1,7 @@
 //! The data plane of Docket.
 //!
-//! * [`app`]: what they share; [`api`]: HTTP in; [`worker`]: webhooks out. The two edges
-//! * [`detector`]: finds the invoices that other programs insert
+//! * [`app`]: what handlers share; the edges are [`api`]: HTTP in, [`worker`]: webhooks out, and [`detector`]: the invoices
+//!   that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`store`]: the tenant's database, which is the truth; [`schedule`]: when to look, which can be thrown away
 //! * [`tenants`]: who is served

@@ -1,4 +1,4 @@
-//! The tenant's database, which is the truth: orders, events, deliveries, attempts, people.
+//! The tenant's database, which is the truth: orders, the back office, events, deliveries, attempts, people.
 //!
 //! One file per noun holds its statements, written once for both databases; [`sqlite`] and [`postgres`] only know how
 //! to open, run and close. Every write happens in a [`Transaction`]: one that is dropped before its end takes its
@@ -16,6 +16,7 @@ pub mod postgres;
 pub mod processes;
 pub mod resends;
 pub mod retention;
+pub mod samples;
 pub mod sql;
 pub mod sqlite;
 pub mod work_orders;
@@ -77,6 +78,11 @@ impl Database {
         }
     }
 
+    /// Whether there is anything in it: a file that was never made is not made by looking.
+    pub fn is_made(&self) -> bool {
+        self.look().is_none_or(|looks| !looks.is_never_made())
+    }
+
     /// Whether a connection is open, in use or idle.
     pub fn is_open(&self) -> bool {
         match self {
@@ -93,12 +99,23 @@ impl Database {
         }
     }
 
-    /// Brings the schema to this version's; twice or concurrently does no harm.
+    /// Brings the schema to this version's, in one transaction; twice or concurrently does no harm.
     pub async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(database) => database.migrate(now_ms).await,
-            Self::Postgres(database) => database.migrate(now_ms).await,
+        let connection = match self {
+            Self::Sqlite(database) => Connection::Sqlite(database.begin_migration().await?),
+            Self::Postgres(database) => Connection::Postgres(database.begin_migration().await?),
+        };
+        let mut transaction = Transaction { connection };
+        transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
+        let row = transaction.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
+        let current = row.ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
+        let missing = docket_schema::missing(current);
+        for migration in missing.map_err(|error| StoreError::Unavailable(Box::new(error)))? {
+            transaction.batch(migration.sql).await?;
+            let params = sql::params![migration.version, migration.name, now_ms];
+            transaction.execute(docket_schema::RECORD_VERSION, params).await?;
         }
+        transaction.commit().await
     }
 }
 
@@ -125,6 +142,14 @@ impl Connection {
         match self {
             Self::Sqlite(connection) => connection.query(sql, params).await,
             Self::Postgres(connection) => connection.query(sql, params).await,
+        }
+    }
+
+    /// Runs statements without parameters.
+    async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(connection) => connection.batch(sql).await,
+            Self::Postgres(connection) => connection.batch(sql).await,
         }
     }
 

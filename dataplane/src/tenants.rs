@@ -14,6 +14,9 @@ use docket_egress::Trust;
 
 use stores::Store;
 
+use crate::schedule::Hint;
+use crate::store::deliveries::Due;
+
 /// A tenant as it is served.
 #[expect(missing_debug_implementations, reason = "holds keys")]
 pub struct Tenant {
@@ -47,6 +50,16 @@ impl Tenant {
             trusts.extend(trust.map(|trust| (webhook.uid.clone(), trust)));
         }
         Self { config, store, held, trusts, public: public.clone() }
+    }
+
+    /// What to tell the schedule of these deliveries.
+    pub fn hints(&self, dues: impl IntoIterator<Item = Due>) -> Vec<Hint> {
+        let uid: Arc<str> = self.config.uid.as_str().into();
+        let hint = |due: Due| {
+            let webhook = due.webhook.as_str().into();
+            Hint { tenant: Arc::clone(&uid), webhook, id: due.id, at_ms: due.at_ms }
+        };
+        dues.into_iter().map(hint).collect()
     }
 
     /// The same tenant with nobody to tell.

@@ -1,7 +1,8 @@
 //! Slows guessing of passwords down, for unknown users just the same: per user and source, per source, and per user.
 //!
-//! A guess is counted when its check begins, so that many at once gain nothing, and taken back when it was right. Nobody is locked out: a stranger's guesses make others wait for half a minute at most, and the five
-//! minutes are only for the source that guesses. Behind a reverse proxy all clients are one source.
+//! A guess is counted when its check begins, so that many at once gain nothing, and taken back when it was right. Nobody
+//! is locked out: a stranger's guesses make others wait for half a minute at most, and the five minutes are only for the
+//! source that guesses. Behind a reverse proxy all clients are one source.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

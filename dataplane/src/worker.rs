@@ -17,7 +17,7 @@ use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next,
 use docket_egress::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 use crate::random;
 use crate::schedule::{Claim, Schedule};
 use crate::shutdown::Shutdown;
@@ -32,7 +32,6 @@ use lease::{Kept, Running};
 pub const LEASE: Duration = Duration::from_secs(4);
 /// When a database is away, its tenant's deliveries are looked at again after this.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
-
 /// A database that is away for longer than this loses the ends of the attempts that wait for it.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
 
@@ -371,11 +370,6 @@ struct Attempt {
     started: Started,
     token: Arc<str>,
     event: ToSend,
-}
-
-/// A duration as the schedule and the database count it.
-pub(crate) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

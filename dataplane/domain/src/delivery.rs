@@ -11,6 +11,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::word::UnknownWord;
+
 /// Attempts per delivery; after the last failed one it is a dead letter (Limits).
 pub const MAX_ATTEMPTS: u32 = 5;
 /// The base of the backoff: failed attempt `n` is followed by `2^n` times this (Limits).
@@ -96,11 +98,6 @@ impl FromStr for Status {
         Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
     }
 }
-
-/// A stored word that this version does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a word this version knows")]
-pub struct UnknownWord;
 
 /// Why an attempt failed, decided by the client that made it and never by matching error text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

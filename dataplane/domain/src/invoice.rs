@@ -1,45 +1,22 @@
 //! Invoices of the back office: their families, and how a header becomes the data of invoice.created.
 
-use std::str::FromStr;
-
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 
-use crate::delivery::UnknownWord;
+use crate::word::words;
 
-/// The families that have invoice headers; the `orderType` of invoice.created. In the order of their words, which is
-/// the order of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InvoiceFamily {
-    /// Court filings.
-    Court,
-    /// Deliveries by courier.
-    Delivery,
-    /// Investigations.
-    Investigation,
-    /// Photocopies: the only ones with a facility and an amount.
-    PhotoCopy,
-}
-
-impl InvoiceFamily {
-    /// All four.
-    pub const ALL: [Self; 4] = [Self::Court, Self::Delivery, Self::Investigation, Self::PhotoCopy];
-
-    /// The word that is sent and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Court => "Court",
-            Self::Delivery => "Delivery",
-            Self::Investigation => "Investigation",
-            Self::PhotoCopy => "PhotoCopy",
-        }
-    }
-}
-
-impl FromStr for InvoiceFamily {
-    type Err = UnknownWord;
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|family| family.as_str() == text).ok_or(UnknownWord)
+words! {
+    /// The families of work orders that have invoice headers; the `orderType` of invoice.created. In the order of their
+    /// words, which is the order of a search.
+    pub enum InvoiceFamily {
+        /// Court filings.
+        Court,
+        /// Deliveries by courier.
+        Delivery,
+        /// Investigations.
+        Investigation,
+        /// Photocopies: the only ones with a facility and an amount.
+        PhotoCopy,
     }
 }
 
@@ -67,6 +44,7 @@ pub fn amount(cents: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::word::UnknownWord;
 
     #[test]
     fn families_are_known_by_their_words_and_in_their_order() {

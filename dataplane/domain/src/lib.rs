@@ -5,16 +5,17 @@
 //!
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`event`]: the envelope and the payload of each event code
-//! * [`note`]: how a note names its work order and facility
 //! * [`process`]: what follows from how papers were served
 //! * [`invoice`]: the families of invoices, and what is sent of a header
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: what a Bearer token claims, and what makes one acceptable
+//! * [`work_order`]: the families of work orders, and how a request names one; [`word`]: enums that are texts
 
 pub mod delivery;
 pub mod event;
 pub mod invoice;
-pub mod note;
 pub mod process;
 pub mod signature;
 pub mod token;
+pub mod word;
+pub mod work_order;

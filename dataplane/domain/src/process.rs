@@ -3,8 +3,25 @@
 use jiff::ToSpan;
 use jiff::civil::Date;
 
+use crate::word::words;
+
+words! {
+    /// How the service of process stands, in the back office's words.
+    #[expect(missing_docs, reason = "the trade's words")]
+    pub enum ServiceStatus {
+        New,
+        Assigned,
+        Attempted,
+        OnHold,
+        SkipTrace,
+        Served,
+        NonService,
+        Cancelled,
+    }
+}
+
 /// Days after the mailing on which substituted service counts as done.
-pub const DAYS_AFTER_MAILING: i64 = 10;
+const DAYS_AFTER_MAILING: i64 = 10;
 
 /// When service counts as done: for substituted service the tenth day after its mailing. `None` for every other
 /// result, and while nothing was mailed. `mailed_on` is YYYY-MM-DD; another text has no such day.

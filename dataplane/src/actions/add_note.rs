@@ -1,7 +1,7 @@
 //! Adds a note to a work order; with a milestone also a status line of a photocopy work order.
 
 use docket_domain::event::{NoteCreated, OrderStatusChanged, Payload};
-use docket_domain::note::WorkOrderKey;
+use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
 use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
@@ -13,9 +13,6 @@ use crate::store::work_orders::{self, WorkOrder};
 use crate::store::{Connection, Transaction};
 use crate::tenants::Tenant;
 
-/// The family whose stops have milestones.
-const PHOTO_COPY: &str = "PhotoCopy";
-
 /// A note to be added, as a request says it.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "the report is legal content")]
@@ -23,7 +20,7 @@ pub struct Note {
     /// `workOrder`: a number, or `<workOrder>-<facilityId>` for a photocopy stop.
     pub work_order: String,
     /// One of the five families.
-    pub work_order_type: String,
+    pub work_order_type: WorkOrderType,
     /// The text.
     pub report: String,
     /// The photocopy stop.
@@ -68,7 +65,7 @@ pub async fn add_note(
     notes::insert(transaction, &new, now.as_millisecond()).await?;
     let created = Payload::NoteCreated(NoteCreated {
         work_order: key.number.to_owned(),
-        work_order_type: work_order.work_order_type.clone(),
+        work_order_type: work_order.work_order_type.as_str().to_owned(),
         report: note.report.clone(),
         line_item,
         facility_line_item: stop,
@@ -98,7 +95,7 @@ async fn target(
 ) -> Result<Target, Refusal> {
     const NONE: Refusal = Refusal::NotFound("There is no such work order");
     let work_order = work_orders::find(connection, key.number, own_customer).await?.ok_or(NONE)?;
-    if work_order.work_order_type == PHOTO_COPY {
+    if work_order.work_order_type == WorkOrderType::PhotoCopy {
         check_type(&work_order, note)?;
         let stop = stop(connection, key, note.facility_line_item).await?;
         let milestone = match note.milestone_code {
@@ -122,10 +119,10 @@ async fn target(
 }
 
 fn check_type(work_order: &WorkOrder, note: &Note) -> Result<(), Refusal> {
-    let its = &work_order.work_order_type;
-    match *its == note.work_order_type {
+    let its = work_order.work_order_type;
+    match its == note.work_order_type {
         true => Ok(()),
-        false => Err(invalid("workOrderType", &format!("the work order is of the type {its}"))),
+        false => Err(invalid("workOrderType", &format!("the work order is of the type {}", its.as_str()))),
     }
 }
 
@@ -180,7 +177,7 @@ fn status_changed(
     };
     Payload::OrderStatusChanged(OrderStatusChanged {
         work_order: work_order.to_owned(),
-        order_type: PHOTO_COPY.to_owned(),
+        order_type: WorkOrderType::PhotoCopy.as_str().to_owned(),
         facility_key,
         facility_line_item,
         milestone_code: milestone.code,

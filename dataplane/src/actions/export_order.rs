@@ -2,6 +2,7 @@
 
 use docket_domain::event::{OrderExported, Payload};
 use docket_domain::token::Subject;
+use docket_domain::work_order::WorkOrderType;
 use docket_orders::{Order, OrderType, Problems};
 use jiff::Timestamp;
 
@@ -77,7 +78,7 @@ pub(super) async fn export_stored(
     }
     let work_orders = number_work_orders(transaction, &order).await?;
     work_orders::insert(transaction, &stored.head, &work_orders, now_ms).await?;
-    let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type.to_owned())).collect();
+    let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type)).collect();
     let exported = answer(stored.head.order_type, &stored.head.id, numbers)?;
     let payload = Payload::OrderExported(exported.clone().into());
     let publication = Publication {
@@ -113,26 +114,17 @@ pub async fn work_orders_of(
 }
 
 /// The back office's families of work orders that an export of this order makes, in their order, with the servee.
-fn families(order: &Order) -> Vec<(&'static str, Option<String>)> {
-    let per_servee = || order.servee_names().into_iter().map(|name| ("Process", Some(name)));
+fn families(order: &Order) -> Vec<(WorkOrderType, Option<String>)> {
+    let per_servee = || order.servee_names().into_iter().map(|name| (WorkOrderType::Process, Some(name)));
     match order.order_type() {
-        OrderType::Court | OrderType::CountyRecording => vec![("Court", None)],
+        OrderType::Court | OrderType::CountyRecording => vec![(WorkOrderType::Court, None)],
         OrderType::Process => per_servee().collect(),
-        OrderType::Delivery => vec![("Delivery", None)],
-        OrderType::Investigation => vec![("Investigation", None)],
-        OrderType::FileAndServe => std::iter::once(("Court", None)).chain(per_servee()).collect(),
-        OrderType::PhotoCopy => vec![("PhotoCopy", None)],
-    }
-}
-
-/// The prefix of a family's numbers. For people: nothing is ever parsed out of a number.
-fn prefix(family: &str) -> &'static str {
-    match family {
-        "Court" => "CT",
-        "Process" => "PR",
-        "Delivery" => "DL",
-        "Investigation" => "IN",
-        _ => "PC",
+        OrderType::Delivery => vec![(WorkOrderType::Delivery, None)],
+        OrderType::Investigation => vec![(WorkOrderType::Investigation, None)],
+        OrderType::FileAndServe => {
+            std::iter::once((WorkOrderType::Court, None)).chain(per_servee()).collect()
+        }
+        OrderType::PhotoCopy => vec![(WorkOrderType::PhotoCopy, None)],
     }
 }
 
@@ -142,7 +134,8 @@ async fn number_work_orders(
 ) -> Result<Vec<NewWorkOrder>, StoreError> {
     let mut work_orders = Vec::new();
     for (family, servee) in families(order) {
-        let number = format!("{}{}", prefix(family), next_number(transaction, family).await?);
+        let number = next_number(transaction, family.as_str()).await?;
+        let number = format!("{}{number}", family.prefix());
         work_orders.push(NewWorkOrder {
             number,
             work_order_type: family,
@@ -170,18 +163,18 @@ fn facilities(order: &Order) -> Vec<Facility> {
 fn answer(
     order_type: OrderType,
     web_order_id: &str,
-    numbers: Vec<(String, String)>,
+    numbers: Vec<(String, WorkOrderType)>,
 ) -> Result<Exported, StoreError> {
-    let of = |family: &str| -> Vec<String> {
-        numbers.iter().filter(|(_, its)| its == family).map(|(number, _)| number.clone()).collect()
+    let of = |family: WorkOrderType| -> Vec<String> {
+        numbers.iter().filter(|(_, its)| *its == family).map(|(number, _)| number.clone()).collect()
     };
     let primary = numbers
         .first()
         .map(|(number, _)| number.clone())
         .ok_or(StoreError::Unexpected("an export of nothing"))?;
     let (court_work_order, process_work_orders) = match order_type {
-        OrderType::Process => (None, Some(of("Process"))),
-        OrderType::FileAndServe => (Some(primary.clone()), Some(of("Process"))),
+        OrderType::Process => (None, Some(of(WorkOrderType::Process))),
+        OrderType::FileAndServe => (Some(primary.clone()), Some(of(WorkOrderType::Process))),
         OrderType::Court
         | OrderType::Delivery
         | OrderType::Investigation
@@ -199,19 +192,17 @@ fn answer(
 
 #[cfg(test)]
 mod tests {
+    use WorkOrderType::{Court, Process};
+
     use super::*;
 
-    fn numbers(families: &[&str]) -> Vec<(String, String)> {
-        families
-            .iter()
-            .enumerate()
-            .map(|(n, family)| (format!("{}{n}", prefix(family)), (*family).into()))
-            .collect()
+    fn numbers(families: &[WorkOrderType]) -> Vec<(String, WorkOrderType)> {
+        families.iter().enumerate().map(|(n, family)| (format!("{}{n}", family.prefix()), *family)).collect()
     }
 
     #[test]
     fn process_answers_its_first_and_all() {
-        let exported = answer(OrderType::Process, "W1", numbers(&["Process", "Process"])).expect("an answer");
+        let exported = answer(OrderType::Process, "W1", numbers(&[Process, Process])).expect("an answer");
         assert_eq!(exported.work_order_id, "PR0");
         assert_eq!(exported.court_work_order, None);
         assert_eq!(exported.process_work_orders, Some(vec!["PR0".into(), "PR1".into()]));
@@ -219,7 +210,7 @@ mod tests {
 
     #[test]
     fn file_and_serve_answers_its_court_work_order_and_one_process_work_order_per_servee() {
-        let made = numbers(&["Court", "Process", "Process"]);
+        let made = numbers(&[Court, Process, Process]);
         let exported = answer(OrderType::FileAndServe, "W1", made).expect("an answer");
         assert_eq!(exported.work_order_id, "CT0");
         assert_eq!(exported.court_work_order.as_deref(), Some("CT0"));
@@ -229,7 +220,7 @@ mod tests {
     #[test]
     fn the_others_answer_one() {
         for order_type in [OrderType::Court, OrderType::CountyRecording, OrderType::PhotoCopy] {
-            let exported = answer(order_type, "W1", numbers(&["Court"])).expect("an answer");
+            let exported = answer(order_type, "W1", numbers(&[Court])).expect("an answer");
             assert_eq!((exported.court_work_order, exported.process_work_orders), (None, None));
         }
     }
@@ -239,7 +230,7 @@ mod tests {
         for (order_type, example) in docket_orders::examples() {
             let request = docket_orders::SaveRequest::read(example.as_bytes()).expect("an example");
             let families: Vec<&str> =
-                families(&request.order).into_iter().map(|(family, _)| family).collect();
+                families(&request.order).into_iter().map(|(family, _)| family.as_str()).collect();
             let expected: &[&str] = match order_type {
                 OrderType::Court | OrderType::CountyRecording => &["Court"],
                 OrderType::Process => &["Process", "Process"],

@@ -1,14 +1,12 @@
 //! Publishes an event: its envelope, and one delivery per matching webhook, in the transaction of what caused it.
 
-use std::sync::Arc;
-
 use docket_domain::delivery::DeliveryId;
 use docket_domain::event::{EventId, Payload, envelope};
 use jiff::Timestamp;
 
 use crate::random;
 use crate::schedule::Hint;
-use crate::store::deliveries::{self, NewDelivery};
+use crate::store::deliveries::{self, Due, NewDelivery};
 use crate::store::events::{self, About, Event};
 use crate::store::{StoreError, Transaction};
 use crate::tenants::Tenant;
@@ -44,8 +42,7 @@ pub async fn publish_event(
     let event = Event { id, code: payload.code(), customer_code: customer_code.to_owned(), about, body };
     let now_ms = now.as_millisecond();
     events::insert(transaction, &event, now_ms).await?;
-    let uid: Arc<str> = tenant.config.uid.as_str().into();
-    let mut hints = Vec::new();
+    let mut dues = Vec::new();
     let mut inserted = 0;
     for webhook in webhooks {
         let new = NewDelivery {
@@ -59,21 +56,17 @@ pub async fn publish_event(
             resend_id: None,
             due_at_ms: None,
         };
-        let due = if deliveries::insert(transaction, &new, now_ms).await? {
+        if deliveries::insert(transaction, &new, now_ms).await? {
             inserted += 1;
-            Some((new.id, now_ms))
+            dues.push(Due { id: new.id, webhook: new.webhook, at_ms: now_ms });
         } else {
             // Queued before, perhaps by somebody who did not live to tell the schedule.
             let key = idempotency_key.as_deref().unwrap_or_default();
-            deliveries::due_by_key(transaction, &webhook.uid, key).await?.map(|due| (due.id, due.at_ms))
-        };
-        hints.extend(due.map(|(id, at_ms)| {
-            let webhook = webhook.uid.as_str().into();
-            Hint { tenant: Arc::clone(&uid), webhook, id, at_ms }
-        }));
+            dues.extend(deliveries::due_by_key(transaction, &webhook.uid, key).await?);
+        }
     }
     if inserted == 0 {
         events::delete(transaction, &event.id).await?;
     }
-    Ok(hints)
+    Ok(tenant.hints(dues))
 }

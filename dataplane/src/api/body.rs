@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -117,6 +118,20 @@ impl Fields {
         let value = Path::root().key(name, |at| T::read(&json, at, &mut problems));
         self.problems.extend(problems);
         value
+    }
+
+    /// One of a few words, which must be there.
+    pub fn required_word<T: FromStr, const N: usize>(
+        &mut self,
+        name: &'static str,
+        words: [&'static str; N],
+    ) -> Option<T> {
+        let before = self.problems.len();
+        let word = self.required_text(name, 64).parse().ok();
+        if word.is_none() && self.problems.len() == before {
+            self.problem(name, format!("must be one of {}", words.join(", ")));
+        }
+        word
     }
 
     /// Whether there is a field of this name, whatever it holds.

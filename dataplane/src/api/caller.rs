@@ -10,6 +10,7 @@ use http::request::Parts;
 use super::error::ApiError;
 use super::tenant::Addressed;
 use crate::app::App;
+use crate::store::{Connection, StoreError};
 use crate::tenants::Tenant;
 
 /// The tenant and the verified token. A handler that takes this can't forget the check.
@@ -23,7 +24,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The caller's name in logs and in kept answers; the same for all its tokens.
+    /// A connection to the tenant's database, for reading.
+    pub async fn reader(&self, app: &App) -> Result<Connection, StoreError> {
+        self.tenant.store.ready(&app.clock).await?.reader().await
+    }
+
+    /// The caller's name in logs, in kept answers, and as author; the same for all its tokens.
     pub fn name(&self) -> String {
         match &self.subject {
             Subject::Contact { contact_code, .. } => format!("contact {contact_code}"),

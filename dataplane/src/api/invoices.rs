@@ -8,33 +8,21 @@ use docket_domain::invoice::{self, InvoiceFamily};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
 
 use super::caller::Caller;
 use super::error::ApiError;
+use super::limits::{INVOICE_NUMBER, WORK_ORDER};
 use super::query::{Cursor, DateOrTime, Query, page, time};
+use super::words::words;
 use crate::app::App;
 use crate::store::invoices::{self, Invoice, InvoiceFilter};
 
-/// Characters of a work order number.
-const MAX_WORK_ORDER: usize = 32;
-/// Characters of an invoice number.
-const MAX_NUMBER: usize = 64;
-
-/// The families of work orders that have invoices. For documentation of [`InvoiceFamily`].
-#[derive(Debug)]
-pub struct InvoiceOrderType;
-
-impl utoipa::PartialSchema for InvoiceOrderType {
-    fn schema() -> RefOr<Schema> {
-        let words = InvoiceFamily::ALL.map(InvoiceFamily::as_str);
-        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words));
-        schema.description(Some("Court, Delivery, Investigation or PhotoCopy.")).into()
-    }
-}
-
-impl ToSchema for InvoiceOrderType {}
+words!(
+    /// The families of work orders that have invoices. For documentation of [`InvoiceFamily`].
+    InvoiceOrderType,
+    InvoiceFamily::ALL.map(InvoiceFamily::as_str),
+    "Court, Delivery, Investigation or PhotoCopy."
+);
 
 /// The header of a work order's invoice.
 #[derive(Serialize, ToSchema)]
@@ -114,16 +102,16 @@ pub async fn search(
     let mut query = Query::parse(query.as_deref());
     let filter = InvoiceFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        work_order: query.text("workOrder", MAX_WORK_ORDER),
+        work_order: query.text("workOrder", WORK_ORDER),
         family: query.word("orderType", InvoiceFamily::ALL.iter().map(|family| family.as_str())),
-        invoice_number: query.text("invoiceNumber", MAX_NUMBER),
+        invoice_number: query.text("invoiceNumber", INVOICE_NUMBER),
         from_ms: query.time_ms("from"),
         to_ms: query.time_ms("to"),
         after: query.cursor(),
     };
     let page_size = query.page_size();
     query.finish()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let found = invoices::search(&mut reader, &filter, page_size + 1).await?;
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.id()));
     Ok(Json(InvoicePage { items: found.into_iter().map(Into::into).collect(), next_cursor }))

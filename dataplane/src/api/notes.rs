@@ -3,42 +3,35 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawQuery, Request, State};
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
+use docket_domain::work_order::WorkOrderType;
 use docket_orders::holds_card_number;
 use docket_orders::text::Text;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::body::{Fields, LIMIT, json_bytes};
+use super::body::Fields;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
+use super::limits::{LARGEST_NUMBER, WORK_ORDER, WORK_ORDER_KEY};
 use super::query::{Cursor, DateOrTime, Query, page, time};
-use super::writes::{self, Write};
+use super::words::words;
+use super::writes::{self, Call, Write};
 use crate::actions::add_note::Note;
 use crate::app::App;
 use crate::store::notes::{self, NoteFilter, StoredNote};
 
-/// Characters of a work order in a request: its number, perhaps with a facility.
-pub const MAX_WORK_ORDER: usize = 80;
 /// Characters of a note.
 const MAX_REPORT: usize = 4000;
-/// The largest line item or milestone code; larger ones have no place in a JSON number of every language.
-const MAX_NUMBER: i64 = 999_999_999;
 
-/// The five families of work orders.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[expect(missing_docs, reason = "the back office's words")]
-pub enum WorkOrderType {
-    Court,
-    Process,
-    Delivery,
-    Investigation,
-    PhotoCopy,
-}
-
-const WORK_ORDER_TYPES: [&str; 5] = ["Court", "Process", "Delivery", "Investigation", "PhotoCopy"];
+words!(
+    /// The five families of work orders. For documentation of [`WorkOrderType`].
+    WorkOrderFamily,
+    WorkOrderType::ALL.map(WorkOrderType::as_str),
+    "Court, Process, Delivery, Investigation or PhotoCopy."
+);
 
 /// The body of POST /Notes/Add. For documentation: it is read by [`super::body::Fields`].
 #[derive(Deserialize, ToSchema)]
@@ -49,8 +42,8 @@ pub struct NoteRequest {
     #[schema(example = "PC1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     work_order: String,
     /// The family of the work order.
-    #[schema(example = "PhotoCopy")]
-    work_order_type: WorkOrderType,
+    #[schema(value_type = WorkOrderFamily, example = "PhotoCopy")]
+    work_order_type: String,
     /// The text, 1 to 4000 characters. It leaves the system with note.created: no social security or card number.
     #[schema(
         example = "The custodian has the subpoena.",
@@ -83,8 +76,7 @@ pub struct NoteAnswer {
 pub struct NoteItem {
     #[schema(example = "PC1000001")]
     work_order: String,
-    /// Court, Process, Delivery, Investigation or PhotoCopy.
-    #[schema(example = "PhotoCopy")]
+    #[schema(value_type = WorkOrderFamily, example = "PhotoCopy")]
     work_order_type: String,
     /// The web order it was exported from; null for a work order made in the back office.
     #[schema(example = "W00000001")]
@@ -142,36 +134,33 @@ pub struct NotePage {
     request_body = NoteRequest,
     responses((status = 200, body = NoteAnswer, description = "Added"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such work order for this caller")))]
-pub async fn add(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let caller = Caller::from_request_parts(&mut parts, &app).await?;
-    let headers = parts.headers.clone();
-    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+pub async fn add(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
+    let Call { caller, headers, body } = call;
     writes::write(app, caller, &headers, &body, Write::AddNote(Box::new(read(&body)?))).await
 }
 
 fn read(body: &[u8]) -> Result<Note, ApiError> {
     let mut fields = Fields::parse(body)?;
-    let work_order = fields.required_text("workOrder", MAX_WORK_ORDER);
-    let work_order_type = fields.required_text("workOrderType", 32);
-    if !work_order_type.is_empty() && !WORK_ORDER_TYPES.contains(&work_order_type.as_str()) {
-        fields.problem("workOrderType", format!("must be one of {}", WORK_ORDER_TYPES.join(", ")));
-    }
+    let work_order = fields.required_text("workOrder", WORK_ORDER_KEY);
+    let work_order_type =
+        fields.required_word("workOrderType", WorkOrderType::ALL.map(WorkOrderType::as_str));
     let report: Option<Text<MAX_REPORT>> = fields.required_field("report");
     let report = report.map(|text| text.as_str().to_owned()).unwrap_or_default();
     if holds_card_number(&report) {
         fields.problem("report", "must not hold a card number: notes leave the system".to_owned());
     }
-    let facility_line_item = fields.integer("facilityLineItem", 1..=MAX_NUMBER);
-    let milestone_code = fields.integer("milestoneCode", 0..=MAX_NUMBER);
+    let facility_line_item = fields.integer("facilityLineItem", 1..=LARGEST_NUMBER);
+    let milestone_code = fields.integer("milestoneCode", 0..=LARGEST_NUMBER);
     fields.finish()?;
+    // What is missing was refused.
+    let work_order_type = work_order_type.ok_or(ApiError::Internal)?;
     Ok(Note { work_order, work_order_type, report, facility_line_item, milestone_code })
 }
 
 /// Notes and status lines, newest first.
 #[utoipa::path(get, path = "/Notes/Search", operation_id = "Notes.Search", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("workOrder" = Option<String>, Query, description = "Only on this work order.", example = "PC1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+    params(("workOrder" = Option<String>, Query, description = "Only on this work order.", example = "PC1000001", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("facilityLineItem" = Option<i64>, Query, description = "Only about this photocopy stop.", minimum = 1, maximum = 999_999_999),
            ("from" = Option<DateOrTime>, Query, description = "Added at or after: a date (its first moment in UTC), or a time with an offset."),
            ("to" = Option<DateOrTime>, Query, description = "Added before: a date (its first moment in UTC), or a time with an offset."),
@@ -186,15 +175,15 @@ pub async fn search(
     let mut query = Query::parse(query.as_deref());
     let filter = NoteFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        work_order: query.text("workOrder", MAX_WORK_ORDER),
-        facility_line_item: query.integer("facilityLineItem", 1..=MAX_NUMBER),
+        work_order: query.text("workOrder", WORK_ORDER),
+        facility_line_item: query.integer("facilityLineItem", 1..=LARGEST_NUMBER),
         from_ms: query.time_ms("from"),
         to_ms: query.time_ms("to"),
         after: query.cursor_of(place),
     };
     let page_size = query.page_size();
     query.finish()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let found = notes::search(&mut reader, &filter, page_size + 1).await?;
     let (notes, next_cursor) = page(found, page_size, |last| {
         (last.created_at_ms, format!("{}:{}", last.work_order, last.line_item))

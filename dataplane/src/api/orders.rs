@@ -5,7 +5,7 @@ pub mod answers;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawQuery, Request, State};
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use docket_orders::openapi::STORED_ORDER;
 use docket_orders::{OrderType, SaveRequest};
@@ -17,17 +17,15 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
-use super::body::{Fields, LIMIT, json_bytes};
+use super::body::Fields;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
+use super::limits::WEB_ORDER_ID;
 use super::query::{Cursor, DateOrTime, Query, page, time};
-use super::writes::{self, Write};
+use super::writes::{self, Call, Write};
 use crate::actions::export_order::work_orders_of;
 use crate::app::App;
 use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
-
-/// Characters of a web order id.
-const MAX_ID: usize = 32;
 
 /// The body of POST /Orders/Export. For documentation: it is read by [`super::body::Fields`].
 #[derive(Deserialize, ToSchema)]
@@ -122,11 +120,8 @@ pub struct OrderPage {
     request_body = SaveRequest,
     responses((status = 200, body = SaveAnswer, description = "Saved"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
-pub async fn save(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let caller = Caller::from_request_parts(&mut parts, &app).await?;
-    let headers = parts.headers.clone();
-    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+pub async fn save(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
+    let Call { caller, headers, body } = call;
     let request = SaveRequest::read(&body).map_err(ApiError::Invalid)?;
     writes::write(app, caller, &headers, &body, Write::SaveOrder(Box::new(request))).await
 }
@@ -139,13 +134,10 @@ pub async fn save(State(app): State<Arc<App>>, request: Request) -> Result<Respo
     request_body = ExportRequest,
     responses((status = 200, body = ExportAnswer, description = "Exported"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
-pub async fn export(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let caller = Caller::from_request_parts(&mut parts, &app).await?;
-    let headers = parts.headers.clone();
-    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+pub async fn export(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
+    let Call { caller, headers, body } = call;
     let mut fields = Fields::parse(&body)?;
-    let id = fields.required_text("webOrderId", MAX_ID);
+    let id = fields.required_text("webOrderId", WEB_ORDER_ID);
     fields.finish()?;
     writes::write(app, caller, &headers, &body, Write::ExportOrder(id)).await
 }
@@ -162,9 +154,9 @@ pub async fn get(
     RawQuery(query): RawQuery,
 ) -> Result<Json<OrderAnswer>, ApiError> {
     let mut query = Query::parse(query.as_deref());
-    let id = query.required_text("webOrderId", MAX_ID);
+    let id = query.required_text("webOrderId", WEB_ORDER_ID);
     query.finish()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let stored = orders::find(&mut reader, &id, caller.subject.own_customer()).await?;
     let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
     let exported = work_orders_of(&mut reader, &stored).await?;
@@ -211,7 +203,7 @@ pub async fn search(
     };
     let page_size = query.page_size();
     query.finish()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let heads = orders::search(&mut reader, &filter, page_size + 1).await?;
     let (heads, next_cursor) = page(heads, page_size, |last| (last.created_at_ms, last.id.clone()));
     Ok(Json(OrderPage { items: heads.into_iter().map(Into::into).collect(), next_cursor }))

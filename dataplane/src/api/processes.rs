@@ -4,32 +4,26 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use docket_domain::process::deemed_served_on;
+use docket_domain::process::{ServiceStatus, deemed_served_on};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::caller::Caller;
 use super::error::ApiError;
-use super::notes::MAX_WORK_ORDER;
+use super::limits::WORK_ORDER;
 use super::query::{Cursor, DateOrTime, Query, page, time};
+use super::words::words;
 use crate::app::App;
-use crate::store::processes::{self, Process, ProcessAttempt, ProcessFilter, STATUSES};
+use crate::store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
-/// How the service of process stands.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[expect(missing_docs, reason = "the back office's words")]
-pub enum ServiceStatus {
-    New,
-    Assigned,
-    Attempted,
-    OnHold,
-    SkipTrace,
-    Served,
-    NonService,
-    Cancelled,
-}
+words!(
+    /// How the service of process stands. For documentation of [`ServiceStatus`].
+    ServiceState,
+    ServiceStatus::ALL.map(ServiceStatus::as_str),
+    "How the service stands."
+);
 
 /// How the service of one person stands: one process work order.
 #[derive(Serialize, ToSchema)]
@@ -47,7 +41,7 @@ pub struct ProcessItem {
     caption: Option<String>,
     /// The person to be served.
     servee: Option<String>,
-    #[schema(value_type = ServiceStatus, example = "Attempted")]
+    #[schema(value_type = ServiceState, example = "Attempted")]
     status: String,
     /// Personal, Substituted, Posted, Mailed, Entity or NotServed.
     serve_result: Option<String>,
@@ -197,10 +191,10 @@ pub struct ProcessPage {
 /// How the service of each person stands, with every attempt; newest work orders first.
 #[utoipa::path(get, path = "/ProcessStatus/Search", operation_id = "ProcessStatus.Search", tag = "Process status",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("workOrder" = Option<String>, Query, description = "Only this work order.", example = "PR1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+    params(("workOrder" = Option<String>, Query, description = "Only this work order.", example = "PR1000001", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("caseNumber" = Option<String>, Query, description = "Only of this case.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("servee" = Option<String>, Query, description = "Part of the name of the person to be served, in any case.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("status" = Option<ServiceStatus>, Query, description = "Only in this status."),
+           ("status" = Option<ServiceState>, Query, description = "Only in this status."),
            ("from" = Option<DateOrTime>, Query, description = "Made at or after: a date (its first moment in UTC), or a time with an offset."),
            ("to" = Option<DateOrTime>, Query, description = "Made before: a date (its first moment in UTC), or a time with an offset."),
            ("pageSize" = Option<i64>, Query, description = "Work orders per page.", minimum = 1, maximum = 100),
@@ -214,17 +208,17 @@ pub async fn search(
     let mut query = Query::parse(query.as_deref());
     let filter = ProcessFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        work_order: query.text("workOrder", MAX_WORK_ORDER),
+        work_order: query.text("workOrder", WORK_ORDER),
         case_number: query.text("caseNumber", 100),
         servee: query.text("servee", 100).map(|text| text.to_lowercase()),
-        status: query.choice("status", &STATUSES),
+        status: query.word("status", ServiceStatus::ALL.iter().map(|status| status.as_str())),
         from_ms: query.time_ms("from"),
         to_ms: query.time_ms("to"),
         after: query.cursor(),
     };
     let page_size = query.page_size();
     query.finish()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let found = processes::search(&mut reader, &filter, page_size + 1).await?;
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.work_order.clone()));
     let numbers: Vec<&str> = found.iter().map(|process| process.work_order.as_str()).collect();

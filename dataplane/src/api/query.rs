@@ -16,9 +16,9 @@ use super::body::to_result;
 use super::error::ApiError;
 
 /// The default and the largest `pageSize`.
-pub const DEFAULT_PAGE_SIZE: i64 = 25;
+const DEFAULT_PAGE_SIZE: i64 = 25;
 /// See [`DEFAULT_PAGE_SIZE`].
-pub const MAX_PAGE_SIZE: i64 = 100;
+const MAX_PAGE_SIZE: i64 = 100;
 /// Characters of a date or time.
 pub const MAX_TIME: usize = 64;
 /// What is said of a text that [`moment`] does not read.
@@ -117,16 +117,6 @@ impl Query {
         let word = text.parse().ok();
         if word.is_none() {
             self.problem(name, &format!("must be one of {}", words.collect::<Vec<_>>().join(", ")));
-        }
-        word
-    }
-
-    /// One of a few words that have no type of their own.
-    pub fn choice(&mut self, name: &'static str, words: &[&'static str]) -> Option<&'static str> {
-        let text = self.text(name, 64)?;
-        let word = words.iter().copied().find(|word| *word == text);
-        if word.is_none() {
-            self.problem(name, &format!("must be one of {}", words.join(", ")));
         }
         word
     }

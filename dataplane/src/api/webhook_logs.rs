@@ -16,6 +16,7 @@ use answers::{DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWor
 use super::body::problem;
 use super::caller::Administrator;
 use super::error::{ApiError, ProblemBody};
+use super::limits::{INVOICE_NUMBER, WEB_ORDER_ID, WORK_ORDER};
 use super::query::{Cursor, DateOrTime, Query, page};
 use crate::app::App;
 use crate::store::deliveries::{self, DeliveryFilter};
@@ -25,8 +26,6 @@ use crate::store::events;
 const ID: usize = 36;
 /// Characters of a webhook's uid or name.
 const MAX_WEBHOOK: usize = 330;
-/// Characters of a web order id, work order or invoice number.
-const MAX_NUMBER: usize = 64;
 
 /// Deliveries to webhooks, newest first, without their payloads.
 #[utoipa::path(get, path = "/WebhookLogs/Search", operation_id = "WebhookLogs.Search", tag = "WebhookLogs",
@@ -37,8 +36,8 @@ const MAX_NUMBER: usize = 64;
            ("failureClass" = Option<FailureWord>, Query, description = "Only those whose last attempt failed like this."),
            ("from" = Option<DateOrTime>, Query, description = "Created at or after: a date (its first moment in UTC), or a time with an offset."),
            ("to" = Option<DateOrTime>, Query, description = "Created before: a date (its first moment in UTC), or a time with an offset."),
-           ("webOrderId" = Option<String>, Query, description = "Only about this web order.", min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("workOrder" = Option<String>, Query, description = "Only about this work order, or about the export that made it.", min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("webOrderId" = Option<String>, Query, description = "Only about this web order.", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("workOrder" = Option<String>, Query, description = "Only about this work order, or about the export that made it.", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("invoiceNumber" = Option<String>, Query, description = "Only about this invoice.", min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("pageSize" = Option<i64>, Query, description = "Deliveries per page.", minimum = 1, maximum = 100),
            ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
@@ -56,15 +55,15 @@ pub async fn search(
         failure_class: query.word("failureClass", FailureClass::ALL.iter().map(|class| class.as_str())),
         from_ms: query.time_ms("from"),
         to_ms: query.time_ms("to"),
-        web_order_id: query.text("webOrderId", MAX_NUMBER),
-        work_order: query.text("workOrder", MAX_NUMBER),
-        invoice_number: query.text("invoiceNumber", MAX_NUMBER),
+        web_order_id: query.text("webOrderId", WEB_ORDER_ID),
+        work_order: query.text("workOrder", WORK_ORDER),
+        invoice_number: query.text("invoiceNumber", INVOICE_NUMBER),
         about: None,
         after: query.cursor(),
     };
     let page_size = query.page_size();
     query.finish()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let listed = deliveries::search(&mut reader, &filter, page_size + 1).await?;
     let (listed, next_cursor) = page(listed, page_size, |last| (last.created_at_ms, last.id.clone()));
     Ok(Json(DeliveryPage { items: listed.into_iter().map(Into::into).collect(), next_cursor }))
@@ -86,7 +85,7 @@ pub async fn get(
     let id = query.required_text("deliveryId", ID);
     query.finish()?;
     let id = delivery_id(&id)?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let listed = deliveries::find(&mut reader, id).await?;
     let listed = listed.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let attempts = deliveries::attempts(&mut reader, id).await?;

@@ -6,6 +6,7 @@ mod audit;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use docket_domain::delivery::DeliveryId;
@@ -17,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use audit::Audit;
 
-use super::body::problem;
+use super::body::{LIMIT, json_bytes, problem};
 use super::caller::Caller;
 use super::error::ApiError;
 use super::notes::NoteAnswer;
@@ -30,18 +31,39 @@ use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
 use crate::actions::save_order::save_order;
 use crate::app::App;
 use crate::schedule::{Hint, Schedule};
-use crate::store::deliveries::Due;
 use crate::store::idempotency::{self, Kept};
 use crate::store::resends::Resend;
 use crate::store::{StoreError, Transaction};
-use crate::tenants::Tenant;
 
 /// The header that makes a write safe to repeat.
-pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Set to `true` on an answer that was kept from an earlier request.
-pub const REPLAYED: &str = "idempotency-replayed";
+const REPLAYED: &str = "idempotency-replayed";
 /// Characters of an idempotency key.
 const MAX_KEY: usize = 128;
+
+/// A request that writes: who sends it, which is checked before its body is read, and what.
+#[expect(missing_debug_implementations, reason = "a body is personal data")]
+pub struct Call<C> {
+    /// The caller, and with it the proof of what was checked.
+    pub caller: C,
+    /// Of the request.
+    pub headers: HeaderMap,
+    /// A JSON body of at most [`LIMIT`] bytes.
+    pub body: Bytes,
+}
+
+impl<C: FromRequestParts<Arc<App>, Rejection = ApiError> + Send> FromRequest<Arc<App>> for Call<C> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let caller = C::from_request_parts(&mut parts, app).await?;
+        let headers = parts.headers.clone();
+        let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+        Ok(Self { caller, headers, body })
+    }
+}
 
 /// What is to be written.
 #[expect(missing_debug_implementations, reason = "an order is personal data")]
@@ -103,7 +125,7 @@ impl Write {
                 let body = json(&ResentAnswer::from(&resent));
                 let Resent { id: delivery, resend_of } = resent;
                 let audit = Some(Audit::Resent { delivery, resend_of });
-                Ok(Done { body, hints: hints(tenant, vec![due]), audit })
+                Ok(Done { body, hints: tenant.hints([due]), audit })
             }
             Self::ResendMany(many) => {
                 let (resend, extent, dues) =
@@ -111,7 +133,7 @@ impl Write {
                 let body = json(&ResendManyAnswer::new(&many, &resend, extent));
                 let Resend { id, webhook_name: webhook, count, .. } = resend;
                 let audit = Some(Audit::ResentMany { resend: id, webhook, count });
-                Ok(Done { body, hints: hints(tenant, dues), audit })
+                Ok(Done { body, hints: tenant.hints(dues), audit })
             }
             Self::StopResend(id) => {
                 let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
@@ -126,15 +148,6 @@ impl Write {
             }
         }
     }
-}
-
-fn hints(tenant: &Tenant, dues: Vec<Due>) -> Vec<Hint> {
-    let uid: Arc<str> = tenant.config.uid.as_str().into();
-    let hint = |due: Due| {
-        let webhook = due.webhook.as_str().into();
-        Hint { tenant: Arc::clone(&uid), webhook, id: due.id, at_ms: due.at_ms }
-    };
-    dues.into_iter().map(hint).collect()
 }
 
 /// The caller's key for this write, with what it was sent with.
@@ -246,7 +259,7 @@ async fn once(
 }
 
 async fn find(app: &App, caller: &Caller, repeatable: &Repeatable) -> Result<Option<Kept>, ApiError> {
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(app).await?;
     Ok(idempotency::find(&mut reader, &caller.name(), &repeatable.key).await?)
 }
 

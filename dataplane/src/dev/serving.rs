@@ -15,7 +15,6 @@ use super::banner;
 use crate::args::DevArguments;
 use crate::random;
 use crate::shutdown::Shutdown;
-use crate::store::Database;
 use crate::telemetry::Metrics;
 use crate::tenants::stores::Stores;
 use crate::tenants::{Held, OwnReceiver, Tenant, Tenants, literal_target};
@@ -127,9 +126,7 @@ pub(super) async fn follow(
         if closed.elapsed() > CLOSE_IDLE {
             closed = Instant::now();
             for tenant in serving.tenants.all() {
-                if let Database::Sqlite(sqlite) = tenant.store.database() {
-                    sqlite.close_idle(CLOSE_IDLE).await;
-                }
+                tenant.store.database().close_idle(CLOSE_IDLE).await;
             }
         }
     }

@@ -210,6 +210,13 @@ pub async fn renew(
     Ok(())
 }
 
+/// Ends the leases of a process that is known to be dead, so that its attempts are taken over at once. Only for a
+/// database that no other process delivers from. Writes nothing if there are none.
+pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
+    let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $2";
+    transaction.execute(sql, params![now_ms, now_ms]).await
+}
+
 /// Stores how an attempt ended and what the delivery is now. `false`: the lease was lost, somebody else has the
 /// delivery, and nothing was changed.
 pub async fn finish_attempt(
@@ -432,7 +439,7 @@ pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<
     connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
 }
 
-/// One attempt, as it is stored. Times in microseconds.
+/// One attempt, as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
 #[derive(Clone)]
 #[expect(
     missing_docs,
@@ -479,11 +486,4 @@ pub async fn attempts(connection: &mut Connection, id: DeliveryId) -> Result<Vec
             })
         })
         .collect()
-}
-
-/// Ends the leases of a process that is known to be dead, so that its attempts are taken over at once. Only for a
-/// database that no other process delivers from. Writes nothing if there are none.
-pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
-    let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $2";
-    transaction.execute(sql, params![now_ms, now_ms]).await
 }

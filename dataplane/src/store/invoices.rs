@@ -31,7 +31,7 @@ pub struct Invoice {
     pub web_order_id: Option<String>,
 }
 
-const fn table(family: InvoiceFamily) -> &'static str {
+pub(super) const fn table(family: InvoiceFamily) -> &'static str {
     match family {
         InvoiceFamily::Court => "court_invoice",
         InvoiceFamily::Delivery => "delivery_invoice",

@@ -1,5 +1,6 @@
 //! Web orders: what clients save.
 
+use docket_domain::word::UnknownWord;
 use docket_orders::OrderType;
 
 use super::sql::{Search, containing, params};
@@ -34,12 +35,9 @@ impl OrderStatus {
 }
 
 impl std::str::FromStr for OrderStatus {
-    type Err = docket_domain::delivery::UnknownWord;
+    type Err = UnknownWord;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or(docket_domain::delivery::UnknownWord)
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
     }
 }
 

@@ -1,8 +1,8 @@
 //! PostgreSQL: a bounded pool per tenant.
 //!
 //! Statements are prepared once per connection. A connection whose transaction did not end is closed instead of going
-//! back, and every wait has a bound, so that a dead server costs its own tenant a 503 and nobody else anything: waiting for the pool and connecting here,
-//! statements by the server, and a server that vanished by TCP.
+//! back, and every wait has a bound, so that a dead server costs its own tenant a 503 and nobody else anything: waiting
+//! for the pool and connecting here, statements by the server, and a server that vanished by TCP.
 
 use std::time::Duration;
 
@@ -73,21 +73,12 @@ impl Postgres {
         Ok(connection)
     }
 
-    pub(super) async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
+    /// Like [`begin`](Self::begin), after whoever else migrates.
+    pub(super) async fn begin_migration(&self) -> Result<PostgresConnection, StoreError> {
         let mut connection = self.begin().await?;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
-        connection.batch(docket_schema::CREATE_VERSION_TABLE).await?;
-        let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
-        let current = rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
-        for migration in
-            docket_schema::missing(current).map_err(|error| StoreError::Unavailable(Box::new(error)))?
-        {
-            connection.batch(migration.sql).await?;
-            let params = params![migration.version, migration.name, now_ms];
-            connection.execute(docket_schema::RECORD_VERSION, params).await?;
-        }
-        connection.commit().await
+        Ok(connection)
     }
 }
 
@@ -137,7 +128,7 @@ impl PostgresConnection {
         Ok(())
     }
 
-    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+    pub(super) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         Ok(self.object()?.batch_execute(sql).await?)
     }
 

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
+use docket_domain::process::ServiceStatus;
+
 use super::sql::{Param, Row, SLOTS, Search, containing, filled, slots};
 use super::{Connection, StoreError};
-
-/// How the service of process can stand, as the table's CHECK has it.
-pub const STATUSES: [&str; 8] =
-    ["New", "Assigned", "Attempted", "OnHold", "SkipTrace", "Served", "NonService", "Cancelled"];
 
 /// A process work order. Dates are YYYY-MM-DD texts.
 #[derive(Clone)]
@@ -69,7 +67,7 @@ pub struct ProcessFilter {
     /// Part of the servee's name, in lower case.
     pub servee: Option<String>,
     /// In this status only.
-    pub status: Option<&'static str>,
+    pub status: Option<ServiceStatus>,
     /// Made at or after.
     pub from_ms: Option<i64>,
     /// Made before.
@@ -98,7 +96,7 @@ pub async fn search(
     search.and_some("w.case_number = ?", case_number.as_ref());
     let servee = servee.as_deref().map(containing);
     search.and_some("coalesce(w.servee_key, lower(w.servee)) LIKE ? ESCAPE '\\'", servee);
-    search.and_some("coalesce(p.status, 'New') = ?", *status);
+    search.and_some("coalesce(p.status, 'New') = ?", status.map(ServiceStatus::as_str));
     search.and_some("w.created_at_ms >= ?", *from_ms);
     search.and_some("w.created_at_ms < ?", *to_ms);
     if let Some((at_ms, number)) = after {

@@ -192,19 +192,9 @@ impl Sqlite {
         })
     }
 
-    pub(super) async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
-        let mut connection = self.begin_on(self.connection(true, Make::IfMissing).await?).await?;
-        connection.batch(docket_schema::CREATE_VERSION_TABLE).await?;
-        let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
-        let current = rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
-        for migration in
-            docket_schema::missing(current).map_err(|error| StoreError::Unavailable(Box::new(error)))?
-        {
-            connection.batch(migration.sql).await?;
-            let params = super::sql::params![migration.version, migration.name, now_ms];
-            connection.execute(docket_schema::RECORD_VERSION, params).await?;
-        }
-        connection.commit().await
+    /// Like [`begin`](Self::begin), and makes the file if there is none.
+    pub(super) async fn begin_migration(&self) -> Result<SqliteConnection, StoreError> {
+        self.begin_on(self.connection(true, Make::IfMissing).await?).await
     }
 }
 
@@ -304,7 +294,7 @@ impl SqliteConnection {
         Ok(())
     }
 
-    async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
+    pub(super) async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
         self.run(move |connection| Ok(connection.execute_batch(sql)?)).await
     }
 

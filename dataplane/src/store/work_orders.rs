@@ -1,5 +1,7 @@
 //! Work orders of the back office: what an export makes, and other programs add to.
 
+use docket_domain::work_order::WorkOrderType;
+
 use super::orders::OrderHead;
 use super::sql::params;
 use super::{Connection, StoreError, Transaction};
@@ -11,7 +13,7 @@ pub struct NewWorkOrder {
     /// Its number, unique in the tenant.
     pub number: String,
     /// One of the five families.
-    pub work_order_type: &'static str,
+    pub work_order_type: WorkOrderType,
     /// The person to be served.
     pub servee: Option<String>,
     /// The stops, on photocopy work orders.
@@ -42,7 +44,7 @@ pub async fn insert(
     {
         let params = params![
             number,
-            *work_order_type,
+            work_order_type.as_str(),
             &order.id,
             position as i64,
             &order.customer_code,
@@ -58,7 +60,7 @@ pub async fn insert(
             let line_item: i64 = line_item;
             transaction.execute(sql, params![number, line_item, facility_id.clone(), name.clone()]).await?;
         }
-        if *work_order_type == "Process" {
+        if *work_order_type == WorkOrderType::Process {
             let sql = "INSERT INTO process_status (work_order) VALUES ($1)";
             transaction.execute(sql, params![number]).await?;
         }
@@ -70,17 +72,17 @@ pub async fn insert(
 pub async fn of_web_order(
     connection: &mut Connection,
     web_order_id: &str,
-) -> Result<Vec<(String, String)>, StoreError> {
+) -> Result<Vec<(String, WorkOrderType)>, StoreError> {
     let sql = "SELECT number, work_order_type FROM work_order WHERE web_order_id = $1 ORDER BY position";
     let rows = connection.query(sql, params![web_order_id]).await?;
-    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    rows.iter().map(|row| Ok((row.get(0)?, row.parsed(1)?))).collect()
 }
 
 /// What a note needs to know of its work order.
 #[derive(Debug, Clone)]
 pub struct WorkOrder {
     /// One of the five families.
-    pub work_order_type: String,
+    pub work_order_type: WorkOrderType,
     /// The web order it was made from, if there is one.
     pub web_order_id: Option<String>,
     /// The customer it belongs to.
@@ -97,7 +99,7 @@ pub async fn find(
     let row = connection.query_opt(sql, params![number]).await?;
     let found = row
         .map(|row| {
-            let (work_order_type, web_order_id, customer_code) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (work_order_type, web_order_id, customer_code) = (row.parsed(0)?, row.get(1)?, row.get(2)?);
             Ok::<_, StoreError>(WorkOrder { work_order_type, web_order_id, customer_code })
         })
         .transpose()?;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use docket_domain::delivery::DeliveryId;
 
-use super::{LEASE, Worker, millis};
+use super::{LEASE, Worker};
+use crate::clock::millis;
 use crate::schedule::{Claim, Schedule};
 use crate::store::{StoreError, deliveries};
 use crate::tenants::stores::Store;

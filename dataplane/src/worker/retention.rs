@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::millis;
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 use crate::shutdown::Shutdown;
-use crate::store::{Database, StoreError, retention};
+use crate::store::{StoreError, retention};
 use crate::tenants::{Tenant, Tenants};
 
 /// Deliveries per transaction: others write in between.
@@ -55,7 +54,7 @@ impl Retention {
     pub async fn round(&self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut rounds = tokio::task::JoinSet::new();
-        for tenant in self.tenants.all().into_iter().filter(|tenant| is_made(tenant)) {
+        for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {
             let (retention, places) = (self.clone(), Arc::clone(&places));
             rounds.spawn(async move {
                 let _place = places.acquire().await;
@@ -67,10 +66,16 @@ impl Retention {
 
     async fn clean(&self, tenant: &Tenant) {
         let code = tenant.config.client_code.as_str();
+        let database = tenant.store.database();
+        let was_open = database.is_open();
         match self.delete_old(tenant).await {
             Ok(0) => {}
             Ok(count) => tracing::info!(tenant.code = code, count, "old deliveries deleted"),
             Err(error) => tracing::warn!(tenant.code = code, error = %error, "can't delete old deliveries"),
+        }
+        if !was_open {
+            // Hundreds of open files would cost tens of megabytes.
+            database.close_idle(Duration::ZERO).await;
         }
     }
 
@@ -90,14 +95,6 @@ impl Retention {
             }
             transaction.commit().await?;
         }
-    }
-}
-
-/// A file that is not there holds nothing, and is not made for this.
-fn is_made(tenant: &Tenant) -> bool {
-    match tenant.store.database() {
-        Database::Sqlite(sqlite) => sqlite.path().exists(),
-        Database::Postgres(_) => true,
     }
 }
 

@@ -11,9 +11,8 @@ use std::time::Duration;
 use docket_domain::delivery::FailureClass;
 use tokio::sync::Semaphore;
 
-use super::millis;
-use crate::clock::Clock;
-use crate::schedule::{Hint, Schedule};
+use crate::clock::{Clock, millis};
+use crate::schedule::Schedule;
 use crate::shutdown::Shutdown;
 use crate::store::deliveries::{self, Due};
 use crate::store::sqlite::Looks;
@@ -99,9 +98,9 @@ impl<S: Schedule> Sweeper<S> {
                 let _place = places.acquire().await;
                 let from_the_start = after.is_none();
                 let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after).await;
-                if let (Leases::AreOver, Database::Sqlite(sqlite)) = (leases, tenant.store.database()) {
+                if matches!(leases, Leases::AreOver) {
                     // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
-                    sqlite.close_idle(Duration::ZERO).await;
+                    tenant.store.database().close_idle(Duration::ZERO).await;
                 }
                 (tenant, looks.filter(|_| from_the_start), result)
             });
@@ -135,16 +134,12 @@ async fn sweep_tenant<S: Schedule>(
 ) -> Result<Option<Due>, StoreError> {
     let database = tenant.store.ready(clock).await?;
     keep_house(database, leases, clock.now_ms(), metrics).await?;
-    let uid: Arc<str> = tenant.config.uid.as_str().into();
     let mut reader = database.reader().await?;
     for _ in 0..MAX_PAGES {
         let page = deliveries::unfinished(&mut reader, after.as_ref(), PAGE).await?;
         let Some(last) = page.last().cloned() else { return Ok(None) };
-        let hints = page.into_iter().map(|due| {
-            let webhook = due.webhook.as_str().into();
-            Hint { tenant: Arc::clone(&uid), webhook, id: due.id, at_ms: due.at_ms }
-        });
-        if let Err(error) = schedule.put(hints.collect()).await {
+        let hints = tenant.hints(page);
+        if let Err(error) = schedule.put(hints).await {
             tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
             return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
         }

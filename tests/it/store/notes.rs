@@ -2,6 +2,7 @@
 
 use docket::store::notes::{self, NewNote, NoteFilter};
 use docket::store::work_orders::{self, Facility, NewWorkOrder};
+use docket_domain::work_order::WorkOrderType;
 
 use super::orders::{self, order};
 use super::{CUSTOMER, Rig, T0, on_both_databases};
@@ -20,7 +21,7 @@ async fn photo_copy(rig: &Rig, number: &str) {
     let facility = |id: &str| Facility { facility_id: Some(id.into()), name: Some("A 🦊 clinic".into()) };
     let new = [NewWorkOrder {
         number: number.into(),
-        work_order_type: "PhotoCopy",
+        work_order_type: WorkOrderType::PhotoCopy,
         servee: None,
         facilities: vec![facility("F1"), facility("F2")],
     }];

@@ -1,7 +1,9 @@
 //! Process work orders and the attempts to serve.
 
-use docket::store::processes::{self, Process, ProcessFilter, STATUSES};
+use docket::store::processes::{self, Process, ProcessFilter};
 use docket::store::work_orders::{self, NewWorkOrder};
+use docket_domain::process::ServiceStatus;
+use docket_domain::work_order::WorkOrderType;
 
 use super::orders::{self, order};
 use super::{Rig, T0, on_both_databases};
@@ -19,7 +21,7 @@ async fn export(rig: &Rig, id: &str, servees: &[&str]) {
         .zip(servees)
         .map(|(number, servee)| NewWorkOrder {
             number: format!("{id}{number}"),
-            work_order_type: "Process",
+            work_order_type: WorkOrderType::Process,
             servee: Some((*servee).to_owned()),
             facilities: Vec::new(),
         })
@@ -47,7 +49,7 @@ async fn an_export_makes_a_status_row_per_servee(rig: Rig) {
     assert_eq!((found[0].servee.as_deref(), found[0].status.as_str()), (Some("Bob"), "New"));
     // One that the back office made, without that row.
     execute(&rig, "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) VALUES ('desk', 'Process', 'SMITH', 0)").await;
-    let new = ProcessFilter { status: Some("New"), ..ProcessFilter::default() };
+    let new = ProcessFilter { status: Some(ServiceStatus::New), ..ProcessFilter::default() };
     assert_eq!(numbers(&search(&rig, new).await), ["a2", "a1", "desk"]);
 }
 
@@ -69,10 +71,10 @@ async fn names_are_found_in_any_case_and_by_any_part(rig: Rig) {
 
 async fn the_statuses_are_those_of_the_table(rig: Rig) {
     export(&rig, "a", &["Ann"]).await;
-    for status in STATUSES {
-        execute(&rig, &format!("UPDATE process_status SET status = '{status}'")).await;
+    for status in ServiceStatus::ALL {
+        execute(&rig, &format!("UPDATE process_status SET status = '{}'", status.as_str())).await;
         let filter = ProcessFilter { status: Some(status), ..ProcessFilter::default() };
-        assert_eq!(search(&rig, filter).await.len(), 1, "{status}");
+        assert_eq!(search(&rig, filter).await.len(), 1, "{status:?}");
     }
     let refused =
         rig.try_write(async |t| t.execute("UPDATE process_status SET status = 'Lost'", Vec::new()).await);

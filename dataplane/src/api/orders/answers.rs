@@ -3,26 +3,18 @@
 use docket_orders::OrderType;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
 
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::Saved;
+use crate::api::words::words;
 use crate::store::orders::OrderStatus;
 
-/// Where a web order is in its life. For documentation of [`OrderStatus`].
-#[derive(Debug)]
-pub struct OrderState;
-
-impl utoipa::PartialSchema for OrderState {
-    fn schema() -> RefOr<Schema> {
-        let words = OrderStatus::ALL.map(OrderStatus::as_str);
-        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words));
-        schema.description(Some("Draft, Finalized (photocopy only), Exported or Cancelled.")).into()
-    }
-}
-
-impl ToSchema for OrderState {}
+words!(
+    /// Where a web order is in its life. For documentation of [`OrderStatus`].
+    OrderState,
+    OrderStatus::ALL.map(OrderStatus::as_str),
+    "Draft, Finalized (photocopy only), Exported or Cancelled."
+);
 
 /// The answer of POST /Orders/Save.
 #[derive(Serialize, ToSchema)]

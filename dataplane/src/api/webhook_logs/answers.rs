@@ -5,31 +5,12 @@ use docket_domain::delivery::{FailureClass, Status};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use crate::api::query::time;
+use crate::api::words::words;
 use crate::store::deliveries::{Listed, StoredAttempt};
 use crate::store::events::About;
-
-/// A text that is one of a few words. For documentation.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident, $words:expr, $description:expr) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name;
-
-        impl PartialSchema for $name {
-            fn schema() -> RefOr<Schema> {
-                let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some($words));
-                schema.description(Some($description)).into()
-            }
-        }
-
-        impl ToSchema for $name {}
-    };
-}
 
 words!(
     /// Where a delivery is in its life. For documentation of [`Status`].

@@ -5,7 +5,7 @@ pub mod answers;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, RawQuery, Request, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use docket_domain::delivery::DeliveryId;
 
@@ -13,11 +13,11 @@ use self::answers::{PreviewAnswer, ResendAnswer, ResendPage, ResendRequest, Stop
 
 use super::{ID, MAX_WEBHOOK, delivery_id};
 use crate::actions::resend::{self, DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND, Many};
-use crate::api::body::{Fields, LIMIT, json_bytes, problem};
+use crate::api::body::{Fields, problem};
 use crate::api::caller::Administrator;
 use crate::api::error::{ApiError, ProblemBody};
 use crate::api::query::{Cursor, Query, page};
-use crate::api::writes::{self, Write};
+use crate::api::writes::{self, Call, Write};
 use crate::app::App;
 
 /// Characters of a resend's id.
@@ -60,17 +60,14 @@ impl Asked {
     responses((status = 200, body = ResendAnswer, description = "Queued; or with preview, what would be"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
               (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The delivery is still being tried, or its webhook is inactive or not declared")))]
-pub async fn resend(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let Administrator(caller) = Administrator::from_request_parts(&mut parts, &app).await?;
-    let headers = parts.headers.clone();
-    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+pub async fn resend(State(app): State<Arc<App>>, call: Call<Administrator>) -> Result<Response, ApiError> {
+    let Call { caller: Administrator(caller), headers, body } = call;
     let write = match Asked::read(&body)? {
         Asked::One(id) => Write::Resend(id),
         Asked::Many(many) => Write::ResendMany(many),
         Asked::Preview(many) => {
             writes::idempotency_key(&headers)?;
-            let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+            let mut reader = caller.reader(&app).await?;
             let extent = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
             return Ok(Json(PreviewAnswer::new(&many, extent)).into_response());
         }
@@ -85,11 +82,8 @@ pub async fn resend(State(app): State<Arc<App>>, request: Request) -> Result<Res
     request_body = StopResendRequest,
     responses((status = 200, body = StopAnswer, description = "Stopped"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such resend")))]
-pub async fn stop(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let Administrator(caller) = Administrator::from_request_parts(&mut parts, &app).await?;
-    let headers = parts.headers.clone();
-    let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+pub async fn stop(State(app): State<Arc<App>>, call: Call<Administrator>) -> Result<Response, ApiError> {
+    let Call { caller: Administrator(caller), headers, body } = call;
     let mut fields = Fields::parse(&body)?;
     let id = fields.required_text("resendId", RESEND_ID);
     fields.finish()?;
@@ -122,7 +116,7 @@ pub async fn list(
     let (after, page_size) = (query.cursor(), query.page_size());
     query.finish()?;
     let id = id.map(resend_id).transpose()?;
-    let mut reader = caller.tenant.store.ready(&app.clock).await?.reader().await?;
+    let mut reader = caller.reader(&app).await?;
     let found = resend::progress(&mut reader, id.as_deref(), after.as_ref(), page_size + 1).await?;
     let (found, next_cursor) =
         page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));

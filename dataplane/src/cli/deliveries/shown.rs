@@ -1,6 +1,6 @@
 //! What `docket deliveries` prints: times in UTC.
 
-use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
 use jiff::Timestamp;
 
 use crate::actions::resend::{Many, Progress, Stopped};
@@ -20,7 +20,7 @@ pub(super) fn deliveries(listed: &[Listed]) -> String {
             delivery.about.shown().to_owned(),
             delivery.webhook_name.clone(),
             delivery.status.to_string(),
-            format!("{}/5", delivery.attempt_count),
+            format!("{}/{MAX_ATTEMPTS}", delivery.attempt_count),
             last(delivery.failure_class, delivery.http_status),
         ]
     });
@@ -111,7 +111,7 @@ fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]
 
 pub(super) fn details(listed: &Listed, attempts: &[StoredAttempt]) -> String {
     let mut out = format!(
-        "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of 5 attempts\n  created   {}\n",
+        "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
         listed.id,
         listed.event_code,
         listed.event_id,

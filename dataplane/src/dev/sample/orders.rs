@@ -8,7 +8,9 @@ use docket_domain::delivery::{
     self, BACKOFF_BASE, DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report,
 };
 use docket_domain::event::{EventId, OrderExported, Payload, envelope};
+use docket_domain::invoice::InvoiceFamily;
 use docket_domain::token::Subject;
+use docket_domain::work_order::WorkOrderType;
 use docket_orders::{OrderType, SaveRequest};
 use jiff::Timestamp;
 
@@ -19,7 +21,7 @@ use crate::random;
 use crate::store::Transaction;
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::events::{self, About, Event};
-use crate::store::sql::params;
+use crate::store::samples::{self, Attempt};
 use crate::tenants::Tenant;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -48,11 +50,18 @@ pub(super) async fn seed(
         exports.push(export(transaction, &quiet, contact, order_type, now - EXPORTED).await?);
     }
     let work_orders: Vec<&str> = exports.iter().map(|exported| exported.work_order_id.as_str()).collect();
-    let [court, process, delivery, investigation, photo_copy] = work_orders[..] else { return Ok(()) };
+    let [court, process, delivery, investigation, photo_copy] = work_orders[..] else {
+        anyhow::bail!("an export of each family");
+    };
     notes(transaction, &quiet, contact, photo_copy, now).await?;
     service(transaction, process, now).await?;
-    let families = [("court", court), ("delivery", delivery), ("investigation", investigation)];
-    invoices(transaction, &families, photo_copy, now).await?;
+    let billed = [
+        (InvoiceFamily::PhotoCopy, photo_copy),
+        (InvoiceFamily::Court, court),
+        (InvoiceFamily::Delivery, delivery),
+        (InvoiceFamily::Investigation, investigation),
+    ];
+    invoices(transaction, &billed, now).await?;
     dead_letter(transaction, tenant, &exports[0], now - 2 * HOUR).await
 }
 
@@ -87,7 +96,7 @@ async fn notes(
     for (hours, milestone, report) in told {
         let note = Note {
             work_order: work_order.to_owned(),
-            work_order_type: "PhotoCopy".to_owned(),
+            work_order_type: WorkOrderType::PhotoCopy,
             report: report.to_owned(),
             facility_line_item: Some(1),
             milestone_code: Some(milestone),
@@ -104,40 +113,26 @@ async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp
         (48, "NoAnswer", "No answer; lights on, a car in the drive."),
         (24, "NotIn", "A neighbor says after 18:00."),
     ];
-    let sql = "INSERT INTO process_attempt (work_order, sequence, attempted_at_ms, time_zone, address, outcome, \
-               comments, photo_count, server_name, server_registration, recorded_at_ms) VALUES ($1, $2, $3, \
-               'America/Los_Angeles', '1200 Example Terrace, Pasadena, CA 91101', $4, $5, 1, 'Sam Sample', \
-               '9999, Los Angeles', $6)";
-    for (sequence, (hours, outcome, comments)) in (1_i64..).zip(attempts) {
+    for (sequence, (hours, outcome, comments)) in (1..).zip(attempts) {
         let at_ms = (now - hours * HOUR).as_millisecond();
-        transaction.execute(sql, params![work_order, sequence, at_ms, outcome, comments, at_ms]).await?;
+        let attempt = Attempt { work_order, sequence, at_ms, outcome, comments };
+        samples::process_attempt(transaction, attempt).await?;
     }
-    let sql = "UPDATE process_status SET status = 'Attempted' WHERE work_order = $1";
-    transaction.execute(sql, params![work_order]).await?;
     Ok(())
 }
 
 /// One invoice of each family, announced long ago.
 async fn invoices(
     transaction: &mut Transaction,
-    families: &[(&str, &str)],
-    photo_copy: &str,
+    work_orders: &[(InvoiceFamily, &str)],
     now: Timestamp,
 ) -> Result<()> {
     let at_ms = (now - 12 * HOUR).as_millisecond();
     let date = now.strftime("%Y-%m-%d").to_string();
-    for (number, (family, work_order)) in (1..).zip(families) {
-        let sql = format!(
-            "INSERT INTO {family}_invoice (invoice_number, work_order, invoice_date, created_at_ms, detected_at_ms) \
-             VALUES ($1, $2, $3, $4, $5)"
-        );
-        let params = params![format!("INV-900{number}"), *work_order, &date, at_ms, at_ms];
-        transaction.execute(&sql, params).await?;
+    for (number, (family, work_order)) in (9001..).zip(work_orders) {
+        let number = format!("INV-{number}");
+        samples::invoice(transaction, *family, &number, work_order, &date, at_ms).await?;
     }
-    let sql = "INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date, \
-               bill_to_customer_code, amount_cents, created_at_ms, detected_at_ms) \
-               VALUES ('INV-9000', $1, 1, $2, 'CARR01', 23000, $3, $4)";
-    transaction.execute(sql, params![photo_copy, &date, at_ms, at_ms]).await?;
     Ok(())
 }
 

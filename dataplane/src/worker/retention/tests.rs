@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::clock::ManualClock;
 use crate::shutdown;
+use crate::store::Database;
 use crate::store::sqlite::Sqlite;
 use crate::tenants::Held;
 use crate::tenants::stores::Store;

@@ -1,4 +1,35 @@
-//! Notes on work orders, and which facility a milestone belongs to (data of order.status_changed).
+//! Work orders: their families, and how a request names one or a facility of it (data of order.status_changed).
+
+use crate::word::words;
+
+words! {
+    /// The back office's five families of work orders; the `workOrderType` of notes.
+    pub enum WorkOrderType {
+        /// Court filings and county recordings.
+        Court,
+        /// Service of process, one for each person to serve.
+        Process,
+        /// Deliveries by courier.
+        Delivery,
+        /// Investigations.
+        Investigation,
+        /// Photocopies: the only ones with facilities and milestones.
+        PhotoCopy,
+    }
+}
+
+impl WorkOrderType {
+    /// What the numbers of such work orders begin with. For people: nothing is ever parsed out of a number.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Court => "CT",
+            Self::Process => "PR",
+            Self::Delivery => "DL",
+            Self::Investigation => "IN",
+            Self::PhotoCopy => "PC",
+        }
+    }
+}
 
 /// How a request names a work order: by its number, or, for a stop of a photocopy work order, by
 /// `<workOrder>-<facilityId>`.

@@ -1,0 +1,58 @@
+//! Rows that other programs write. Only the samples of the embedded mode write them here.
+
+use docket_domain::invoice::InvoiceFamily;
+
+use super::invoices::table;
+use super::sql::params;
+use super::{StoreError, Transaction};
+
+/// An attempt to serve.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "personal data")]
+pub struct Attempt<'a> {
+    /// The process work order.
+    pub work_order: &'a str,
+    /// From 1.
+    pub sequence: i64,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// One of the table's words.
+    pub outcome: &'a str,
+    /// What the server says.
+    pub comments: &'a str,
+}
+
+/// Adds an attempt to serve, which failed.
+pub async fn process_attempt(transaction: &mut Transaction, attempt: Attempt<'_>) -> Result<(), StoreError> {
+    let Attempt { work_order, sequence, at_ms, outcome, comments } = attempt;
+    let sql = "INSERT INTO process_attempt (work_order, sequence, attempted_at_ms, time_zone, address, outcome, \
+               comments, photo_count, server_name, server_registration, recorded_at_ms) VALUES ($1, $2, $3, \
+               'America/Los_Angeles', '1200 Example Terrace, Pasadena, CA 91101', $4, $5, 1, 'Sam Sample', \
+               '9999, Los Angeles', $6)";
+    transaction.execute(sql, params![work_order, sequence, at_ms, outcome, comments, at_ms]).await?;
+    let sql = "UPDATE process_status SET status = 'Attempted' WHERE work_order = $1";
+    transaction.execute(sql, params![work_order]).await.map(|_| ())
+}
+
+/// Adds an invoice that was announced when it was made.
+pub async fn invoice(
+    transaction: &mut Transaction,
+    family: InvoiceFamily,
+    invoice_number: &str,
+    work_order: &str,
+    invoice_date: &str,
+    at_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "INSERT INTO {} (invoice_number, work_order, invoice_date, created_at_ms, detected_at_ms) \
+         VALUES ($1, $2, $3, $4, $5)",
+        table(family)
+    );
+    transaction.execute(&sql, params![invoice_number, work_order, invoice_date, at_ms, at_ms]).await?;
+    if family == InvoiceFamily::PhotoCopy {
+        let sql = "UPDATE photo_copy_invoice SET facility_line_item = 1, bill_to_customer_code = 'CARR01', \
+                   amount_cents = 23000 WHERE invoice_number = $1";
+        transaction.execute(sql, params![invoice_number]).await?;
+    }
+    Ok(())
+}
