@@ -96,7 +96,8 @@ impl<S: Schedule> Detector<S> {
 
     /// Not at every step: there may be ten thousand tenants.
     fn follow(&mut self, now_ms: i64) {
-        if now_ms >= self.follow_ms {
+        // Also if the clock was set back.
+        if now_ms >= self.follow_ms || self.follow_ms > now_ms + millis(FOLLOW) {
             self.follow_ms = now_ms + millis(FOLLOW);
             let tenants = self.tenants.all();
             self.turns.follow(tenants.iter().map(|tenant| tenant.config.uid.as_str()), now_ms);

@@ -41,8 +41,8 @@ pub enum StoreError {
     /// Away, locked, full, or too busy: the same call may succeed later.
     #[error("the database is not available: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A row with this key exists.
-    #[error("a row with this key exists")]
+    /// A row with this key exists, or a row that was referred to has just been deleted.
+    #[error("a row with this key exists, or one that it refers to does not")]
     Conflict,
     /// A defect of ours: a statement or a stored value that does not fit the schema.
     #[error("unexpected answer of the database: {0}")]
@@ -173,6 +173,14 @@ impl Transaction {
         match self.connection {
             Connection::Sqlite(connection) => connection.commit().await,
             Connection::Postgres(connection) => connection.commit().await,
+        }
+    }
+
+    /// Locks rows by a `SELECT … FOR UPDATE`. A transaction of SQLite has the whole file to itself already.
+    async fn lock(&mut self, sql: &str, params: Vec<Param>) -> Result<(), StoreError> {
+        match &mut self.connection {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(connection) => connection.query(sql, params).await.map(|_| ()),
         }
     }
 

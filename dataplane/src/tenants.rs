@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use docket_crds::{ApiKeyDigest, KeyVersion, TenantConfig, WebhookConfig};
+use docket_crds::{ApiKeyDigest, EventCode, KeyVersion, TenantConfig, WebhookConfig};
 use docket_egress::Trust;
 
 use stores::Store;
@@ -81,7 +81,8 @@ impl Tenant {
 
     /// All that is known of its webhooks.
     pub fn webhooks(&self) -> Webhooks<'_> {
-        Webhooks { served: &self.config.webhooks, held: &self.held }
+        let TenantConfig { webhooks, active_events, .. } = &self.config;
+        Webhooks { served: webhooks, active_events, held: &self.held }
     }
 
     /// Which certificates are believed for this webhook.
@@ -96,6 +97,8 @@ impl Tenant {
 pub struct Webhooks<'a> {
     /// Those that are served.
     pub served: &'a [WebhookConfig],
+    /// The events that are not switched off for the tenant.
+    pub active_events: &'a BTreeSet<EventCode>,
     /// Those that are not, and yet not deleted.
     pub held: &'a Held,
 }
@@ -104,6 +107,11 @@ impl<'a> Webhooks<'a> {
     /// The webhook with this uid, if it is served.
     pub fn get(&self, uid: &str) -> Option<&'a WebhookConfig> {
         self.served.iter().find(|webhook| webhook.uid == uid)
+    }
+
+    /// Whether a webhook receives this event: subscribed, and active in the catalog.
+    pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
+        self.active_events.contains(&code) && webhook.events.contains(&code)
     }
 
     /// Whether a webhook that is not served may come back.

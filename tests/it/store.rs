@@ -15,6 +15,7 @@ mod invoices;
 mod invoices_plan;
 mod invoices_search;
 mod notes;
+mod odd_rows;
 mod orders;
 mod people;
 mod processes;

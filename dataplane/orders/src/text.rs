@@ -59,7 +59,7 @@ impl<const MAX: usize> Field for Text<MAX> {
             problems.push(at, "must not hold control characters");
         } else if holds_full_ssn(text) {
             problems
-                .push(at, "must not hold a social security number; give its last four digits in ssnLast4");
+                .push(at, "must not hold a whole social security number; at most its last four digits, where a field asks for them");
         } else {
             return Some(Self(text.to_owned()));
         }

@@ -28,6 +28,13 @@ pub struct Detected {
     pub full: bool,
 }
 
+impl Detected {
+    fn add(&mut self, hints: Vec<Hint>) {
+        self.count += 1;
+        self.hints.extend(hints);
+    }
+}
+
 /// One batch of a family. An error leaves them new. Two at once share them: who comes second to a row waits for the
 /// first one's lock, and then finds it marked.
 pub async fn detect_invoices(
@@ -43,18 +50,50 @@ pub async fn detect_invoices(
     if numbers.is_empty() {
         return Ok(detected);
     }
-    let mut transaction = in_time(database.begin()).await?;
-    let now = clock.now();
-    for number in &numbers {
-        // In the order of their numbers, as everybody does, so that two wait for each other in one direction only.
-        if let Some(hints) = in_time(announce(&mut transaction, tenant, family, number, now)).await? {
-            detected.count += 1;
-            detected.hints.extend(hints);
+    match announce_all(database, tenant, family, &numbers, clock).await {
+        Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
+        Err(error @ StoreError::Unavailable(_)) => return Err(error),
+        // One of them can't be announced; the others can.
+        Err(_) => {
+            for number in &numbers {
+                match announce_all(database, tenant, family, std::slice::from_ref(number), clock).await {
+                    Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
+                    Err(error) => tell_of(tenant, family, number, &error),
+                }
+            }
         }
     }
-    in_time(transaction.commit()).await?;
     detected.full = numbers.len() >= BATCH && detected.count > 0;
     Ok(detected)
+}
+
+/// In one transaction: marks these invoices and publishes each. Answers the hints of those that were ours.
+async fn announce_all(
+    database: &Database,
+    tenant: &Tenant,
+    family: InvoiceFamily,
+    numbers: &[String],
+    clock: &Clock,
+) -> Result<Vec<Vec<Hint>>, StoreError> {
+    let mut transaction = in_time(database.begin()).await?;
+    let now = clock.now();
+    let mut announced = Vec::new();
+    for number in numbers {
+        // In the order of their numbers, as everybody does, so that two wait for each other in one direction only.
+        announced.extend(in_time(announce(&mut transaction, tenant, family, number, now)).await?);
+    }
+    in_time(transaction.commit()).await?;
+    Ok(announced)
+}
+
+fn tell_of(tenant: &Tenant, family: InvoiceFamily, number: &str, error: &StoreError) {
+    tracing::error!(
+        tenant.code = tenant.config.client_code.as_str(),
+        order_type = family.as_str(),
+        invoice.number = %number.escape_debug(),
+        error = %error,
+        "an invoice can't be announced; it stays new"
+    );
 }
 
 /// How many new invoices wait for a work order that is not there.

@@ -134,8 +134,7 @@ async fn number_work_orders(
 ) -> Result<Vec<NewWorkOrder>, StoreError> {
     let mut work_orders = Vec::new();
     for (family, servee) in families(order) {
-        let number = next_number(transaction, family.as_str()).await?;
-        let number = format!("{}{number}", family.prefix());
+        let number = free_number(transaction, family).await?;
         work_orders.push(NewWorkOrder {
             number,
             work_order_type: family,
@@ -144,6 +143,16 @@ async fn number_work_orders(
         });
     }
     Ok(work_orders)
+}
+
+/// The next number of the family that the back office has not given to a work order of its own.
+async fn free_number(transaction: &mut Transaction, family: WorkOrderType) -> Result<String, StoreError> {
+    loop {
+        let number = format!("{}{}", family.prefix(), next_number(transaction, family.as_str()).await?);
+        if work_orders::find(transaction, &number, None).await?.is_none() {
+            return Ok(number);
+        }
+    }
 }
 
 /// The stops of a photocopy order.

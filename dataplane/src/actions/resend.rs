@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use docket_crds::WebhookConfig;
+use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Status};
 use jiff::Timestamp;
 
@@ -25,10 +25,18 @@ pub const DEFAULT_PER_SECOND: i64 = 10;
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
 const INACTIVE: Refusal = Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
-const NOT_DECLARED: Refusal =
-    Refusal::Conflict("The webhook is not declared; declare it again to send to it");
+const NOT_DECLARED: Refusal = Refusal::Conflict(
+    "The webhook is not declared, by this namespace/name or uid; declare it again to send to it",
+);
 const OF_ANOTHER: Refusal =
     Refusal::Conflict("The webhook is now another customer's; this event is not for that customer");
+
+const NOT_SUBSCRIBED: Refusal = Refusal::Conflict(
+    "The webhook is not subscribed to this event, or the event is switched off for the tenant",
+);
+const BEING_SENT: Refusal = Refusal::Conflict(
+    "The event is being sent to this webhook already; see what becomes of that delivery first",
+);
 
 /// A delivery that was sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +85,9 @@ pub async fn resend_one(
     let listed = deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)?;
     check_status(listed.status)?;
     check_webhook(webhooks, &listed)?;
+    if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook).await? {
+        return Err(BEING_SENT);
+    }
     let new = NewDelivery {
         id: DeliveryId::new(now, random::bytes()),
         event_id: listed.event_id,
@@ -111,6 +122,7 @@ fn check_webhook(webhooks: Webhooks<'_>, listed: &Listed) -> Result<(), Refusal>
     match webhooks.get(&listed.webhook) {
         Some(webhook) if !webhook.active => Err(INACTIVE),
         Some(webhook) if webhook.customer_code.as_str() != listed.customer_code => Err(OF_ANOTHER),
+        Some(webhook) if !webhooks.takes(webhook, listed.event_code) => Err(NOT_SUBSCRIBED),
         Some(_) => Ok(()),
         None if webhooks.holds(&listed.webhook) => Ok(()),
         None => Err(NOT_DECLARED),
@@ -123,6 +135,8 @@ struct Target {
     webhook_name: String,
     /// `None`: not known right now.
     customer_code: Option<String>,
+    /// The events it takes; `None`: not known right now.
+    event_codes: Option<Vec<EventCode>>,
 }
 
 async fn target(
@@ -138,33 +152,40 @@ async fn target(
                 webhook: webhook.uid.clone(),
                 webhook_name: webhook.full_name(),
                 customer_code: Some(webhook.customer_code.as_str().to_owned()),
+                event_codes: Some(
+                    EventCode::ALL.into_iter().filter(|code| webhooks.takes(webhook, *code)).collect(),
+                ),
             }),
         };
     }
     let known = resends::webhook_of_dead(connection, uid_or_name).await?;
     let held = known.filter(|(webhook, _)| webhooks.holds(webhook));
     let (webhook, webhook_name) = held.ok_or(NOT_DECLARED)?;
-    Ok(Target { webhook, webhook_name, customer_code: None })
+    Ok(Target { webhook, webhook_name, customer_code: None, event_codes: None })
 }
 
 fn filter(many: &Many, target: &Target) -> DeadFilter {
     DeadFilter {
         webhook: target.webhook.clone(),
         customer_code: target.customer_code.clone(),
+        event_codes: target.event_codes.clone(),
         from_ms: many.from_ms,
         to_ms: many.to_ms,
         limit: many.limit,
     }
 }
 
-/// What [`resend_many`] would send. Writes nothing.
+/// What [`resend_many`] would send, and how many there are without its limit. Writes nothing.
 pub async fn preview(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
     many: &Many,
-) -> Result<Extent, Refusal> {
+) -> Result<(Extent, i64), Refusal> {
     let target = target(connection, webhooks, &many.webhook).await?;
-    Ok(resends::extent(connection, &filter(many, &target)).await?)
+    let filter = filter(many, &target);
+    let extent = resends::extent(connection, &filter).await?;
+    let all = DeadFilter { limit: i64::MAX, ..filter };
+    Ok((extent, resends::extent(connection, &all).await?.count))
 }
 
 /// Queues the dead letters of a webhook once more, oldest first, so many per second; those that another request has
@@ -192,7 +213,7 @@ pub async fn resend_many(
         stopped_at_ms: None,
     };
     let new = new_deliveries(&resend, many, &dead, now);
-    let inserted = resends::insert_deliveries(transaction, &new, now.as_millisecond()).await?;
+    let inserted = deliveries::insert_many(transaction, &new, now.as_millisecond()).await?;
     let inserted: HashSet<DeliveryId> = inserted.into_iter().collect();
     let made = dead.into_iter().zip(new).filter(|(_, new)| inserted.contains(&new.id));
     let (dead, new): (Vec<Dead>, Vec<NewDelivery>) = made.unzip();

@@ -23,7 +23,7 @@ const MAX_USER_ID: usize = 320;
 /// Characters of a clientCode that is sent; a hexadecimal key sent by mistake must get its own message.
 const MAX_CLIENT_CODE: usize = 256;
 
-/// The body of the token endpoints. For documentation: it is read by [`super::body::Fields`].
+/// The body of the token endpoints.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]

@@ -10,7 +10,7 @@ use http::request::Parts;
 use super::error::ApiError;
 use super::tenant::Addressed;
 use crate::app::App;
-use crate::store::{Connection, StoreError};
+use crate::store::{Connection, StoreError, employees};
 use crate::tenants::Tenant;
 
 /// The tenant and the verified token. A handler that takes this can't forget the check.
@@ -65,7 +65,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// A caller that is an administrator of the tenant. A handler that takes this can't forget the check.
+/// A caller that is an administrator of the tenant, by its token and still. A handler that takes this can't forget the check.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Administrator(pub Caller);
@@ -75,11 +75,13 @@ impl FromRequestParts<Arc<App>> for Administrator {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        match caller.subject {
-            Subject::Employee { administrator: true, .. } => Ok(Self(caller)),
-            Subject::Employee { administrator: false, .. } | Subject::Contact { .. } => {
-                Err(ApiError::NotAdministrator)
-            }
+        let Subject::Employee { administrator: true, employee_code } = &caller.subject else {
+            return Err(ApiError::NotAdministrator);
+        };
+        // A token outlives a dismissal; payloads are not for who was an administrator.
+        match employees::is_administrator(&mut caller.reader(app).await?, employee_code).await? {
+            true => Ok(Self(caller)),
+            false => Err(ApiError::NotAdministrator),
         }
     }
 }

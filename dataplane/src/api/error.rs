@@ -218,6 +218,8 @@ impl From<Refusal> for ApiError {
             Refusal::Invalid(problems) => Self::Invalid(problems),
             Refusal::NotFound(text) => Self::NotFound(text),
             Refusal::Conflict(text) => Self::Conflict(text),
+            // Another program took the number, or deleted what was referred to, in the same moment.
+            Refusal::Store(StoreError::Conflict) => Self::Unavailable,
             Refusal::Store(error) => error.into(),
         }
     }

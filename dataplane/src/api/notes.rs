@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use docket_domain::work_order::WorkOrderType;
+use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
 use docket_orders::holds_card_number;
 use docket_orders::text::Text;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::body::Fields;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
-use super::limits::{LARGEST_NUMBER, WORK_ORDER, WORK_ORDER_KEY};
+use super::limits::{LARGEST_NUMBER, WORK_ORDER_KEY};
 use super::query::{Cursor, DateOrTime, Query, page, time};
 use super::words::words;
 use super::writes::{self, Call, Write};
@@ -33,7 +33,7 @@ words!(
     "Court, Process, Delivery, Investigation or PhotoCopy."
 );
 
-/// The body of POST /Notes/Add. For documentation: it is read by [`super::body::Fields`].
+/// The body of POST /Notes/Add.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
@@ -131,7 +131,7 @@ pub struct NotePage {
 #[utoipa::path(post, path = "/Notes/Add", operation_id = "Notes.Add", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
-    request_body = NoteRequest,
+    request_body(content = NoteRequest, example = json!({"workOrder": "PC1000001", "workOrderType": "PhotoCopy", "report": "The custodian has the subpoena.", "facilityLineItem": 1, "milestoneCode": 210})),
     responses((status = 200, body = NoteAnswer, description = "Added"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such work order for this caller")))]
 pub async fn add(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
@@ -160,7 +160,7 @@ fn read(body: &[u8]) -> Result<Note, ApiError> {
 /// Notes and status lines, newest first.
 #[utoipa::path(get, path = "/Notes/Search", operation_id = "Notes.Search", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("workOrder" = Option<String>, Query, description = "Only on this work order.", example = "PC1000001", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+    params(("workOrder" = Option<String>, Query, description = "Only on this work order; with `-<facilityId>` only about this facility.", example = "PC1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("facilityLineItem" = Option<i64>, Query, description = "Only about this photocopy stop.", minimum = 1, maximum = 999_999_999),
            ("from" = Option<DateOrTime>, Query, description = "Added at or after: a date (its first moment in UTC), or a time with an offset."),
            ("to" = Option<DateOrTime>, Query, description = "Added before: a date (its first moment in UTC), or a time with an offset."),
@@ -173,9 +173,12 @@ pub async fn search(
     RawQuery(query): RawQuery,
 ) -> Result<Json<NotePage>, ApiError> {
     let mut query = Query::parse(query.as_deref());
+    let work_order = query.text("workOrder", WORK_ORDER_KEY);
+    let key = work_order.as_deref().map(WorkOrderKey::new);
     let filter = NoteFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        work_order: query.text("workOrder", WORK_ORDER),
+        work_order: key.map(|key| key.number.to_owned()),
+        facility_id: key.and_then(|key| key.facility_id).map(str::to_owned),
         facility_line_item: query.integer("facilityLineItem", 1..=LARGEST_NUMBER),
         from_ms: query.time_ms("from"),
         to_ms: query.time_ms("to"),

@@ -16,7 +16,8 @@ use super::error::ProblemBody;
 /// The older API's own section.
 const LEGACY_HOST: &str = "The older API has an address of its own, which the platform may switch on. No X-Api-Key counts there: `clientCode`, \
 which is required, says the tenant in POST /Session/Create, and the `sessionGuid` of its answer is all that every other route needs, as \
-`Authorization: Bearer`. The hexadecimal key sent as clientCode answers 403 `API access is turned off for <value>`. Not served there: \
+`Authorization: Bearer`: /Orders/Save, /Orders/Export, /Orders/Get, /Orders/Search, /Notes/Add, /Notes/Search, \
+/ProcessStatus/Search and /Invoices/Search. The hexadecimal key sent as clientCode answers 403 `API access is turned off for <value>`. Not served there: \
 POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentation.";
 
 #[derive(OpenApi)]
@@ -138,10 +139,13 @@ fn complete(operation: &mut Operation) {
         }
     }
     match signs_in {
-        true => statuses.extend([
-            (403, "The legacy host: API access is turned off for the key sent as clientCode"),
-            (429, "Too many failed sign-ins; see Retry-After"),
-        ]),
+        true => {
+            statuses.push((429, "Too many failed sign-ins; see Retry-After"));
+            if tagged("Legacy host") {
+                statuses
+                    .push((403, "The legacy host: API access is turned off for the key sent as clientCode"));
+            }
+        }
         false if operation.request_body.is_some() => {
             statuses.push((
                 409,

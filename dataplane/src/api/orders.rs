@@ -27,7 +27,7 @@ use crate::actions::export_order::work_orders_of;
 use crate::app::App;
 use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
-/// The body of POST /Orders/Export. For documentation: it is read by [`super::body::Fields`].
+/// The body of POST /Orders/Export.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]

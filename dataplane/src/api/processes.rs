@@ -210,7 +210,7 @@ pub async fn search(
         customer_code: caller.subject.own_customer().map(str::to_owned),
         work_order: query.text("workOrder", WORK_ORDER),
         case_number: query.text("caseNumber", 100),
-        servee: query.text("servee", 100).map(|text| text.to_lowercase()),
+        servee: query.text("servee", 100),
         status: query.word("status", ServiceStatus::ALL.iter().map(|status| status.as_str())),
         from_ms: query.time_ms("from"),
         to_ms: query.time_ms("to"),

@@ -217,7 +217,7 @@ fn encode_cursor(at_ms: i64, id: &str) -> String {
 fn decode_cursor(text: &str) -> Option<(i64, String)> {
     let plain = String::from_utf8(hex::decode(text).ok()?).ok()?;
     let (at_ms, id) = plain.split_once('.')?;
-    let sound = !id.is_empty() && !id.chars().any(char::is_control);
+    let sound = !id.is_empty() && !id.contains('\0');
     Some((at_ms.parse().ok()?, id.to_owned())).filter(|_| sound)
 }
 

@@ -2,7 +2,10 @@
 
 mod shown;
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, anyhow};
+use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
 use docket_folder::{Folder, Loaded};
 
@@ -16,8 +19,10 @@ use crate::store::deliveries::{self, DeliveryFilter};
 use crate::tenants::{Held, Webhooks};
 use crate::{dev, random};
 
-/// Who asked for a resend, as it is stored.
-const REQUESTED_BY: &str = "command line";
+/// Who asks on the command line, for the audit: the operating system's number of the user.
+fn requested_by() -> String {
+    format!("command line (uid {})", rustix::process::getuid().as_raw())
+}
 
 /// `docket deliveries …`
 pub async fn run(command: DeliveriesCommand) -> Result<()> {
@@ -55,7 +60,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Stop { at, id } => {
             let mut transaction = open(&at, &clock, IfNew::Refuse).await?.begin().await?;
-            let stopped = resend::stop(&mut transaction, &id, REQUESTED_BY, clock.now()).await;
+            let stopped = resend::stop(&mut transaction, &id, &requested_by(), clock.now()).await;
             let stopped =
                 stopped.map_err(|refusal| told(refusal, &format!("the tenant has no resend {id}")))?;
             transaction.commit().await?;
@@ -78,7 +83,7 @@ async fn one(
 ) -> Result<()> {
     let mut transaction = database.begin().await?;
     let webhooks = declared.webhooks(at);
-    let resent = resend::resend_one(&mut transaction, webhooks, id, REQUESTED_BY, clock.now()).await;
+    let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), clock.now()).await;
     let (resent, _) = resent.map_err(|refusal| told(refusal, &no_such(id)))?;
     transaction.commit().await?;
     dev::serving::wake(&at.source.data_dir)?;
@@ -104,12 +109,13 @@ async fn several(
     let webhooks = declared.webhooks(at);
     if !arguments.yes {
         let mut reader = database.reader().await?;
-        print!("{}", shown::preview(&many, resend::preview(&mut reader, webhooks, &many).await?));
+        let (extent, total) = resend::preview(&mut reader, webhooks, &many).await?;
+        print!("{}", shown::preview(&many, extent, total));
         return Ok(());
     }
     let mut transaction = database.begin().await?;
     let (resend, extent, _) =
-        resend::resend_many(&mut transaction, webhooks, &many, REQUESTED_BY, clock.now()).await?;
+        resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), clock.now()).await?;
     transaction.commit().await?;
     dev::serving::wake(&at.source.data_dir)?;
     print!("{}", shown::started(&at.tenant, &many, &resend, extent));
@@ -149,7 +155,12 @@ impl Declared {
     }
 
     fn webhooks(&self, at: &TenantArguments) -> Webhooks<'_> {
-        let served = self.loaded.tenant(&at.tenant).map_or(&[][..], |served| &served.config.webhooks);
-        Webhooks { served, held: &self.held }
+        static NONE: BTreeSet<EventCode> = BTreeSet::new();
+        let config = self.loaded.tenant(&at.tenant).map(|served| &served.config);
+        Webhooks {
+            served: config.map_or(&[][..], |config| &config.webhooks),
+            active_events: config.map_or(&NONE, |config| &config.active_events),
+            held: &self.held,
+        }
     }
 }

@@ -83,14 +83,23 @@ impl<S: Schedule> Scanner<S> {
         shutdown: &Shutdown,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        let mut more = false;
+        let (mut more, mut failed) = (false, None);
         for family in InvoiceFamily::ALL {
-            let detected = detect_invoices(database, tenant, family, &self.clock).await?;
-            more |= detected.full;
-            self.tell(tenant, family, detected).await;
+            match detect_invoices(database, tenant, family, &self.clock).await {
+                Ok(detected) => {
+                    more |= detected.full;
+                    self.tell(tenant, family, detected).await;
+                }
+                Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                // What is wrong with one table keeps nobody from the others.
+                Err(error) => failed = Some(error),
+            }
             if shutdown.is_requested() {
                 return Ok(true);
             }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         if !more {
             tell_of_waiting(database, tenant, memory).await?;

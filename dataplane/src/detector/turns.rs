@@ -49,8 +49,9 @@ impl Queue {
         self.due.insert((due_ms, self.pushed, uid));
     }
 
-    fn begin(&mut self, now_ms: i64) -> Option<Arc<str>> {
-        self.next_ms().filter(|due_ms| *due_ms <= now_ms)?;
+    /// Nobody is due later than an interval from now, unless the clock was set back: then now is as good a time.
+    fn begin(&mut self, now_ms: i64, interval_ms: i64) -> Option<Arc<str>> {
+        self.next_ms().filter(|due_ms| *due_ms <= now_ms || *due_ms > now_ms + interval_ms)?;
         self.running += 1;
         self.due.pop_first().map(|(_, _, uid)| uid)
     }
@@ -95,8 +96,8 @@ impl Turns {
     /// The next turn, if somebody is due and there is a place.
     pub(super) fn begin(&mut self, now_ms: i64) -> Option<Turn> {
         let turn = |retry| move |uid| Turn { uid, retry, begun_ms: now_ms };
-        let sound = self.sound.begin(now_ms).map(turn(false));
-        sound.or_else(|| self.failed.begin(now_ms).map(turn(true)))
+        let sound = self.sound.begin(now_ms, self.interval_ms).map(turn(false));
+        sound.or_else(|| self.failed.begin(now_ms, self.interval_ms).map(turn(true)))
     }
 
     /// Frees the place, and says when the tenant is due again: an interval after its turn began.
@@ -253,5 +254,13 @@ mod tests {
         assert_eq!(round(&mut turns, INTERVAL, |_| End::Done), ["0000"]);
         turns.follow(["new"].into_iter(), INTERVAL);
         assert_eq!(round(&mut turns, INTERVAL, |_| End::Done), ["new"]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_nobody() {
+        let mut turns = turns(1);
+        assert_eq!(round(&mut turns, 1_000_000, |_| End::Done), ["0000"]);
+        assert!(begun(&mut turns, 1_000_500).is_empty(), "not due yet");
+        assert_eq!(begun(&mut turns, 1_000).len(), 1);
     }
 }

@@ -44,6 +44,12 @@ pub async fn insert(
     transaction.execute(sql, params).await.map(|_| ())
 }
 
+/// Whether the employee with this code is an active administrator right now.
+pub async fn is_administrator(connection: &mut Connection, code: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT administrator AND active FROM employee WHERE code = $1";
+    connection.query_opt(sql, params![code]).await?.map_or(Ok(false), |row| row.get(0))
+}
+
 /// The employee whose check-in name this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
     let sql = "SELECT code, name, password_hash, administrator, active FROM employee WHERE user_key = $1";

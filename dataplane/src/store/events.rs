@@ -79,7 +79,10 @@ pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -
         "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery d WHERE d.event_id = event.id) AND id IN ({})",
         slots(1)
     );
+    // Waits for whoever is just queueing a delivery of one of them, which is then seen below.
+    let lock = format!("SELECT id FROM event WHERE id IN ({}) ORDER BY id FOR UPDATE", slots(1));
     for chunk in ids.chunks(SLOTS) {
+        transaction.lock(&lock, filled(chunk.iter().map(Param::from))).await?;
         transaction.execute(&sql, filled(chunk.iter().map(Param::from))).await?;
     }
     Ok(())

@@ -107,6 +107,8 @@ pub struct NoteFilter {
     pub work_order: Option<String>,
     /// About this stop only.
     pub facility_line_item: Option<i64>,
+    /// About stops with this facility only.
+    pub facility_id: Option<String>,
     /// Added at or after.
     pub from_ms: Option<i64>,
     /// Added before.
@@ -121,7 +123,8 @@ pub async fn search(
     filter: &NoteFilter,
     limit: i64,
 ) -> Result<Vec<StoredNote>, StoreError> {
-    let NoteFilter { customer_code, work_order, facility_line_item, from_ms, to_ms, after } = filter;
+    let NoteFilter { customer_code, work_order, facility_line_item, facility_id, from_ms, to_ms, after } =
+        filter;
     let mut search = Search::new(
         "SELECT n.work_order, w.work_order_type, w.web_order_id, w.customer_code, n.line_item, \
          n.facility_line_item, n.report, n.milestone_code, m.title, n.author, n.created_at_ms \
@@ -130,6 +133,9 @@ pub async fn search(
     search.and_some("w.customer_code = ?", customer_code.as_ref());
     search.and_some("n.work_order = ?", work_order.as_ref());
     search.and_some("n.facility_line_item = ?", *facility_line_item);
+    let of_facility = "EXISTS (SELECT 1 FROM facility f WHERE f.work_order = n.work_order \
+                       AND f.facility_line_item = n.facility_line_item AND f.facility_id = ?)";
+    search.and_some(of_facility, facility_id.as_ref());
     search.and_some("n.created_at_ms >= ?", *from_ms);
     search.and_some("n.created_at_ms < ?", *to_ms);
     if let Some((at_ms, number, line_item)) = after {

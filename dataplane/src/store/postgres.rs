@@ -76,6 +76,8 @@ impl Postgres {
     /// Like [`begin`](Self::begin), after whoever else migrates.
     pub(super) async fn begin_migration(&self) -> Result<PostgresConnection, StoreError> {
         let mut connection = self.begin().await?;
+        // A large database takes its time, once.
+        connection.batch("SET LOCAL statement_timeout = 0").await?;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
         Ok(connection)
@@ -172,7 +174,7 @@ impl From<tokio_postgres::Error> for StoreError {
             || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code);
         let said = ServerError { code: code.code().to_owned(), message: server.message().to_owned() };
         match code {
-            &SqlState::UNIQUE_VIOLATION => Self::Conflict,
+            &SqlState::UNIQUE_VIOLATION | &SqlState::FOREIGN_KEY_VIOLATION => Self::Conflict,
             _ if away => Self::Unavailable(Box::new(said)),
             _ => Self::Refused(Box::new(said)),
         }

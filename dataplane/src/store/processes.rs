@@ -64,7 +64,7 @@ pub struct ProcessFilter {
     pub work_order: Option<String>,
     /// Of this case only.
     pub case_number: Option<String>,
-    /// Part of the servee's name, in lower case.
+    /// Part of the servee's name, in any case.
     pub servee: Option<String>,
     /// In this status only.
     pub status: Option<ServiceStatus>,
@@ -94,8 +94,12 @@ pub async fn search(
     search.and_some("w.customer_code = ?", customer_code.as_ref());
     search.and_some("w.number = ?", work_order.as_ref());
     search.and_some("w.case_number = ?", case_number.as_ref());
-    let servee = servee.as_deref().map(containing);
-    search.and_some("coalesce(w.servee_key, lower(w.servee)) LIKE ? ESCAPE '\\'", servee);
+    if let Some(servee) = servee {
+        // Other programs need not keep servee_key; a PostgreSQL of the C locale has an ASCII lower().
+        let name = "(w.servee_key LIKE ? ESCAPE '\\' OR lower(w.servee) LIKE ? ESCAPE '\\')";
+        let lower = containing(&servee.to_lowercase());
+        search.and(name, [(&lower).into(), (&lower).into()]);
+    }
     search.and_some("coalesce(p.status, 'New') = ?", status.map(ServiceStatus::as_str));
     search.and_some("w.created_at_ms >= ?", *from_ms);
     search.and_some("w.created_at_ms < ?", *to_ms);

@@ -1,8 +1,8 @@
 //! Many dead letters sent again by one request: which they are, the request itself, how far it is, and its end.
 
-use docket_domain::delivery::{DeliveryId, Status};
+use docket_crds::EventCode;
+use docket_domain::delivery::Status;
 
-use super::deliveries::NewDelivery;
 use super::sql::{Param, SLOTS, Search, filled, params, slots};
 use super::{Connection, StoreError, Transaction, events};
 
@@ -13,6 +13,8 @@ pub struct DeadFilter {
     pub webhook: String,
     /// The webhook's customer; `None`: not known right now.
     pub customer_code: Option<String>,
+    /// Of these events only; `None`: of any.
+    pub event_codes: Option<Vec<EventCode>>,
     /// Created at or after.
     pub from_ms: Option<i64>,
     /// Created before.
@@ -62,10 +64,15 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
 }
 
 fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
-    let DeadFilter { webhook, customer_code, from_ms, to_ms, limit } = filter;
+    let DeadFilter { webhook, customer_code, event_codes, from_ms, to_ms, limit } = filter;
     let mut search = Search::new(&format!("{select} FROM delivery d JOIN event e ON e.id = d.event_id"));
     search.and("d.status = 'DeadLetter' AND d.webhook = ?", [webhook.into()]);
     search.and_some("e.customer_code = ?", customer_code.as_ref());
+    if let Some(codes) = event_codes {
+        // Words of ours. The empty text is no event's: a webhook that takes none gets none.
+        let codes: Vec<String> = codes.iter().map(|code| format!(", '{code}'")).collect();
+        search.and(&format!("e.code IN (''{})", codes.concat()), []);
+    }
     search.and_some("d.created_at_ms >= ?", *from_ms);
     search.and_some("d.created_at_ms < ?", *to_ms);
     // Ids are in the order of time.
@@ -93,52 +100,6 @@ pub async fn webhook_of_dead(
                AND (webhook = $1 OR webhook_name = $2) ORDER BY created_at_ms DESC LIMIT 1";
     let row = connection.query_opt(sql, params![uid_or_name, uid_or_name]).await?;
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
-}
-
-/// Queues many deliveries; answers the ids of those that were, which are all but those whose idempotency key the
-/// webhook has already. Some thousand rows take a fraction of a second.
-pub async fn insert_deliveries(
-    transaction: &mut Transaction,
-    deliveries: &[NewDelivery],
-    now_ms: i64,
-) -> Result<Vec<DeliveryId>, StoreError> {
-    let mut inserted = Vec::with_capacity(deliveries.len());
-    for chunk in deliveries.chunks(SLOTS) {
-        let params: Vec<Param> = chunk.iter().flat_map(|new| row_of(new, now_ms)).collect();
-        let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
-        let rows: Vec<String> =
-            places.chunks(COLUMNS).map(|places| format!("({})", places.join(", "))).collect();
-        let sql = format!(
-            "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
-             idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
-             VALUES {} ON CONFLICT DO NOTHING RETURNING id",
-            rows.join(", ")
-        );
-        for row in transaction.query(&sql, params).await? {
-            inserted.push(row.parsed(0)?);
-        }
-    }
-    Ok(inserted)
-}
-
-/// Of [`row_of`].
-const COLUMNS: usize = 12;
-
-fn row_of(new: &NewDelivery, now_ms: i64) -> [Param; COLUMNS] {
-    [
-        new.id.to_string().into(),
-        (&new.event_id).into(),
-        (&new.webhook).into(),
-        (&new.webhook_name).into(),
-        Status::Pending.as_str().into(),
-        0_i64.into(),
-        new.due_at_ms.unwrap_or(now_ms).into(),
-        new.idempotency_key.as_ref().into(),
-        new.resend_of.as_ref().into(),
-        new.requested_by.as_ref().into(),
-        new.resend_id.as_ref().into(),
-        now_ms.into(),
-    ]
 }
 
 /// A request for many.

@@ -101,6 +101,7 @@ impl Search {
     }
 
     fn push<const N: usize>(&mut self, text: &str, values: [Param; N]) {
+        debug_assert_eq!(text.matches('?').count(), N, "{text}");
         let mut pieces = text.split('?');
         self.sql.push_str(pieces.next().unwrap_or_default());
         for (piece, value) in pieces.zip(values) {

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -219,7 +221,18 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     connection.pragma_update(None, "foreign_keys", "ON")?;
     // 512 KiB: hundreds of tenants' files may be open at once.
     connection.pragma_update(None, "cache_size", "-512")?;
+    // SQLite's own knows ASCII only; PostgreSQL's knows all letters.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("lower", 1, flags, |context| {
+        Ok(context.get::<Option<String>>(0)?.map(|text| text.to_lowercase()))
+    })?;
     connection.set_prepared_statement_cache_capacity(64);
+    if make == Make::Never {
+        // A file that was emptied is no database of ours any more; each statement would say something else about it.
+        connection
+            .query_row("SELECT version FROM schema_version LIMIT 1", (), |_| Ok(()))
+            .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    }
     let file = identity(path).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
     Ok(Opened { connection, file })
 }
@@ -268,7 +281,10 @@ impl SqliteConnection {
             let mut statement = connection.prepare_cached(&sql)?;
             let columns = statement.column_count();
             let rows = statement.query_map(rusqlite::params_from_iter(values(params)), |row| {
-                (0..columns).map(|index| row.get(index)).collect::<Result<_, _>>().map(Row::Sqlite)
+                (0..columns)
+                    .map(|index| row.get_ref(index).map(value))
+                    .collect::<Result<_, _>>()
+                    .map(Row::Sqlite)
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
@@ -327,9 +343,18 @@ impl Drop for SqliteConnection {
     }
 }
 
+/// A stored value. SQLite takes any bytes as a text, and other programs may write in another encoding: such a text is
+/// shown with replacement characters instead of hiding its row and all beside it.
+fn value(stored: ValueRef<'_>) -> Value {
+    match stored {
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        other => other.try_into().unwrap_or(Value::Null),
+    }
+}
+
 /// `$1` to SQLite is a parameter named "$1", numbered by its first appearance. The statements here name `$1`, `$2`, …
 /// in that order, which `statements_number_their_parameters_in_order` in the contract suite holds them to.
-fn values(params: Vec<Param>) -> impl Iterator<Item = rusqlite::types::Value> {
+fn values(params: Vec<Param>) -> impl Iterator<Item = Value> {
     params.into_iter().map(Into::into)
 }
 
@@ -343,10 +368,13 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation) => {
-                let unique =
-                    [rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE, rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY];
+                let keys = [
+                    rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE,
+                    rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
+                    rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
+                ];
                 match error.sqlite_error() {
-                    Some(detail) if unique.contains(&detail.extended_code) => Self::Conflict,
+                    Some(detail) if keys.contains(&detail.extended_code) => Self::Conflict,
                     _ => Self::Refused(Box::new(error)),
                 }
             }

@@ -14,6 +14,8 @@ use crate::tenants::{Tenant, Tenants};
 const BATCH: i64 = 200;
 /// Databases at once.
 const AT_ONCE: usize = 2;
+/// How long requests for many resends are kept at least.
+const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The time between two rounds, at most and at least.
 const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(1));
 
@@ -89,6 +91,8 @@ impl Retention {
             let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
             deleted += batch;
             if batch < BATCH as u64 {
+                // Who asked for what stays for a while, however short deliveries are kept.
+                let before_ms = before_ms.min(self.clock.now_ms() - millis(KEEP_RESENDS));
                 retention::delete_resends(&mut transaction, before_ms).await?;
                 transaction.commit().await?;
                 return Ok(deleted);

@@ -78,6 +78,12 @@ async fn filters_and_pages() {
     assert_eq!(found(&ada, &format!("?workOrder={court}")).await, all[2..]);
     assert_eq!(found(&ada, &format!("?workOrder={photo}&facilityLineItem=1")).await, all[1..2]);
     assert_eq!(found(&ada, "?from=1970-01-03&to=1970-01-04").await, all[1..4]);
+    assert_eq!(
+        found(&ada, &format!("?workOrder={photo}-F00213")).await,
+        all[1..2],
+        "the first stop's facility"
+    );
+    assert_eq!(found(&ada, &format!("?workOrder={photo}-F9")).await, Vec::<String>::new());
     assert_eq!(found(&ada, "?workOrder=none").await, Vec::<String>::new());
 
     for size in [1, 2, 3, 5] {

@@ -146,3 +146,22 @@ async fn the_event_carries_what_the_answer_says() {
     let found = rig.published("order.exported").into_iter().map(|mut envelope| envelope["data"].take());
     assert_eq!(found.collect::<Vec<_>>(), answers);
 }
+
+#[tokio::test]
+async fn numbers_that_the_back_office_has_given_are_passed_over() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    rig.change(
+        "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) VALUES
+           ('PR1000001', 'Process', 'C-2', 0), ('PR1000003', 'Process', 'C-2', 0), ('CT1000001', 'Court', 'C-2', 0)",
+    );
+    for (kind, expected) in [(OrderType::Process, "PR1000002"), (OrderType::Court, "CT1000002")] {
+        let saved = ada.post("/Orders/Save", &with(example(kind), json!({"export": true}))).await;
+        assert_eq!((saved.status, &saved.json()["workOrderId"]), (200, &json!(expected)), "{saved:?}");
+    }
+    assert_eq!(
+        rig.count("SELECT count(*) FROM work_order WHERE number = 'PR1000004'"),
+        1,
+        "the second servee's"
+    );
+}

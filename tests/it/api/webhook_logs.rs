@@ -261,3 +261,16 @@ async fn what_is_wrong_in_a_query_is_named() {
         assert_eq!(wrong_fields(&alex.get(&format!("/WebhookLogs/{target}")).await), [field], "{target}");
     }
 }
+
+#[tokio::test]
+async fn who_is_no_administrator_any_more_sees_nothing_with_an_old_token() {
+    let rig = Rig::start().await;
+    let alex = rig.alex().await;
+    assert_eq!(alex.get("/WebhookLogs/Search").await.status, 200);
+    for change in ["administrator = FALSE", "administrator = TRUE, active = FALSE"] {
+        rig.change(&format!("UPDATE employee SET {change} WHERE code = '52'"));
+        refused(&alex.get("/WebhookLogs/Search").await, 403, FORBIDDEN);
+    }
+    rig.change("DELETE FROM employee WHERE code = '52'");
+    refused(&alex.get("/WebhookLogs/Search").await, 403, FORBIDDEN);
+}

@@ -1,6 +1,8 @@
 //! POST /WebhookLogs/Resend, POST /WebhookLogs/StopResend and GET /WebhookLogs/Resends.
 
-use docket_tests::docket::{Client, Reply, webhook_yaml};
+use std::time::Duration;
+
+use docket_tests::docket::{Client, Reply, eventually, webhook_yaml};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, refused, save, wrong_fields};
@@ -69,7 +71,7 @@ async fn a_webhook_must_be_there_active_and_of_the_same_customer() {
             if reply.status == 409 && reply.detail().contains(word) {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             reply = resend(&alex, &one).await;
         }
         panic!("{word}: {reply:?}");
@@ -191,4 +193,36 @@ async fn what_is_wrong_in_a_body_is_named() {
     for body in [json!({}), json!({"resendId": "x"}), json!({"resendId": "A".repeat(32)})] {
         assert_eq!(wrong_fields(&alex.post("/WebhookLogs/StopResend", &body).await), ["resendId"], "{body}");
     }
+}
+
+#[tokio::test]
+async fn what_is_being_sent_again_is_not_doubled() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    all_dead(&rig, 1).await;
+    let alex = rig.alex().await;
+    let one = json!({"deliveryId": items(&alex, "/WebhookLogs/Search").await[0]["deliveryId"]});
+    // Under way for as long as this test takes.
+    rig.change(
+        "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
+         SELECT '0fffffff-0000-7000-8000-000000000001', event_id, webhook, webhook_name, 'Pending', 0, 99999999999999, 0
+         FROM delivery",
+    );
+    let reply = resend(&alex, &one).await;
+    assert!(reply.status == 409 && reply.detail().contains("already"), "{reply:?}");
+    assert_eq!(rig.count("SELECT count(*) FROM delivery"), 2);
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_subscribed_any_more_is_not_sent_again() {
+    let (rig, alex) = dead(1).await;
+    let one = json!({"deliveryId": items(&alex, "/WebhookLogs/Search").await[0]["deliveryId"]});
+    let yaml = webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/");
+    rig.home.write("more.yaml", &yaml.replace("order.created, ", ""));
+    eventually("the webhook is edited", Duration::from_secs(10), async || {
+        resend(&alex, &one).await.text().contains("not subscribed")
+    })
+    .await;
+    let preview = resend(&alex, &json!({"webhook": "default/orders", "preview": true})).await.json();
+    assert_eq!((&preview["count"], &preview["total"]), (&json!(0), &json!(0)));
 }

@@ -93,7 +93,7 @@ async fn of_two_inserts_at_once_with_one_key_one_counts(rig: Rig) {
 async fn a_delivery_needs_its_event(rig: Rig) {
     let new = new_delivery(delivery_id(1), &event_id(9));
     let result = rig.try_write(async |t| deliveries::insert(t, &new, T0).await).await;
-    assert!(matches!(result, Err(StoreError::Refused(_))), "{result:?}");
+    assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
 }
 
 async fn unfinished_is_paged_in_the_order_of_time(rig: Rig) {

@@ -102,7 +102,7 @@ async fn an_order_needs_its_customer(rig: Rig) {
     let mut order = order("a");
     order.head.customer_code = "NOBODY".into();
     let result = rig.try_write(async |t| orders::insert(t, &order).await).await;
-    assert!(matches!(result, Err(StoreError::Refused(_))), "{result:?}");
+    assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
 }
 
 async fn an_order_id_is_taken_once(rig: Rig) {

@@ -9,6 +9,7 @@ use docket::store::deliveries::{self, Due, NewDelivery};
 use docket::store::resends::{self, DeadFilter, Extent, Resend};
 use docket::store::{Database, StoreError};
 use docket::tenants::{Held, Webhooks};
+use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
 use jiff::Timestamp;
 
@@ -24,6 +25,7 @@ on_both_databases!(
     what_was_taken_back_can_be_sent_again,
     ten_thousand_are_queued_in_a_moment,
     requests_are_paged_newest_first,
+    only_events_that_the_webhook_takes_are_chosen,
 );
 
 fn nobody_else() -> Held {
@@ -45,7 +47,7 @@ async fn try_resend(
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
     let mut transaction = database.begin().await?;
     let held = nobody_else();
-    let webhooks = Webhooks { served: &[], held: &held };
+    let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
     let done = resend::resend_many(&mut transaction, webhooks, many, "employee 99", at(now_ms)).await?;
     transaction.commit().await?;
     Ok(done)
@@ -70,7 +72,7 @@ async fn dead_letters(rig: &Rig, count: u16) {
             let event = event_id(u16::try_from(events).expect("few") + number);
             let body = docket::store::events::Event {
                 id: event.clone(),
-                code: docket_crds::EventCode::OrderCreated,
+                code: EventCode::OrderCreated,
                 customer_code: CUSTOMER.into(),
                 about: docket::store::events::About::web_order("W-1"),
                 body: b"{}".to_vec(),
@@ -89,6 +91,7 @@ async fn chosen(rig: &Rig, change: impl FnOnce(&mut DeadFilter)) -> Vec<String> 
     let mut filter = DeadFilter {
         webhook: WEBHOOK.into(),
         customer_code: Some(CUSTOMER.into()),
+        event_codes: None,
         from_ms: None,
         to_ms: None,
         limit: 100,
@@ -159,8 +162,10 @@ async fn a_preview_says_what_a_resend_does_and_writes_nothing(rig: Rig) {
     dead_letters(&rig, 30).await;
     let asked = Many { from_ms: Some(T0 + 5_000), to_ms: Some(T0 + 20_000), limit: 12, ..many(10) };
     let held = nobody_else();
-    let webhooks = Webhooks { served: &[], held: &held };
-    let preview = resend::preview(&mut rig.reader().await, webhooks, &asked).await.expect("a preview");
+    let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
+    let (preview, total) =
+        resend::preview(&mut rig.reader().await, webhooks, &asked).await.expect("a preview");
+    assert_eq!(total, 15, "without the limit");
     assert_eq!(preview, Extent { count: 12, oldest_ms: Some(T0 + 5_000), newest_ms: Some(T0 + 16_000) });
     assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE status <> 'DeadLetter'").await, 0);
     assert_eq!(rig.number("SELECT count(*) FROM resend").await, 0);
@@ -270,4 +275,16 @@ async fn requests_are_paged_newest_first(rig: Rig) {
     let mut expected: Vec<Resend> = (0..60).map(row).collect();
     expected.sort_by_key(|resend| std::cmp::Reverse((resend.created_at_ms, resend.id.clone())));
     assert_eq!(seen, expected);
+}
+
+async fn only_events_that_the_webhook_takes_are_chosen(rig: Rig) {
+    dead_letters(&rig, 3).await;
+    for (codes, count) in [
+        (vec![EventCode::OrderCreated], 3),
+        (vec![EventCode::NoteCreated, EventCode::InvoiceCreated], 0),
+        (Vec::new(), 0),
+    ] {
+        let found = chosen(&rig, |filter| filter.event_codes = Some(codes.clone())).await;
+        assert_eq!(found.len(), count, "{codes:?}");
+    }
 }

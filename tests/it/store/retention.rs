@@ -13,6 +13,8 @@ on_both_databases!(
     an_event_stays_as_long_as_a_delivery_needs_it,
     the_oldest_go_first_and_no_more_than_the_batch,
     a_request_for_many_goes_after_its_deliveries,
+    what_is_being_sent_again_stays,
+    a_resend_at_the_same_time_keeps_its_event,
 );
 
 async fn finish(rig: &Rig, number: u16, status: Status, finished_at_ms: i64) {
@@ -109,4 +111,35 @@ async fn a_request_for_many_goes_after_its_deliveries(rig: Rig) {
     assert_eq!(delete(&rig, T0 + 1, 100).await, 1);
     assert_eq!(rig.write(async |t| retention::delete_resends(t, T0 + 5).await).await, 1);
     assert_eq!(rig.number("SELECT count(*) FROM resend").await, 1);
+}
+
+async fn what_is_being_sent_again_stays(rig: Rig) {
+    let event = rig.event("W-1").await;
+    rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(1), &event), T0).await).await;
+    finish(&rig, 1, Status::DeadLetter, T0).await;
+    let again =
+        NewDelivery { resend_of: Some(delivery_id(1).to_string()), ..new_delivery(delivery_id(2), &event) };
+    rig.write(async |t| deliveries::insert(t, &again, T0).await).await;
+    assert_eq!(delete(&rig, T0 + 1, 100).await, 0);
+    finish(&rig, 2, Status::Succeeded, T0 + 5).await;
+    assert_eq!(delete(&rig, T0 + 1, 100).await, 1);
+}
+
+async fn a_resend_at_the_same_time_keeps_its_event(rig: Rig) {
+    let event = rig.event("W-1").await;
+    rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(1), &event), T0).await).await;
+    finish(&rig, 1, Status::DeadLetter, T0).await;
+    let mut resend = rig.database.begin().await.expect("begins");
+    deliveries::insert(&mut resend, &new_delivery(delivery_id(2), &event), T0).await.expect("queued");
+    let other = rig.opened_again();
+    let retention = tokio::spawn(async move {
+        let mut transaction = other.begin().await?;
+        let deleted = retention::delete_finished(&mut transaction, T0 + 1, 100).await?;
+        transaction.commit().await.map(|()| deleted)
+    });
+    // Time to get as far as it can: it has to wait for the resend.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    resend.commit().await.expect("committed");
+    assert_eq!(retention.await.expect("no panic").expect("no conflict"), 1);
+    assert_eq!(left(&rig).await, [1, 0, 1], "the event of the resend is there");
 }

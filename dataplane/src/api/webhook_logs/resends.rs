@@ -68,8 +68,8 @@ pub async fn resend(State(app): State<Arc<App>>, call: Call<Administrator>) -> R
         Asked::Preview(many) => {
             writes::idempotency_key(&headers)?;
             let mut reader = caller.reader(&app).await?;
-            let extent = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
-            return Ok(Json(PreviewAnswer::new(&many, extent)).into_response());
+            let (extent, total) = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
+            return Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response());
         }
     };
     writes::write(app, caller, &headers, &body, write).await

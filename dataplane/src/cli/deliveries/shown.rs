@@ -61,8 +61,11 @@ pub(super) fn resends(progress: &[Progress]) -> String {
     table(head, rows)
 }
 
-pub(super) fn preview(many: &Many, extent: Extent) -> String {
-    let what = extent_of(&many.webhook, many, extent);
+pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
+    let mut what = extent_of(&many.webhook, many, extent);
+    if total > extent.count {
+        what.push_str(&format!("\nThere are {total}; the others are left to further requests."));
+    }
     match extent.count {
         0 => format!("{what}\n"),
         _ => format!("{what}\nNothing was sent; add --yes to send them.\n"),

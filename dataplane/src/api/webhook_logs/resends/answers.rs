@@ -8,7 +8,7 @@ use crate::actions::resend::{Many, Progress, Resent, Stopped};
 use crate::api::query::{DateOrTime, time};
 use crate::store::resends::{Extent, Resend};
 
-/// The body of POST /WebhookLogs/Resend. For documentation: it is read by [`crate::api::body::Fields`].
+/// The body of POST /WebhookLogs/Resend.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_debug_implementations, reason = "only its schema is used")]
@@ -115,14 +115,16 @@ impl ResendManyAnswer {
 pub struct PreviewAnswer {
     /// Always true: nothing was written.
     preview: bool,
+    /// How many there are without the limit of one request.
+    total: i64,
     #[serde(flatten)]
     extent: ExtentAnswer,
 }
 
 impl PreviewAnswer {
     /// Of what was asked for.
-    pub fn new(many: &Many, extent: Extent) -> Self {
-        Self { preview: true, extent: ExtentAnswer::new(many, extent) }
+    pub fn new(many: &Many, extent: Extent, total: i64) -> Self {
+        Self { preview: true, total, extent: ExtentAnswer::new(many, extent) }
     }
 }
 
@@ -153,7 +155,7 @@ impl ExtentAnswer {
     }
 }
 
-/// The body of POST /WebhookLogs/StopResend. For documentation: it is read by [`crate::api::body::Fields`].
+/// The body of POST /WebhookLogs/StopResend.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
