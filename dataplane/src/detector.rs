@@ -24,7 +24,7 @@ use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};
 
 /// Databases looked into at once, and so connections: each turn has one at a time.
-pub const PLACES: usize = 8;
+pub const PLACES: usize = 4;
 /// How often the list of tenants is looked at, at least.
 const FOLLOW: Duration = Duration::from_secs(1);
 

@@ -12,8 +12,10 @@ use crate::tenants::{Tenant, Tenants};
 
 /// Deliveries per transaction: others write in between.
 const BATCH: i64 = 200;
-/// Databases at once.
-const AT_ONCE: usize = 2;
+/// Databases at once: nobody waits for this.
+const AT_ONCE: usize = 1;
+/// A program that has just started has better things to do for so long.
+const FIRST: Duration = Duration::from_secs(60);
 /// How long requests for many resends are kept at least.
 const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The time between two rounds, at most and at least.
@@ -34,19 +36,20 @@ impl Retention {
         Self { clock, tenants, keep }
     }
 
-    /// A round now and then, the first one at once, until shutdown is requested.
+    /// A round now and then, the first one soon, until shutdown is requested.
     pub async fn run(self, shutdown: Shutdown) {
         let (most, least) = ROUNDS;
         let pause = (self.keep / 10).clamp(least, most);
+        let mut next_ms = self.clock.now_ms() + millis(pause.min(FIRST));
         loop {
-            let next_ms = self.clock.now_ms() + millis(pause);
+            tokio::select! {
+                () = self.clock.sleep_until_ms(next_ms) => {}
+                () = shutdown.requested() => return,
+            }
+            next_ms = self.clock.now_ms() + millis(pause);
             // What a round has not committed when it is dropped has not happened.
             tokio::select! {
                 () = self.round() => {}
-                () = shutdown.requested() => return,
-            }
-            tokio::select! {
-                () = self.clock.sleep_until_ms(next_ms) => {}
                 () = shutdown.requested() => return,
             }
         }
