@@ -38,6 +38,11 @@ pub struct TenantConfig {
 }
 
 impl WebhookConfig {
+    /// Whether it receives this event: subscribed, and active in the catalog (Webhook endpoint configuration).
+    pub fn takes(&self, code: EventCode, active_events: &BTreeSet<EventCode>) -> bool {
+        active_events.contains(&code) && self.events.contains(&code)
+    }
+
     /// `namespace/name`, as people know it.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -52,12 +57,11 @@ impl TenantConfig {
         customer: &'a str,
         code: EventCode,
     ) -> impl Iterator<Item = &'a WebhookConfig> {
-        let published = !self.suspended && self.active_events.contains(&code);
         self.webhooks.iter().filter(move |webhook| {
-            published
+            !self.suspended
                 && webhook.active
                 && webhook.customer_code.as_str() == customer
-                && webhook.events.contains(&code)
+                && webhook.takes(code, &self.active_events)
         })
     }
 }

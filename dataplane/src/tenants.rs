@@ -111,7 +111,7 @@ impl<'a> Webhooks<'a> {
 
     /// Whether a webhook receives this event: subscribed, and active in the catalog.
     pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
-        self.active_events.contains(&code) && webhook.events.contains(&code)
+        webhook.takes(code, self.active_events)
     }
 
     /// Whether a webhook that is not served may come back.

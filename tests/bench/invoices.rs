@@ -16,8 +16,8 @@ use docket::tenants::{Held, Tenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
+use docket_tests::docket::tenant_config;
 use docket_tests::{postgres, scratch::Folder};
-use serde_json::json;
 
 const ROUNDS: usize = 41;
 const NEW: usize = 100;
@@ -34,16 +34,8 @@ struct Subject {
 
 impl Subject {
     async fn new(database: Database, old: usize) -> Self {
-        let config: TenantConfig = serde_json::from_value(json!({
-            "uid": "uid-1", "namespace": "default", "name": "acme", "displayName": null, "clientCode": "ACME",
-            "subdomains": [], "suspended": false, "apiKeys": [],
-            "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null,
-            "activeEvents": ["invoice.created"],
-            "webhooks": [{"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
-                "customerCode": "C-1", "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
-                "events": ["invoice.created"], "active": true}],
-        }))
-        .expect("a configuration");
+        let json = tenant_config("uid-1", "ACME", "C-1", 1);
+        let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
         let store = Arc::new(Store::new(database.clone()));
         let tenant = Tenant::new(config, store, Held::AllUnknown, &Trust::public(), None);
         let sqlite = matches!(database, Database::Sqlite(_));

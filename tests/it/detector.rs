@@ -16,10 +16,9 @@ use docket::tenants::stores::Store;
 use docket::tenants::{Held, Tenant, Tenants};
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
-use docket_tests::docket::eventually;
+use docket_tests::docket::{eventually, tenant_config};
 use docket_tests::scratch::Folder;
 use rusqlite::Connection;
-use serde_json::json;
 
 const TENANTS: usize = 1_000;
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -49,16 +48,8 @@ fn insert(path: &Path, from: usize, count: usize) {
 }
 
 fn tenant(number: usize, path: &Path) -> Arc<Tenant> {
-    let config: TenantConfig = serde_json::from_value(json!({
-        "uid": format!("uid-{number}"), "namespace": "default", "name": "tenant", "displayName": null,
-        "clientCode": format!("T{number}"), "subdomains": [], "suspended": false, "apiKeys": [],
-        "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null,
-        "activeEvents": ["invoice.created"],
-        "webhooks": [{"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
-            "customerCode": "C-1", "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
-            "events": ["invoice.created"], "active": true}],
-    }))
-    .expect("a configuration");
+    let json = tenant_config(&format!("uid-{number}"), &format!("T{number}"), "C-1", 1);
+    let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
     let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(path.to_owned()))));
     Arc::new(Tenant::new(config, store, Held::AllUnknown, &Trust::public(), None))
 }

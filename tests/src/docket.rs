@@ -79,6 +79,22 @@ pub fn webhook_yaml(tenant: &str, name: &str, customer: &str, url: &str) -> Stri
     )
 }
 
+/// A tenant's configuration, compiled, with so many webhooks of a customer for `invoice.created`: for what is tested
+/// through the library.
+pub fn tenant_config(uid: &str, client_code: &str, customer: &str, webhooks: usize) -> Value {
+    let webhook = |number: usize| {
+        json!({"uid": format!("hook-{number}"), "namespace": "default", "name": "hook", "displayName": null,
+            "customerCode": customer, "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
+            "events": ["invoice.created"], "active": true})
+    };
+    json!({
+        "uid": uid, "namespace": "default", "name": "tenant", "displayName": null, "clientCode": client_code,
+        "subdomains": [], "suspended": false, "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []},
+        "database": null, "activeEvents": ["invoice.created"],
+        "webhooks": (0..webhooks).map(webhook).collect::<Vec<_>>(),
+    })
+}
+
 /// How a `docket dev` is to be started.
 #[derive(Debug, Default)]
 pub struct Options {

@@ -17,7 +17,7 @@ CREATE TABLE work_order (
     customer_code TEXT NOT NULL REFERENCES customer (code) CHECK (customer_code = CAST(customer_code AS TEXT)),
     -- The person to be served, on process work orders.
     servee TEXT CHECK (servee = CAST(servee AS TEXT)),
-    -- What `servee` of ProcessStatus/Search looks in; NULL: the servee in the database's lower case.
+    -- The servee in lower case, in which ProcessStatus/Search looks as well as in the servee's own.
     servee_key TEXT CHECK (servee_key = CAST(servee_key AS TEXT)),
     case_number TEXT CHECK (case_number = CAST(case_number AS TEXT)),
     caption TEXT CHECK (caption = CAST(caption AS TEXT)),
@@ -156,7 +156,7 @@ CREATE TABLE photo_copy_invoice (
     -- Without a zone: 2026-11-21, or 2026-11-21T09:30:00.
     invoice_date TEXT
         CHECK (invoice_date = CAST(invoice_date AS TEXT) AND (invoice_date LIKE '____-__-__' OR invoice_date LIKE '____-__-__T__:__%' OR invoice_date LIKE '____-__-__ __:__%')
-        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
+        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%z' AND invoice_date NOT LIKE '%[%' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
     bill_to_customer_code TEXT CHECK (bill_to_customer_code = CAST(bill_to_customer_code AS TEXT)),
     amount_cents BIGINT
         CHECK (amount_cents = CAST(amount_cents AS BIGINT) AND amount_cents BETWEEN -99999999999999 AND 99999999999999),
@@ -175,7 +175,7 @@ CREATE TABLE court_invoice (
     work_order TEXT NOT NULL REFERENCES work_order (number) CHECK (work_order = CAST(work_order AS TEXT)),
     invoice_date TEXT
         CHECK (invoice_date = CAST(invoice_date AS TEXT) AND (invoice_date LIKE '____-__-__' OR invoice_date LIKE '____-__-__T__:__%' OR invoice_date LIKE '____-__-__ __:__%')
-        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
+        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%z' AND invoice_date NOT LIKE '%[%' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
     bill_to_customer_code TEXT CHECK (bill_to_customer_code = CAST(bill_to_customer_code AS TEXT)),
     created_at_ms BIGINT NOT NULL
         CHECK (created_at_ms = CAST(created_at_ms AS BIGINT) AND created_at_ms BETWEEN 0 AND 253402300799999),
@@ -192,7 +192,7 @@ CREATE TABLE delivery_invoice (
     work_order TEXT NOT NULL REFERENCES work_order (number) CHECK (work_order = CAST(work_order AS TEXT)),
     invoice_date TEXT
         CHECK (invoice_date = CAST(invoice_date AS TEXT) AND (invoice_date LIKE '____-__-__' OR invoice_date LIKE '____-__-__T__:__%' OR invoice_date LIKE '____-__-__ __:__%')
-        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
+        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%z' AND invoice_date NOT LIKE '%[%' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
     bill_to_customer_code TEXT CHECK (bill_to_customer_code = CAST(bill_to_customer_code AS TEXT)),
     created_at_ms BIGINT NOT NULL
         CHECK (created_at_ms = CAST(created_at_ms AS BIGINT) AND created_at_ms BETWEEN 0 AND 253402300799999),
@@ -209,7 +209,7 @@ CREATE TABLE investigation_invoice (
     work_order TEXT NOT NULL REFERENCES work_order (number) CHECK (work_order = CAST(work_order AS TEXT)),
     invoice_date TEXT
         CHECK (invoice_date = CAST(invoice_date AS TEXT) AND (invoice_date LIKE '____-__-__' OR invoice_date LIKE '____-__-__T__:__%' OR invoice_date LIKE '____-__-__ __:__%')
-        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
+        AND invoice_date NOT LIKE '%Z' AND invoice_date NOT LIKE '%z' AND invoice_date NOT LIKE '%[%' AND invoice_date NOT LIKE '%+%' AND invoice_date NOT LIKE '____-__-__%-%'),
     bill_to_customer_code TEXT CHECK (bill_to_customer_code = CAST(bill_to_customer_code AS TEXT)),
     created_at_ms BIGINT NOT NULL
         CHECK (created_at_ms = CAST(created_at_ms AS BIGINT) AND created_at_ms BETWEEN 0 AND 253402300799999),

@@ -26,6 +26,8 @@ pub struct Detected {
     pub hints: Vec<Hint>,
     /// There may be more new ones.
     pub full: bool,
+    /// Why some stay new; the others were announced.
+    pub failed: Option<StoreError>,
 }
 
 impl Detected {
@@ -58,12 +60,19 @@ pub async fn detect_invoices(
             for number in &numbers {
                 match announce_all(database, tenant, family, std::slice::from_ref(number), clock).await {
                     Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
-                    Err(error) => tell_of(tenant, family, number, &error),
+                    Err(error) => {
+                        tell_of(tenant, family, number, &error);
+                        let is_away = matches!(error, StoreError::Unavailable(_));
+                        detected.failed = Some(error);
+                        if is_away {
+                            break;
+                        }
+                    }
                 }
             }
         }
     }
-    detected.full = numbers.len() >= BATCH && detected.count > 0;
+    detected.full = numbers.len() >= BATCH && detected.count > 0 && detected.failed.is_none();
     Ok(detected)
 }
 
@@ -126,6 +135,10 @@ async fn announce(
 ) -> Result<Option<Vec<Hint>>, StoreError> {
     match invoices::mark_detected(transaction, family, number, now.as_millisecond()).await? {
         Some(invoice) => publish(transaction, tenant, invoice, now).await.map(Some),
+        // Its row is found by the bytes of its number only.
+        None if number.contains(char::REPLACEMENT_CHARACTER) => {
+            Err(StoreError::Unexpected("an invoice number that is not UTF-8"))
+        }
         None => Ok(None),
     }
 }

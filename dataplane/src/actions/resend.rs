@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::Refusal;
 use crate::random;
 use crate::store::deliveries::{self, Due, Listed, NewDelivery};
+use crate::store::events;
 use crate::store::resends::{self, Dead, DeadFilter, Extent, Resend};
 use crate::store::{Connection, StoreError, Transaction};
 use crate::tenants::Webhooks;
@@ -85,6 +86,7 @@ pub async fn resend_one(
     let listed = deliveries::find(transaction, id).await?.ok_or(NO_SUCH_DELIVERY)?;
     check_status(listed.status)?;
     check_webhook(webhooks, &listed)?;
+    events::lock(transaction, &listed.event_id).await?;
     if deliveries::is_under_way(transaction, &listed.event_id, &listed.webhook).await? {
         return Err(BEING_SENT);
     }

@@ -142,7 +142,7 @@ impl Query {
         time.map(Timestamp::as_millisecond)
     }
 
-    /// `pageSize`, from 1 to [`MAX_PAGE_SIZE`].
+    /// `pageSize`, from 1 to 100; 25 if it is not given.
     pub fn page_size(&mut self) -> i64 {
         self.integer("pageSize", 1..=MAX_PAGE_SIZE).unwrap_or(DEFAULT_PAGE_SIZE)
     }

@@ -9,7 +9,6 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
-use docket_domain::work_order::WorkOrderKey;
 use serde_json::value::RawValue;
 
 use answers::{DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
@@ -38,7 +37,7 @@ const MAX_WEBHOOK: usize = 330;
            ("from" = Option<DateOrTime>, Query, description = "Created at or after: a date (its first moment in UTC), or a time with an offset."),
            ("to" = Option<DateOrTime>, Query, description = "Created before: a date (its first moment in UTC), or a time with an offset."),
            ("webOrderId" = Option<String>, Query, description = "Only about this web order.", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("workOrder" = Option<String>, Query, description = "Only about this work order, or about the export that made it.", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
+           ("workOrder" = Option<String>, Query, description = "Only about this work order, or about the export that made it. A facilityKey means its work order.", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("invoiceNumber" = Option<String>, Query, description = "Only about this invoice.", min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
            ("pageSize" = Option<i64>, Query, description = "Deliveries per page.", minimum = 1, maximum = 100),
            ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
@@ -60,7 +59,7 @@ pub async fn search(
         // A facilityKey that an event carried names its work order as well.
         work_order: query
             .text("workOrder", WORK_ORDER_KEY)
-            .map(|key| WorkOrderKey::new(&key).number.to_owned()),
+            .map(|key| key.split(['-', ':']).next().unwrap_or_default().to_owned()),
         invoice_number: query.text("invoiceNumber", INVOICE_NUMBER),
         about: None,
         after: query.cursor(),

@@ -86,8 +86,9 @@ impl<S: Schedule> Scanner<S> {
         let (mut more, mut failed) = (false, None);
         for family in InvoiceFamily::ALL {
             match detect_invoices(database, tenant, family, &self.clock).await {
-                Ok(detected) => {
+                Ok(mut detected) => {
                     more |= detected.full;
+                    failed = detected.failed.take().or(failed);
                     self.tell(tenant, family, detected).await;
                 }
                 Err(error @ StoreError::Unavailable(_)) => return Err(error),
@@ -109,7 +110,7 @@ impl<S: Schedule> Scanner<S> {
 
     /// After the commit: the rows are there, whatever happens to the hints.
     async fn tell(&self, tenant: &Tenant, family: InvoiceFamily, detected: Detected) {
-        let Detected { count, hints, full: _ } = detected;
+        let Detected { count, hints, full: _, failed: _ } = detected;
         if count == 0 {
             return;
         }

@@ -40,7 +40,8 @@ pub async fn customer_exists(connection: &mut Connection, code: &str) -> Result<
     Ok(connection.query_opt("SELECT 1 FROM customer WHERE code = $1", params![code]).await?.is_some())
 }
 
-/// Adds an active contact. [`StoreError::Conflict`] if the code or the e-mail address is taken.
+/// Adds an active contact. [`StoreError::Conflict`] if the code or the e-mail address is taken, or there is no
+/// such customer.
 pub async fn insert_contact(
     transaction: &mut Transaction,
     contact: &Contact,

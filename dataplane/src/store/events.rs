@@ -68,6 +68,11 @@ pub async fn insert(transaction: &mut Transaction, event: &Event, now_ms: i64) -
     transaction.execute(sql, params).await.map(|_| ())
 }
 
+/// Makes whoever else works on this event's deliveries wait until the transaction ends.
+pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreError> {
+    transaction.lock("SELECT id FROM event WHERE id = $1 FOR UPDATE", params![id]).await
+}
+
 /// Takes an event back that no delivery carries.
 pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), StoreError> {
     transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())

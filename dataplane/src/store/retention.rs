@@ -13,7 +13,7 @@ pub async fn delete_finished(
     // What is just being sent again stays until that has ended: a resend that is stopped leaves its dead letter.
     let sql = "SELECT d.id, d.event_id FROM delivery d WHERE d.finished_at_ms < $1 \
                AND d.status IN ('Succeeded', 'DeadLetter') AND NOT EXISTS (SELECT 1 FROM delivery r \
-               WHERE r.resend_of = d.id AND r.status IN ('Pending', 'Failed')) ORDER BY d.finished_at_ms LIMIT $2";
+               WHERE r.event_id = d.event_id AND r.resend_of = d.id AND r.status IN ('Pending', 'Failed')) ORDER BY d.finished_at_ms LIMIT $2";
     let rows = transaction.query(sql, params![before_ms, limit]).await?;
     let ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     let event_ids = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<String>, _>>()?;

@@ -224,7 +224,10 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     // SQLite's own knows ASCII only; PostgreSQL's knows all letters.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("lower", 1, flags, |context| {
-        Ok(context.get::<Option<String>>(0)?.map(|text| text.to_lowercase()))
+        Ok(match context.get_raw(0) {
+            ValueRef::Text(text) => Some(String::from_utf8_lossy(text).to_lowercase()),
+            _ => None,
+        })
     })?;
     connection.set_prepared_statement_cache_capacity(64);
     if make == Make::Never {

@@ -196,7 +196,8 @@ async fn deliveries_are_found_by_each_work_order_of_an_export_and_by_invoice() {
     }
     // As the detector of invoices stores it.
     rig.change("UPDATE event SET code = 'invoice.created', web_order_id = NULL, work_order = 'CT7', invoice_number = 'I-7' WHERE code = 'order.created'");
-    for query in ["?invoiceNumber=I-7", "?workOrder=CT7"] {
+    // The last two are facility keys.
+    for query in ["?invoiceNumber=I-7", "?workOrder=CT7", "?workOrder=CT7:1", "?workOrder=CT7-F00213"] {
         let found = search(&alex, query).await;
         assert_eq!((found.len(), &found[0]["invoiceNumber"]), (1, &json!("I-7")), "{query}");
     }

@@ -15,8 +15,9 @@ fn statements(document: &str, database: &str) -> Vec<String> {
         let (info, rest) = block.split_once('\n').expect("a line end");
         let text = rest.split("```").next().expect("a block ends");
         if info.trim().is_empty() || info.trim() == database {
-            statements
-                .extend(text.split(';').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned));
+            // Each is a transaction of its own here.
+            let counts = |one: &&str| !["", "BEGIN", "COMMIT"].contains(one);
+            statements.extend(text.split(';').map(str::trim).filter(counts).map(str::to_owned));
         }
     }
     statements

@@ -3,6 +3,7 @@
 use docket::actions::detect_invoices::detect_invoices;
 use docket::clock::Clock;
 use docket::store::invoices::{self, InvoiceFilter};
+use docket::store::processes::{self, ProcessFilter};
 use docket_domain::invoice::InvoiceFamily;
 
 use super::invoices::tenant;
@@ -111,6 +112,27 @@ async fn a_text_in_another_encoding_hides_nobody() {
     assert_eq!(detected.expect("a batch").count, 2);
     let found =
         invoices::search(&mut rig.reader().await, &InvoiceFilter::default(), 9).await.expect("a page");
+    let odd = "INSERT INTO work_order (number, work_order_type, customer_code, servee, created_at_ms) VALUES \
+               ('PR1', 'Process', 'SMITH', CAST(x'4dfc6c6c6572' AS TEXT), 1), ('PR2', 'Process', 'SMITH', 'Óscar', 1)";
+    rig.write(async |t| t.execute(odd, Vec::new()).await).await;
+    for (servee, expected) in [("óscar", vec!["PR2"]), ("ller", vec!["PR1"])] {
+        let filter = ProcessFilter { servee: Some(servee.into()), ..ProcessFilter::default() };
+        let found = processes::search(&mut rig.reader().await, &filter, 9).await.expect("a page");
+        assert_eq!(found.iter().map(|one| one.work_order.as_str()).collect::<Vec<_>>(), expected);
+    }
     let payers: Vec<_> = found.iter().map(|invoice| invoice.bill_to_customer_code.as_deref()).collect();
     assert_eq!(payers, [Some("Sound"), Some("M\u{fffd}ller")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invoice_number_in_another_encoding_is_told_and_keeps_nobody_else() {
+    let rig = Rig::sqlite().await;
+    rig.write(async |t| t.execute(ROWS[0], Vec::new()).await).await;
+    let odd = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
+               VALUES (CAST(x'41e9' AS TEXT), 'PC1', 5), ('B', 'PC1', 5)";
+    rig.write(async |t| t.execute(odd, Vec::new()).await).await;
+    let tenant = tenant(rig.database.clone(), 1);
+    let detected = detect_invoices(&rig.database, &tenant, InvoiceFamily::Court, &Clock::System);
+    let detected = detected.await.expect("the database is there");
+    assert_eq!((detected.count, detected.failed.is_some()), (1, true));
 }

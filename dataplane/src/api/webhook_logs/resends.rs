@@ -59,7 +59,7 @@ impl Asked {
     request_body = ResendRequest,
     responses((status = 200, body = ResendAnswer, description = "Queued; or with preview, what would be"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
-              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The delivery is still being tried, or its webhook is inactive or not declared")))]
+              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The event is still being sent to this webhook; or the webhook is inactive, not declared, another customer's now, or not subscribed to the event, or the event is switched off; or the Idempotency-Key was used for another request")))]
 pub async fn resend(State(app): State<Arc<App>>, call: Call<Administrator>) -> Result<Response, ApiError> {
     let Call { caller: Administrator(caller), headers, body } = call;
     let write = match Asked::read(&body)? {
