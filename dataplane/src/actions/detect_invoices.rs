@@ -56,21 +56,7 @@ pub async fn detect_invoices(
         Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
         Err(error @ StoreError::Unavailable(_)) => return Err(error),
         // One of them can't be announced; the others can.
-        Err(_) => {
-            for number in &numbers {
-                match announce_all(database, tenant, family, std::slice::from_ref(number), clock).await {
-                    Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
-                    Err(error) => {
-                        tell_of(tenant, family, number, &error);
-                        let is_away = matches!(error, StoreError::Unavailable(_));
-                        detected.failed = Some(error);
-                        if is_away {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
+        Err(_) => announce_each(database, tenant, family, &numbers, clock, &mut detected).await,
     }
     detected.full = numbers.len() >= BATCH && detected.count > 0 && detected.failed.is_none();
     Ok(detected)
@@ -95,6 +81,30 @@ async fn announce_all(
     Ok(announced)
 }
 
+/// Each in a transaction of its own, as long as the database is there.
+async fn announce_each(
+    database: &Database,
+    tenant: &Tenant,
+    family: InvoiceFamily,
+    numbers: &[String],
+    clock: &Clock,
+    detected: &mut Detected,
+) {
+    for number in numbers {
+        match announce_all(database, tenant, family, std::slice::from_ref(number), clock).await {
+            Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
+            Err(error) => {
+                tell_of(tenant, family, number, &error);
+                let is_away = matches!(error, StoreError::Unavailable(_));
+                detected.failed = Some(error);
+                if is_away {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 fn tell_of(tenant: &Tenant, family: InvoiceFamily, number: &str, error: &StoreError) {
     tracing::error!(
         tenant.code = tenant.config.client_code.as_str(),
@@ -108,21 +118,6 @@ fn tell_of(tenant: &Tenant, family: InvoiceFamily, number: &str, error: &StoreEr
 /// How many new invoices wait for a work order that is not there.
 pub async fn count_waiting(database: &Database) -> Result<i64, StoreError> {
     in_time(async { invoices::count_without_work_order(&mut database.reader().await?).await }).await
-}
-
-/// How long each step may take: a database that says nothing must not keep a place of the detector. Not the whole
-/// batch, so that a slow one still gets on.
-const STEP: Duration = Duration::from_secs(5);
-
-#[derive(Debug, thiserror::Error)]
-#[error("no answer within {} s", STEP.as_secs())]
-struct NoAnswer;
-
-async fn in_time<T>(step: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(STEP, step).await {
-        Ok(result) => result,
-        Err(_) => Err(StoreError::Unavailable(Box::new(NoAnswer))),
-    }
 }
 
 /// Marks one invoice and publishes it. `None`: it is somebody else's.
@@ -183,5 +178,20 @@ fn data(tenant: &Tenant, invoice: Invoice) -> InvoiceCreated {
         bill_to_customer_code: invoice.bill_to_customer_code,
         facility_line_item: invoice.facility_line_item,
         amount: invoice.amount_cents.map(invoice::amount),
+    }
+}
+
+/// How long each step may take: a database that says nothing must not keep a place of the detector. Not the whole
+/// batch, so that a slow one still gets on.
+const STEP: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", STEP.as_secs())]
+struct NoAnswer;
+
+async fn in_time<T>(step: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(STEP, step).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable(Box::new(NoAnswer))),
     }
 }

@@ -65,7 +65,8 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// A caller that is an administrator of the tenant, by its token and still. A handler that takes this can't forget the check.
+/// A caller that is an administrator of the tenant, by its token and still. A handler that takes this can't forget the
+/// check.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Administrator(pub Caller);

@@ -175,8 +175,8 @@ impl Query {
     }
 }
 
-/// A date, which is its first moment in UTC, or a time with an offset. The last day of the year 9999 and its like are more than a [`Timestamp`] holds; they are as good
-/// as the nearest one, for no order is that far away.
+/// A date, which is its first moment in UTC, or a time with an offset. The last day of the year 9999 and its like are
+/// more than a [`Timestamp`] holds; they are as good as the nearest one, for no order is that far away.
 pub fn moment(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     let (date_time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {

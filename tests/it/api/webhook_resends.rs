@@ -101,7 +101,8 @@ async fn many_are_previewed_resent_followed_and_stopped() {
         (&preview["preview"], &preview["count"], &preview["seconds"]),
         (&json!(true), &json!(4), &json!(3))
     );
-    assert!(preview["oldest"].as_str() <= preview["newest"].as_str(), "{preview}");
+    let time = |name: &str| preview[name].as_str().expect("text").parse::<jiff::Timestamp>().expect("a time");
+    assert!(time("oldest") <= time("newest"), "{preview}");
     assert_eq!(rig.count("SELECT count(*) FROM delivery"), 4);
 
     let made = resend(&alex, &orders()).await.json();
