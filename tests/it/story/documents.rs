@@ -126,6 +126,7 @@ impl Place {
             .stderr(Stdio::from(log))
             .spawn()
             .expect("the binary starts");
+        std::fs::write(scratch.path().join(".curlrc"), "show-error\n").expect("writable");
         let place = Self { scratch, ports, dev };
         let management = ([127, 0, 0, 1], ports[1].1).into();
         eventually("docket dev is ready", Duration::from_secs(30), async || {
@@ -148,6 +149,8 @@ impl Place {
         let output = Command::new("bash")
             .args(["-c", &on(&self.ports, script)])
             .env("PATH", path.expect("no odd names"))
+            // `curl -s` says here why it failed.
+            .env("CURL_HOME", self.scratch.path())
             .current_dir(self.scratch.path().join("work"))
             .stdin(Stdio::null())
             .output()
@@ -180,7 +183,8 @@ async fn every_command_shown_works() {
         let place = Place::new().await;
         let (done, output) = place.run(&script(&blocks));
         if !done {
-            writeln!(failed, "{}: {output}", document.display()).expect("a String takes all");
+            let log = std::fs::read_to_string(place.scratch.path().join("log")).expect("a log");
+            writeln!(failed, "{}: {output}\n{log}", document.display()).expect("a String takes all");
         }
     }
     assert!(failed.is_empty(), "{failed}");
