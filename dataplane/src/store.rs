@@ -8,6 +8,7 @@ pub mod contacts;
 pub mod deliveries;
 pub mod employees;
 pub mod events;
+pub mod health;
 pub mod idempotency;
 pub mod invoices;
 pub mod notes;

@@ -9,6 +9,7 @@ mod cancellation;
 mod deliveries;
 mod ended;
 mod events;
+mod health;
 mod idempotency;
 mod idle;
 mod invoices;
