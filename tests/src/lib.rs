@@ -3,4 +3,5 @@
 pub mod docket;
 pub mod postgres;
 pub mod receiver;
+pub mod redis;
 pub mod scratch;
