@@ -119,6 +119,9 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        // It may be there still; the panic must not leave it behind.
+        let _ = process.kill();
+        let _ = process.wait();
         panic!("Redis does not listen:\n{}", fs::read_to_string(self.folder.join("log")).unwrap_or_default())
     }
 
