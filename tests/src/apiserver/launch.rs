@@ -37,7 +37,6 @@ const STARTS: u32 = 5;
 pub(super) struct Server {
     folder: PathBuf,
     programs: PathBuf,
-    port: u16,
     /// Hold the pipes' ends; dropped with the process.
     guards: Mutex<Vec<Child>>,
 }
@@ -91,7 +90,7 @@ impl Server {
         let folder = Folder::new("apiserver").hand_over();
         let token = random_hex();
         write_files(&folder, &token, port);
-        let server = Self { folder, programs: programs.to_owned(), port, guards: Mutex::default() };
+        let server = Self { folder, programs: programs.to_owned(), guards: Mutex::default() };
         server.guard("etcd", &etcd(&server.folder, client, peer));
         server.guard("kube-apiserver", &kube_apiserver(&server.folder, client, port));
         let begun = Instant::now();
