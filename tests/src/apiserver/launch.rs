@@ -99,7 +99,13 @@ impl Server {
             if logs.iter().any(|log| log.contains("address already in use")) {
                 return None;
             }
-            assert!(begun.elapsed() < PATIENCE, "kube-apiserver does not start:\n{}", logs.concat());
+            let ended =
+                logs.iter().any(|log| log.contains("command failed") || log.contains(r#""level":"fatal""#));
+            assert!(
+                !ended && begun.elapsed() < PATIENCE,
+                "kube-apiserver does not start:\n{}",
+                logs.concat()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         Some(server)
@@ -152,8 +158,9 @@ fn write_files(folder: &Path, token: &str, port: u16) {
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin"}}]
     });
     write("admin.kubeconfig", &kubeconfig.to_string());
+    // In the form SEC 1, the one that kube-apiserver reads.
     let mut openssl = Command::new("openssl");
-    openssl.args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out"]);
+    openssl.args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]);
     let output = openssl.arg(folder.join("service-accounts.key")).output().expect("openssl is installed");
     assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
 }
