@@ -63,6 +63,7 @@ impl Servers {
     /// schema's version. Connections that are open stay open, also after a new password. It may be dropped at any
     /// point and called again; calls for the same database take turns, whichever process they come from.
     pub async fn ensure(&self, wanted: &Wanted<'_>) -> Result<Made, DatabaseError> {
+        names::check(wanted.name)?;
         let server = self.choose(wanted.server)?;
         let role = role_of(wanted.name);
         let admin = server.admin().await?;

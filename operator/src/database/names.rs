@@ -2,8 +2,10 @@
 
 use sha2::{Digest, Sha256};
 
+use super::DatabaseError;
+
 /// PostgreSQL cuts longer names off, silently.
-pub(super) const LONGEST: usize = 63;
+const LONGEST: usize = 63;
 
 /// The role that owns a database: `<name>_app`.
 ///
@@ -17,6 +19,13 @@ pub fn role_of(database: &str) -> String {
     let hash = hex::encode(&Sha256::digest(database)[..8]);
     let room = LONGEST - "-_app".len() - hash.len();
     format!("{}-{hash}_app", &database[..database.floor_char_boundary(room)])
+}
+
+/// Errors: PostgreSQL would cut this name, or refuse it.
+pub(super) fn check(database: &str) -> Result<(), DatabaseError> {
+    let fits = (1..=LONGEST).contains(&database.len()) && !database.contains('\0');
+    let reason = format!("spec.database.managed.name must have 1 to {LONGEST} bytes");
+    if fits { Ok(()) } else { Err(DatabaseError::refused(reason)) }
 }
 
 /// An identifier as it is, whatever it holds.

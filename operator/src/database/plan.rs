@@ -7,7 +7,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::names::{LONGEST, identifier, literal, mark, marked};
+use super::names::{identifier, literal, mark, marked};
 use super::observed::{Database, Observed, Role};
 use super::{DatabaseError, Wanted};
 
@@ -27,9 +27,6 @@ pub(super) fn next(
 ) -> Result<Option<Step>, DatabaseError> {
     if observed.version < 150_000 {
         return Err(DatabaseError::refused("managed databases need PostgreSQL 15 or newer"));
-    }
-    if wanted.name.len() > LONGEST {
-        return Err(DatabaseError::refused(format!("a database's name has up to {LONGEST} bytes")));
     }
     match owner(observed, wanted.name, role) {
         Owner::Foreign(error) => return Err(error),

@@ -16,8 +16,6 @@ struct State {
     asked: AtomicI64,
     /// The question at which the wire is cut; 0: never.
     cut_at: AtomicI64,
-    /// Whether the server still gets that question.
-    cut_after: AtomicBool,
     refusing: AtomicBool,
     silent: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
@@ -40,11 +38,10 @@ impl Proxy {
         Self { port, state }
     }
 
-    /// Forgets what was counted and cuts everything at question `at`: before the server has it, or once it has
-    /// answered, without passing the answer on.
-    pub(crate) fn cut(&self, at: i64, after: bool) {
+    /// Forgets what was counted, and cuts everything once the server has answered question `at`, without passing the
+    /// answer on. For the server that is the same as a cut before question `at + 1`.
+    pub(crate) fn cut(&self, at: i64) {
         self.state.asked.store(0, Ordering::SeqCst);
-        self.state.cut_after.store(after, Ordering::SeqCst);
         self.state.cut_at.store(at, Ordering::SeqCst);
     }
 
@@ -106,10 +103,6 @@ fn questions(
         if is_question
             && state.asked.fetch_add(1, Ordering::SeqCst) + 1 == state.cut_at.load(Ordering::SeqCst)
         {
-            if !state.cut_after.load(Ordering::SeqCst) {
-                state.refuse();
-                return None;
-            }
             cutting.store(true, Ordering::SeqCst);
         }
         server.write_all(&message).ok()?;
