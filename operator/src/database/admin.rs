@@ -38,7 +38,8 @@ impl Admin {
     pub(super) fn new(url: DatabaseUrl) -> Result<Self, String> {
         let mut target = Target::parse(url.expose()).map_err(|error| error.to_string())?;
         configure(&mut target.config);
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        // Asks before each use: a server that was restarted costs nobody a failed pass.
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
         let manager = Manager::from_config(target.config, target.tls, recycling);
         let timeouts = Timeouts {
             wait: Some(STATEMENT_TIMEOUT),

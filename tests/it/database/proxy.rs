@@ -71,7 +71,6 @@ impl State {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test's own connection, to loopback only")]
 fn connect(client: TcpStream, server: u16, state: &Arc<State>) {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).expect("the server listens");
     let ends = [&client, &server].map(|end| end.try_clone().expect("a handle"));
