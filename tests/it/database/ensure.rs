@@ -153,10 +153,10 @@ async fn a_new_password_leaves_open_connections_alone() {
 async fn a_role_without_a_connection_left_is_kept_all_the_same() {
     let rig = Rig::new().await;
     let limit = |connection_limit| Wanted { connection_limit, ..rig.wanted() };
-    let made = rig.servers.ensure(&limit(1)).await.unwrap();
+    let made = rig.servers.ensure(&limit(5)).await.unwrap();
     let _data_plane = postgres::client(made.url.expose()).await;
-    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
     assert_eq!(rig.servers.ensure(&limit(1)).await, Ok(made.clone()));
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
     rig.by_hand("ALTER ROLE {role} CONNECTION LIMIT 5").await;
     postgres::client(made.url.expose()).await.batch_execute("DROP OWNED BY CURRENT_USER").await.unwrap();
     rig.servers.ensure(&limit(1)).await.expect("migrated in its place");
