@@ -1,0 +1,3 @@
+//! The binary `docket-operator`: a match over its commands.
+
+fn main() {}
