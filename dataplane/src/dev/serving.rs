@@ -125,9 +125,7 @@ pub(super) async fn follow(
         }
         if closed.elapsed() > CLOSE_IDLE {
             closed = Instant::now();
-            for tenant in serving.tenants.all() {
-                tenant.store.database().close_idle(CLOSE_IDLE).await;
-            }
+            serving.stores.close_idle(CLOSE_IDLE).await;
         }
     }
 }
