@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
+use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use super::StoreError;
 use super::sql::{Param, Row, params};
@@ -36,6 +37,9 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const NO_ANSWER: Duration = Duration::from_secs(12);
 /// A tenant with a statement that takes longer gets no more connections but one at a time.
 const SLOW: Duration = Duration::from_secs(2);
+
+/// One round trip for both; in microseconds since 1970.
+const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
 /// One tenant's database.
 #[derive(Clone)]
@@ -142,23 +146,29 @@ impl Postgres {
         })
     }
 
-    pub(super) async fn begin(&self) -> Result<PostgresConnection, StoreError> {
+    /// Begins a transaction, and says when by the server's clock.
+    pub(super) async fn begin(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
         let mut connection = self.connection().await?;
         // Before the await: whoever drops this future in the middle must not hand an open transaction on.
         connection.in_transaction = true;
-        connection.batch("BEGIN").await?;
-        Ok(connection)
+        let answers = connection.run(async |client| client.simple_query(BEGIN).await).await?;
+        let now = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+            _ => None,
+        });
+        let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
+        Ok((connection, now.ok_or(StoreError::Unexpected("the server's time"))?))
     }
 
     /// Like [`begin`](Self::begin), after whoever else migrates.
-    pub(super) async fn begin_migration(&self) -> Result<PostgresConnection, StoreError> {
-        let mut connection = self.begin().await?;
+    pub(super) async fn begin_migration(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
+        let (mut connection, now) = self.begin().await?;
         // A large database takes its time, once.
         connection.batch("SET LOCAL statement_timeout = 0").await?;
         connection.limited = false;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
-        Ok(connection)
+        Ok((connection, now))
     }
 }
 
