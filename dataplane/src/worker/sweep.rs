@@ -27,6 +27,10 @@ const MAX_PAGES: usize = 40;
 
 /// Databases swept at once: each open one takes some 200 KB.
 const AT_ONCE: usize = 4;
+/// The same of PostgreSQL, whose connections are other people's too.
+const AT_ONCE_OF_A_SERVER: usize = 8;
+/// What is due later is told by a later sweep, so that many deliveries of a far future do not fill Redis.
+const SOON: Duration = Duration::from_secs(15 * 60);
 /// How long the answer to an Idempotency-Key is kept at least.
 const KEEP_ANSWERS: Duration = Duration::from_secs(48 * 3600);
 
@@ -55,29 +59,55 @@ pub struct Sweeper<S> {
     seen: HashMap<String, Looks>,
     /// Where a sweep stopped that had too much to tell at once.
     stopped_at: HashMap<String, Due>,
+    /// Others sweep the same databases for the same schedule.
+    is_shared: bool,
 }
 
 impl<S: Schedule> Sweeper<S> {
     /// Has seen nothing yet.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, metrics: Arc<Metrics>) -> Self {
-        Self { clock, tenants, schedule, metrics, seen: HashMap::new(), stopped_at: HashMap::new() }
+        let (seen, stopped_at) = (HashMap::new(), HashMap::new());
+        Self { clock, tenants, schedule, metrics, seen, stopped_at, is_shared: false }
+    }
+
+    /// For one of many processes: sweeps at start if nobody just has, takes its time at an interval's sweep, and tells
+    /// what is due soon only, since the next one comes for sure.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
     }
 
     /// Sweeps at each interval, and whenever `wake` says so, until shutdown is requested.
     pub async fn run(mut self, interval: Duration, wake: Arc<tokio::sync::Notify>, shutdown: Shutdown) {
         let schedule = Arc::clone(&self.schedule);
+        let mut wait = if self.is_shared { Duration::ZERO } else { interval };
         loop {
             let why = tokio::select! {
-                () = self.clock.sleep(interval) => Why::Interval,
+                () = self.clock.sleep(wait) => Why::Interval,
                 () = wake.notified() => Why::Asked,
                 () = schedule.lost() => Why::Lost,
                 () = shutdown.requested() => return,
             };
+            wait = interval;
             // A schedule that can't say whose turn it is has lost nothing by one sweep too many.
             let not_ours =
                 matches!(why, Why::Interval) && matches!(schedule.sweep_turn(interval).await, Ok(false));
-            if !not_ours {
-                self.sweep().await;
+            if not_ours {
+                continue;
+            }
+            let takes_its_time = self.is_shared && matches!(why, Why::Interval);
+            let spread = if takes_its_time { interval / 2 } else { Duration::ZERO };
+            // What is not told because of a shutdown is told by another process, or after the next start.
+            let why = tokio::select! {
+                () = self.sweep_as(Leases::AreHeld, spread) => why,
+                () = schedule.lost(), if takes_its_time => Why::Lost,
+                () = shutdown.requested() => return,
+            };
+            if takes_its_time && matches!(why, Why::Lost) {
+                tokio::select! {
+                    () = self.sweep() => {}
+                    () = shutdown.requested() => return,
+                }
             }
             if matches!(why, Why::Lost)
                 && let Err(error) = schedule.rebuilt().await
@@ -90,18 +120,23 @@ impl<S: Schedule> Sweeper<S> {
     /// Sweeps the tenants whose database may have changed since the last time. One that is away is swept next time,
     /// and delays nobody else by more than its own wait.
     pub async fn sweep(&mut self) {
-        self.sweep_as(Leases::AreHeld).await;
+        self.sweep_as(Leases::AreHeld, Duration::ZERO).await;
     }
 
     /// The first sweep of a process that knows it is alone: what a dead one had begun is due at once.
     pub async fn take_over(&mut self) {
-        self.sweep_as(Leases::AreOver).await;
+        self.sweep_as(Leases::AreOver, Duration::ZERO).await;
     }
 
-    async fn sweep_as(&mut self, leases: Leases) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+    /// Over `spread` one tenant begins after the other, so that a thousand databases do not all get a connection at once.
+    async fn sweep_as(&mut self, leases: Leases, spread: Duration) {
+        let at_once = if self.is_shared { AT_ONCE_OF_A_SERVER } else { AT_ONCE };
+        let places = Arc::new(Semaphore::new(at_once));
         let mut sweeps = tokio::task::JoinSet::new();
-        for tenant in self.tenants.all() {
+        let tenants = self.tenants.all();
+        let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
+        let horizon = self.is_shared.then_some(SOON);
+        for (place, tenant) in (0..).zip(tenants) {
             let uid = &tenant.config.uid;
             let looks = tenant.store.database().look();
             let unchanged = looks.is_some() && self.seen.get(uid) == looks.as_ref();
@@ -114,10 +149,14 @@ impl<S: Schedule> Sweeper<S> {
             let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
             let (metrics, places) = (Arc::clone(&self.metrics), Arc::clone(&places));
             sweeps.spawn(async move {
+                if !pause.is_zero() {
+                    clock.sleep(pause * place).await;
+                }
                 let _place = places.acquire().await;
                 let from_the_start = after.is_none();
-                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after).await;
-                if matches!(leases, Leases::AreOver) {
+                let was_open = tenant.store.database().is_open();
+                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after, horizon).await;
+                if !was_open {
                     // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
                     tenant.store.database().close_idle(Duration::ZERO).await;
                 }
@@ -150,6 +189,7 @@ async fn sweep_tenant<S: Schedule>(
     metrics: &Metrics,
     leases: Leases,
     mut after: Option<Due>,
+    horizon: Option<Duration>,
 ) -> Result<Option<Due>, StoreError> {
     let database = tenant.store.ready(clock).await?;
     let now = keep_house(database, leases, clock, metrics).await?;
@@ -158,6 +198,12 @@ async fn sweep_tenant<S: Schedule>(
         let page = deliveries::unfinished(&mut reader, after.as_ref(), PAGE).await?;
         let Some(last) = page.last().cloned() else { return Ok(None) };
         let hints = tenant.hints(page, now);
+        // In the order of their times, so what follows waits for longer still.
+        if let (Some(horizon), Some(first)) = (horizon, hints.first())
+            && first.wait > horizon
+        {
+            return Ok(None);
+        }
         if let Err(error) = schedule.put(hints).await {
             tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
             return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
