@@ -587,6 +587,34 @@ mod tests {
     }
 
     #[test]
+    fn serve_takes_what_a_pod_is_given() {
+        let parsed = |more: &[&str]| Arguments::try_parse_from([&["docket", "serve"], more].concat());
+        let arguments = parsed(&["--config-namespace", "docket", "--roles", "api,worker"]).expect("a source");
+        let Some(Command::Serve(serve)) = arguments.command else { panic!("serve") };
+        assert_eq!(serve.roles, [Role::Api, Role::Worker]);
+        assert_eq!((serve.database_connections, serve.database_connections_per_tenant), (32, 8));
+        assert_eq!(serve.shutdown_delay, Duration::from_secs(5));
+        let refused = |more: &[&str]| parsed(more).expect_err("refused").to_string();
+        assert!(refused(&[]).contains("--config-dir <FOLDER>|--config-namespace <NAMESPACE>"));
+        let both = refused(&["--config-dir", "a", "--config-namespace", "b"]);
+        assert!(both.contains("cannot be used with"), "{both}");
+        let portal = refused(&["--config-dir", "a", "--roles", "portal"]);
+        assert!(portal.contains("[possible values: api, worker, detector]"), "{portal}");
+    }
+
+    #[test]
+    fn every_flag_of_the_servers_is_documented() {
+        let document = include_str!("../../docs/configuration.md");
+        let command = Arguments::command();
+        for server in ["dev", "serve"] {
+            let server = command.find_subcommand(server).expect("a command");
+            for flag in server.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(document.contains(&format!("`--{flag}`")), "docs/configuration.md lacks --{flag}");
+            }
+        }
+    }
+
+    #[test]
     fn durations_have_units() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));

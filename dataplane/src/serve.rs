@@ -93,29 +93,30 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         let configured = async {
             let _ = configured.await;
             readiness.has(CONFIGURATION);
+            Ok::<_, anyhow::Error>(())
         };
         let answered = async {
             redis::check(&connection).await?;
             readiness.has(REDIS);
-            Ok::<_, anyhow::Error>(())
+            Ok(())
         };
-        tokio::try_join!(async { Ok(configured.await) }, answered)
+        tokio::try_join!(configured, answered)
     };
     tokio::select! {
         begun = begin => begun.map(|_| ())?,
         signal = shutdown::signal() => return signal.context("signals can't be waited for"),
     }
 
-    let board = Board::new(connection, keys);
+    let board = Arc::new(Board::new(connection, keys));
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
     tracing::info!(pod, roles = roles.join(","), tenants = served.borrow().len(), "serving");
-    let announced = tokio::spawn(announce::announce(board, pod, roles, served, shutdown.clone()));
+    let announced = tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, served, shutdown.clone()));
     if let Some(listener) = api_listener {
         service.start_api(&app, listener, &shutdown);
     }
     if is(Role::Worker) {
         service.start_worker(policy, &arguments.deliveries, &shutdown);
-        let sweeper = service.sweeper().shared();
+        let sweeper = service.sweeper().shared(board);
         service.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }
     if is(Role::Detector) {

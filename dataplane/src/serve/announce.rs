@@ -1,5 +1,7 @@
 //! Tells the operator, over Redis, what this process serves.
 
+use std::sync::Arc;
+
 use docket_redis::Board;
 use docket_redis::board::HEARTBEAT;
 use tokio::sync::watch;
@@ -18,7 +20,7 @@ pub(super) fn pod_name(given: Option<String>) -> String {
 
 /// At once after each change and at every heartbeat, until shutdown is requested; then takes itself off.
 pub(super) async fn announce(
-    board: Board,
+    board: Arc<Board>,
     pod: String,
     roles: Vec<&'static str>,
     mut served: watch::Receiver<Served>,

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
+use docket_redis::Board;
+use docket_redis::board::WebhookHealth;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -17,7 +19,7 @@ use crate::schedule::Schedule;
 use crate::shutdown::Shutdown;
 use crate::store::deliveries::{self, Due};
 use crate::store::sqlite::Looks;
-use crate::store::{Database, StoreError, idempotency};
+use crate::store::{Database, StoreError, health, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 
@@ -59,28 +61,28 @@ pub struct Sweeper<S> {
     seen: HashMap<String, Looks>,
     /// Where a sweep stopped that had too much to tell at once.
     stopped_at: HashMap<String, Due>,
-    /// Others sweep the same databases for the same schedule.
-    is_shared: bool,
+    /// Where others that sweep the same databases are told how webhooks are doing; `None`: there are no others.
+    board: Option<Arc<Board>>,
 }
 
 impl<S: Schedule> Sweeper<S> {
     /// Has seen nothing yet.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, metrics: Arc<Metrics>) -> Self {
         let (seen, stopped_at) = (HashMap::new(), HashMap::new());
-        Self { clock, tenants, schedule, metrics, seen, stopped_at, is_shared: false }
+        Self { clock, tenants, schedule, metrics, seen, stopped_at, board: None }
     }
 
     /// For one of many processes: sweeps at start if nobody just has, takes its time at an interval's sweep, and tells
-    /// what is due soon only, since the next one comes for sure.
+    /// what is due soon only, since the next one comes for sure. Says on the board how webhooks are doing.
     #[must_use]
-    pub fn shared(self) -> Self {
-        Self { is_shared: true, ..self }
+    pub fn shared(self, board: Arc<Board>) -> Self {
+        Self { board: Some(board), ..self }
     }
 
     /// Sweeps at each interval, and whenever `wake` says so, until shutdown is requested.
     pub async fn run(mut self, interval: Duration, wake: Arc<tokio::sync::Notify>, shutdown: Shutdown) {
         let schedule = Arc::clone(&self.schedule);
-        let mut wait = if self.is_shared { Duration::ZERO } else { interval };
+        let mut wait = if self.board.is_some() { Duration::ZERO } else { interval };
         loop {
             let why = tokio::select! {
                 () = self.clock.sleep(wait) => Why::Interval,
@@ -95,7 +97,7 @@ impl<S: Schedule> Sweeper<S> {
             if not_ours {
                 continue;
             }
-            let takes_its_time = self.is_shared && matches!(why, Why::Interval);
+            let takes_its_time = self.board.is_some() && matches!(why, Why::Interval);
             let spread = if takes_its_time { interval / 2 } else { Duration::ZERO };
             // What is not told because of a shutdown is told by another process, or after the next start.
             let why = tokio::select! {
@@ -130,12 +132,12 @@ impl<S: Schedule> Sweeper<S> {
 
     /// Over `spread` one tenant begins after the other, so that a thousand databases do not all get a connection at once.
     async fn sweep_as(&mut self, leases: Leases, spread: Duration) {
-        let at_once = if self.is_shared { AT_ONCE_OF_A_SERVER } else { AT_ONCE };
+        let at_once = if self.board.is_some() { AT_ONCE_OF_A_SERVER } else { AT_ONCE };
         let places = Arc::new(Semaphore::new(at_once));
         let mut sweeps = tokio::task::JoinSet::new();
         let tenants = self.tenants.all();
         let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
-        let horizon = self.is_shared.then_some(SOON);
+        let horizon = self.board.is_some().then_some(SOON);
         for (place, tenant) in (0..).zip(tenants) {
             let uid = &tenant.config.uid;
             let looks = tenant.store.database().look();
@@ -148,6 +150,7 @@ impl<S: Schedule> Sweeper<S> {
             let after = self.stopped_at.get(uid).cloned();
             let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
             let (metrics, places) = (Arc::clone(&self.metrics), Arc::clone(&places));
+            let board = self.board.clone();
             sweeps.spawn(async move {
                 if !pause.is_zero() {
                     clock.sleep(pause * place).await;
@@ -156,6 +159,9 @@ impl<S: Schedule> Sweeper<S> {
                 let from_the_start = after.is_none();
                 let was_open = tenant.store.database().is_open();
                 let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after, horizon).await;
+                if let Some(board) = board.filter(|_| result.is_ok()) {
+                    tell_health(&tenant, &board).await;
+                }
                 if !was_open {
                     // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
                     tenant.store.database().close_idle(Duration::ZERO).await;
@@ -211,6 +217,32 @@ async fn sweep_tenant<S: Schedule>(
         after = Some(last);
     }
     Ok(after)
+}
+
+/// How the tenant's webhooks are doing, for the operator's status. Nothing depends on it.
+async fn tell_health(tenant: &Tenant, board: &Board) {
+    let code = tenant.config.client_code.as_str();
+    let read = async { health::by_webhook(&mut tenant.store.database().reader().await?).await };
+    let healths = match read.await {
+        Ok(healths) => healths,
+        Err(error) => {
+            return tracing::warn!(tenant.code = code, error = %error, "can't see how webhooks are doing");
+        }
+    };
+    let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
+    let told = healths.into_iter().map(|health| {
+        let told = WebhookHealth {
+            pending: count(health.pending - health.retrying),
+            dead_letter: count(health.dead_letter),
+            retrying: count(health.retrying),
+            last_success_at_ms: health.last_success_at_ms,
+            last_failure_at_ms: health.last_dead_letter_at_ms,
+        };
+        (health.webhook, told)
+    });
+    if let Err(error) = board.put_health(&told.collect::<Vec<_>>()).await {
+        tracing::debug!(tenant.code = code, error = %error, "can't tell how webhooks are doing");
+    }
 }
 
 /// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old. Answers
