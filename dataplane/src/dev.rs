@@ -76,10 +76,11 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let samples = sample::seed(&tenants, &clock).await;
 
     const SCHEDULE: &str = "the schedule";
+    let schedule = MemorySchedule::new(clock.clone(), SHARES);
     let mut service = Service {
         clock,
         tenants,
-        schedule: Arc::new(LiveSchedule::Memory(MemorySchedule::new(SHARES))),
+        schedule: Arc::new(LiveSchedule::Memory(schedule)),
         metrics,
         readiness: Arc::new(Readiness::without([SCHEDULE])),
         descriptors,

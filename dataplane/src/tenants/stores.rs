@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use tokio::sync::OnceCell;
 
@@ -82,19 +82,23 @@ impl Stores {
     ///
     /// Errors: the tenant has no database that could be served from here; the message says what would be right.
     pub fn of(&self, config: &TenantConfig) -> anyhow::Result<Arc<Store>> {
-        let mut by_uid = self.lock();
-        let (url, database) = match &self.source {
-            StoreSource::Files(folder) => {
-                (None, Database::Sqlite(Sqlite::new(file_of(folder, config.client_code.as_str()))))
-            }
-            StoreSource::Postgres(budget) => {
-                let url = config.database.as_ref().context(NO_URL)?;
-                (Some(url.clone()), Database::Postgres(Postgres::within(url.expose(), budget)?))
-            }
+        let url = match &self.source {
+            StoreSource::Files(_) => None,
+            StoreSource::Postgres(_) => Some(config.database.clone().context(NO_URL)?),
         };
+        let mut by_uid = self.lock();
         if let Some(kept) = by_uid.get(&config.uid).filter(|kept| kept.url == url) {
             return Ok(Arc::clone(&kept.store));
         }
+        let database = match (&self.source, &url) {
+            (StoreSource::Postgres(budget), Some(url)) => {
+                Database::Postgres(Postgres::within(url.expose(), budget)?)
+            }
+            (StoreSource::Files(folder), _) => {
+                Database::Sqlite(Sqlite::new(file_of(folder, config.client_code.as_str())))
+            }
+            (StoreSource::Postgres(_), None) => bail!(NO_URL),
+        };
         let store = Arc::new(Store::new(database));
         by_uid.insert(config.uid.clone(), Kept { url, store: Arc::clone(&store) });
         Ok(store)
@@ -119,8 +123,8 @@ impl Stores {
     }
 }
 
-const NO_URL: &str = "spec.database: its URL is not known here; name an external database by its Secret \
-    (`external: {secretRef: {name: …}}`), since managed ones are made by the operator";
+const NO_URL: &str = "spec.database: its URL is not known here; name one that exists as \
+    external: {secretKeyRef: {name: …, key: …}}, since managed ones are made by the operator";
 
 /// The file of a tenant's database below the data folder.
 pub fn file_of(data_dir: &Path, client_code: &str) -> PathBuf {

@@ -87,11 +87,11 @@ pub(super) struct Place(Arc<Shared>);
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        match state.waiting.pop_front() {
+        match state.first_waiter() {
             None => state.free += 1,
             Some(waiter) => {
                 drop(state);
-                // Who has gone meanwhile drops the place once more, for the next in line.
+                // Who has gone in this moment drops the place once more, for the next in line.
                 let _ = waiter.grant.send(Grant::Place(Self(Arc::clone(&self.0))));
             }
         }
@@ -141,14 +141,30 @@ impl State {
         self.idle_of.insert((pool, number));
     }
 
+    /// Who has waited for longest. Those who have given up are no longer in line then.
+    fn first_waiter(&mut self) -> Option<Waiter> {
+        loop {
+            let waiter = self.waiting.pop_front()?;
+            if !waiter.grant.is_closed() {
+                return Some(waiter);
+            }
+        }
+    }
+
     /// Who is next to get a connection of this pool.
     fn next_waiter(&mut self, pool: PoolId) -> Option<Waiter> {
-        let first = self.waiting.front()?;
-        let own = match first.since.elapsed() < PATIENCE {
-            true => self.waiting.iter().position(|waiter| waiter.pool == pool),
+        let first = self.first_waiter()?;
+        let own = match first.pool != pool && first.since.elapsed() < PATIENCE {
+            true => self.waiting.iter().position(|waiter| waiter.pool == pool && !waiter.grant.is_closed()),
             false => None,
         };
-        self.waiting.remove(own.unwrap_or(0))
+        match own.and_then(|place| self.waiting.remove(place)) {
+            Some(own) => {
+                self.waiting.push_front(first);
+                Some(own)
+            }
+            None => Some(first),
+        }
     }
 }
 
