@@ -4,4 +4,5 @@ pub mod apiserver;
 pub mod docket;
 pub mod postgres;
 pub mod receiver;
+pub mod redis;
 pub mod scratch;

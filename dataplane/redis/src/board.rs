@@ -77,9 +77,15 @@ impl Board {
     /// One heartbeat of a pod: call it every [`HEARTBEAT`], and at once when what is served has changed. `served`: the
     /// revision of each tenant by uid, which is sent only when it changed or Redis lost it. No name, role, uid or
     /// revision has a white space in it.
-    pub async fn announce(&self, pod: &str, roles: &[&str], served: &HashMap<String, String>) -> Result<(), Error> {
+    pub async fn announce(
+        &self,
+        pod: &str,
+        roles: &[&str],
+        served: &HashMap<String, String>,
+    ) -> Result<(), Error> {
         let roles = roles.join(" ");
-        let mut lines: Vec<String> = served.iter().map(|(uid, revision)| format!("{uid} {revision}")).collect();
+        let mut lines: Vec<String> =
+            served.iter().map(|(uid, revision)| format!("{uid} {revision}")).collect();
         lines.sort_unstable();
         let served = lines.join("\n");
         let known = lock(&self.told)
@@ -183,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_webhooks_health_is_read_as_it_was_written() {
-        let health = WebhookHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
+        let health =
+            WebhookHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
         assert_eq!(read(&written(&health)), Some(health));
         assert_eq!(read("of another version"), None);
     }

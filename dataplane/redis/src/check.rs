@@ -44,7 +44,9 @@ fn look(node: &str, info: &str, checked: &mut Checked) -> Result<(), Error> {
     match numbers(version) {
         Some(numbers) if numbers < OLDEST => {
             let (major, minor) = OLDEST;
-            return Err(Error::Unfit(format!("the version{whose} is {version}; it must be {major}.{minor} or later")));
+            return Err(Error::Unfit(format!(
+                "the version{whose} is {version}; it must be {major}.{minor} or later"
+            )));
         }
         Some(numbers_here) => {
             if numbers(&checked.version).is_none_or(|oldest| numbers_here < oldest) {
@@ -93,9 +95,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let error = looked("redis_version:7.0.15\r\nmaxmemory_policy:allkeys-lru\r\n").expect_err("evicts").to_string();
+        let error = looked("redis_version:7.0.15\r\nmaxmemory_policy:allkeys-lru\r\n")
+            .expect_err("evicts")
+            .to_string();
         assert!(error.contains("maxmemory-policy is allkeys-lru; it must be noeviction"), "{error}");
-        let error = looked("redis_version:6.0.20\r\nmaxmemory_policy:noeviction\r\n").expect_err("old").to_string();
+        let error =
+            looked("redis_version:6.0.20\r\nmaxmemory_policy:noeviction\r\n").expect_err("old").to_string();
         assert!(error.contains("the version is 6.0.20; it must be 6.2 or later"), "{error}");
         let error = looked("redis_version:10.0.1\r\nmaxmemory_policy:noeviction\r\n");
         assert!(error.is_ok());

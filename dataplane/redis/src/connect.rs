@@ -102,7 +102,10 @@ impl Connection {
     }
 
     /// One command that names a script.
-    pub(crate) async fn try_query<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, NoScript>, Error> {
+    pub(crate) async fn try_query<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+    ) -> Result<Result<T, NoScript>, Error> {
         let asked = async {
             match self.attempt(command).await {
                 // It was idle and had been closed, or the server is a replica since a moment: the next one may do.
@@ -113,7 +116,9 @@ impl Connection {
         let result = tokio::time::timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, asked).await;
         match result.map_err(|_| Error::Away("no answer in time".to_owned()))? {
             Ok(answer) => Ok(Ok(answer)),
-            Err(Failure::Asked(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => Ok(Err(NoScript)),
+            Err(Failure::Asked(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                Ok(Err(NoScript))
+            }
             Err(Failure::Asked(error)) if is_broken(&error) => Err(Error::Away(error.to_string())),
             Err(Failure::Asked(error)) => Err(Error::Refused(error.to_string())),
             Err(Failure::Unconnected(error)) => Err(error),
@@ -194,7 +199,10 @@ fn is_broken(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     match error.kind() {
         ErrorKind::Server(kind) => {
-            matches!(kind, Server::ReadOnly | Server::MasterDown | Server::Moved | Server::Ask | Server::ClusterDown)
+            matches!(
+                kind,
+                Server::ReadOnly | Server::MasterDown | Server::Moved | Server::Ask | Server::ClusterDown
+            )
         }
         ErrorKind::Extension | ErrorKind::UnexpectedReturnType | ErrorKind::Client => false,
         _ => true,
@@ -209,9 +217,9 @@ impl Inner {
     async fn connect(&self) -> Result<Live, Error> {
         let away = |error: RedisError| Error::Away(error.to_string());
         match &self.target.topology {
-            Topology::Cluster(nodes) => {
-                Ok(Live::Cluster(self.cluster(nodes).map_err(away)?.get_async_connection().await.map_err(away)?))
-            }
+            Topology::Cluster(nodes) => Ok(Live::Cluster(
+                self.cluster(nodes).map_err(away)?.get_async_connection().await.map_err(away)?,
+            )),
             Topology::Sentinel(..) | Topology::Standalone(_) => {
                 let client = self.primary().await?;
                 Ok(Live::One(multiplexed(&client).await.map_err(away)?))
@@ -258,11 +266,15 @@ impl Inner {
         let mut asked = JoinSet::new();
         for sentinel in sentinels {
             let open = self.client(sentinel, None).map_err(away)?;
-            let with_password = self.client(sentinel, Some(&Target { db: 0, ..self.target.clone() })).map_err(away)?;
+            let with_password =
+                self.client(sentinel, Some(&Target { db: 0, ..self.target.clone() })).map_err(away)?;
             let name = name.to_owned();
             asked.spawn(async move {
                 match ask_sentinel(&open, &name).await {
-                    Err(error) if error.code() == Some("NOAUTH") || error.kind() == ErrorKind::AuthenticationFailed => {
+                    Err(error)
+                        if error.code() == Some("NOAUTH")
+                            || error.kind() == ErrorKind::AuthenticationFailed =>
+                    {
                         ask_sentinel(&with_password, &name).await
                     }
                     answer => answer,

@@ -14,6 +14,7 @@ pub mod url;
 pub use board::Board;
 pub use connect::Connection;
 pub use keys::Keys;
+pub use redis::FromRedisValue;
 pub use url::Target;
 
 /// Redis could not be asked, or refused. The text names servers and settings, never a password.

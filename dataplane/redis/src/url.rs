@@ -46,16 +46,22 @@ pub type Address = (String, u16);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// None of the six schemes.
-    #[error("the Redis URL must start with redis://, redis+sentinel:// or redis+cluster://, or the same with rediss for TLS")]
+    #[error(
+        "the Redis URL must start with redis://, redis+sentinel:// or redis+cluster://, or the same with rediss for TLS"
+    )]
     Scheme,
     /// No host, or something that is none.
-    #[error("host {0} of the Redis URL must be a name or an address, with a port from 1 to 65535 if any: host:6379")]
+    #[error(
+        "host {0} of the Redis URL must be a name or an address, with a port from 1 to 65535 if any: host:6379"
+    )]
     Host(usize),
     /// Two hosts where there can be only one.
     #[error("the Redis URL names several hosts: that is for redis+sentinel:// and redis+cluster://")]
     ManyHosts,
     /// Not UTF-8 when decoded, or a `%` that encodes nothing.
-    #[error("user or password of the Redis URL is not percent-encoded as it must be: write @ as %40, : as %3A, / as %2F, % as %25")]
+    #[error(
+        "user or password of the Redis URL is not percent-encoded as it must be: write @ as %40, : as %3A, / as %2F, % as %25"
+    )]
     Credentials,
     /// No name of the primary.
     #[error("a redis+sentinel:// URL ends with the name that the Sentinels give the primary: …/mymaster")]
@@ -113,7 +119,10 @@ impl Target {
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target").field("topology", &self.topology).field("tls", &self.tls).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("topology", &self.topology)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
     }
 }
 
@@ -153,8 +162,10 @@ fn decoded(text: &str) -> Result<Option<String>, BadUrl> {
     while let [first, after @ ..] = rest {
         rest = match (first, after) {
             (b'%', [high, low, after @ ..]) => {
-                let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-                let (high, low) = (digit(*high).ok_or(BadUrl::Credentials)?, digit(*low).ok_or(BadUrl::Credentials)?);
+                let digit =
+                    |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let (high, low) =
+                    (digit(*high).ok_or(BadUrl::Credentials)?, digit(*low).ok_or(BadUrl::Credentials)?);
                 bytes.push(high * 16 + low);
                 after
             }

@@ -289,27 +289,7 @@ mod tests {
         }
     }
 
-    macro_rules! contract_suite {
-        ($($case:ident),* $(,)?) => {$(
-            #[tokio::test]
-            async fn $case() {
-                contract::$case(Rig::new()).await;
-            }
-        )*};
-    }
-
-    contract_suite! {
-        due_entries_are_claimed_once_in_order_of_time,
-        a_claim_takes_no_more_than_its_limit,
-        an_entry_falls_due_again_when_its_claim_runs_out,
-        a_renewed_claim_is_kept,
-        a_claim_that_was_lost_is_not_renewed,
-        settling_ends_an_entry_or_sets_its_next_time,
-        putting_again_moves_an_entry_but_not_a_claimed_one,
-        one_webhook_gets_no_more_than_its_share,
-        one_tenant_gets_no_more_than_its_share_and_its_turn,
-        a_put_and_a_settled_claim_are_told,
-    }
+    crate::contract_suite!(Rig::new());
 
     #[tokio::test]
     async fn nothing_is_kept_of_what_is_done() {

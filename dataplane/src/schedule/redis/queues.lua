@@ -25,7 +25,13 @@ local function in_flight(field)
 end
 
 local function count(field, by)
-    if call('HINCRBY', FLIGHT, field, by) <= 0 then call('HDEL', FLIGHT, field) end
+    local left = call('HINCRBY', FLIGHT, field, by)
+    if left <= 0 then call('HDEL', FLIGHT, field) end
+    return left
+end
+
+local function due_of(q, waiting)
+    return tonumber(string.sub(waiting, #q + 2, #q + 16))
 end
 
 -- Queues whose entries or claims have changed, until settle_queues().
@@ -51,15 +57,14 @@ local function settle_queues()
     local tenants = {}
     for q in pairs(touched) do
         local head = first(WAITING, '[' .. q .. '\0', '(' .. q .. '\1')
-        local due = head and string.sub(head, #q + 2, #q + 16)
         if not head or in_flight(q) >= per_webhook then
             call('ZREM', READY, q)
             call('ZREM', HEADS, q)
-        elseif tonumber(due) <= now then
+        elseif due_of(q, head) <= now then
             call('ZADD', READY, 0, q)
             call('ZREM', HEADS, q)
         else
-            call('ZADD', HEADS, due, q)
+            call('ZADD', HEADS, number(due_of(q, head)), q)
             call('ZREM', READY, q)
         end
         tenants[string.match(q, '^[^%z]*')] = true
@@ -83,10 +88,11 @@ end
 -- Ends the claim of an entry, which is due again at a time, or gone (nil).
 local function end_claim(key, w, due)
     local t, id = string.match(key, '^([^%z]*)%z(.*)$')
+    local q = t .. '\0' .. w
     call('ZREM', CLAIMS, key)
-    count(t, -1)
-    count(t .. '\0' .. w, -1)
-    touch(t .. '\0' .. w)
+    local of_tenant, of_webhook = count(t, -1), count(q, -1)
+    -- Only a share that was full held anything back.
+    if of_tenant + 1 >= per_tenant or of_webhook + 1 >= per_webhook then touch(q) end
     if due then wait(t, w, id, due) else call('HDEL', ENTRIES, key) end
 end
 
