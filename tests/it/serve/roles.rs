@@ -33,7 +33,7 @@ async fn invoices_are_detected_once_by_two_detectors() {
     stage.home.write("all.yaml", &yaml.replace("order.created,", "order.created, invoice.created,"));
     let _all = tokio::join!(stage.serve("detector"), stage.serve("detector"), stage.serve("worker"));
     let client = postgres::client(&stage.database).await;
-    let rows = "INSERT INTO work_order (number, customer_code, order_type, created_at_ms) \
+    let rows = "INSERT INTO work_order (number, customer_code, work_order_type, created_at_ms) \
                 VALUES ('W1', 'C-1', 'Court', 1); \
                 INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
                 SELECT 'I' || n, 'W1', 1 FROM generate_series(1, 300) n";

@@ -48,7 +48,7 @@ async fn what_is_missing_or_wrong_is_named() {
         (no_folder, &["/nowhere", "--config-dir"]),
         (portal, &["portal", "--roles", "api, worker, detector"]),
         (with(&["--database-connections", "0"]), &["--database-connections", "0"]),
-        (with(&["--shutdown-delay", "5"]), &["--shutdown-delay", "a number and a unit"]),
+        (replaced(&good, "--shutdown-delay", Path::new("5")), &["--shutdown-delay", "a number and a unit"]),
         (with(&["--pod-name", "a b"]), &["--pod-name", "blanks"]),
     ];
     for (arguments, words) in cases {
