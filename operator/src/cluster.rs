@@ -16,6 +16,7 @@ use docket_crds::{Tenant, ValueKind, Webhook, runtime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use references::Referrer;
+pub(crate) use references::{of_tenant, of_webhook};
 
 use crate::{
     cluster::{claims::Claims, references::References, watched::Watched},

@@ -72,6 +72,11 @@ impl Held {
         }
     }
 
+    /// Changes with the right to write; not when it ends by itself.
+    pub fn changes(&self) -> watch::Receiver<bool> {
+        self.1.subscribe()
+    }
+
     fn set(&self, until: Option<Instant>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
         self.1.send_replace(until.is_some());

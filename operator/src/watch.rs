@@ -10,6 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use docket_crds::{Tenant, ValueKind, Webhook, runtime};
@@ -17,7 +18,7 @@ use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1 as core;
 use kube::{
     Api, Client, Resource,
-    api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta},
+    api::{ApiResource, DynamicObject, ListParams, ObjectMeta, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher, watcher::Event},
 };
 use serde::de::DeserializeOwned;
@@ -295,18 +296,21 @@ fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<Key> {
     }
 }
 
-/// How the kinds are called is settled when the CRDs are there; until then the operator waits instead of failing.
-pub async fn wait_for_kinds(client: &Client) {
+/// Waits until the CRDs are there; the operator and they may be installed in any order.
+pub async fn wait_for_kinds(client: &Client, namespaces: &[String]) {
     let missing = |resource: ApiResource| async move {
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let limit = kube::api::ListParams::default().limit(1);
-        matches!(api.list_metadata(&limit).await, Err(kube::Error::Api(status)) if status.code == 404)
+        let api: Api<DynamicObject> = match namespaces.first() {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        let one = ListParams::default().limit(1);
+        matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if status.code == 404)
     };
     let mut told = false;
     while missing(resource::<Tenant>()).await || missing(resource::<Webhook>()).await {
         if !std::mem::replace(&mut told, true) {
             tracing::warn!("the CRDs are not there; apply what `docket-operator crds` prints");
         }
-        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
     }
 }

@@ -3,8 +3,6 @@
 //! Looking at a database costs a login, so it is done when something about it changed, when the last look failed, when
 //! it is asked for, and now and then; not for every change of a Webhook.
 
-use std::time::Duration;
-
 use docket_crds::{DatabaseUrl, SecretBytes, Tenant, ValueKind};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
@@ -33,13 +31,14 @@ enum Want<'a> {
     External(DatabaseUrl),
 }
 
-/// Sees to the database. `password`: of a managed one, once its Secret is there.
+/// Sees to the database. `password`: of a managed one, once its Secret is there. `asked`: look, whatever is known.
 pub async fn ensure(
     operator: &Operator,
     subject: &Subject,
     tenant: &Tenant,
     fetched: &Fetched,
     password: Option<&SecretBytes>,
+    asked: bool,
 ) -> Database {
     let meta = &subject.tenant.meta;
     let password = password.map(|password| text(password).into());
@@ -51,7 +50,7 @@ pub async fn ensure(
     let ensured = ensured.filter(|ensured| ensured.fingerprint == fingerprint);
     let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
     if let (Some(ensured), Some(url)) = (ensured, url)
-        && !operator.database_is_due(meta)
+        && !operator.database_is_due(meta, asked)
     {
         return Database::Ready(ensured.clone(), url);
     }
@@ -121,6 +120,3 @@ fn fingerprint(uid: &str, want: &Want<'_>) -> String {
     };
     hex::encode(&Sha256::digest(format!("{uid}|{schema}|{parts}"))[..16])
 }
-
-/// How long between two looks at a database at rest.
-pub const LOOK_EVERY: Duration = Duration::from_secs(600);

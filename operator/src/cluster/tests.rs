@@ -1,0 +1,1 @@
+//! Who is concerned by a change.

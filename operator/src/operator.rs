@@ -1,0 +1,246 @@
+//! What both drivers work with, and the loop that gives them work.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::Future,
+    hash::{DefaultHasher, Hash, Hasher},
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use docket_crds::{EventCode, Tenant, Webhook};
+use futures::FutureExt;
+use jiff::Timestamp;
+use tokio::{sync::watch, time::Instant};
+
+use crate::{
+    cluster::{Cluster, Key},
+    database::Servers,
+    declared::{Document, Meta},
+    kube_api::{CallError, KubeApi},
+    lease::Held,
+    metrics::Metrics,
+    name::Name,
+    programmed::Pods,
+    queue::{Done, Queue, jittered},
+    tenant, watch as watches,
+    webhook::{self, status::Health},
+};
+
+/// What was set at start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespaces whose objects count; empty: all.
+    pub namespaces: Vec<String>,
+    /// Events that are off for every tenant.
+    pub disabled_events: BTreeSet<EventCode>,
+    /// How often everything is looked at although nothing changed.
+    pub resync: Duration,
+    /// How many Tenants, and how many Webhooks, are looked at at once.
+    pub concurrency: usize,
+}
+
+impl Settings {
+    /// Whether objects of this namespace count.
+    pub fn watches(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|watched| watched == namespace)
+    }
+}
+
+/// The operator.
+#[derive(Debug)]
+pub struct Operator {
+    /// The API server.
+    pub kube: KubeApi,
+    /// PostgreSQL.
+    pub databases: Servers,
+    /// What was set at start.
+    pub settings: Settings,
+    /// Counters.
+    pub metrics: Metrics,
+    /// How far the watches are.
+    pub progress: watches::Progress,
+    held: Arc<Held>,
+    cluster: Mutex<Cluster>,
+    tenants: Queue<Name>,
+    webhooks: Queue<Name>,
+    /// When each database is to be looked at again although nothing about it changed.
+    looks: Mutex<HashMap<String, Instant>>,
+    observed: Mutex<Observed>,
+}
+
+/// What the data plane reports.
+#[derive(Debug, Default)]
+struct Observed {
+    pods: Pods,
+    health: HashMap<String, Health>,
+}
+
+impl Operator {
+    /// Nothing is known and nothing is done yet.
+    pub fn new(
+        kube: KubeApi,
+        databases: Servers,
+        settings: Settings,
+        metrics: Metrics,
+        held: Arc<Held>,
+    ) -> Self {
+        Self {
+            kube,
+            databases,
+            settings,
+            metrics,
+            held,
+            progress: watches::Progress::default(),
+            cluster: Mutex::default(),
+            tenants: Queue::default(),
+            webhooks: Queue::default(),
+            looks: Mutex::default(),
+            observed: Mutex::default(),
+        }
+    }
+
+    /// The state of the watches. Held for lookups only, never while something is awaited.
+    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
+        lock(&self.cluster)
+    }
+
+    /// These have to be looked at.
+    pub fn changed(&self, keys: Vec<Key>) {
+        for key in keys {
+            match key {
+                Key::Tenant(name) => self.tenants.changed(name),
+                Key::Webhook(name) => self.webhooks.changed(name),
+            }
+        }
+    }
+
+    /// The time.
+    #[expect(clippy::disallowed_methods, reason = "the one place of the operator that reads the clock")]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    /// Random bytes fit for keys.
+    #[expect(clippy::disallowed_methods, reason = "the one place of the operator that draws randomness")]
+    pub fn random(&self) -> impl FnMut(&mut [u8]) + Send + use<> {
+        |bytes: &mut [u8]| rand::Rng::fill_bytes(&mut rand::rng(), bytes)
+    }
+
+    /// What is known of the data plane's pods.
+    pub fn pods(&self) -> Pods {
+        lock(&self.observed).pods.clone()
+    }
+
+    /// What the data plane counts of a Webhook; `None`: not observed.
+    pub fn health(&self, webhook_uid: &str) -> Option<Health> {
+        lock(&self.observed).health.get(webhook_uid).copied()
+    }
+
+    /// When an object is looked at again although nothing changed.
+    pub fn resync(&self, uid: &str) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        uid.hash(&mut hasher);
+        jittered(self.settings.resync, hasher.finish())
+    }
+
+    /// Whether a database that is as it was ensured is to be looked at all the same: now and then, after a failure, and
+    /// when somebody asked. After a start it is taken to be as it was.
+    pub fn database_is_due(&self, meta: &Meta, asked: bool) -> bool {
+        let mut looks = lock(&self.looks);
+        let due = looks.entry(meta.uid.clone()).or_insert_with(|| Instant::now() + self.resync(&meta.uid));
+        asked || *due <= Instant::now()
+    }
+
+    /// A database was looked at.
+    pub fn database_was_seen(&self, uid: &str, well: bool) {
+        let again = if well { self.resync(uid) } else { Duration::ZERO };
+        lock(&self.looks).insert(uid.to_owned(), Instant::now() + again);
+    }
+
+    /// A Tenant is gone.
+    pub fn forget_database(&self, uid: &str) {
+        lock(&self.looks).remove(uid);
+    }
+
+    /// Works until `stop`: what was begun is finished.
+    pub async fn work(self: Arc<Self>, stop: watch::Receiver<bool>) {
+        let concurrency = self.settings.concurrency;
+        let tenants = (0..concurrency).map(|_| {
+            let operator = self.clone();
+            tokio::spawn(worker::<Tenant, _>(operator, stop.clone(), |operator, name| async move {
+                tenant::reconcile(&operator, &name).await
+            }))
+        });
+        let webhooks = (0..concurrency).map(|_| {
+            let operator = self.clone();
+            tokio::spawn(worker::<Webhook, _>(operator, stop.clone(), |operator, name| async move {
+                webhook::reconcile(&operator, &name).await
+            }))
+        });
+        futures::future::join_all(tenants.chain(webhooks).collect::<Vec<_>>()).await;
+    }
+
+    fn queue<T: Document>(&self) -> &Queue<Name> {
+        if T::KIND == Tenant::KIND { &self.tenants } else { &self.webhooks }
+    }
+
+    /// Each time this process becomes the one that writes, everything is looked at: another may have stopped half-way.
+    pub async fn look_at_everything_when_held(self: Arc<Self>) {
+        let mut changes = self.held.changes();
+        let mut before = false;
+        loop {
+            let held = *changes.borrow_and_update();
+            self.metrics.leads(held);
+            if held && !before && self.progress.is_complete() {
+                let keys = self.cluster().everything();
+                self.changed(keys);
+            }
+            before = held;
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn worker<T: Document, F>(
+    operator: Arc<Operator>,
+    mut stop: watch::Receiver<bool>,
+    reconcile: impl Fn(Arc<Operator>, Name) -> F,
+) where
+    F: Future<Output = Result<Done, CallError>> + Send,
+{
+    loop {
+        let ready = async {
+            operator.held.wait().await;
+            operator.queue::<T>().take().await
+        };
+        let (name, waited) = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            next = ready => next,
+        };
+        operator.metrics.taken::<T>(waited);
+        let begun = Instant::now();
+        let result = AssertUnwindSafe(reconcile(operator.clone(), name.clone())).catch_unwind().await;
+        let (done, label) = match result {
+            Ok(Ok(Done::Failed)) => (Done::Failed, "failed"),
+            Ok(Ok(done)) => (done, "ok"),
+            Ok(Err(CallError::NotHeld)) => (Done::Withheld, "withheld"),
+            Ok(Err(error)) => {
+                tracing::warn!(kind = T::KIND, object = %name, %error, "not finished; it is tried again");
+                (Done::Failed, "failed")
+            }
+            // The panic hook has told where.
+            Err(_) => (Done::Failed, "panicked"),
+        };
+        operator.metrics.reconciled::<T>(label, begun.elapsed());
+        operator.queue::<T>().done(name, done);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,1 @@
+//! The pure steps together, from minimal YAML.
