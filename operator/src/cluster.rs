@@ -179,7 +179,7 @@ impl Cluster {
         // What cannot be read keeps what it had: it goes on being served.
         if let Ok(document) = &tenant.document {
             self.claims.set(&name, document);
-            self.references.set(Referrer::Tenant(name.clone()), references::of_tenant(document));
+            self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
         }
         concerned.extend(self.claims.rivals(&name));
         concerned.insert(name.clone());
@@ -226,7 +226,7 @@ impl Cluster {
             keys.push(Key::Tenant(tenant.clone()));
         }
         if let Ok(document) = &webhook.document {
-            self.references.set(Referrer::Webhook(name.clone()), references::of_webhook(document));
+            self.references.set(Referrer::Webhook(name.clone()), of_webhook(document));
         }
         keys.push(Key::Webhook(name));
         keys.sort();

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    future::Future,
     hash::{DefaultHasher, Hash, Hasher},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,7 +9,7 @@ use std::{
 };
 
 use docket_crds::{EventCode, Tenant, Webhook};
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
 
@@ -169,14 +168,14 @@ impl Operator {
         let concurrency = self.settings.concurrency;
         let tenants = (0..concurrency).map(|_| {
             let operator = self.clone();
-            tokio::spawn(worker::<Tenant, _>(operator, stop.clone(), |operator, name| async move {
-                tenant::reconcile(&operator, &name).await
+            tokio::spawn(worker::<Tenant>(operator, stop.clone(), |operator, name| {
+                async move { tenant::reconcile(&operator, &name).await }.boxed()
             }))
         });
         let webhooks = (0..concurrency).map(|_| {
             let operator = self.clone();
-            tokio::spawn(worker::<Webhook, _>(operator, stop.clone(), |operator, name| async move {
-                webhook::reconcile(&operator, &name).await
+            tokio::spawn(worker::<Webhook>(operator, stop.clone(), |operator, name| {
+                async move { webhook::reconcile(&operator, &name).await }.boxed()
             }))
         });
         futures::future::join_all(tenants.chain(webhooks).collect::<Vec<_>>()).await;
@@ -205,13 +204,13 @@ impl Operator {
     }
 }
 
-async fn worker<T: Document, F>(
+type Pass = BoxFuture<'static, Result<Done, CallError>>;
+
+async fn worker<T: Document>(
     operator: Arc<Operator>,
     mut stop: watch::Receiver<bool>,
-    reconcile: impl Fn(Arc<Operator>, Name) -> F,
-) where
-    F: Future<Output = Result<Done, CallError>> + Send,
-{
+    reconcile: fn(Arc<Operator>, Name) -> Pass,
+) {
     loop {
         let ready = async {
             operator.held.wait().await;

@@ -134,8 +134,9 @@ pub async fn fetch(kube: &KubeApi, subject: &Subject) -> Result<Fetched, CallErr
         .map(|name| async move { Ok((name.clone(), kube.secret(&name).await?)) })
         .buffer_unordered(AT_ONCE)
         .try_collect();
-    let labels = stream::iter(subject.unknown_namespaces())
-        .map(|name| async move { Ok((name.to_owned(), kube.namespace(name).await?)) })
+    let namespaces: Vec<String> = subject.unknown_namespaces().into_iter().map(str::to_owned).collect();
+    let labels = stream::iter(namespaces)
+        .map(|name| async move { Ok((name.clone(), kube.namespace(&name).await?)) })
         .buffer_unordered(AT_ONCE)
         .try_collect::<Vec<_>>();
     let runtime = Name::new(kube.release_namespace(), runtime::secret_name(&meta.uid));

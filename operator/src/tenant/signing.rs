@@ -74,9 +74,10 @@ pub fn rotate(
     if keys.iter().all(|key| key.signs_since.is_some()) && ends - DISTRIBUTION <= now {
         keys.push(make(now, None, random));
     }
-    let mut since = None;
+    let mut newer = None;
     keys.retain(|key| {
-        let successor = std::mem::replace(&mut since, key.signs_since.or(since));
+        let successor = newer;
+        newer = key.signs_since.or(newer);
         key.signs_since.is_none() || successor.is_none_or(|successor| now < successor + OVERLAP)
     });
     keys.sort_by_key(|key| match key.signs_since {
