@@ -64,7 +64,7 @@ impl Servers {
     /// point and called again; calls for the same database take turns, whichever process they come from.
     pub async fn ensure(&self, wanted: &Wanted<'_>) -> Result<Made, DatabaseError> {
         let server = self.choose(wanted.server)?;
-        let role = names::role_of(wanted.name);
+        let role = role_of(wanted.name);
         let admin = server.admin().await?;
         let mut lent = admin.lend().await?;
         let observed = Observed::read(&mut lent, wanted.name, &role).await?;
@@ -97,7 +97,7 @@ impl Servers {
         name: &str,
         owner_uid: &str,
     ) -> Result<(), DatabaseError> {
-        let role = names::role_of(name);
+        let role = role_of(name);
         let admin = self.choose(server)?.admin().await?;
         let mut locked = admin.lock(name).await?;
         for _ in 0..STEPS {

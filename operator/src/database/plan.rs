@@ -13,7 +13,6 @@ use super::{DatabaseError, Wanted};
 
 /// What to run, as one simple query: several statements are one transaction.
 #[derive(Clone, PartialEq, Eq)]
-#[expect(missing_debug_implementations, reason = "may hold the verifier of a password")]
 pub(super) struct Step {
     pub(super) sql: String,
     /// The right it takes, for when the server says that it is missing.
