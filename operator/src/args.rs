@@ -46,9 +46,15 @@ pub struct RunArguments {
     /// file is read again when it changes [default: none].
     #[arg(long = "database-server", env = "DOCKET_DATABASE_SERVERS", value_name = "NAME=FILE", value_delimiter = ',')]
     pub database_servers: Vec<String>,
-    /// A file with the URL of the data plane's Redis; without it, what pods serve and deliver is not observed.
+    /// File with the URL of the data plane's Redis; without it, what pods serve and deliver is not observed.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
     pub redis_url_file: Option<PathBuf>,
+    /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public ones].
+    #[arg(long, env = "DOCKET_REDIS_CA_FILE", value_name = "FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+    /// Name of this installation, where several share a Redis; the data plane has the same [default: none].
+    #[arg(long, env = "DOCKET_REDIS_RELEASE", value_name = "NAME")]
+    pub redis_release: Option<String>,
     /// An event that is off for every tenant; repeatable [default: none].
     #[arg(long = "disabled-event", env = "DOCKET_DISABLED_EVENTS", value_name = "CODE", value_delimiter = ',')]
     pub disabled_events: Vec<EventCode>,

@@ -94,7 +94,8 @@ pub struct Cluster {
     written: HashMap<Name, String>,
     /// `None`: namespaces are not watched.
     namespaces: Option<HashMap<String, Namespace>>,
-    outcomes: HashMap<String, Outcome>,
+    /// By the Webhook's uid.
+    outcomes: HashMap<String, (Name, Outcome)>,
 }
 
 /// A list of a watch, whole: what is not in it is gone. `None` as the namespace: of all.
@@ -152,7 +153,7 @@ impl Cluster {
 
     /// What the tenant's compilation said about a webhook.
     pub fn outcome(&self, webhook_uid: &str) -> Option<&Outcome> {
-        self.outcomes.get(webhook_uid)
+        self.outcomes.get(webhook_uid).map(|(_, outcome)| outcome)
     }
 
     /// All Tenants and Webhooks: after a start, and when this process becomes the one that writes.
@@ -161,6 +162,18 @@ impl Cluster {
         let tenants: BTreeSet<_> = tenants.cloned().map(Key::Tenant).collect();
         let webhooks = self.webhooks.names().cloned().map(Key::Webhook);
         tenants.into_iter().chain(webhooks).collect()
+    }
+
+    /// The uids of all Webhooks.
+    pub fn webhook_uids(&self) -> Vec<String> {
+        let webhooks = self.webhooks.names().filter_map(|name| self.webhooks.get(name));
+        webhooks.map(|webhook| webhook.meta.uid.clone()).collect()
+    }
+
+    /// The Webhooks with these uids.
+    pub fn webhooks_with_uids(&self, uids: &[String]) -> Vec<Key> {
+        let names = uids.iter().filter_map(|uid| self.outcomes.get(uid).map(|(name, _)| name.clone()));
+        names.map(Key::Webhook).collect()
     }
 
     /// How many Tenants and Webhooks there are.
@@ -359,8 +372,8 @@ impl Cluster {
     pub fn set_outcomes(&mut self, outcomes: Vec<(Name, String, Outcome)>) -> Vec<Key> {
         let mut keys = Vec::new();
         for (name, uid, outcome) in outcomes {
-            if self.outcomes.get(&uid) != Some(&outcome) {
-                self.outcomes.insert(uid, outcome);
+            if self.outcome(&uid) != Some(&outcome) {
+                self.outcomes.insert(uid, (name.clone(), outcome));
                 keys.push(Key::Webhook(name));
             }
         }

@@ -304,4 +304,16 @@ mod tests {
             assert!(KNOWN.contains(&value), "{value}");
         }
     }
+
+    #[test]
+    fn every_reason_has_a_section_that_says_what_to_do() {
+        let page = include_str!("../../docs/conditions.md");
+        let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        for reason in KNOWN {
+            assert!(sections.contains(reason), "docs/conditions.md has no section {reason}");
+        }
+        for section in sections {
+            assert!(KNOWN.contains(&section), "docs/conditions.md has a section {section} that is no reason");
+        }
+    }
 }

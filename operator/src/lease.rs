@@ -132,7 +132,8 @@ pub async fn keep(client: Client, settings: &Settings, held: &Held, now: fn() ->
                 if holding != held.is_held() {
                     tracing::info!(lease.identity = settings.identity, lease.held = holding, "lease");
                 }
-                if holding || held.is_held() {
+                // Not for each look of those who wait: it would wake up whoever waits with them.
+                if holding || *held.1.borrow() {
                     held.set(until);
                 }
                 seen = Some(lease);

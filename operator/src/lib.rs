@@ -3,6 +3,7 @@
 //! - `watch` feeds `cluster` (what we know, indexed) and the `queue`s; `operator` gives the drivers work.
 //! - `tenant` is the driver of Tenants, one file per step; `webhook` that of Webhooks.
 //! - `database` makes managed databases; `kube_api` has the calls to the API server.
+//! - `observe` reads what the data plane reports through Redis.
 //! - `lease` says who may write; `admin` and `metrics` say how it is.
 //!
 //! Rules are pure (`cluster`, `conditions`, `programmed`, `tenant::{validate, build, signing, generated, status}`,
@@ -19,6 +20,7 @@ pub mod labels;
 pub mod lease;
 pub mod metrics;
 pub mod name;
+pub mod observe;
 pub mod operator;
 pub mod programmed;
 pub mod queue;

@@ -15,16 +15,21 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     cluster::{Cluster, Key},
+    conditions::Verdict,
     database::Servers,
     declared::{Document, Meta},
     kube_api::{CallError, KubeApi},
     lease::Held,
     metrics::Metrics,
     name::Name,
-    programmed::Pods,
+    observe::merged,
+    programmed::{Pods, programmed},
     queue::{Done, Queue, jittered},
     tenant, watch as watches,
-    webhook::{self, status::Health},
+    webhook::{
+        self,
+        status::{COUNTS_EVERY, Health},
+    },
 };
 
 /// What was set at start.
@@ -72,8 +77,11 @@ pub struct Operator {
 /// What the data plane reports.
 #[derive(Debug, Default)]
 struct Observed {
-    pods: Pods,
-    health: HashMap<String, Health>,
+    pods: Arc<Pods>,
+    /// With the time when the counts were last told.
+    health: HashMap<String, (Health, Instant)>,
+    /// What was handed over: the revision of each tenant by uid, and what was said about it.
+    handed: HashMap<String, (Name, String, Verdict)>,
 }
 
 impl Operator {
@@ -115,6 +123,12 @@ impl Operator {
         }
     }
 
+    /// The API server is back: what failed meanwhile need not wait for its turn.
+    pub fn recovered(&self) {
+        self.tenants.retry();
+        self.webhooks.retry();
+    }
+
     /// The time.
     #[expect(clippy::disallowed_methods, reason = "the one place of the operator that reads the clock")]
     pub fn now(&self) -> Timestamp {
@@ -128,13 +142,55 @@ impl Operator {
     }
 
     /// What is known of the data plane's pods.
-    pub fn pods(&self) -> Pods {
+    pub fn pods(&self) -> Arc<Pods> {
         lock(&self.observed).pods.clone()
     }
 
     /// What the data plane counts of a Webhook; `None`: not observed.
     pub fn health(&self, webhook_uid: &str) -> Option<Health> {
-        lock(&self.observed).health.get(webhook_uid).copied()
+        lock(&self.observed).health.get(webhook_uid).map(|(health, _)| *health)
+    }
+
+    /// A revision of a tenant was handed over; answers whether pods serve it. Changes of that are looked at from now on.
+    pub fn handed(&self, meta: &Meta, revision: &str) -> Verdict {
+        let mut observed = lock(&self.observed);
+        let verdict = programmed(&observed.pods, &meta.uid, revision);
+        let entry = (meta.name.clone(), revision.to_owned(), verdict.clone());
+        observed.handed.insert(meta.uid.clone(), entry);
+        verdict
+    }
+
+    /// Whether anything is known of the pods.
+    pub fn observes(&self) -> bool {
+        *lock(&self.observed).pods != Pods::NotObserved
+    }
+
+    /// What the pods report now.
+    pub fn set_pods(&self, pods: Pods) {
+        let mut observed = lock(&self.observed);
+        if *observed.pods == pods {
+            return;
+        }
+        observed.pods = Arc::new(pods);
+        let pods = &observed.pods;
+        let news = observed.handed.iter().filter(|(uid, (_, revision, told))| {
+            programmed(pods, uid, revision) != *told
+        });
+        let keys = news.map(|(_, (name, ..))| Key::Tenant(name.clone())).collect();
+        drop(observed);
+        self.changed(keys);
+    }
+
+    /// What the data plane counts now, by the uids of Webhooks.
+    pub fn set_health(&self, told: HashMap<String, Health>) {
+        let news = {
+            let mut observed = lock(&self.observed);
+            let (health, news) = merged(&observed.health, told, Instant::now(), COUNTS_EVERY);
+            observed.health = health;
+            news
+        };
+        let keys = self.cluster().webhooks_with_uids(&news);
+        self.changed(keys);
     }
 
     /// When an object is looked at again although nothing changed.
@@ -159,8 +215,9 @@ impl Operator {
     }
 
     /// A Tenant is gone.
-    pub fn forget_database(&self, uid: &str) {
+    pub fn forget(&self, uid: &str) {
         lock(&self.looks).remove(uid);
+        lock(&self.observed).handed.remove(uid);
     }
 
     /// Works until `stop`: what was begun is finished.

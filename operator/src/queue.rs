@@ -122,6 +122,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
+    /// What failed is to be tried as soon as possible: whatever was in the way may be gone.
+    pub fn retry(&self) {
+        let mut inner = self.lock();
+        let failed = inner.entries.iter().filter(|(_, entry)| entry.failures > 0);
+        for key in failed.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            let failures = inner.entry(&key).failures;
+            inner.changed(key.clone());
+            // It is still the same failure, should it fail again.
+            inner.entry(&key).failures = failures;
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
     /// How many wait because they changed.
     pub fn waiting(&self) -> usize {
         self.lock().changed.len()
@@ -288,6 +302,25 @@ mod tests {
         assert_eq!(begun.elapsed().as_secs(), 5);
         queue.done("a", Done::After(None));
         nothing_within(&queue, 200).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_failed_can_be_tried_at_once_and_goes_on_where_it_was() {
+        let queue = Queue::default();
+        queue.changed("a");
+        for _ in 0..4 {
+            taken(&queue).await;
+            queue.done("a", Done::Failed);
+        }
+        queue.after("well", Duration::from_secs(9));
+        let begun = Instant::now();
+        queue.retry();
+        assert_eq!(taken(&queue).await, "a");
+        assert!(begun.elapsed() < Duration::from_millis(10));
+        queue.done("a", Done::Failed);
+        assert_eq!(taken(&queue).await, "well");
+        assert_eq!(taken(&queue).await, "a");
+        assert_eq!(begun.elapsed().as_secs(), 16);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::{
     kube_api::{KubeApi, MANAGER},
     lease::{self, Held},
     metrics::Metrics,
+    observe,
     operator::{Operator, Settings},
     watch,
 };
@@ -29,6 +30,7 @@ const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let lease = lease_settings(&arguments)?;
     let databases = Servers::read(&arguments.database_servers)?;
+    let board = observe::board(&arguments)?;
     let (watching, writing) = clients().await?;
     let held = Arc::new(Held::default());
     let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(lease.identity.clone()) };
@@ -54,7 +56,11 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     );
 
     let (stop, stopped) = channel::channel(false);
-    let work = tokio::spawn(all(operator.clone(), watching, writing.clone(), lease.clone(), held.clone(), stopped));
+    let observed = board.is_some();
+    if let Some(board) = board {
+        tokio::spawn(observe::observe(operator.clone(), board));
+    }
+    let work = tokio::spawn(all(operator.clone(), watching, writing.clone(), lease.clone(), held.clone(), stopped, observed));
     signal().await?;
     tracing::info!("stopping: what was begun is finished, then the lease is given up");
     stop.send_replace(true);
@@ -76,6 +82,7 @@ async fn all(
     lease: lease::Settings,
     held: Arc<Held>,
     stopped: channel::Receiver<bool>,
+    observed: bool,
 ) {
     let namespaces = operator.settings.namespaces.clone();
     let watched = {
@@ -90,7 +97,7 @@ async fn all(
     let worked = {
         let operator = operator.clone();
         async move {
-            while !operator.progress.is_complete() {
+            while !operator.progress.is_complete() || observed && !operator.observes() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             let (tenants, webhooks) = operator.cluster().counts();

@@ -28,10 +28,9 @@ use docket_crds::{
 use crate::{
     conditions::{self, is_terminal},
     declared::Declared,
-    kube_api::CallError,
+    kube_api::{CallError, News},
     name::Name,
     operator::Operator,
-    programmed::{self, programmed},
     queue::Done,
     tenant::{
         build::{Built, Made},
@@ -225,9 +224,12 @@ async fn finish(
     if let Some((runtime, memory)) = &runtime {
         if apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await? {
             tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed to the data plane");
+            if lost_signing_keys(fetched, previous) {
+                operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
+            }
         }
         config = Some(&runtime.config);
-        verdict = Some(programmed(&operator.pods(), &meta.uid, &runtime.revision));
+        verdict = Some(operator.handed(meta, &runtime.revision));
     }
     for (_, _, outcome) in &mut webhooks {
         outcome.programmed = verdict.clone();
@@ -235,7 +237,6 @@ async fn finish(
     let keys = operator.cluster().set_outcomes(webhooks);
     operator.changed(keys);
     let tenant = subject.tenant.document.as_ref().ok();
-    let pending = verdict.as_ref().is_some_and(|verdict| verdict.truth != conditions::Truth::True);
     let facts = Facts { meta, tenant, reasons: &reasons, config, database, programmed: verdict };
     let status = status::status(&facts, previous, operator.now());
     set_status(operator, &subject.tenant, previous, &status).await?;
@@ -245,8 +246,20 @@ async fn finish(
         return Ok(Done::Failed);
     }
     let resync = operator.resync(&meta.uid);
-    let soon = [next, pending.then_some(programmed::LOOK_AGAIN), Some(resync)];
+    let soon = [next, Some(resync)];
     Ok(Done::After(soon.into_iter().flatten().min()))
+}
+
+/// Whether there was a runtime Secret once and the signing keys in it are gone.
+fn lost_signing_keys(fetched: &Fetched, previous: &TenantStatus) -> bool {
+    let known = fetched.stored.as_ref().is_some_and(|stored| !stored.memory.signing_keys.is_empty());
+    let told = conditions::find(&previous.conditions, types::PROGRAMMED);
+    !known && told.is_some_and(|told| told.status == "True")
+}
+
+fn remade_signing_keys() -> News {
+    let note = "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true }
 }
 
 /// Writes a status if it is another one, and tells what changed.

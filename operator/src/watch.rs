@@ -185,16 +185,20 @@ fn events<K: Send + 'static>(
 
 async fn follow(operator: Arc<Operator>, subject: Subject, scope: Option<String>, mut events: Events) {
     let mut listed = HashSet::new();
-    let mut complete = false;
+    let (mut complete, mut failed) = (false, false);
     while let Some(event) = events.next().await {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
                 operator.metrics.watch_failed();
                 tracing::warn!(?subject, namespace = scope, error = %told(&error), "a watch failed; it is tried again");
+                failed = true;
                 continue;
             }
         };
+        if std::mem::take(&mut failed) {
+            operator.recovered();
+        }
         let mut cluster = operator.cluster();
         let keys = match event {
             Event::Init => {

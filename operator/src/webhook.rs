@@ -59,9 +59,9 @@ pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallErr
     };
     let health = operator.health(&webhook.meta.uid);
     let facts = Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref() };
-    let (status, again) = status::status(&facts, &previous, now);
+    let status = status::status(&facts, &previous, now);
     set_status(operator, &webhook, &previous, &status).await?;
-    Ok(Done::After(again))
+    Ok(Done::After(None))
 }
 
 /// What there is to say; `None` while the Tenant has not been looked at for this generation.

@@ -28,14 +28,16 @@ pub async fn gone(operator: &Operator, name: &Name) -> Result<Done, CallError> {
     }
     let own = operator.cluster().own_secrets(name);
     // The others go with their owner.
-    apply::remove(&operator.kube, own.iter().filter(|secret| secret.is_runtime())).await?;
+    let runtimes = own.iter().filter(|secret| secret.is_runtime());
+    runtimes.clone().for_each(|secret| operator.forget(&secret.tenant_uid));
+    apply::remove(&operator.kube, runtimes).await?;
     Ok(Done::After(None))
 }
 
 /// A Tenant that is being deleted.
 pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Done, CallError> {
     let meta = &tenant.meta;
-    operator.forget_database(&meta.uid);
+    operator.forget(&meta.uid);
     let runtime = Name::new(operator.kube.release_namespace(), runtime::secret_name(&meta.uid));
     if let Some(secret) = operator.kube.secret(&runtime).await? {
         operator.kube.delete_secret(&runtime, secret.metadata.uid.as_deref().unwrap_or_default()).await?;

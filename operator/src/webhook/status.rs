@@ -47,12 +47,12 @@ pub struct Facts<'a> {
     pub health: Option<&'a Health>,
 }
 
-/// The status after a pass, and when to look again although nothing changed.
+/// The status after a pass.
 pub fn status(
     facts: &Facts<'_>,
     previous: &WebhookStatus,
     now: Timestamp,
-) -> (WebhookStatus, Option<Duration>) {
+) -> WebhookStatus {
     let Facts { meta, outcome, health } = facts;
     let of_type = |kind: &str| -> Vec<&Reason> {
         outcome.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()
@@ -84,16 +84,19 @@ pub fn status(
         verdicts[0].message.push_str("; what could be served before goes on being served");
     }
     let deliveries = deliveries(*health, previous);
-    let moving = health.is_some_and(|health| deliveries != Some(counts(health)));
-    let status = WebhookStatus {
+    let mut conditions = conditions::conditions(&previous.conditions, &verdicts, meta.generation, now);
+    if health.is_none() {
+        // Not told now: what was told last stays, until it is told otherwise.
+        conditions.extend(conditions::find(&previous.conditions, types::DELIVERY_HEALTHY).cloned());
+    }
+    WebhookStatus {
         observed_generation: Some(meta.generation),
         last_handled_reconcile_at: meta.requested_at.clone(),
         signed: Some(outcome.signed),
         secret_version: outcome.secret_version.clone(),
         deliveries,
-        conditions: conditions::conditions(&previous.conditions, &verdicts, meta.generation, now),
-    };
-    (status, moving.then_some(COUNTS_EVERY))
+        conditions,
+    }
 }
 
 /// The status of a paused object.
