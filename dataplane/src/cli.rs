@@ -34,7 +34,7 @@ async fn open(at: &TenantArguments, clock: &Clock, if_new: IfNew) -> Result<Data
         None => new_file(at, if_new)?,
     };
     let database = Database::Sqlite(Sqlite::new(file.clone()));
-    let migrated = database.migrate(clock.now_ms()).await;
+    let migrated = database.migrate(clock).await;
     migrated.with_context(|| format!("the database {} can't be opened", file.display()))?;
     Ok(database)
 }

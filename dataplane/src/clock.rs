@@ -29,6 +29,11 @@ impl Clock {
         self.now().as_millisecond()
     }
 
+    /// Returns after so long by this clock.
+    pub async fn sleep(&self, time: Duration) {
+        self.sleep_until_ms(self.now_ms().saturating_add(millis(time))).await;
+    }
+
     /// Returns once the clock shows `at_ms` or later.
     pub async fn sleep_until_ms(&self, at_ms: i64) {
         match self {
@@ -68,7 +73,12 @@ impl ManualClock {
     }
 }
 
-/// A duration as the schedule and the database count it.
+/// A duration as the database counts it.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// So many milliseconds; none if they are over.
+pub fn duration(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

@@ -86,7 +86,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     serving.replace(&loaded);
     let samples = sample::seed(&tenants, &clock).await;
 
-    let schedule = Arc::new(MemorySchedule::new(SHARES));
+    let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
     let worker = Arc::new(Worker::new(
         clock.clone(),
         Arc::clone(&tenants),

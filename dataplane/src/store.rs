@@ -8,6 +8,7 @@ pub mod contacts;
 pub mod deliveries;
 pub mod employees;
 pub mod events;
+pub mod health;
 pub mod idempotency;
 pub mod invoices;
 pub mod notes;
@@ -23,7 +24,10 @@ pub mod work_orders;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use sql::{Param, Row};
+
+use crate::clock::Clock;
 
 /// One tenant's database.
 #[derive(Clone)]
@@ -61,13 +65,20 @@ impl Database {
         }
     }
 
-    /// Begins a transaction.
-    pub async fn begin(&self) -> Result<Transaction, StoreError> {
-        let connection = match self {
-            Self::Sqlite(database) => Connection::Sqlite(database.begin().await?),
-            Self::Postgres(database) => Connection::Postgres(database.begin().await?),
+    /// Begins a transaction. PostgreSQL tells the time, which all processes then share; a file has `clock`'s.
+    pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
+        let (connection, now) = match self {
+            Self::Sqlite(database) => {
+                let connection = database.begin().await?;
+                // Not before: waiting for one's turn takes time.
+                (Connection::Sqlite(connection), clock.now())
+            }
+            Self::Postgres(database) => {
+                let (connection, now) = database.begin().await?;
+                (Connection::Postgres(connection), now)
+            }
         };
-        Ok(Transaction { connection })
+        Ok(Transaction { connection, now })
     }
 
     /// What its files look like; `None`: it is no file, so it has to be asked.
@@ -100,19 +111,22 @@ impl Database {
     }
 
     /// Brings the schema to this version's, in one transaction; twice or concurrently does no harm.
-    pub async fn migrate(&self, now_ms: i64) -> Result<(), StoreError> {
-        let connection = match self {
-            Self::Sqlite(database) => Connection::Sqlite(database.begin_migration().await?),
-            Self::Postgres(database) => Connection::Postgres(database.begin_migration().await?),
+    pub async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
+        let (connection, now) = match self {
+            Self::Sqlite(database) => (Connection::Sqlite(database.begin_migration().await?), clock.now()),
+            Self::Postgres(database) => {
+                let (connection, now) = database.begin_migration().await?;
+                (Connection::Postgres(connection), now)
+            }
         };
-        let mut transaction = Transaction { connection };
+        let mut transaction = Transaction { connection, now };
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
         let row = transaction.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
         let current = row.ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
         let missing = docket_schema::missing(current);
         for migration in missing.map_err(|error| StoreError::Unavailable(Box::new(error)))? {
             transaction.batch(migration.sql).await?;
-            let params = sql::params![migration.version, migration.name, now_ms];
+            let params = sql::params![migration.version, migration.name, now.as_millisecond()];
             transaction.execute(docket_schema::RECORD_VERSION, params).await?;
         }
         transaction.commit().await
@@ -163,9 +177,21 @@ impl Connection {
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Transaction {
     connection: Connection,
+    now: Timestamp,
 }
 
 impl Transaction {
+    /// When it began, by the clock that leases and due times of this database are measured with: PostgreSQL's own, or
+    /// the process's for a file.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The same in milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.now.as_millisecond()
+    }
+
     /// Makes it durable. After an error it may or may not have happened, and nothing may be acknowledged.
     ///
     /// A transaction with a failed statement does not commit: that is an error and leaves nothing.

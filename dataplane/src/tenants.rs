@@ -11,10 +11,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use docket_crds::{ApiKeyDigest, EventCode, KeyVersion, TenantConfig, WebhookConfig};
 use docket_egress::Trust;
+use jiff::Timestamp;
 
 use stores::Store;
 
-use crate::schedule::Hint;
+use crate::clock::duration;
+use crate::schedule::{Entry, Hint};
 use crate::store::deliveries::Due;
 
 /// A tenant as it is served.
@@ -52,12 +54,12 @@ impl Tenant {
         Self { config, store, held, trusts, public: public.clone() }
     }
 
-    /// What to tell the schedule of these deliveries.
-    pub fn hints(&self, dues: impl IntoIterator<Item = Due>) -> Vec<Hint> {
+    /// What to tell the schedule of these deliveries; `now` is the database's.
+    pub fn hints(&self, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
         let uid: Arc<str> = self.config.uid.as_str().into();
         let hint = |due: Due| {
-            let webhook = due.webhook.as_str().into();
-            Hint { tenant: Arc::clone(&uid), webhook, id: due.id, at_ms: due.at_ms }
+            let entry = Entry { tenant: Arc::clone(&uid), webhook: due.webhook.as_str().into(), id: due.id };
+            Hint { entry, wait: duration(due.at_ms - now.as_millisecond()) }
         };
         dues.into_iter().map(hint).collect()
     }

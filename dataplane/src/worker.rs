@@ -17,7 +17,7 @@ use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next,
 use docket_egress::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::clock::{Clock, millis};
+use crate::clock::{Clock, duration, millis};
 use crate::random;
 use crate::schedule::{Claim, Schedule};
 use crate::shutdown::Shutdown;
@@ -32,6 +32,8 @@ use lease::{Kept, Running};
 pub const LEASE: Duration = Duration::from_secs(4);
 /// When a database is away, its tenant's deliveries are looked at again after this.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
+/// When the schedule is away, it is asked again after this.
+const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
 /// A database that is away for longer than this loses the ends of the attempts that wait for it.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
 
@@ -97,15 +99,16 @@ impl<S: Schedule> Worker<S> {
     }
 
     async fn wait_for_work(&self) {
-        let poll_ms = self.clock.now_ms() + millis(self.settings.poll_interval);
-        let until_ms = match self.schedule.next_due_ms().await {
-            Ok(due_ms) if self.slots.available_permits() > 0 => due_ms.unwrap_or(poll_ms).min(poll_ms),
+        let poll = self.settings.poll_interval;
+        let wait = match self.schedule.next_due().await {
+            Ok(due) if self.slots.available_permits() > 0 => due.unwrap_or(poll).min(poll),
             // No free slot: the next thing to happen is that a claim is settled, which is told.
-            Ok(_) | Err(_) => poll_ms,
+            Ok(_) => poll,
+            Err(_) => poll.min(SCHEDULE_AWAY),
         };
         tokio::select! {
             () = self.schedule.changed() => {}
-            () = self.clock.sleep_until_ms(until_ms) => {}
+            () = self.clock.sleep(wait) => {}
         }
         self.sender.drop_idle();
     }
@@ -113,8 +116,9 @@ impl<S: Schedule> Worker<S> {
     /// One poll: claims what is due within the free slots and the contract's limit, and starts on it. Answers how much.
     async fn claim_once(self: &Arc<Self>) -> usize {
         let free = self.slots.available_permits().min(CLAIM_LIMIT);
-        let now_ms = self.clock.now_ms();
-        let claims = match self.schedule.claim(now_ms, free, now_ms + millis(LEASE)).await {
+        // Before the claim, which takes its time too: no lease is taken to last longer than it does.
+        let until_ms = self.clock.now_ms() + millis(LEASE);
+        let claims = match self.schedule.claim(free, LEASE).await {
             Ok(claims) => claims,
             Err(error) => {
                 tracing::warn!(error = %error, "can't claim deliveries");
@@ -126,19 +130,18 @@ impl<S: Schedule> Worker<S> {
         for claim in claims {
             // Only this loop takes slots, and it has claimed no more than are free.
             if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-                by_tenant.entry(Arc::clone(&claim.hint.tenant)).or_default().push((claim, slot));
+                by_tenant.entry(Arc::clone(&claim.entry.tenant)).or_default().push((claim, slot));
             }
         }
         for (uid, claims) in by_tenant {
             let worker = Arc::clone(self);
             match self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) {
-                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, now_ms + millis(LEASE))),
+                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, until_ms)),
                 // Not served, or not now: the rows wait for the tenant to come back.
                 None => tokio::spawn(async move {
-                    let later = now_ms + millis(worker.settings.poll_interval);
-                    for (claim, slot) in claims {
-                        worker.settle(&claim, slot, Some(later)).await;
-                    }
+                    let later = worker.settings.poll_interval;
+                    let ended = claims.into_iter().map(|(claim, slot)| (claim, slot, Some(later)));
+                    worker.settle(ended.collect()).await;
                 }),
             };
         }
@@ -159,8 +162,7 @@ impl<S: Schedule> Worker<S> {
             Taken { claim, slot, kept }
         });
         let (held, taken): (Vec<_>, Vec<_>) = taken.partition(|taken| tenant.holds(taken.webhook()));
-        let later = self.clock.now_ms() + millis(self.settings.poll_interval);
-        self.end_all(held, Some(later)).await;
+        self.end_all(held, Some(self.settings.poll_interval)).await;
         let (taken, gone): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|taken| tenant.webhook(taken.webhook()).is_some());
         match self.begin(&tenant, &taken, &gone, &token).await {
@@ -170,9 +172,8 @@ impl<S: Schedule> Worker<S> {
             }
             Err(error) => {
                 tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
-                let retry_at = self.clock.now_ms() + millis(DATABASE_AWAY);
-                self.end_all(taken, Some(retry_at)).await;
-                self.end_all(gone, Some(retry_at)).await;
+                self.end_all(taken, Some(DATABASE_AWAY)).await;
+                self.end_all(gone, Some(DATABASE_AWAY)).await;
             }
         }
     }
@@ -186,10 +187,9 @@ impl<S: Schedule> Worker<S> {
         gone: &[Taken],
         token: &str,
     ) -> Result<Batch, StoreError> {
-        let ids = |taken: &[Taken]| taken.iter().map(|taken| taken.claim.hint.id).collect::<Vec<_>>();
-        let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
-        // Not before: waiting for the transaction must not eat the lease up.
-        let now_ms = self.clock.now_ms();
+        let ids = |taken: &[Taken]| taken.iter().map(|taken| taken.claim.entry.id).collect::<Vec<_>>();
+        let mut transaction = tenant.store.begin(&self.clock).await?;
+        let now_ms = transaction.now_ms();
         let without_webhook = match gone.is_empty() {
             true => 0,
             false => deliveries::end_without_webhook(&mut transaction, &ids(gone), now_ms).await?,
@@ -199,10 +199,11 @@ impl<S: Schedule> Worker<S> {
             deliveries::begin_attempts(&mut transaction, &ids(taken), token, now_ms, until_ms).await?;
         let refused: Vec<DeliveryId> =
             ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
-        let (mut lost, mut due_again) = (0, Vec::new());
+        let (mut lost, mut due_again) = (0, HashMap::new());
         if !refused.is_empty() {
             lost = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
-            due_again = deliveries::due_again(&mut transaction, &refused).await?;
+            let again = deliveries::due_again(&mut transaction, &refused).await?;
+            due_again = again.iter().map(|due| (due.id, duration(due.at_ms - now_ms))).collect();
         }
         let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
         let events = events::to_send(&mut transaction, &event_ids).await?;
@@ -218,10 +219,9 @@ impl<S: Schedule> Worker<S> {
     async fn start(self: &Arc<Self>, tenant: Arc<Tenant>, taken: Vec<Taken>, batch: Batch, token: Arc<str>) {
         let Batch { mut started, events, due_again } = batch;
         for taken in taken {
-            let id = taken.claim.hint.id;
+            let id = taken.claim.entry.id;
             let Some(index) = started.iter().position(|started| started.id == id) else {
-                let next = due_again.iter().find(|due| due.id == id).map(|due| due.at_ms);
-                self.end(taken, next).await;
+                self.end(taken, due_again.get(&id).copied()).await;
                 continue;
             };
             let started = started.swap_remove(index);
@@ -253,53 +253,66 @@ impl<S: Schedule> Worker<S> {
             }
             None => Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default()),
         };
-        let now = self.clock.now();
-        let next = delivery::after_attempt(&outcome, started.attempt, now, self.settings.backoff_base);
-        self.finish(&attempt, &outcome, next).await;
-        let next_ms = match next {
-            Next::RetryAt(at) => Some(at.as_millisecond()),
-            Next::Succeeded | Next::DeadLetter => None,
-        };
-        self.end(taken, next_ms).await;
+        let next = self.finish(&attempt, &outcome).await;
+        self.end(taken, next).await;
     }
 
-    /// Stores the end of an attempt. A database that is away is waited for: the outcome is known, and must not be lost
-    /// while the lease keeps others off. If it stays away, or the lease is lost, this end does not count, and the
-    /// attempt is one whose worker was lost.
-    async fn finish(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
+    /// Stores the end of an attempt, and answers when to look again. A database that is away is waited for: the outcome
+    /// is known, and must not be lost while the lease keeps others off. If it stays away, or the lease is lost, this end
+    /// does not count, and the attempt is one whose worker was lost.
+    async fn finish(&self, attempt: &Attempt, outcome: &Outcome) -> Option<Duration> {
         let started = &attempt.started;
-        let give_up_ms = self.clock.now_ms() + millis(DATABASE_LOST);
+        let ended_ms = self.clock.now_ms();
         let mut pause = Duration::from_millis(100);
         loop {
-            match self.store_end(attempt, outcome, next).await {
-                // Not before: an end that does not count must not be counted.
-                Ok(true) => return self.tell(attempt, outcome, next),
-                Ok(false) => {
+            match self.store_end(attempt, outcome, ended_ms).await {
+                Ok(Some((next, wait))) => {
+                    // Not before: an end that does not count must not be counted.
+                    self.tell(attempt, outcome, next);
+                    return wait;
+                }
+                Ok(None) => {
                     self.metrics.stale_finish();
                     tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease was lost; this end does not count");
-                    return;
+                    return Some(LEASE);
                 }
-                Err(StoreError::Unavailable(error)) if self.clock.now_ms() < give_up_ms => {
+                Err(StoreError::Unavailable(error))
+                    if self.clock.now_ms() < ended_ms + millis(DATABASE_LOST) =>
+                {
                     tracing::warn!(delivery.id = %started.id, error = %error, "can't store the end of an attempt yet");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(3));
                 }
                 Err(error) => {
                     tracing::error!(delivery.id = %started.id, error = %error, "the end of an attempt can't be stored");
-                    return;
+                    return Some(LEASE);
                 }
             }
         }
     }
 
-    async fn store_end(&self, attempt: &Attempt, outcome: &Outcome, next: Next) -> Result<bool, StoreError> {
+    /// What the delivery is now, and how long until its next attempt. `None`: the lease was lost.
+    async fn store_end(
+        &self,
+        attempt: &Attempt,
+        outcome: &Outcome,
+        ended_ms: i64,
+    ) -> Result<Option<(Next, Option<Duration>)>, StoreError> {
         let Attempt { tenant, started, token, .. } = attempt;
-        let mut transaction = tenant.store.ready(&self.clock).await?.begin().await?;
-        let now_ms = self.clock.now_ms();
+        let mut transaction = tenant.store.begin(&self.clock).await?;
+        let now = transaction.now();
+        // When the attempt ended, by the database's clock.
+        let ended = now - duration(self.clock.now_ms() - ended_ms);
+        let next = delivery::after_attempt(outcome, started.attempt, ended, self.settings.backoff_base);
+        let now_ms = now.as_millisecond();
         let ours =
             deliveries::finish_attempt(&mut transaction, started, token, outcome, next, now_ms).await?;
         transaction.commit().await?;
-        Ok(ours)
+        let wait = match next {
+            Next::RetryAt(at) => Some(duration(at.as_millisecond() - now_ms)),
+            Next::Succeeded | Next::DeadLetter => None,
+        };
+        Ok(ours.then_some((next, wait)))
     }
 
     fn tell(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
@@ -322,26 +335,28 @@ impl<S: Schedule> Worker<S> {
         );
     }
 
-    /// Ends a claim. The slot is free before the schedule tells that something changed, so that who is woken by it
-    /// finds the slot.
-    async fn settle(&self, claim: &Claim, slot: OwnedSemaphorePermit, next_ms: Option<i64>) {
-        drop(slot);
-        if let Err(error) = self.schedule.settle(claim, next_ms).await {
-            tracing::warn!(delivery.id = %claim.hint.id, error = %error, "can't settle a claim; a sweep will");
+    /// Ends claims. Their slots are free before the schedule tells that something changed, so that who is woken by it
+    /// finds them.
+    async fn settle(&self, ended: Vec<(Claim, OwnedSemaphorePermit, Option<Duration>)>) {
+        let ended: Vec<_> = ended.into_iter().map(|(claim, _slot, next)| (claim, next)).collect();
+        if !ended.is_empty()
+            && let Err(error) = self.schedule.settle(ended).await
+        {
+            tracing::warn!(error = %error, "can't settle claims; they run out, and the rows decide");
         }
     }
 
     /// Ends a claim that was kept: first the keeping, so that nothing renews one that is over.
-    async fn end(&self, taken: Taken, next_ms: Option<i64>) {
-        let Taken { claim, slot, kept } = taken;
-        drop(kept);
-        self.settle(&claim, slot, next_ms).await;
+    async fn end(&self, taken: Taken, next: Option<Duration>) {
+        self.end_all(vec![taken], next).await;
     }
 
-    async fn end_all(&self, taken: Vec<Taken>, next_ms: Option<i64>) {
-        for taken in taken {
-            self.end(taken, next_ms).await;
-        }
+    async fn end_all(&self, taken: Vec<Taken>, next: Option<Duration>) {
+        let ended = taken.into_iter().map(|Taken { claim, slot, kept }| {
+            drop(kept);
+            (claim, slot, next)
+        });
+        self.settle(ended.collect()).await;
     }
 }
 
@@ -354,7 +369,7 @@ struct Taken {
 
 impl Taken {
     fn webhook(&self) -> &str {
-        &self.claim.hint.webhook
+        &self.claim.entry.webhook
     }
 }
 
@@ -362,7 +377,8 @@ impl Taken {
 struct Batch {
     started: Vec<Started>,
     events: HashMap<String, ToSend>,
-    due_again: Vec<deliveries::Due>,
+    /// How long until the others are to be looked at again; those that are done are missing.
+    due_again: HashMap<DeliveryId, Duration>,
 }
 
 struct Attempt {

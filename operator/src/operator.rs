@@ -9,7 +9,7 @@ use std::{
 };
 
 use docket_crds::{EventCode, Tenant, Webhook};
-use futures::{FutureExt, future::BoxFuture};
+use futures_util::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
 
@@ -235,7 +235,7 @@ impl Operator {
                 async move { webhook::reconcile(&operator, &name).await }.boxed()
             }))
         });
-        futures::future::join_all(tenants.chain(webhooks).collect::<Vec<_>>()).await;
+        futures_util::future::join_all(tenants.chain(webhooks).collect::<Vec<_>>()).await;
     }
 
     fn queue<T: Document>(&self) -> &Queue<Name> {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use docket_crds::{Tenant, ValueKind, Webhook, runtime};
-use futures::{StreamExt, stream::BoxStream};
+use futures_util::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1 as core;
 use kube::{
     Api, Client, Resource,
@@ -104,7 +104,7 @@ pub async fn watch_all(operator: Arc<Operator>, client: Client, namespaces: &[St
         let scope = scope.map(str::to_owned);
         follow(operator.clone(), subject, scope, stream)
     });
-    futures::future::join_all(watches).await;
+    futures_util::future::join_all(watches).await;
 }
 
 type Events = BoxStream<'static, watcher::Result<Event<Seen>>>;
@@ -166,19 +166,19 @@ where
 
 /// The events of a stream in our form; objects that cannot be told apart are left out.
 fn events<K: Send + 'static>(
-    stream: impl futures::Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    stream: impl futures_util::Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     read: impl Fn(K) -> Option<Seen> + Send + 'static,
 ) -> Events {
     let convert = move |event: watcher::Result<Event<K>>| {
         let event = match event {
-            Err(error) => return futures::future::ready(Some(Err(error))),
+            Err(error) => return futures_util::future::ready(Some(Err(error))),
             Ok(Event::Apply(object)) => read(object).map(Event::Apply),
             Ok(Event::Delete(object)) => read(object).map(Event::Delete),
             Ok(Event::InitApply(object)) => read(object).map(Event::InitApply),
             Ok(Event::Init) => Some(Event::Init),
             Ok(Event::InitDone) => Some(Event::InitDone),
         };
-        futures::future::ready(event.map(Ok))
+        futures_util::future::ready(event.map(Ok))
     };
     stream.default_backoff().filter_map(convert).boxed()
 }

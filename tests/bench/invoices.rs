@@ -40,7 +40,7 @@ impl Subject {
         let tenant = Tenant::new(config, store, Held::AllUnknown, &Trust::public(), None);
         let sqlite = matches!(database, Database::Sqlite(_));
         let subject = Self { database, tenant, sqlite, full: Vec::new(), empty: Vec::new() };
-        subject.database.migrate(0).await.expect("a schema");
+        subject.database.migrate(&Clock::System).await.expect("a schema");
         subject.run("INSERT INTO customer (code, name, created_at_ms) VALUES ('C-1', 'One', 0)").await;
         let orders = (old / PER_WORK_ORDER).max(NEW);
         let sql = format!(
@@ -77,7 +77,7 @@ impl Subject {
     }
 
     async fn run(&self, sql: &str) {
-        let mut transaction = self.database.begin().await.expect("begins");
+        let mut transaction = self.database.begin(&Clock::System).await.expect("begins");
         transaction.execute(sql, Vec::new()).await.expect("a statement");
         transaction.commit().await.expect("commits");
     }

@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(120);
 
 /// A file with one work order, to be copied.
 async fn template(path: &Path) {
-    Database::Sqlite(Sqlite::new(path.to_owned())).migrate(0).await.expect("a schema");
+    Database::Sqlite(Sqlite::new(path.to_owned())).migrate(&Clock::System).await.expect("a schema");
     let database = Connection::open(path).expect("a file");
     let sql = "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-1', 'One', 0);
         INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) VALUES ('CT1', 'Court', 'C-1', 0);
@@ -81,8 +81,8 @@ async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
     tenants.replace(all.clone());
     let (time, metrics) =
         (ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")), Arc::new(Metrics::default()));
-    let schedule = Arc::new(MemorySchedule::new(SHARES));
     let clock = Clock::Manual(time.clone());
+    let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
     let detector = Detector::new(clock, tenants, Arc::clone(&schedule), Arc::clone(&metrics), INTERVAL);
     let (stopper, stop) = shutdown::channel();
     let run = tokio::spawn(detector.run(stop));
@@ -99,7 +99,7 @@ async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
     assert!(most_open <= PLACES + 2, "{most_open}");
     eventually("all are closed", SOON, async || open() == 0).await;
     assert_eq!(number_of(&metrics, "docket_invoice_scan_failures_total"), 1);
-    let hints = schedule.claim(i64::MAX - 1, 10_000, i64::MAX).await.expect("claims").len();
+    let hints = schedule.claim(10_000, Duration::from_secs(3600)).await.expect("claims").len();
     assert!(hints >= TENANTS - 2, "{hints}");
 
     // Nobody is looked at before the next interval, and then everybody who has something new.

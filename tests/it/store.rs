@@ -9,6 +9,7 @@ mod cancellation;
 mod deliveries;
 mod ended;
 mod events;
+mod health;
 mod idempotency;
 mod idle;
 mod invoices;
@@ -28,6 +29,7 @@ mod transactions;
 mod unavailable;
 mod work_orders;
 
+use docket::clock::Clock;
 use std::path::PathBuf;
 
 use docket::store::events::About;
@@ -86,7 +88,7 @@ impl Rig {
 
     async fn at(place: Place) -> Self {
         let rig = Self { database: place.open(8), place };
-        rig.database.migrate(T0).await.expect("an empty database takes the schema");
+        rig.database.migrate(&Clock::System).await.expect("an empty database takes the schema");
         rig.write(async |t| contacts::insert_customer(t, CUSTOMER, "Smith & Partners", T0).await).await;
         rig
     }
@@ -110,7 +112,7 @@ impl Rig {
         &self,
         work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut transaction = self.database.begin().await?;
+        let mut transaction = self.database.begin(&Clock::System).await?;
         let result = work(&mut transaction).await?;
         transaction.commit().await?;
         Ok(result)

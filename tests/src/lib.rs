@@ -5,4 +5,5 @@ pub mod docket;
 pub mod operator;
 pub mod postgres;
 pub mod receiver;
+pub mod redis;
 pub mod scratch;

@@ -70,8 +70,8 @@ async fn announce_all(
     numbers: &[String],
     clock: &Clock,
 ) -> Result<Vec<Vec<Hint>>, StoreError> {
-    let mut transaction = in_time(database.begin()).await?;
-    let now = clock.now();
+    let mut transaction = in_time(database.begin(clock)).await?;
+    let now = transaction.now();
     let mut announced = Vec::new();
     for number in numbers {
         // In the order of their numbers, as everybody does, so that two wait for each other in one direction only.

@@ -68,5 +68,5 @@ pub async fn publish_event(
     if inserted == 0 {
         events::delete(transaction, &event.id).await?;
     }
-    Ok(tenant.hints(dues))
+    Ok(tenant.hints(dues, now))
 }

@@ -125,7 +125,7 @@ impl Write {
                 let body = json(&ResentAnswer::from(&resent));
                 let Resent { id: delivery, resend_of } = resent;
                 let audit = Some(Audit::Resent { delivery, resend_of });
-                Ok(Done { body, hints: tenant.hints([due]), audit })
+                Ok(Done { body, hints: tenant.hints([due], now), audit })
             }
             Self::ResendMany(many) => {
                 let (resend, extent, dues) =
@@ -133,7 +133,7 @@ impl Write {
                 let body = json(&ResendManyAnswer::new(&many, &resend, extent));
                 let Resend { id, webhook_name: webhook, count, .. } = resend;
                 let audit = Some(Audit::ResentMany { resend: id, webhook, count });
-                Ok(Done { body, hints: tenant.hints(dues), audit })
+                Ok(Done { body, hints: tenant.hints(dues, now), audit })
             }
             Self::StopResend(id) => {
                 let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
@@ -222,8 +222,8 @@ async fn once(
     repeatable: Option<&Repeatable>,
 ) -> Result<String, Failure> {
     let route = write.route();
-    let now = app.clock.now();
-    let mut transaction = caller.tenant.store.ready(&app.clock).await?.begin().await?;
+    let mut transaction = caller.tenant.store.begin(&app.clock).await?;
+    let now = transaction.now();
     let Done { body, hints, audit } = match write.perform(&mut transaction, caller, now).await {
         Ok(done) => done,
         Err(refusal) => {

@@ -59,7 +59,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
             }
         }
         DeliveriesCommand::Stop { at, id } => {
-            let mut transaction = open(&at, &clock, IfNew::Refuse).await?.begin().await?;
+            let mut transaction = open(&at, &clock, IfNew::Refuse).await?.begin(&clock).await?;
             let stopped = resend::stop(&mut transaction, &id, &requested_by(), clock.now()).await;
             let stopped =
                 stopped.map_err(|refusal| told(refusal, &format!("the tenant has no resend {id}")))?;
@@ -81,7 +81,7 @@ async fn one(
     declared: &Declared,
     id: DeliveryId,
 ) -> Result<()> {
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(clock).await?;
     let webhooks = declared.webhooks(at);
     let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), clock.now()).await;
     let (resent, _) = resent.map_err(|refusal| told(refusal, &no_such(id)))?;
@@ -113,7 +113,7 @@ async fn several(
         print!("{}", shown::preview(&many, extent, total));
         return Ok(());
     }
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(clock).await?;
     let (resend, extent, _) =
         resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), clock.now()).await?;
     transaction.commit().await?;

@@ -21,7 +21,7 @@ const MIN_PASSWORD_CHARS: usize = 8;
 pub async fn customer(command: CustomerCommand) -> Result<()> {
     let CustomerCommand::Add { at, code, name } = command;
     let clock = Clock::System;
-    let mut transaction = open(&at, &clock, IfNew::Begin).await?.begin().await?;
+    let mut transaction = open(&at, &clock, IfNew::Begin).await?.begin(&clock).await?;
     match contacts::insert_customer(&mut transaction, &code, &name, clock.now_ms()).await {
         Err(StoreError::Conflict) => bail!("the tenant has a customer {code} already; choose another --code"),
         other => other?,
@@ -42,7 +42,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
     }
     drop(reader);
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(&clock).await?;
     let code = match code {
         Some(code) => code,
         None => next_number(&mut transaction, "contact").await?.to_string(),
@@ -68,7 +68,7 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let clock = Clock::System;
     let database = open(&at, &clock, IfNew::Begin).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(&clock).await?;
     let code = next_number(&mut transaction, "employee").await?.to_string();
     let employee = Employee { code: code.clone(), name, password_hash, administrator, active: true };
     match employees::insert(&mut transaction, &employee, &user, clock.now_ms()).await {

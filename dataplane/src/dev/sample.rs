@@ -109,7 +109,7 @@ fn is_example(tenant: &Tenant) -> bool {
 
 async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Result<()> {
     let database = tenant.store.ready(clock).await?;
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(clock).await?;
     // Once: whoever deletes a sample user later does not want it back.
     if contacts::customer_exists(&mut transaction, example.customers[0].0).await? {
         return Ok(transaction.rollback().await?);

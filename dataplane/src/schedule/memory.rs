@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use tokio::sync::Notify;
 
-use super::{Claim, Hint, Schedule, ScheduleError, Shares};
+use super::{Claim, Entry, Hint, Schedule, ScheduleError, Shares};
+use crate::clock::{Clock, duration, millis};
 
 /// The schedule in memory.
 #[derive(Debug)]
 pub struct MemorySchedule {
+    clock: Clock,
     shares: Shares,
     state: Mutex<State>,
     changed: Notify,
@@ -20,7 +23,7 @@ pub struct MemorySchedule {
 struct State {
     tenants: BTreeMap<Arc<str>, TenantQueue>,
     /// Where each entry is.
-    entries: HashMap<(Arc<str>, DeliveryId), Entry>,
+    entries: HashMap<(Arc<str>, DeliveryId), Place>,
     /// Claims by the time they run out.
     claims: BTreeSet<(i64, Arc<str>, DeliveryId)>,
     /// Whose turn was last.
@@ -41,8 +44,9 @@ struct WebhookQueue {
     in_flight: usize,
 }
 
+/// Where an entry is.
 #[derive(Debug)]
-struct Entry {
+struct Place {
     webhook: Arc<str>,
     at_ms: i64,
     /// The fence of the claim that holds it.
@@ -51,8 +55,8 @@ struct Entry {
 
 impl MemorySchedule {
     /// Empty.
-    pub fn new(shares: Shares) -> Self {
-        Self { shares, state: Mutex::default(), changed: Notify::new() }
+    pub fn new(clock: Clock, shares: Shares) -> Self {
+        Self { clock, shares, state: Mutex::default(), changed: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -66,8 +70,8 @@ impl State {
         tenant.webhooks.entry(Arc::clone(webhook)).or_default()
     }
 
-    fn put(&mut self, hint: Hint) {
-        let Hint { tenant, webhook, id, at_ms } = hint;
+    fn put(&mut self, entry: Entry, at_ms: i64) {
+        let Entry { tenant, webhook, id } = entry;
         match self.entries.get_mut(&(Arc::clone(&tenant), id)) {
             Some(entry) if entry.claimed.is_some() => return,
             Some(entry) => {
@@ -75,7 +79,7 @@ impl State {
                 self.queue(&tenant, &webhook).waiting.remove(&(before, id));
             }
             None => {
-                let entry = Entry { webhook: Arc::clone(&webhook), at_ms, claimed: None };
+                let entry = Place { webhook: Arc::clone(&webhook), at_ms, claimed: None };
                 self.entries.insert((Arc::clone(&tenant), id), entry);
             }
         }
@@ -157,15 +161,20 @@ fn in_turn<V>(
 
 impl Schedule for MemorySchedule {
     async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
+        let now_ms = self.clock.now_ms();
         {
             let mut state = self.state();
-            hints.into_iter().for_each(|hint| state.put(hint));
+            hints
+                .into_iter()
+                .for_each(|Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait))));
         }
         self.changed.notify_one();
         Ok(())
     }
 
-    async fn claim(&self, now_ms: i64, limit: usize, until_ms: i64) -> Result<Vec<Claim>, ScheduleError> {
+    async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+        let now_ms = self.clock.now_ms();
+        let until_ms = now_ms + millis(lease);
         let mut state = self.state();
         state.release_run_out(now_ms);
         let mut claims = Vec::new();
@@ -179,15 +188,16 @@ impl Schedule for MemorySchedule {
                 entry.claimed = Some(fence);
                 entry.at_ms = until_ms;
             }
-            claims.push(Claim { hint: Hint { tenant, webhook, id, at_ms: until_ms }, fence });
+            claims.push(Claim { entry: Entry { tenant, webhook, id }, fence });
         }
         Ok(claims)
     }
 
-    async fn renew(&self, claims: &[Claim], until_ms: i64) -> Result<(), ScheduleError> {
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
+        let until_ms = self.clock.now_ms() + millis(lease);
         let mut state = self.state();
         let State { entries, claims: by_time, .. } = &mut *state;
-        for Claim { hint: Hint { tenant, id, .. }, fence } in claims {
+        for Claim { entry: Entry { tenant, id, .. }, fence } in claims {
             if let Some(entry) =
                 entries.get_mut(&(Arc::clone(tenant), *id)).filter(|e| e.claimed == Some(*fence))
             {
@@ -199,21 +209,23 @@ impl Schedule for MemorySchedule {
         Ok(())
     }
 
-    async fn settle(&self, claim: &Claim, next_ms: Option<i64>) -> Result<(), ScheduleError> {
-        let Claim { hint: Hint { tenant, id, .. }, fence } = claim;
+    async fn settle(&self, ended: Vec<(Claim, Option<Duration>)>) -> Result<(), ScheduleError> {
+        let now_ms = self.clock.now_ms();
         {
             let mut state = self.state();
-            let held =
-                state.entries.get(&(Arc::clone(tenant), *id)).is_some_and(|e| e.claimed == Some(*fence));
-            if held {
-                state.end_claim(tenant, *id, next_ms);
+            for (Claim { entry: Entry { tenant, id, .. }, fence }, next) in ended {
+                let place = state.entries.get(&(Arc::clone(&tenant), id));
+                if place.is_some_and(|place| place.claimed == Some(fence)) {
+                    state.end_claim(&tenant, id, next.map(|wait| now_ms.saturating_add(millis(wait))));
+                }
             }
         }
         self.changed.notify_one();
         Ok(())
     }
 
-    async fn next_due_ms(&self) -> Result<Option<i64>, ScheduleError> {
+    async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
+        let now_ms = self.clock.now_ms();
         let state = self.state();
         let waiting = state
             .tenants
@@ -224,11 +236,25 @@ impl Schedule for MemorySchedule {
             .filter_map(|queue| queue.waiting.first())
             .map(|(at_ms, _)| *at_ms);
         let claimed = state.claims.first().map(|(until_ms, ..)| *until_ms);
-        Ok(waiting.chain(claimed).min())
+        Ok(waiting.chain(claimed).min().map(|at_ms| duration(at_ms - now_ms)))
     }
 
     async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Never: it is lost with its process only.
+    async fn lost(&self) {
+        std::future::pending().await
+    }
+
+    async fn rebuilt(&self) -> Result<(), ScheduleError> {
+        Ok(())
+    }
+
+    /// Always: there is nobody else.
+    async fn sweep_turn(&self, _every: Duration) -> Result<bool, ScheduleError> {
+        Ok(true)
     }
 }
 
@@ -236,36 +262,43 @@ impl Schedule for MemorySchedule {
 mod tests {
     use super::super::contract;
     use super::*;
+    use crate::clock::ManualClock;
 
-    macro_rules! contract_suite {
-        ($($case:ident),* $(,)?) => {$(
-            #[tokio::test]
-            async fn $case() {
-                contract::$case(MemorySchedule::new(contract::SHARES)).await;
-            }
-        )*};
+    struct Rig {
+        time: ManualClock,
+        schedule: MemorySchedule,
     }
 
-    contract_suite! {
-        due_entries_are_claimed_once_in_order_of_time,
-        a_claim_takes_no_more_than_its_limit,
-        an_entry_falls_due_again_when_its_claim_runs_out,
-        a_renewed_claim_is_kept,
-        settling_ends_an_entry_or_sets_its_next_time,
-        putting_again_moves_an_entry_but_not_a_claimed_one,
-        one_webhook_gets_no_more_than_its_share,
-        one_tenant_gets_no_more_than_its_share_and_its_turn,
-        a_put_and_a_settled_claim_are_told,
+    impl Rig {
+        fn new() -> Self {
+            let time = ManualClock::new(jiff::Timestamp::UNIX_EPOCH);
+            let schedule = MemorySchedule::new(Clock::Manual(time.clone()), contract::SHARES);
+            Self { time, schedule }
+        }
     }
+
+    impl contract::Rig for Rig {
+        type Schedule = MemorySchedule;
+
+        fn schedule(&self) -> &MemorySchedule {
+            &self.schedule
+        }
+
+        async fn advance(&self, time: Duration) {
+            self.time.advance(time);
+        }
+    }
+
+    crate::contract_suite!(Rig::new());
 
     #[tokio::test]
     async fn nothing_is_kept_of_what_is_done() {
-        let schedule = MemorySchedule::new(contract::SHARES);
+        let Rig { schedule, .. } = Rig::new();
         let id = DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [1; 10]);
-        let hint = Hint { tenant: "a".into(), webhook: "w".into(), id, at_ms: 0 };
-        schedule.put(vec![hint]).await.expect("puts");
-        let claims = schedule.claim(0, 1, 10).await.expect("claims");
-        schedule.settle(&claims[0], None).await.expect("settles");
+        let entry = Entry { tenant: "a".into(), webhook: "w".into(), id };
+        schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await.expect("puts");
+        let claims = schedule.claim(1, Duration::from_secs(1)).await.expect("claims");
+        schedule.settle(vec![(claims[0].clone(), None)]).await.expect("settles");
         let state = schedule.state();
         assert!(state.tenants.is_empty() && state.entries.is_empty() && state.claims.is_empty());
     }

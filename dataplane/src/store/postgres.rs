@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
+use jiff::Timestamp;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use super::StoreError;
 use super::sql::{Param, Row, params};
@@ -18,6 +19,9 @@ use super::sql::{Param, Row, params};
 const WAIT: Duration = Duration::from_secs(3);
 /// How long one statement may take; the server ends it then.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One round trip for both; in microseconds since 1970.
+const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
 /// One tenant's database.
 #[derive(Clone)]
@@ -65,22 +69,28 @@ impl Postgres {
         Ok(PostgresConnection { object: Some(object), in_transaction: false, not_done: 0 })
     }
 
-    pub(super) async fn begin(&self) -> Result<PostgresConnection, StoreError> {
+    /// Begins a transaction, and says when by the server's clock.
+    pub(super) async fn begin(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
         let mut connection = self.connection().await?;
         // Before the await: whoever drops this future in the middle must not hand an open transaction on.
         connection.in_transaction = true;
-        connection.batch("BEGIN").await?;
-        Ok(connection)
+        let answers = connection.object()?.simple_query(BEGIN).await?;
+        let now = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+            _ => None,
+        });
+        let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
+        Ok((connection, now.ok_or(StoreError::Unexpected("the server's time"))?))
     }
 
     /// Like [`begin`](Self::begin), after whoever else migrates.
-    pub(super) async fn begin_migration(&self) -> Result<PostgresConnection, StoreError> {
-        let mut connection = self.begin().await?;
+    pub(super) async fn begin_migration(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
+        let (mut connection, now) = self.begin().await?;
         // A large database takes its time, once.
         connection.batch("SET LOCAL statement_timeout = 0").await?;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
-        Ok(connection)
+        Ok((connection, now))
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use crate::clock::Clock;
 use crate::store::postgres::Postgres;
 use crate::store::sqlite::Sqlite;
-use crate::store::{Database, StoreError};
+use crate::store::{Database, StoreError, Transaction};
 
 /// One tenant's database, migrated before its first use.
 #[expect(missing_debug_implementations, reason = "holds a URL with a password")]
@@ -27,8 +27,13 @@ impl Store {
 
     /// The database with its schema. An error leaves the migration to the next call.
     pub async fn ready(&self, clock: &Clock) -> Result<&Database, StoreError> {
-        self.migrated.get_or_try_init(|| self.database.migrate(clock.now_ms())).await?;
+        self.migrated.get_or_try_init(|| self.database.migrate(clock)).await?;
         Ok(&self.database)
+    }
+
+    /// A transaction of the database with its schema.
+    pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
+        self.ready(clock).await?.begin(clock).await
     }
 
     /// The database as it is, for what needs no schema.

@@ -57,7 +57,7 @@ impl Running {
         store: &Arc<Store>,
         until_ms: i64,
     ) -> Kept {
-        let key = (Arc::clone(&claim.hint.tenant), claim.hint.id, Arc::clone(token));
+        let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, Arc::clone(token));
         let lease = Lease { claim: claim.clone(), store: Arc::clone(store), until_ms };
         self.lock().insert(key.clone(), lease);
         Kept { running: Arc::clone(self), key }
@@ -79,24 +79,25 @@ impl<S: Schedule> Worker<S> {
     /// Renews what has less than two thirds of its lease left, for ever.
     pub(super) async fn keep_leases(self: Arc<Self>) {
         loop {
-            self.clock.sleep_until_ms(self.clock.now_ms() + millis(LEASE) / 4).await;
+            self.clock.sleep(LEASE / 4).await;
             let now_ms = self.clock.now_ms();
             let until_ms = now_ms + millis(LEASE);
             for (token, renewal) in self.running.renewals(now_ms + millis(LEASE) * 2 / 3, until_ms) {
                 // One task each: a tenant whose database hangs must not cost the others their leases.
-                tokio::spawn(Arc::clone(&self).renew(token, renewal, until_ms));
+                tokio::spawn(Arc::clone(&self).renew(token, renewal));
             }
         }
     }
 
-    async fn renew(self: Arc<Self>, token: Arc<str>, renewal: Renewal, until_ms: i64) {
+    async fn renew(self: Arc<Self>, token: Arc<str>, renewal: Renewal) {
         let Renewal { store, claims } = renewal;
-        if let Err(error) = self.schedule.renew(&claims, until_ms).await {
+        if let Err(error) = self.schedule.renew(&claims, LEASE).await {
             tracing::warn!(error = %error, "can't renew claims");
         }
-        let ids: Vec<DeliveryId> = claims.iter().map(|claim| claim.hint.id).collect();
+        let ids: Vec<DeliveryId> = claims.iter().map(|claim| claim.entry.id).collect();
         let renewed = async {
-            let mut transaction = store.ready(&self.clock).await?.begin().await?;
+            let mut transaction = store.begin(&self.clock).await?;
+            let until_ms = transaction.now_ms() + millis(LEASE);
             deliveries::renew(&mut transaction, &ids, &token, until_ms).await?;
             transaction.commit().await
         };

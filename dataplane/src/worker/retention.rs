@@ -90,7 +90,7 @@ impl Retention {
         let before_ms = self.clock.now_ms() - millis(self.keep);
         let mut deleted = 0;
         loop {
-            let mut transaction = database.begin().await?;
+            let mut transaction = database.begin(&self.clock).await?;
             let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
             deleted += batch;
             if batch < BATCH as u64 {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, millis};
@@ -36,6 +37,13 @@ enum Leases {
     AreOver,
 }
 
+/// Why there is a sweep.
+enum Why {
+    Interval,
+    Asked,
+    Lost,
+}
+
 /// Sweeps all tenants' databases.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Sweeper<S> {
@@ -57,14 +65,25 @@ impl<S: Schedule> Sweeper<S> {
 
     /// Sweeps at each interval, and whenever `wake` says so, until shutdown is requested.
     pub async fn run(mut self, interval: Duration, wake: Arc<tokio::sync::Notify>, shutdown: Shutdown) {
+        let schedule = Arc::clone(&self.schedule);
         loop {
-            let next_ms = self.clock.now_ms() + millis(interval);
-            tokio::select! {
-                () = self.clock.sleep_until_ms(next_ms) => {}
-                () = wake.notified() => {}
+            let why = tokio::select! {
+                () = self.clock.sleep(interval) => Why::Interval,
+                () = wake.notified() => Why::Asked,
+                () = schedule.lost() => Why::Lost,
                 () = shutdown.requested() => return,
+            };
+            // A schedule that can't say whose turn it is has lost nothing by one sweep too many.
+            let not_ours =
+                matches!(why, Why::Interval) && matches!(schedule.sweep_turn(interval).await, Ok(false));
+            if !not_ours {
+                self.sweep().await;
             }
-            self.sweep().await;
+            if matches!(why, Why::Lost)
+                && let Err(error) = schedule.rebuilt().await
+            {
+                tracing::warn!(error = %error, "the schedule was rebuilt, and could not be told so");
+            }
         }
     }
 
@@ -133,12 +152,12 @@ async fn sweep_tenant<S: Schedule>(
     mut after: Option<Due>,
 ) -> Result<Option<Due>, StoreError> {
     let database = tenant.store.ready(clock).await?;
-    keep_house(database, leases, clock.now_ms(), metrics).await?;
+    let now = keep_house(database, leases, clock, metrics).await?;
     let mut reader = database.reader().await?;
     for _ in 0..MAX_PAGES {
         let page = deliveries::unfinished(&mut reader, after.as_ref(), PAGE).await?;
         let Some(last) = page.last().cloned() else { return Ok(None) };
-        let hints = tenant.hints(page);
+        let hints = tenant.hints(page, now);
         if let Err(error) = schedule.put(hints).await {
             tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
             return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
@@ -148,14 +167,17 @@ async fn sweep_tenant<S: Schedule>(
     Ok(after)
 }
 
-/// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old.
+/// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old. Answers
+/// what time it is there.
 async fn keep_house(
     database: &Database,
     leases: Leases,
-    now_ms: i64,
+    clock: &Clock,
     metrics: &Metrics,
-) -> Result<(), StoreError> {
-    let mut transaction = database.begin().await?;
+) -> Result<Timestamp, StoreError> {
+    let mut transaction = database.begin(clock).await?;
+    let now = transaction.now();
+    let now_ms = now.as_millisecond();
     if matches!(leases, Leases::AreOver) {
         deliveries::release_leases(&mut transaction, now_ms).await?;
     }
@@ -163,5 +185,5 @@ async fn keep_house(
     idempotency::forget(&mut transaction, now_ms - millis(KEEP_ANSWERS)).await?;
     transaction.commit().await?;
     metrics.dead_lettered(FailureClass::WorkerLost, ended);
-    Ok(())
+    Ok(now)
 }

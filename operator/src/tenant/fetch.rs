@@ -6,7 +6,7 @@ use std::{
 };
 
 use docket_crds::{Missing, SecretBytes, Tenant, ValueKind, Webhook, compile, runtime, tenant::NamespacesFrom};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::{
@@ -141,7 +141,7 @@ pub async fn fetch(kube: &KubeApi, subject: &Subject) -> Result<Fetched, CallErr
         .try_collect::<Vec<_>>();
     let runtime = Name::new(kube.release_namespace(), runtime::secret_name(&meta.uid));
     let (values, secrets, labels, runtime) =
-        futures::future::try_join4(values, secrets, labels, kube.secret(&runtime)).await?;
+        futures_util::future::try_join4(values, secrets, labels, kube.secret(&runtime)).await?;
     let stored = runtime.map(|secret| Stored::read(&secret, kube.release_namespace(), &meta.name, &meta.uid));
     let labels = labels.into_iter().filter_map(|(name, namespace)| {
         Some((name, namespace?.metadata.labels.unwrap_or_default()))

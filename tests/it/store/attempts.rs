@@ -1,5 +1,6 @@
 //! Beginning, keeping and finishing attempts: who may send, and whose end counts.
 
+use docket::clock::Clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,7 +161,7 @@ async fn claim(database: Database, barrier: Arc<Barrier>, token: &str, ids: Vec<
     barrier.wait().await;
     for _ in 0..20 {
         let claimed = async {
-            let mut transaction = database.begin().await?;
+            let mut transaction = database.begin(&Clock::System).await?;
             let started = deliveries::begin_attempts(&mut transaction, &ids, token, T0, T0 + 4).await?;
             transaction.commit().await?;
             Ok::<_, StoreError>(started)

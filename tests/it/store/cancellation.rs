@@ -1,6 +1,7 @@
 //! Requests that are cancelled anywhere poison nothing: what was acknowledged is there, what was not is there whole or
 //! not at all, and no connection is left inside a transaction.
 
+use docket::clock::Clock;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -19,7 +20,7 @@ const CANCELS: u32 = 200;
 /// Two rows in one transaction.
 async fn save(database: &Database, number: u32) -> Result<(), StoreError> {
     let code = format!("C{number}");
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(&Clock::System).await?;
     contacts::insert_customer(&mut transaction, &code, "New", T0).await?;
     let contact = Contact {
         code: code.clone(),

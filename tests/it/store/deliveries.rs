@@ -1,5 +1,6 @@
 //! Queueing deliveries, and finding them again.
 
+use docket::clock::Clock;
 use docket::store::StoreError;
 use docket::store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
 use docket_domain::delivery::{DeliveryId, Status};
@@ -75,7 +76,7 @@ async fn of_two_inserts_at_once_with_one_key_one_counts(rig: Rig) {
                 ..new_delivery(delivery_id(number), &event)
             };
             tokio::spawn(async move {
-                let mut transaction = database.begin().await.expect("a turn");
+                let mut transaction = database.begin(&Clock::System).await.expect("a turn");
                 let queued = deliveries::insert(&mut transaction, &new, T0).await.expect("a statement");
                 transaction.commit().await.expect("a commit");
                 queued

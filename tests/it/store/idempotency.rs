@@ -1,5 +1,6 @@
 //! Kept answers.
 
+use docket::clock::Clock;
 use docket::store::StoreError;
 use docket::store::idempotency::{self, Kept};
 
@@ -47,7 +48,7 @@ async fn of_two_requests_at_once_one_conflicts(rig: Rig) {
         .map(|number: i64| {
             let database = rig.opened_again();
             tokio::spawn(async move {
-                let mut transaction = database.begin().await?;
+                let mut transaction = database.begin(&Clock::System).await?;
                 idempotency::keep(&mut transaction, "contact C1", "k", &kept("answer"), T0 + number).await?;
                 transaction.commit().await
             })

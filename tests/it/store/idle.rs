@@ -1,5 +1,6 @@
 //! Connections that nobody uses are given back, so that a thousand tenants at rest hold none.
 
+use docket::clock::Clock;
 use std::time::Duration;
 
 use super::{Rig, on_both_databases};
@@ -9,7 +10,7 @@ on_both_databases!(idle_connections_are_closed_and_those_in_use_are_kept, closed
 async fn idle_connections_are_closed_and_those_in_use_are_kept(rig: Rig) {
     let database = rig.opened_with(4);
     assert!(!database.is_open(), "nothing is opened before its first use");
-    let transaction = database.begin().await.expect("begins");
+    let transaction = database.begin(&Clock::System).await.expect("begins");
     drop(database.reader().await.expect("a connection"));
     database.close_idle(Duration::from_secs(3600)).await;
     assert!(database.is_open());
@@ -25,7 +26,7 @@ async fn closed_ones_are_opened_again(rig: Rig) {
     let database = rig.opened_with(1);
     for _ in 0..3 {
         drop(database.reader().await.expect("a connection"));
-        database.begin().await.expect("begins").rollback().await.expect("ends");
+        database.begin(&Clock::System).await.expect("begins").rollback().await.expect("ends");
         database.close_idle(Duration::ZERO).await;
         assert!(!database.is_open());
     }

@@ -118,11 +118,13 @@ async fn each_family_is_detected_with_all_its_fields(rig: Rig) {
 async fn an_invoice_is_detected_once(rig: Rig) {
     work_order(&rig, "WO1").await;
     insert(&rig, "court_invoice", "1").await;
+    let mut detected_at = Vec::new();
     for count in [1, 0, 0] {
         let detected = detect(&rig, InvoiceFamily::Court).await;
         assert_eq!((detected.count, detected.hints.len(), detected.full), (count, 2 * count, false));
+        detected_at.push(rig.number("SELECT detected_at_ms FROM court_invoice").await);
     }
-    assert_eq!(rig.number("SELECT detected_at_ms FROM court_invoice").await, T0);
+    assert_eq!(detected_at, [detected_at[0]; 3], "the first time stays");
     // The same number in another family is another invoice.
     insert(&rig, "delivery_invoice", "1").await;
     assert_eq!(detect(&rig, InvoiceFamily::Delivery).await.hints.len(), 2);

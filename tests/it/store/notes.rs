@@ -1,5 +1,6 @@
 //! Notes, status lines and milestones.
 
+use docket::clock::Clock;
 use docket::store::notes::{self, NewNote, NoteFilter};
 use docket::store::work_orders::{self, Facility, NewWorkOrder};
 use docket_domain::work_order::WorkOrderType;
@@ -65,7 +66,7 @@ async fn notes_at_the_same_time_get_numbers_of_their_own(rig: Rig) {
         .map(|_| {
             let database = rig.opened_again();
             tokio::spawn(async move {
-                let mut t = database.begin().await.expect("begins");
+                let mut t = database.begin(&Clock::System).await.expect("begins");
                 let line_item = notes::next_line_item(&mut t, "PC1").await.expect("a number");
                 let note = NewNote { line_item, ..new_note("PC1", None, None) };
                 notes::insert(&mut t, &note, T0).await.expect("its own");

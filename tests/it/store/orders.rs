@@ -1,5 +1,6 @@
 //! Web orders; searching them is in `search`.
 
+use docket::clock::Clock;
 use docket::store::orders::{self, OrderHead, OrderStatus, StoredOrder};
 use docket::store::{StoreError, contacts};
 use docket_orders::OrderType;
@@ -143,7 +144,7 @@ async fn of_two_updates_at_once_one_wins(rig: Rig) {
             let database = rig.opened_again();
             tokio::spawn(async move {
                 let changed = StoredOrder { version: 2, body: number.to_string(), ..order("a") };
-                let mut transaction = database.begin().await.expect("a turn");
+                let mut transaction = database.begin(&Clock::System).await.expect("a turn");
                 let won = orders::update(&mut transaction, &changed).await.expect("a statement");
                 transaction.commit().await.expect("a commit");
                 won.then_some(changed)

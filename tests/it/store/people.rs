@@ -1,5 +1,6 @@
 //! Customers, contacts, employees, and the counters their codes come from.
 
+use docket::clock::Clock;
 use std::collections::BTreeSet;
 
 use docket::store::contacts::{self, Contact};
@@ -134,7 +135,7 @@ async fn numbers_are_unique_under_16_transactions_at_once(rig: Rig) {
             tokio::spawn(async move {
                 let mut numbers = Vec::new();
                 for _ in 0..5 {
-                    let mut transaction = database.begin().await.expect("a turn");
+                    let mut transaction = database.begin(&Clock::System).await.expect("a turn");
                     numbers.push(next_number(&mut transaction, "contact").await.expect("a counter"));
                     numbers.push(next_number(&mut transaction, "contact").await.expect("a counter"));
                     transaction.commit().await.expect("a commit");
@@ -151,7 +152,7 @@ async fn numbers_are_unique_under_16_transactions_at_once(rig: Rig) {
 }
 
 async fn numbers_of_an_abandoned_transaction_are_given_again(rig: Rig) {
-    let mut abandoned = rig.database.begin().await.expect("a turn");
+    let mut abandoned = rig.database.begin(&Clock::System).await.expect("a turn");
     assert_eq!(next_number(&mut abandoned, "employee").await.expect("a counter"), 101);
     drop(abandoned);
     assert_eq!(rig.write(async |t| next_number(t, "employee").await).await, 101);

@@ -1,5 +1,6 @@
 //! Dead letters that are sent again: which ones, how fast, never twice, and back again.
 
+use docket::clock::Clock;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ async fn try_resend(
     many: &Many,
     now_ms: i64,
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
-    let mut transaction = database.begin().await?;
+    let mut transaction = database.begin(&Clock::System).await?;
     let held = nobody_else();
     let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
     let done = resend::resend_many(&mut transaction, webhooks, many, "employee 99", at(now_ms)).await?;
@@ -58,7 +59,7 @@ async fn resend(rig: &Rig, many: &Many, now_ms: i64) -> (Resend, Extent, Vec<Due
 }
 
 async fn stop(rig: &Rig, id: &str, by: &str, now_ms: i64) -> Result<Stopped, Refusal> {
-    let mut transaction = rig.database.begin().await?;
+    let mut transaction = rig.database.begin(&Clock::System).await?;
     let stopped = resend::stop(&mut transaction, id, by, at(now_ms)).await?;
     transaction.commit().await?;
     Ok(stopped)

@@ -1,5 +1,6 @@
 //! What is deleted when it is old, and what never is.
 
+use docket::clock::Clock;
 use docket::store::deliveries::{self, NewDelivery};
 use docket::store::resends::{self, Resend};
 use docket::store::{StoreError, retention};
@@ -129,11 +130,11 @@ async fn a_resend_at_the_same_time_keeps_its_event(rig: Rig) {
     let event = rig.event("W-1").await;
     rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(1), &event), T0).await).await;
     finish(&rig, 1, Status::DeadLetter, T0).await;
-    let mut resend = rig.database.begin().await.expect("begins");
+    let mut resend = rig.database.begin(&Clock::System).await.expect("begins");
     deliveries::insert(&mut resend, &new_delivery(delivery_id(2), &event), T0).await.expect("queued");
     let other = rig.opened_again();
     let retention = tokio::spawn(async move {
-        let mut transaction = other.begin().await?;
+        let mut transaction = other.begin(&Clock::System).await?;
         let deleted = retention::delete_finished(&mut transaction, T0 + 1, 100).await?;
         transaction.commit().await.map(|()| deleted)
     });

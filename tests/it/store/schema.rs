@@ -1,5 +1,6 @@
 //! Bringing a database to this version's schema.
 
+use docket::clock::Clock;
 use docket::store::deliveries::{self, DeliveryFilter};
 use docket::store::processes::{self, ProcessFilter};
 use docket::store::sql::Param;
@@ -11,13 +12,15 @@ use docket_tests::{postgres, scratch};
 on_both_databases!(a_second_migration_changes_nothing, a_newer_schema_is_refused);
 
 async fn a_second_migration_changes_nothing(rig: Rig) {
-    rig.database.migrate(T0 + 1).await.expect("the schema is there already");
-    rig.opened_again().migrate(T0 + 2).await.expect("the schema is there already");
+    const LAST: &str = "SELECT max(applied_at_ms) FROM schema_version";
+    let applied = rig.number(LAST).await;
+    rig.database.migrate(&Clock::System).await.expect("the schema is there already");
+    rig.opened_again().migrate(&Clock::System).await.expect("the schema is there already");
     assert_eq!(
         rig.number("SELECT count(*) FROM schema_version").await,
         docket_schema::MIGRATIONS.len() as i64
     );
-    assert_eq!(rig.number("SELECT max(applied_at_ms) FROM schema_version").await, T0);
+    assert_eq!(rig.number(LAST).await, applied);
     assert_eq!(rig.number(&format!("SELECT count(*) FROM customer WHERE code = '{CUSTOMER}'")).await, 1);
 }
 
@@ -25,7 +28,7 @@ async fn a_newer_schema_is_refused(rig: Rig) {
     let newer = docket_schema::MIGRATIONS.len() as i64 + 1;
     let params = vec![Param::from(newer), Param::from("from the future"), Param::from(T0)];
     rig.write(async |t| t.execute(docket_schema::RECORD_VERSION, params).await).await;
-    let error = rig.opened_again().migrate(T0).await.expect_err("we can't know that schema");
+    let error = rig.opened_again().migrate(&Clock::System).await.expect_err("we can't know that schema");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(error.to_string().contains("run a newer Docket"), "{error}");
     assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
@@ -36,7 +39,7 @@ async fn eight_migrations_at_once(place: Place) {
     let databases: Vec<_> = (0..8).map(|_| place.open(1)).collect();
     let migrations: Vec<_> = databases
         .into_iter()
-        .map(|database| tokio::spawn(async move { database.migrate(T0).await }))
+        .map(|database| tokio::spawn(async move { database.migrate(&Clock::System).await }))
         .collect();
     for migration in migrations {
         migration.await.expect("no panic").expect("whoever is first, all find the schema");
@@ -80,7 +83,7 @@ fn first_version() -> String {
 
 /// What was there is there in the newest version, as far as it goes on.
 async fn goes_on(database: Database) {
-    database.migrate(T0).await.expect("goes on");
+    database.migrate(&Clock::System).await.expect("goes on");
     let mut reader = database.reader().await.expect("a connection");
     let filter = DeliveryFilter { work_order: Some("PR2".into()), ..DeliveryFilter::default() };
     let found = deliveries::search(&mut reader, &filter, 9).await.expect("a statement");

@@ -1,5 +1,6 @@
 //! What a transaction promises, whatever it holds.
 
+use docket::clock::Clock;
 use docket::store::{StoreError, contacts};
 
 use super::cancellation::polled;
@@ -28,7 +29,7 @@ async fn a_commit_is_there_for_others_and_after_a_restart(rig: Rig) {
 }
 
 async fn a_dropped_transaction_leaves_nothing(rig: Rig) {
-    let mut transaction = rig.database.begin().await.expect("a turn");
+    let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
     contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
     assert!(contacts::customer_exists(&mut transaction, "NEW").await.expect("it sees its own writes"));
     drop(transaction);
@@ -39,7 +40,7 @@ async fn a_dropped_transaction_leaves_nothing(rig: Rig) {
 
 async fn a_rolled_back_transaction_leaves_nothing(rig: Rig) {
     for _ in 0..3 {
-        let mut transaction = rig.database.begin().await.expect("a turn");
+        let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
         contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
         transaction.rollback().await.expect("a rollback");
         assert_eq!(customers(&rig).await, 1);
@@ -47,7 +48,7 @@ async fn a_rolled_back_transaction_leaves_nothing(rig: Rig) {
 }
 
 async fn an_open_transaction_is_invisible_to_readers(rig: Rig) {
-    let mut transaction = rig.database.begin().await.expect("a turn");
+    let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
     contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
     assert!(!contacts::customer_exists(&mut rig.reader().await, "NEW").await.expect("readers do not wait"));
     transaction.commit().await.expect("a commit");
@@ -56,7 +57,7 @@ async fn an_open_transaction_is_invisible_to_readers(rig: Rig) {
 
 /// Whoever goes on after an error is told so: all is there, or nothing and no acknowledgement.
 async fn a_transaction_that_failed_does_not_commit_in_part(rig: Rig) {
-    let mut transaction = rig.database.begin().await.expect("a turn");
+    let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
     contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
     let taken = contacts::insert_customer(&mut transaction, CUSTOMER, "Other", T0).await;
     assert!(matches!(taken, Err(StoreError::Conflict)), "{taken:?}");
@@ -70,7 +71,7 @@ async fn a_transaction_that_failed_does_not_commit_in_part(rig: Rig) {
 async fn a_transaction_with_a_statement_given_up_does_not_commit(rig: Rig) {
     let mut given_up = 0;
     while given_up < 10 {
-        let mut transaction = rig.database.begin().await.expect("a turn");
+        let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
         contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
         let taken = contacts::insert_customer(&mut transaction, CUSTOMER, "Other", T0);
         if polled(taken, 1, true).await.is_none() {
@@ -84,7 +85,7 @@ async fn a_transaction_with_a_statement_given_up_does_not_commit(rig: Rig) {
 async fn the_single_connection_survives_fifty_dropped_transactions(rig: Rig) {
     let database = rig.opened_with(1);
     for number in 0..50 {
-        let mut transaction = database.begin().await.expect("the connection is free again");
+        let mut transaction = database.begin(&Clock::System).await.expect("the connection is free again");
         let code = format!("NEW{number}");
         contacts::insert_customer(&mut transaction, &code, "New", T0).await.expect("a statement");
     }
@@ -107,7 +108,7 @@ async fn processes_that_read_before_they_write_take_turns_on_a_file() {
             let database = rig.opened_again();
             tokio::spawn(async move {
                 let code = format!("NEW{number}");
-                let mut transaction = database.begin().await?;
+                let mut transaction = database.begin(&Clock::System).await?;
                 assert!(!contacts::customer_exists(&mut transaction, &code).await?);
                 tokio::task::yield_now().await;
                 contacts::insert_customer(&mut transaction, &code, "New", T0).await?;

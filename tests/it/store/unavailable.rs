@@ -1,5 +1,6 @@
 //! A database that is away or locked is told as such, soon, and is used again when it is back.
 
+use docket::clock::Clock;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
@@ -24,10 +25,10 @@ async fn a_locked_file_is_unavailable_until_it_is_released() {
     other.execute_batch("BEGIN EXCLUSIVE").expect("nobody writes");
 
     let begun = Instant::now();
-    assert!(is_unavailable(rig.database.begin().await));
+    assert!(is_unavailable(rig.database.begin(&Clock::System).await));
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     let begun = Instant::now();
-    assert!(is_unavailable(rig.opened_again().begin().await), "a new connection waits as well");
+    assert!(is_unavailable(rig.opened_again().begin(&Clock::System).await), "a new connection waits as well");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 
     other.execute_batch("ROLLBACK").expect("it was locked");
@@ -46,7 +47,7 @@ async fn of_many_writers_of_a_locked_file_all_are_told_soon() {
             let database = rig.database.clone();
             tokio::spawn(async move {
                 let begun = Instant::now();
-                (is_unavailable(database.begin().await), begun.elapsed())
+                (is_unavailable(database.begin(&Clock::System).await), begun.elapsed())
             })
         })
         .collect();
@@ -72,12 +73,12 @@ async fn readers_of_a_locked_file_do_not_wait() {
 #[tokio::test]
 async fn a_writer_that_keeps_its_turn_makes_others_unavailable() {
     let rig = Rig::sqlite().await;
-    let kept = rig.database.begin().await.expect("a turn");
+    let kept = rig.database.begin(&Clock::System).await.expect("a turn");
     let begun = Instant::now();
-    assert!(is_unavailable(rig.database.begin().await));
+    assert!(is_unavailable(rig.database.begin(&Clock::System).await));
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     drop(kept);
-    rig.database.begin().await.expect("a turn").rollback().await.expect("a rollback");
+    rig.database.begin(&Clock::System).await.expect("a turn").rollback().await.expect("a rollback");
 }
 
 #[tokio::test]
@@ -87,8 +88,8 @@ async fn a_file_that_is_none_is_unavailable() {
     std::fs::write(&text, "This is not a database. ".repeat(100)).expect("the folder is ours");
     for path in [text, folder.path().to_owned(), folder.path().join("missing/tenant.db")] {
         let database = Database::Sqlite(Sqlite::new(path.clone()));
-        assert!(is_unavailable(database.begin().await), "{}", path.display());
-        assert!(is_unavailable(database.migrate(T0).await), "{}", path.display());
+        assert!(is_unavailable(database.begin(&Clock::System).await), "{}", path.display());
+        assert!(is_unavailable(database.migrate(&Clock::System).await), "{}", path.display());
     }
 }
 
@@ -104,7 +105,7 @@ async fn a_server_that_is_away_is_unavailable() {
         let url = format!("postgres://docket@127.0.0.1:{port}/docket");
         let database = Database::Postgres(Postgres::new(&url, 2).expect("a URL"));
         let begun = Instant::now();
-        assert!(is_unavailable(database.begin().await));
+        assert!(is_unavailable(database.begin(&Clock::System).await));
         assert!(
             is_unavailable(database.reader().await) && begun.elapsed() < 2 * SOON,
             "{:?}",
@@ -119,7 +120,7 @@ async fn a_database_or_a_password_that_is_gone_is_unavailable() {
     let (rest, password) = url.split_once('@').map(|(user, rest)| (rest, user)).expect("a user");
     for url in [format!("{password}@{rest}_gone"), format!("postgres://postgres:wrong@{rest}")] {
         let database = Database::Postgres(Postgres::new(&url, 2).expect("a URL"));
-        assert!(is_unavailable(database.begin().await));
+        assert!(is_unavailable(database.begin(&Clock::System).await));
     }
 }
 
@@ -128,14 +129,20 @@ async fn a_database_or_a_password_that_is_gone_is_unavailable() {
 async fn connections_that_the_server_ended_are_replaced() {
     let rig = Rig::postgres().await;
     let super::Place::Url(url) = &rig.place else { panic!("a URL") };
-    let open = rig.database.begin().await.expect("a connection");
+    let open = rig.database.begin(&Clock::System).await.expect("a connection");
     let client = postgres::client(url).await;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                WHERE datname = current_database() AND pid <> pg_backend_pid()";
     client.batch_execute(end).await.expect("the server ends them");
     assert!(is_unavailable(open.commit().await));
     for _ in 0..10 {
-        rig.database.begin().await.expect("a new connection").rollback().await.expect("a rollback");
+        rig.database
+            .begin(&Clock::System)
+            .await
+            .expect("a new connection")
+            .rollback()
+            .await
+            .expect("a rollback");
     }
 }
 

@@ -65,7 +65,7 @@ fn config(code: &str) -> TenantConfig {
 }
 
 async fn fill(tenant: &Tenant, clock: &Clock, count: usize) {
-    let mut transaction = tenant.store.ready(clock).await.expect("a schema").begin().await.expect("begins");
+    let mut transaction = tenant.store.begin(clock).await.expect("a schema");
     let sql = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
                VALUES ('e', 'order.created', 'C-1', X'7B7D', 0)";
     transaction.execute(sql, Vec::new()).await.expect("inserts");

@@ -1,0 +1,197 @@
+//! The board: what the data plane's processes tell the operator, and what the operator reads from it.
+//!
+//! Everything on it is told again and again, so nothing needs to be kept: a Redis that lost it has it back within a
+//! heartbeat.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::script::Script;
+use crate::{Connection, Error, Keys};
+
+/// How often a pod announces itself.
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
+/// For how long a pod counts after its last announcement.
+pub const POD_COUNTS: Duration = Duration::from_secs(10);
+/// For how long a webhook's health is kept after it was told; whoever tells it does so more often.
+pub const HEALTH_KEPT: Duration = Duration::from_secs(3600);
+
+/// Webhooks per call.
+const CHUNK: usize = 500;
+
+static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/announce.lua")]));
+static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/leave.lua")]));
+static PODS: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/pods.lua")]));
+static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/put_health.lua")]));
+
+/// The board of one installation. One per process: it remembers what it has told and read.
+#[derive(Debug)]
+pub struct Board {
+    connection: Connection,
+    keys: Keys,
+    told: Mutex<HashMap<String, Told>>,
+    read: Mutex<HashMap<String, (String, PodServed)>>,
+}
+
+/// What a pod's last announcement said, and the version that Redis gave it.
+#[derive(Debug)]
+struct Told {
+    roles: String,
+    served: String,
+    version: String,
+}
+
+/// A pod that is alive, and what it serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodServed {
+    /// The pod's name.
+    pub pod: String,
+    /// Its roles.
+    pub roles: Vec<String>,
+    /// The revision that it serves of each tenant, by uid.
+    pub served: HashMap<String, String>,
+}
+
+/// What the deliveries to a webhook are like. Times are milliseconds since 1970; `None`: never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WebhookHealth {
+    /// Deliveries that wait for their first attempt.
+    pub pending: u64,
+    /// Deliveries that ended without success and are kept.
+    pub dead_letter: u64,
+    /// Deliveries that failed and will be tried again.
+    pub retrying: u64,
+    /// The last attempt that succeeded.
+    pub last_success_at_ms: Option<i64>,
+    /// The last attempt that failed.
+    pub last_failure_at_ms: Option<i64>,
+}
+
+impl Board {
+    /// Empty until something is told.
+    pub fn new(connection: Connection, keys: Keys) -> Self {
+        Self { connection, keys, told: Mutex::default(), read: Mutex::default() }
+    }
+
+    /// One heartbeat of a pod: call it every [`HEARTBEAT`], and at once when what is served has changed. `served`: the
+    /// revision of each tenant by uid, which is sent only when it changed or Redis lost it. No name, role, uid or
+    /// revision has a white space in it.
+    pub async fn announce(
+        &self,
+        pod: &str,
+        roles: &[&str],
+        served: &HashMap<String, String>,
+    ) -> Result<(), Error> {
+        let roles = roles.join(" ");
+        let mut lines: Vec<String> =
+            served.iter().map(|(uid, revision)| format!("{uid} {revision}")).collect();
+        lines.sort_unstable();
+        let served = lines.join("\n");
+        let known = lock(&self.told)
+            .get(pod)
+            .filter(|told| told.roles == roles && told.served == served)
+            .map(|told| told.version.clone());
+        if let Some(version) = known {
+            let kept: String = ANNOUNCE.run(&self.connection, &self.keys.pods(), &[pod, &version]).await?;
+            if kept == version {
+                return Ok(());
+            }
+        }
+        let version = ANNOUNCE.run(&self.connection, &self.keys.pods(), &[pod, "", &roles, &served]).await?;
+        lock(&self.told).insert(pod.to_owned(), Told { roles, served, version });
+        Ok(())
+    }
+
+    /// Takes a pod off, which is shutting down.
+    pub async fn leave(&self, pod: &str) -> Result<(), Error> {
+        lock(&self.told).remove(pod);
+        LEAVE.run(&self.connection, &self.keys.pods(), &[pod]).await
+    }
+
+    /// The pods that are alive, by name. What has not changed since the last call is not sent again.
+    pub async fn pods(&self) -> Result<Vec<PodServed>, Error> {
+        let mut arguments = vec![POD_COUNTS.as_millis().to_string()];
+        for (pod, (version, _)) in lock(&self.read).iter() {
+            arguments.extend([pod.clone(), version.clone()]);
+        }
+        let answer: Vec<(String, String, String, String)> =
+            PODS.run(&self.connection, &self.keys.pods(), &arguments).await?;
+        let mut read = lock(&self.read);
+        let mut before = std::mem::take(&mut *read);
+        for (pod, version, roles, served) in answer {
+            let unchanged = before.remove(&pod).filter(|(known, _)| *known == version);
+            let served = unchanged.map_or_else(|| pod_served(&pod, &roles, &served), |(_, served)| served);
+            read.insert(pod, (version, served));
+        }
+        let mut pods: Vec<PodServed> = read.values().map(|(_, served)| served.clone()).collect();
+        pods.sort_by(|one, other| one.pod.cmp(&other.pod));
+        Ok(pods)
+    }
+
+    /// Tells how webhooks are, by uid. What is not told again within [`HEALTH_KEPT`] is forgotten.
+    pub async fn put_health(&self, healths: &[(String, WebhookHealth)]) -> Result<(), Error> {
+        for chunk in healths.chunks(CHUNK) {
+            let mut arguments = vec![HEALTH_KEPT.as_millis().to_string()];
+            arguments.extend(chunk.iter().flat_map(|(uid, health)| [uid.clone(), written(health)]));
+            let () = PUT_HEALTH.run(&self.connection, &self.keys.webhooks(), &arguments).await?;
+        }
+        Ok(())
+    }
+
+    /// How webhooks are, in the order of `uids`; `None`: nobody has told.
+    pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<WebhookHealth>>, Error> {
+        let [_, health] = self.keys.webhooks();
+        let mut healths = Vec::with_capacity(uids.len());
+        for chunk in uids.chunks(CHUNK) {
+            let values: Vec<Option<String>> =
+                self.connection.query(redis::cmd("HMGET").arg(&health).arg(chunk)).await?;
+            healths.extend(values.iter().map(|value| read(value.as_deref()?)));
+        }
+        Ok(healths)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pod_served(pod: &str, roles: &str, served: &str) -> PodServed {
+    let served = served.lines().filter_map(|line| line.split_once(' '));
+    PodServed {
+        pod: pod.to_owned(),
+        roles: roles.split_whitespace().map(str::to_owned).collect(),
+        served: served.map(|(uid, revision)| (uid.to_owned(), revision.to_owned())).collect(),
+    }
+}
+
+/// Five numbers in the order of the fields; `-` for a time that never was.
+fn written(health: &WebhookHealth) -> String {
+    let time = |at: Option<i64>| at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+    let WebhookHealth { pending, dead_letter, retrying, last_success_at_ms, last_failure_at_ms } = health;
+    format!("{pending} {dead_letter} {retrying} {} {}", time(*last_success_at_ms), time(*last_failure_at_ms))
+}
+
+fn read(text: &str) -> Option<WebhookHealth> {
+    let mut fields = text.split(' ');
+    Some(WebhookHealth {
+        pending: fields.next()?.parse().ok()?,
+        dead_letter: fields.next()?.parse().ok()?,
+        retrying: fields.next()?.parse().ok()?,
+        last_success_at_ms: fields.next()?.parse().ok(),
+        last_failure_at_ms: fields.next()?.parse().ok(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhooks_health_is_read_as_it_was_written() {
+        let health =
+            WebhookHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
+        assert_eq!(read(&written(&health)), Some(health));
+        assert_eq!(read("of another version"), None);
+    }
+}

@@ -1,0 +1,15 @@
+-- ARGV: pod, and either the version that Redis is thought to have, or '', roles, served.
+-- Answers the version that it has; '' for none: the caller then tells everything.
+local pods, served = KEYS[1], KEYS[2]
+local time = redis.call('TIME')
+local version
+if ARGV[2] == '' then
+    version = string.format('%.0f', time[1] * 1000000 + time[2])
+    redis.call('HSET', served, ARGV[1], version .. '\0' .. ARGV[3] .. '\0' .. ARGV[4])
+else
+    version = string.match(redis.call('HGET', served, ARGV[1]) or '', '^%d*')
+end
+if version ~= '' then
+    redis.call('ZADD', pods, string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)), ARGV[1])
+end
+return version

@@ -1,0 +1,21 @@
+-- ARGV: for how many milliseconds a pod counts, then pod, version of those that the caller knows.
+-- Answers pod, version, roles, served of each that is alive; roles and served are '' where the version is known.
+local pods, served = KEYS[1], KEYS[2]
+local time = redis.call('TIME')
+local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1])
+for _, pod in ipairs(redis.call('ZRANGEBYSCORE', pods, '-inf', '(' .. oldest)) do
+    redis.call('ZREM', pods, pod)
+    redis.call('HDEL', served, pod)
+end
+local known = {}
+for i = 2, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
+local alive = {}
+for _, pod in ipairs(redis.call('ZRANGE', pods, 0, -1)) do
+    local version, roles, map = string.match(redis.call('HGET', served, pod) or '', '^(%d+)%z([^%z]*)%z(.*)$')
+    if version and known[pod] == version then
+        alive[#alive + 1] = { pod, version, '', '' }
+    elseif version then
+        alive[#alive + 1] = { pod, version, roles, map }
+    end
+end
+return alive

@@ -1,0 +1,352 @@
+//! The connection: one per process, used by all at once, replaced when it breaks.
+//!
+//! A call ends within two seconds, whatever Redis does: it may be stopped, unplugged, or failing over. It is for the
+//! caller to come again; each call finds a new connection if the old one is no use.
+
+use std::fmt;
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
+    RedisConnectionInfo, RedisError, ServerErrorKind, TlsCertificates,
+};
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+
+use crate::Error;
+use crate::url::{Address, Target, Topology};
+
+/// A server answers within this, or the connection is given up.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A connection stands within this: the name's look-up, Sentinels, TCP, TLS and log-in together.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// No two attempts to connect are closer than this; in between calls fail at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection to Redis. Clones are the same connection.
+#[derive(Clone)]
+pub struct Connection(Arc<Inner>);
+
+struct Inner {
+    target: Target,
+    tls: TlsCertificates,
+    slot: Mutex<Slot>,
+    /// Counts the connections that were made.
+    made: watch::Sender<u64>,
+    /// Which of a Cluster's nodes the next subscription asks.
+    next_node: SyncMutex<usize>,
+}
+
+#[derive(Default)]
+struct Slot {
+    live: Option<(Live, u64)>,
+    /// When the last attempt to connect ended, and why.
+    failed: Option<(Instant, Error)>,
+}
+
+#[derive(Clone)]
+enum Live {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Live {
+    async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+        match self {
+            Self::One(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.0.target).finish()
+    }
+}
+
+/// The server does not have the script.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoScript;
+
+impl Connection {
+    /// Connects when it is first used. `ca_pem`: the authorities that may have signed the servers' certificates, in PEM;
+    /// `None`: the public ones. Errors if TLS cannot be set up with it.
+    pub fn new(target: Target, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
+        let tls = TlsCertificates { client_tls: None, root_cert: ca_pem };
+        let inner = Inner {
+            target,
+            tls,
+            slot: Mutex::default(),
+            made: watch::Sender::new(0),
+            next_node: SyncMutex::default(),
+        };
+        // Reads the certificates once, so that bad ones are told now.
+        inner.client(&("localhost".to_owned(), 1), None).map_err(|error| Error::Unfit(error.to_string()))?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Whether it is a Cluster, of which each primary has its own settings.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.0.target.topology, Topology::Cluster(_))
+    }
+
+    /// One command. It may be run twice when a connection breaks.
+    pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
+        self.try_query(command).await?.map_err(|NoScript| Error::Refused("NOSCRIPT".to_owned()))
+    }
+
+    /// One command that names a script.
+    pub(crate) async fn try_query<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+    ) -> Result<Result<T, NoScript>, Error> {
+        let asked = async {
+            match self.attempt(command).await {
+                // It was idle and had been closed, or the server is a replica since a moment: the next one may do.
+                Err(Failure::Asked(error)) if worth_another(&error) => self.attempt(command).await,
+                result => result,
+            }
+        };
+        let result = tokio::time::timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, asked).await;
+        match result.map_err(|_| Error::Away("no answer in time".to_owned()))? {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(Failure::Asked(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                Ok(Err(NoScript))
+            }
+            Err(Failure::Asked(error)) if is_broken(&error) => Err(Error::Away(error.to_string())),
+            Err(Failure::Asked(error)) => Err(Error::Refused(error.to_string())),
+            Err(Failure::Unconnected(error)) => Err(error),
+        }
+    }
+
+    async fn attempt<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Failure> {
+        let (mut live, number) = self.live().await.map_err(Failure::Unconnected)?;
+        let result = live.query(command).await;
+        if let Err(error) = &result
+            && is_broken(error)
+        {
+            let mut slot = self.0.slot.lock().await;
+            if slot.live.as_ref().is_some_and(|(_, current)| *current == number) {
+                slot.live = None;
+            }
+        }
+        result.map_err(Failure::Asked)
+    }
+
+    async fn live(&self) -> Result<(Live, u64), Error> {
+        let asked = Instant::now();
+        let mut slot = self.0.slot.lock().await;
+        if let Some(live) = &slot.live {
+            return Ok(live.clone());
+        }
+        // Those who waited for the attempt of another do not each make one of their own.
+        if let Some((at, error)) = &slot.failed
+            && (*at >= asked || at.elapsed() < PAUSE)
+        {
+            return Err(error.clone());
+        }
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.0.connect()).await;
+        match connected.unwrap_or_else(|_| Err(Error::Away("no connection in time".to_owned()))) {
+            Ok(live) => {
+                let number = *self.0.made.borrow() + 1;
+                slot.live = Some((live.clone(), number));
+                slot.failed = None;
+                self.0.made.send_replace(number);
+                Ok((live, number))
+            }
+            Err(error) => {
+                slot.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Listens to a channel for ever. `heard` is called for each message, and whenever some may have been missed.
+    pub async fn listen(self, channel: String, heard: impl Fn() + Send) {
+        loop {
+            // What replaces the connection (a new primary, a server that hangs) makes this one doubtful too.
+            let mut made = self.0.made.subscribe();
+            let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, self.0.subscribe(&channel)).await;
+            heard();
+            if let Ok(Ok(subscription)) = subscribed {
+                let mut messages = subscription.into_on_message();
+                loop {
+                    tokio::select! {
+                        message = messages.next() => if message.is_none() { break },
+                        _ = made.changed() => break,
+                    }
+                    heard();
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+enum Failure {
+    Unconnected(Error),
+    Asked(RedisError),
+}
+
+/// Whether the connection is no use any more, or leads to the wrong server.
+fn is_broken(error: &RedisError) -> bool {
+    use ServerErrorKind as Server;
+    match error.kind() {
+        ErrorKind::Server(kind) => {
+            matches!(
+                kind,
+                Server::ReadOnly | Server::MasterDown | Server::Moved | Server::Ask | Server::ClusterDown
+            )
+        }
+        ErrorKind::Extension | ErrorKind::UnexpectedReturnType | ErrorKind::Client => false,
+        _ => true,
+    }
+}
+
+fn worth_another(error: &RedisError) -> bool {
+    error.is_connection_dropped() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+}
+
+impl Inner {
+    async fn connect(&self) -> Result<Live, Error> {
+        let away = |error: RedisError| Error::Away(error.to_string());
+        match &self.target.topology {
+            Topology::Cluster(nodes) => Ok(Live::Cluster(
+                self.cluster(nodes).map_err(away)?.get_async_connection().await.map_err(away)?,
+            )),
+            Topology::Sentinel(..) | Topology::Standalone(_) => {
+                let client = self.primary().await?;
+                Ok(Live::One(multiplexed(&client).await.map_err(away)?))
+            }
+        }
+    }
+
+    fn cluster(&self, nodes: &[Address]) -> Result<ClusterClient, RedisError> {
+        let mut infos = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            infos.push(self.client(node, Some(&self.target))?.get_connection_info().clone());
+        }
+        let mut builder = ClusterClient::builder(infos)
+            .connection_timeout(CONNECT_TIMEOUT)
+            .response_timeout(RESPONSE_TIMEOUT)
+            .retries(5)
+            .min_retry_wait(50)
+            .max_retry_wait(250)
+            .tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+        if self.target.tls {
+            builder = builder.certs(self.tls.clone());
+        }
+        builder.build()
+    }
+
+    /// The server that takes writes.
+    async fn primary(&self) -> Result<Client, Error> {
+        let away = |error: RedisError| Error::Away(error.to_string());
+        match &self.target.topology {
+            Topology::Standalone(address) => self.client(address, Some(&self.target)).map_err(away),
+            Topology::Cluster(nodes) => {
+                let mut next = self.next_node.lock().unwrap_or_else(PoisonError::into_inner);
+                *next = (*next + 1) % nodes.len();
+                self.client(&nodes[*next], Some(&self.target)).map_err(away)
+            }
+            Topology::Sentinel(sentinels, name) => self.ask_sentinels(sentinels, name).await,
+        }
+    }
+
+    /// Asks all Sentinels at once, and believes the first one whose primary says itself that it is one: during a failover
+    /// some know of it later than others.
+    async fn ask_sentinels(&self, sentinels: &[Address], name: &str) -> Result<Client, Error> {
+        let away = |error: RedisError| Error::Away(error.to_string());
+        let mut asked = JoinSet::new();
+        for sentinel in sentinels {
+            let open = self.client(sentinel, None).map_err(away)?;
+            let with_password =
+                self.client(sentinel, Some(&Target { db: 0, ..self.target.clone() })).map_err(away)?;
+            let name = name.to_owned();
+            asked.spawn(async move {
+                match ask_sentinel(&open, &name).await {
+                    Err(error)
+                        if error.code() == Some("NOAUTH")
+                            || error.kind() == ErrorKind::AuthenticationFailed =>
+                    {
+                        ask_sentinel(&with_password, &name).await
+                    }
+                    answer => answer,
+                }
+            });
+        }
+        let mut last = format!("no Sentinel knows a primary by the name {name}");
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(Some(address))) => {
+                    let client = self.client(&address, Some(&self.target)).map_err(away)?;
+                    match role(&client).await {
+                        Ok(role) if role == "master" => return Ok(client),
+                        Ok(_) => last = "the Sentinels' primary is a replica".to_owned(),
+                        Err(error) => last = error.to_string(),
+                    }
+                }
+                Ok(Err(error)) => last = error.to_string(),
+                Ok(Ok(None)) | Err(_) => {}
+            }
+        }
+        Err(Error::Away(last))
+    }
+
+    /// `log_in`: with whose credentials, and into which database.
+    fn client(&self, (host, port): &Address, log_in: Option<&Target>) -> Result<Client, RedisError> {
+        let mut redis = RedisConnectionInfo::default();
+        if let Some(target) = log_in {
+            redis = redis.set_db(target.db);
+            if let Some(user) = &target.user {
+                redis = redis.set_username(user);
+            }
+            if let Some(password) = &target.password {
+                redis = redis.set_password(password);
+            }
+        }
+        let (host, port) = (host.clone(), *port);
+        let addr = match self.target.tls {
+            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            false => ConnectionAddr::Tcp(host, port),
+        };
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+        let info = addr.into_connection_info()?.set_redis_settings(redis).set_tcp_settings(tcp);
+        match self.target.tls {
+            true => Client::build_with_tls(info, self.tls.clone()),
+            false => Client::open(info),
+        }
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, Error> {
+        let away = |error: RedisError| Error::Away(error.to_string());
+        let mut subscription = self.primary().await?.get_async_pubsub().await.map_err(away)?;
+        subscription.subscribe(channel).await.map_err(away)?;
+        Ok(subscription)
+    }
+}
+
+async fn multiplexed(client: &Client) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(RESPONSE_TIMEOUT));
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+async fn ask_sentinel(client: &Client, name: &str) -> Result<Option<Address>, RedisError> {
+    let mut connection = multiplexed(client).await?;
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection).await
+}
+
+async fn role(client: &Client) -> Result<String, RedisError> {
+    let mut connection = multiplexed(client).await?;
+    let answer: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut connection).await?;
+    Ok(answer.into_iter().next().map(redis::from_redis_value).transpose()?.unwrap_or_default())
+}

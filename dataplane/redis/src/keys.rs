@@ -1,0 +1,122 @@
+//! Every key in Redis: its name, its type, its members and its scores. Nothing else names one.
+//!
+//! All of them carry one hash tag, so a Cluster keeps them on one node. A claim looks at whose turn it is over all
+//! tenants, so it has to find everything in one place; and one slot is an order of magnitude faster than the databases
+//! behind it (tests/bench/README.md).
+//!
+//! Times are milliseconds since 1970 of Redis' own clock. `␀` is a byte of value 0, which is in no uid.
+
+use std::fmt;
+
+/// The names of one installation's keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// The hash tag without its braces: `docket`, or `docket:<release>`.
+    tag: String,
+}
+
+/// A release's name that can't be part of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the release's name must be 1 to 63 letters, digits, dots, hyphens or underscores")]
+pub struct BadRelease;
+
+impl Keys {
+    /// For installations that share a Redis, each with a `release` of its own; `None`: the only one.
+    pub fn new(release: Option<&str>) -> Result<Self, BadRelease> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        match release {
+            None => Ok(Self { tag: "docket".to_owned() }),
+            Some(name) if (1..=63).contains(&name.len()) && name.chars().all(allowed) => {
+                Ok(Self { tag: format!("docket:{name}") })
+            }
+            Some(_) => Err(BadRelease),
+        }
+    }
+
+    /// What every transition of the schedule is given, in this order (`queues.lua` gives them their names). A queue is
+    /// `<tenant>␀<webhook>`, an entry `<tenant>␀<delivery>`, by uids.
+    ///
+    /// A queue with waiting entries is in `heads` until its first one is due, then in `ready`; in neither while the
+    /// webhook has its full share in flight. So a claim never looks at a queue from which it could take nothing.
+    pub fn schedule(&self) -> [String; 9] {
+        [
+            // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>` (claimed).
+            self.name("entries"),
+            // ZSET, all scores 0: `<tenant>␀<webhook>␀<due in 15 digits>␀<delivery>`, so each queue is a lexical range in
+            // the order of time.
+            self.name("waiting"),
+            // ZSET entry, score: when its claim runs out.
+            self.name("claims"),
+            // HASH tenant and queue -> claims in flight; no field for none.
+            self.name("flight"),
+            // ZSET queue, score: when its first entry falls due.
+            self.name("heads"),
+            // ZSET, all scores 0: queues with something due, below their webhook's share.
+            self.name("ready"),
+            // ZSET, all scores 0: tenants with a queue in `ready`, below their share.
+            self.name("ring"),
+            // HASH tenant -> the webhook that was served last.
+            self.name("turns"),
+            // HASH `turn`: the tenant served last; `fence`: the last one given; `built`: the history of the server (its
+            // replication id) for which the index is complete; `swept`: when a process began to sweep.
+            self.name("state"),
+        ]
+    }
+
+    /// The last of [`schedule`](Self::schedule), and HASH process -> the history of the server for which it rebuilds.
+    pub fn rebuilding(&self) -> [String; 2] {
+        [self.name("state"), self.name("rebuilding")]
+    }
+
+    /// A channel, not a key: told when something falls due earlier than was known. The message is empty.
+    pub fn changed(&self) -> String {
+        self.name("changed")
+    }
+
+    /// ZSET pod, score: its last sign of life; and HASH pod -> `<version>␀<roles>␀<served>`, where the version changes
+    /// with the rest (microseconds since 1970).
+    pub fn pods(&self) -> [String; 2] {
+        [self.name("pods"), self.name("pods-served")]
+    }
+
+    /// ZSET webhook, score: when its health was told; and HASH webhook -> five numbers, see `board.rs`.
+    pub fn webhooks(&self) -> [String; 2] {
+        [self.name("webhooks"), self.name("webhooks-health")]
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("{{{}}}:{what}", self.tag)
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}}}:*", self.tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_names_differ_and_share_a_hash_tag() {
+        let keys = Keys::new(Some("blue")).expect("a release");
+        let mut names: Vec<String> = keys.schedule().into();
+        names.extend(keys.pods());
+        names.extend(keys.webhooks());
+        names.extend([keys.rebuilding()[1].clone(), keys.changed()]);
+        assert!(names.iter().all(|name| name.starts_with("{docket:blue}:")), "{names:?}");
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_release_cannot_break_the_hash_tag() {
+        assert_eq!(Keys::new(Some("a}b")), Err(BadRelease));
+        assert_eq!(Keys::new(Some("")), Err(BadRelease));
+        assert_eq!(Keys::new(None).expect("the only one").changed(), "{docket}:changed");
+    }
+}

@@ -1,0 +1,42 @@
+//! One script is one transition: what it does, it does whole, and nothing comes between.
+
+use redis::{FromRedisValue, ToRedisArgs};
+
+use crate::{Connection, Error};
+
+/// A Lua script. Servers forget them (a restart, SCRIPT FLUSH, a new primary), so a call that is told so sends the text.
+#[derive(Debug)]
+pub struct Script {
+    text: String,
+    sha1: String,
+}
+
+impl Script {
+    /// Of parts that are put together in this order.
+    pub fn new(parts: &[&str]) -> Self {
+        let text = parts.concat();
+        let sha1 = redis::Script::new(&text).get_hash().to_owned();
+        Self { text, sha1 }
+    }
+
+    /// Runs it. All keys have one hash tag.
+    pub async fn run<T: FromRedisValue>(
+        &self,
+        connection: &Connection,
+        keys: &[String],
+        arguments: &[impl ToRedisArgs],
+    ) -> Result<T, Error> {
+        let call = |how: &str, script: &str| {
+            let mut command = redis::cmd(how);
+            command.arg(script).arg(keys.len()).arg(keys);
+            for argument in arguments {
+                command.arg(argument);
+            }
+            command
+        };
+        match connection.try_query(&call("EVALSHA", &self.sha1)).await? {
+            Ok(answer) => Ok(answer),
+            Err(_no_script) => connection.query(&call("EVAL", &self.text)).await,
+        }
+    }
+}

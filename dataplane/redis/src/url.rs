@@ -1,0 +1,257 @@
+//! The URL that says where Redis is.
+//!
+//! | | |
+//! |---|---|
+//! | `redis://[user:password@]host[:port][/db]` | one server |
+//! | `redis+sentinel://[user:password@]host[:port],…/<master-name>[/db]` | whom the Sentinels (port 26379) call the primary |
+//! | `redis+cluster://[user:password@]host[:port],…` | a Cluster, of which these nodes are asked first |
+//!
+//! `rediss`, `rediss+sentinel` and `rediss+cluster` are the same over TLS. A user or password with one of `@:/?#%` in it
+//! is percent-encoded. The credentials are those of the servers; a Sentinel that asks for some gets the same ones.
+
+use std::fmt;
+
+use url::Host;
+
+/// Where Redis is. Its `Debug` shows no credentials.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Target {
+    /// How its servers are found.
+    pub topology: Topology,
+    /// Whether every connection is encrypted and its certificate verified.
+    pub tls: bool,
+    /// The ACL user; `None`: the default user.
+    pub user: Option<String>,
+    /// The password.
+    pub password: Option<String>,
+    /// The database number.
+    pub db: i64,
+}
+
+/// How the servers are found. Addresses are never empty lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topology {
+    /// One server.
+    Standalone(Address),
+    /// Sentinels, and the name by which they know the primary.
+    Sentinel(Vec<Address>, String),
+    /// Some nodes of a Cluster.
+    Cluster(Vec<Address>),
+}
+
+/// Host and port. An IPv6 address has no brackets here.
+pub type Address = (String, u16);
+
+/// Why a URL cannot be used. The text never shows the URL, which holds a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadUrl {
+    /// None of the six schemes.
+    #[error(
+        "the Redis URL must start with redis://, redis+sentinel:// or redis+cluster://, or the same with rediss for TLS"
+    )]
+    Scheme,
+    /// No host, or something that is none.
+    #[error(
+        "host {0} of the Redis URL must be a name or an address, with a port from 1 to 65535 if any: host:6379"
+    )]
+    Host(usize),
+    /// Two hosts where there can be only one.
+    #[error("the Redis URL names several hosts: that is for redis+sentinel:// and redis+cluster://")]
+    ManyHosts,
+    /// Not UTF-8 when decoded, or a `%` that encodes nothing.
+    #[error(
+        "user or password of the Redis URL is not percent-encoded as it must be: write @ as %40, : as %3A, / as %2F, % as %25"
+    )]
+    Credentials,
+    /// No name of the primary.
+    #[error("a redis+sentinel:// URL ends with the name that the Sentinels give the primary: …/mymaster")]
+    MasterName,
+    /// The part after the last `/`.
+    #[error("the database in the Redis URL must be a number from 0 to 1000000: redis://host:6379/0")]
+    Db,
+    /// A Cluster has one database.
+    #[error("a redis+cluster:// URL names no database: a Cluster has only database 0")]
+    ClusterDb,
+    /// `?…` or `#…`.
+    #[error("the Redis URL has a ? or a #: it takes no parameters; in a password write ? as %3F, # as %23")]
+    Parameters,
+}
+
+impl Target {
+    /// Reads a URL. White space around it is not part of it, since it comes from a file.
+    pub fn parse(url: &str) -> Result<Self, BadUrl> {
+        let (scheme, rest) = url.trim().split_once("://").ok_or(BadUrl::Scheme)?;
+        let (security, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let tls = match security {
+            "redis" => false,
+            "rediss" => true,
+            _ => return Err(BadUrl::Scheme),
+        };
+        if rest.contains(['?', '#']) {
+            return Err(BadUrl::Parameters);
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        let (user, password) = (decoded(user)?, decoded(password)?);
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let (topology, db) = match kind {
+            "" => {
+                let mut addresses = addresses(hosts, 6379)?;
+                let address = addresses.pop().ok_or(BadUrl::Host(1))?;
+                if !addresses.is_empty() {
+                    return Err(BadUrl::ManyHosts);
+                }
+                (Topology::Standalone(address), database(path)?)
+            }
+            "sentinel" => {
+                let (name, db) = path.split_once('/').unwrap_or((path, ""));
+                let name = decoded(name)?.ok_or(BadUrl::MasterName)?;
+                (Topology::Sentinel(addresses(hosts, 26379)?, name), database(db)?)
+            }
+            "cluster" if matches!(path, "" | "0") => (Topology::Cluster(addresses(hosts, 6379)?), 0),
+            "cluster" => return Err(BadUrl::ClusterDb),
+            _ => return Err(BadUrl::Scheme),
+        };
+        Ok(Self { topology, tls, user, password, db })
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("topology", &self.topology)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}
+
+fn addresses(hosts: &str, default_port: u16) -> Result<Vec<Address>, BadUrl> {
+    let address = |(index, text): (usize, &str)| address(text, default_port).ok_or(BadUrl::Host(index + 1));
+    hosts.split(',').enumerate().map(address).collect()
+}
+
+fn address(text: &str, default_port: u16) -> Option<Address> {
+    // A colon inside brackets belongs to an IPv6 address.
+    let (host, port) = match text.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)?),
+        None => (text, default_port),
+    };
+    let host = match Host::parse(host).ok()? {
+        Host::Domain(name) => name,
+        Host::Ipv4(address) => address.to_string(),
+        Host::Ipv6(address) => address.to_string(),
+    };
+    Some((host, port))
+}
+
+fn database(text: &str) -> Result<i64, BadUrl> {
+    match text {
+        "" => Ok(0),
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().ok().filter(|db| *db <= 1_000_000).ok_or(BadUrl::Db)
+        }
+        _ => Err(BadUrl::Db),
+    }
+}
+
+/// Percent-decoded; `None`: empty.
+fn decoded(text: &str) -> Result<Option<String>, BadUrl> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digit =
+                    |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let (high, low) =
+                    (digit(*high).ok_or(BadUrl::Credentials)?, digit(*low).ok_or(BadUrl::Credentials)?);
+                bytes.push(high * 16 + low);
+                after
+            }
+            (b'%', _) => return Err(BadUrl::Credentials),
+            (byte, after) => {
+                bytes.push(*byte);
+                after
+            }
+        };
+    }
+    let text = String::from_utf8(bytes).map_err(|_| BadUrl::Credentials)?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, port: u16) -> Address {
+        (host.to_owned(), port)
+    }
+
+    fn parsed(url: &str) -> Target {
+        Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    }
+
+    #[test]
+    fn one_server() {
+        let target = parsed("redis://cache\n");
+        assert_eq!(target.topology, Topology::Standalone(address("cache", 6379)));
+        assert_eq!((target.tls, target.user, target.password, target.db), (false, None, None, 0));
+        let target = parsed("rediss://docket:p%40ss%2F:w@[::1]:6380/3");
+        assert_eq!(target.topology, Topology::Standalone(address("::1", 6380)));
+        assert_eq!(
+            (target.tls, target.user.as_deref(), target.password.as_deref(), target.db),
+            (true, Some("docket"), Some("p@ss/:w"), 3)
+        );
+        assert_eq!(parsed("redis://:secret@10.0.0.1/").password.as_deref(), Some("secret"));
+    }
+
+    #[test]
+    fn sentinels_and_the_name_of_the_primary() {
+        let target = parsed("redis+sentinel://:x@s-0.s,s-1.s:26380/my%20master/2");
+        let sentinels = vec![address("s-0.s", 26379), address("s-1.s", 26380)];
+        assert_eq!(target.topology, Topology::Sentinel(sentinels, "my master".to_owned()));
+        assert_eq!((target.db, target.password.as_deref()), (2, Some("x")));
+    }
+
+    #[test]
+    fn nodes_of_a_cluster() {
+        let target = parsed("rediss+cluster://n1:7000,n2");
+        assert_eq!(target.topology, Topology::Cluster(vec![address("n1", 7000), address("n2", 6379)]));
+        assert!(target.tls);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_url() {
+        for (url, error) in [
+            ("", BadUrl::Scheme),
+            ("hunter2", BadUrl::Scheme),
+            ("http://:hunter2@host", BadUrl::Scheme),
+            ("redis+ring://:hunter2@host", BadUrl::Scheme),
+            ("redis://:hunter2@", BadUrl::Host(1)),
+            ("redis://:hunter2@host:0", BadUrl::Host(1)),
+            ("redis://:hunter2@host:port", BadUrl::Host(1)),
+            ("redis://:hunter2@a b", BadUrl::Host(1)),
+            ("redis://:hunter2@a,b", BadUrl::ManyHosts),
+            ("redis+cluster://:hunter2@a,,b", BadUrl::Host(2)),
+            ("redis+cluster://:hunter2@a/1", BadUrl::ClusterDb),
+            ("redis://:hunter2%@host", BadUrl::Credentials),
+            ("redis://:hunter2%ff@host", BadUrl::Credentials),
+            ("redis://:hunter2%zz@host", BadUrl::Credentials),
+            ("redis+sentinel://:hunter2@a,b", BadUrl::MasterName),
+            ("redis+sentinel://:hunter2@a,b//0", BadUrl::MasterName),
+            ("redis+sentinel://:hunter2@a/main/x", BadUrl::Db),
+            ("redis://:hunter2@host/-1", BadUrl::Db),
+            ("redis://:hunter2@host/+1", BadUrl::Db),
+            ("redis://:hunter2@host/one", BadUrl::Db),
+            ("redis://:hunter2@host?db=1", BadUrl::Parameters),
+            ("redis://:hunter2@host#insecure", BadUrl::Parameters),
+        ] {
+            let refused = Target::parse(url).expect_err(url);
+            assert_eq!(refused, error, "{url}");
+            assert!(!refused.to_string().contains("hunter2"));
+        }
+        let debug = format!("{:?}", parsed("redis://user:hunter2@host"));
+        assert!(!debug.contains("hunter2") && !debug.contains("user"), "{debug}");
+    }
+}

@@ -1,0 +1,20 @@
+-- ARGV from 4: tenant, webhook, delivery, milliseconds to wait.
+local before = next_due()
+for i = 4, #ARGV, 4 do
+    local t, w, id, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], now + ARGV[i + 3]
+    local key = t .. '\0' .. id
+    local kind, was_w, was_due = read(key)
+    if not kind then
+        wait(t, w, id, due)
+    elseif kind == 'w' then
+        -- What is due already keeps its place before what came later.
+        local due_either_way = tonumber(was_due) <= now and due <= now
+        if was_w ~= w or not due_either_way then
+            call('ZREM', WAITING, t .. '\0' .. was_w .. '\0' .. was_due .. '\0' .. id)
+            touch(t .. '\0' .. was_w)
+            wait(t, w, id, due)
+        end
+    end
+end
+settle_queues()
+tell(before)

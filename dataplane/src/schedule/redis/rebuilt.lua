@@ -1,0 +1,5 @@
+-- ARGV: the process. It began in this history, and Redis has lost nothing since, or its mark were gone as well.
+if redis.call('HGET', REBUILDING, ARGV[1]) == history then
+    redis.call('HSET', STATE, 'built', history)
+    redis.call('DEL', REBUILDING)
+end

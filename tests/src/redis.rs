@@ -1,0 +1,296 @@
+//! Throw-away Redis: one server, one under a Sentinel's watch, or a Cluster, each with a guard of its own.
+//!
+//! A guard process keeps each server: it waits on a pipe that only this process holds open, so the server and its files
+//! go away however this process ends, also by SIGKILL.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::scratch::Folder;
+
+/// What the guard runs: `$1` the folder. The server's id is in `$1/pid`, which is rewritten when it is started again.
+///
+/// `cat` ends when the test process does, or drops the server.
+const GUARD: &str = r#"
+cat >/dev/null
+kill -9 "$(cat "$1/pid")" 2>/dev/null
+rm -rf "$1"
+"#;
+
+/// A server is there within this, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Another process may take the port between our look and the server's start.
+const STARTS: u32 = 5;
+
+/// One server process, and its files. Dropped, both go away.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens, on the loopback address.
+    pub port: u16,
+    folder: PathBuf,
+    password: Option<String>,
+    mode: Mode,
+    settings: Vec<String>,
+    guard: Child,
+    process: Option<Child>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Data,
+    Sentinel,
+}
+
+impl Server {
+    /// A server that keeps nothing on disk unless told to. `settings`: lines of its configuration.
+    pub fn start(settings: &[&str]) -> Self {
+        Self::launch(Mode::Data, None, settings)
+    }
+
+    /// As [`start`](Self::start), with a password.
+    pub fn start_with_password(password: &str, settings: &[&str]) -> Self {
+        Self::launch(Mode::Data, Some(password), settings)
+    }
+
+    fn launch(mode: Mode, password: Option<&str>, settings: &[&str]) -> Self {
+        for _ in 0..STARTS {
+            let folder = Folder::new("redis");
+            let path = folder.path().to_owned();
+            let mut guard = Command::new("/bin/sh");
+            guard.args(["-c", GUARD, "docket-redis-guard"]).arg(&path);
+            // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
+            guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+            let guard = guard.spawn().expect("there is a shell");
+            // The guard removes the folder.
+            folder.hand_over();
+            let settings = settings.iter().map(|line| (*line).to_owned()).collect();
+            let password = password.map(str::to_owned);
+            let mut server =
+                Self { port: free_port(), folder: path, password, mode, settings, guard, process: None };
+            server.configure();
+            if server.run() {
+                return server;
+            }
+        }
+        panic!("Redis does not start; `tests/run` installs it")
+    }
+
+    fn configure(&self) {
+        let mut lines = vec![
+            format!("port {}", self.port),
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", self.folder.display()),
+        ];
+        if self.mode == Mode::Data {
+            lines.extend(["save \"\"".to_owned(), "appendonly no".to_owned()]);
+        }
+        if let Some(password) = &self.password {
+            lines.push(format!("requirepass {password}"));
+            lines.push(format!("masterauth {password}"));
+        }
+        lines.extend(self.settings.iter().cloned());
+        fs::write(self.folder.join("redis.conf"), lines.join("\n") + "\n").expect("the folder is new");
+    }
+
+    /// Starts the process; answers whether it stayed.
+    fn run(&mut self) -> bool {
+        let log = fs::File::create(self.folder.join("log")).expect("the folder is ours");
+        let mut command = Command::new("redis-server");
+        command.arg(self.folder.join("redis.conf"));
+        if self.mode == Mode::Sentinel {
+            command.arg("--sentinel");
+        }
+        command.stdout(log).stderr(Stdio::null()).stdin(Stdio::null()).process_group(0);
+        let mut process = command.spawn().expect("redis-server is not installed; `tests/run` installs it");
+        fs::write(self.folder.join("pid"), process.id().to_string()).expect("the folder is ours");
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if process.try_wait().expect("it is our child").is_some() {
+                return false;
+            }
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+                self.process = Some(process);
+                wait_for("Redis to load what it has", || !self.cli(&["PING"]).contains("LOADING"));
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("Redis does not listen:\n{}", fs::read_to_string(self.folder.join("log")).unwrap_or_default())
+    }
+
+    /// The URL of this one server.
+    pub fn url(&self) -> String {
+        let password = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
+        format!("redis://{password}127.0.0.1:{}", self.port)
+    }
+
+    /// Runs a command by `redis-cli`, past the code under test; answers what it prints.
+    pub fn cli(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &self.port.to_string()]).args(arguments);
+        if let Some(password) = &self.password {
+            command.env("REDISCLI_AUTH", password);
+        }
+        let output = command.output().expect("redis-cli comes with the server");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Ends it as the machine's loss would: without a word.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("it is our child");
+            process.wait().expect("it is our child");
+        }
+    }
+
+    /// Starts it again after [`kill`](Self::kill), on the same port with what is on its disk.
+    pub fn restart(&mut self) {
+        self.kill();
+        // The port may not be free at once.
+        wait_for("Redis to start again", || self.run());
+    }
+
+    /// Writes all it has to its disk, in the foreground.
+    pub fn save(&self) {
+        assert_eq!(self.cli(&["SAVE"]), "OK");
+    }
+
+    /// A copy of what is on its disk.
+    pub fn dump(&self) -> Vec<u8> {
+        fs::read(self.folder.join("dump.rdb")).expect("it was saved")
+    }
+
+    /// Kills it and starts it again with `dump`, as after the loss of its disk.
+    pub fn restart_with(&mut self, dump: &[u8]) {
+        self.kill();
+        fs::write(self.folder.join("dump.rdb"), dump).expect("the folder is ours");
+        self.restart();
+    }
+
+    /// Stops it in the middle of whatever it does: connections stay open, nothing answers.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().expect("it runs");
+        let status = Command::new("kill").args([signal, &process.id().to_string()]).status();
+        assert!(status.expect("there is a kill").success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        drop(self.guard.stdin.take());
+        // It removes the folder; nothing is lost if it can't.
+        let _ = self.guard.wait();
+    }
+}
+
+/// A primary, its replica, and Sentinels that watch them.
+#[derive(Debug)]
+pub struct Sentinels {
+    /// The first one is the primary at the start.
+    pub servers: [Server; 2],
+    /// The Sentinels.
+    pub sentinels: Vec<Server>,
+}
+
+impl Sentinels {
+    /// Three Sentinels, of which two must agree that the primary is down, after one second.
+    pub fn start(password: &str) -> Self {
+        let primary = Server::start_with_password(password, &[]);
+        let follow = format!("replicaof 127.0.0.1 {}", primary.port);
+        let replica = Server::start_with_password(password, &[&follow]);
+        wait_for("the replica to follow", || {
+            replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
+        });
+        let watch = format!("sentinel monitor main 127.0.0.1 {} 2", primary.port);
+        let auth = format!("sentinel auth-pass main {password}");
+        let settings = [
+            watch.as_str(),
+            auth.as_str(),
+            "sentinel down-after-milliseconds main 1000",
+            "sentinel failover-timeout main 5000",
+        ];
+        let sentinels: Vec<Server> =
+            (0..3).map(|_| Server::launch(Mode::Sentinel, None, &settings)).collect();
+        wait_for("the Sentinels to know each other and the replica", || {
+            sentinels.iter().all(|sentinel| {
+                let known = sentinel.cli(&["SENTINEL", "MASTER", "main"]);
+                let lines: Vec<&str> = known.lines().collect();
+                let value = |name: &str| lines.iter().position(|line| *line == name).map(|at| lines[at + 1]);
+                value("num-other-sentinels") == Some("2") && value("num-slaves") == Some("1")
+            })
+        });
+        Self { servers: [primary, replica], sentinels }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        let password = self.servers[0].password.as_deref().unwrap_or_default();
+        format!("redis+sentinel://:{password}@{}/main", hosts.join(","))
+    }
+}
+
+/// Three primaries without replicas.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The nodes.
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// All slots are served when this returns.
+    pub fn start() -> Self {
+        let settings = ["cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"];
+        // The bus port is another free one: the usual one, ten thousand above, may be taken or be none.
+        let nodes: Vec<Server> = (0..3)
+            .map(|_| {
+                let bus = format!("cluster-port {}", free_port());
+                Server::start(&[settings[0], settings[1], settings[2], &bus])
+            })
+            .collect();
+        let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        let mut create: Vec<&str> = vec!["--cluster", "create"];
+        create.extend(addresses.iter().map(String::as_str));
+        create.extend(["--cluster-replicas", "0", "--cluster-yes"]);
+        let told = nodes[0].cli(&create);
+        wait_for("the Cluster to be whole", || {
+            nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
+        });
+        assert!(told.contains("All 16384 slots covered"), "{told}");
+        Self { nodes }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+}
+
+/// Waits for a condition; panics when it takes too long.
+pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
