@@ -2,6 +2,7 @@
 
 pub mod apiserver;
 pub mod docket;
+pub mod operator;
 pub mod postgres;
 pub mod receiver;
 pub mod redis;

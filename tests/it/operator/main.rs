@@ -1,3 +1,10 @@
 //! What the cluster path is held to: against a real kube-apiserver.
 
 mod crds;
+mod deletion;
+mod faults;
+mod keys;
+mod leadership;
+mod tenants;
+mod webhooks;
+mod writes;
