@@ -21,8 +21,8 @@
 
 {{/* What selects pods: it may never change. Takes (dict "root" $ "component" …). */}}
 {{- define "docket.selector" -}}
-app.kubernetes.io/name: {{ include "docket.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "docket.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -40,9 +40,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{/* The metadata of an object, without `metadata:`. Takes root, component, name; annotations; cluster for no namespace. */}}
 {{- define "docket.metadata" -}}
-name: {{ .name }}
+name: {{ .name | quote }}
 {{- if not .cluster }}
-namespace: {{ .namespace | default .root.Release.Namespace }}
+namespace: {{ .namespace | default .root.Release.Namespace | quote }}
 {{- end }}
 labels:
   {{- include "docket.labels" . | nindent 2 }}

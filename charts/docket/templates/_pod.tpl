@@ -1,4 +1,4 @@
-{{/* One Deployment. Takes root, component, command ("docket" or "docket-operator") and args (a list). */}}
+{{/* One Deployment. Takes root, component, command ("docket" or "docket-operator"), args and env (lists). */}}
 {{- define "docket.deployment" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values -}}
@@ -32,7 +32,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      serviceAccountName: {{ include "docket.serviceAccountName" . }}
+      serviceAccountName: {{ include "docket.serviceAccountName" . | quote }}
       automountServiceAccountToken: true   # it watches the API server
       enableServiceLinks: false
       {{- with $values.image.pullSecrets }}
@@ -43,7 +43,7 @@ spec:
         {{- toYaml $values.podSecurityContext | nindent 8 }}
       terminationGracePeriodSeconds: {{ $v.terminationGracePeriodSeconds }}
       {{- with $v.priorityClassName }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ . | quote }}
       {{- end }}
       {{- with $v.nodeSelector }}
       nodeSelector:
@@ -67,12 +67,12 @@ spec:
       {{- end }}
       containers:
         - name: {{ .component }}
-          image: {{ include "docket.image" $root }}
+          image: {{ include "docket.image" $root | quote }}
           imagePullPolicy: {{ $values.image.pullPolicy }}
           command: [{{ .command | quote }}]
           args:
             {{- toYaml .args | nindent 12 }}
-          {{- with $v.extraEnv }}
+          {{- with concat .env $v.extraEnv }}
           env:
             {{- toYaml . | nindent 12 }}
           {{- end }}
@@ -107,13 +107,13 @@ spec:
         {{- $redis := include "docket.redisSecret" $root | fromJson }}
         - name: redis
           secret:
-            secretName: {{ $redis.name }}
+            secretName: {{ $redis.name | quote }}
             items: [{key: {{ $redis.key | quote }}, path: url}]
         {{- if eq .component "operator" }}
         {{- range include "docket.databaseServers" $root | fromJsonArray }}
         - name: database-{{ .name }}
           secret:
-            secretName: {{ .secretRef.name }}
+            secretName: {{ .secretRef.name | quote }}
             items: [{key: {{ .secretRef.key | quote }}, path: url}]
         {{- end }}
         {{- end }}

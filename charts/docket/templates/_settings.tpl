@@ -50,13 +50,19 @@ another name is one line here.
 {{- toJson (concat $args $v.extraArgs) -}}
 {{- end -}}
 
+{{/* Where a data-plane component finds tenants and Redis, as a JSON list of variables: so that a command in its pod, such as
+     `kubectl exec deployment/docket-api -- docket customer add …`, needs no flag for it. */}}
+{{- define "docket.serveEnv" -}}
+{{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" .Release.Namespace) -}}
+{{- $env = append $env (dict "name" "DOCKET_REDIS_URL_FILE" "value" (printf "%s/url" (include "docket.redisFolder" .))) -}}
+{{- toJson $env -}}
+{{- end -}}
+
 {{/* Arguments of a data-plane component, as a JSON list. Takes (dict "root" $ "component" "api"|"worker"|"detector"). */}}
 {{- define "docket.serveArgs" -}}
 {{- $values := .root.Values -}}
 {{- $v := index $values .component -}}
 {{- $args := list "serve" (printf "--roles=%s" .component) -}}
-{{- $args = append $args (printf "--config-namespace=%s" .root.Release.Namespace) -}}
-{{- $args = append $args (printf "--redis-url-file=%s/url" (include "docket.redisFolder" .)) -}}
 {{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
 {{- if eq .component "api" -}}
 {{- $args = append $args (printf "--listen=%s:8080" $values.listenAddress) -}}

@@ -9,13 +9,13 @@
 {{/* Another name than ours, so that no selector of the chart takes these pods for its own. Takes root and name. */}}
 {{- define "docket.quickstart.selector" -}}
 app.kubernetes.io/name: quickstart-{{ .name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- end -}}
 
 {{/* Takes root, name ("postgresql" or "redis") and objectName. */}}
 {{- define "docket.quickstart.metadata" -}}
-name: {{ .objectName }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .objectName | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "docket.quickstart.selector" . | nindent 2 }}
   app.kubernetes.io/part-of: docket
@@ -123,7 +123,7 @@ spec:
       from:
         - podSelector:
             matchLabels:
-              app.kubernetes.io/name: {{ include "docket.name" .root }}
-              app.kubernetes.io/instance: {{ .root.Release.Name }}
+              app.kubernetes.io/name: {{ include "docket.name" .root | quote }}
+              app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- end }}
 {{- end -}}
