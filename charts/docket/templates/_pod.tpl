@@ -62,7 +62,11 @@ spec:
         {{- range . }}
         {{- /* Each constraint is about this component's own pods unless it says otherwise. */}}
         {{- $own := dict "labelSelector" (dict "matchLabels" (include "docket.selector" $ | fromYaml)) }}
-        {{- toYaml (list (hasKey . "labelSelector" | ternary . (merge (dict) . $own))) | nindent 8 }}
+        {{- $constraint := . }}
+        {{- if not (hasKey . "labelSelector") }}
+        {{- $constraint = merge $own . }}
+        {{- end }}
+        {{- toYaml (list $constraint) | nindent 8 }}
         {{- end }}
       {{- end }}
       containers:

@@ -23,7 +23,9 @@ fn described() -> (Described, Vec<String>) {
             continue;
         }
         let key = trimmed.split_once(':').map(|(key, _)| key).filter(|key| !key.starts_with('-'));
-        if let Some(key) = key.filter(|key| key.chars().all(|letter| letter.is_ascii_alphanumeric() || "./".contains(letter))) {
+        if let Some(key) = key
+            .filter(|key| key.chars().all(|letter| letter.is_ascii_alphanumeric() || "./".contains(letter)))
+        {
             path.retain(|(outer, _)| *outer < indent);
             path.push((indent, key.to_owned()));
             if !comment.is_empty() {
@@ -74,6 +76,19 @@ fn each_value_has_a_comment() {
     assert!(found.is_empty(), "without a comment in values.yaml: {found:?}");
 }
 
+/// With the keys in order: whether serde_json keeps them as they come depends on what else is built.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let entries: BTreeMap<&String, Value> =
+                object.iter().map(|(key, value)| (key, sorted(value))).collect();
+            entries.into_iter().map(|(key, value)| (key.clone(), value)).collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
 /// The table of README.md, from values.yaml.
 fn table() -> String {
     let (comments, _) = described();
@@ -81,7 +96,7 @@ fn table() -> String {
     let mut table = "| Value | Default | |\n|---|---|---|\n".to_owned();
     for path in rows() {
         let comment = comments[&path].replace('\n', " ").replace('|', "\\|");
-        let default = serde_json::to_string(at(&values, &path)).expect("JSON");
+        let default = sorted(at(&values, &path)).to_string();
         table += &format!("| `{path}` | `{default}` | {comment} |\n");
     }
     table
@@ -91,10 +106,14 @@ fn table() -> String {
 fn the_readme_lists_every_value() {
     let readme = file("README.md");
     let (_, rest) = readme.split_once("<!-- values -->\n").expect("README.md has the mark <!-- values -->");
-    let (written, _) = rest.split_once("<!-- end of values -->").expect("README.md has the mark <!-- end of values -->");
+    let (written, _) =
+        rest.split_once("<!-- end of values -->").expect("README.md has the mark <!-- end of values -->");
     let right = table();
     // The whole of it, so that it can be put there.
-    assert!(written == right, "between the marks of charts/docket/README.md must be what values.yaml says:\n{right}");
+    assert!(
+        written == right,
+        "between the marks of charts/docket/README.md must be what values.yaml says:\n{right}"
+    );
 }
 
 /// Each object of the schema that lists its properties takes no others.
@@ -131,7 +150,9 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str, missing: &mu
         Some(name) => &root["$defs"][name.rsplit('/').next().expect("a name")],
         None => schema,
     };
-    let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object()) else { return };
+    let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object()) else {
+        return;
+    };
     // An object whose keys are all optional to Kubernetes, such as a probe, need not show each.
     let free = ["Probe", "resources", "extraEgress"].iter().any(|ending| path.ends_with(ending));
     for (key, schema) in properties {
@@ -202,7 +223,8 @@ fn the_tenant_of_the_notes_can_be_applied() {
 fn every_document_that_is_named_is_there() {
     for of in ["README.md", "values.yaml", "alerts.yaml"] {
         for word in file(of).split(|letter: char| letter.is_whitespace() || "()`,;'\"".contains(letter)) {
-            let path = word.trim_start_matches("../").split('#').next().expect("a part").trim_end_matches('.');
+            let path =
+                word.trim_start_matches("../").split('#').next().expect("a part").trim_end_matches('.');
             if path.starts_with("docs/") && path.ends_with(".md") {
                 assert!(repository().join(path).exists(), "{of}: {path}");
             }

@@ -10,7 +10,8 @@ fn hosts(ingress: &Value) -> Vec<&str> {
 
 #[test]
 fn services_lead_to_named_ports() {
-    let objects = render_with("api: {service: {type: NodePort, port: 8000, nodePort: 30080, annotations: {a: b}}}");
+    let objects =
+        render_with("api: {service: {type: NodePort, port: 8000, nodePort: 30080, annotations: {a: b}}}");
     let service = objects.one("Service", "docket-api");
     assert_eq!(service["spec"]["type"], "NodePort");
     assert_eq!(
@@ -54,7 +55,10 @@ fn a_route_has_the_same_hosts() {
     let objects = render(&file("ci/full-values.yaml"));
     let route = &objects.one("HTTPRoute", "docket-api")["spec"];
     assert_eq!(texts(&route["hostnames"]), ["api.example.com", "*.api.example.com", "legacy.example.com"]);
-    assert_eq!(route["parentRefs"], json!([{"name": "public", "namespace": "gateways", "sectionName": "https"}]));
+    assert_eq!(
+        route["parentRefs"],
+        json!([{"name": "public", "namespace": "gateways", "sectionName": "https"}])
+    );
     assert_eq!(route["rules"][0]["backendRefs"], json!([{"name": "docket-api", "port": 80}]));
     assert_eq!(route["rules"][0]["timeouts"], json!({"request": "60s"}));
     let objects = render_with("httpRoute: {enabled: true, subdomains: false, parentRefs: [{name: public}]}");

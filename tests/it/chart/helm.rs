@@ -104,7 +104,8 @@ impl Objects {
     /// The one object of this kind and name.
     pub(crate) fn one(&self, kind: &str, name: &str) -> &Value {
         let mut found = self.all(kind).into_iter().filter(|object| object["metadata"]["name"] == name);
-        let object = found.next().unwrap_or_else(|| panic!("no {kind} {name}; there are {:?}", self.names(kind)));
+        let object =
+            found.next().unwrap_or_else(|| panic!("no {kind} {name}; there are {:?}", self.names(kind)));
         assert!(found.next().is_none(), "{kind} {name} is there twice");
         object
     }

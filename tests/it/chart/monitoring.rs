@@ -35,7 +35,10 @@ fn a_monitor_finds_the_management_services() {
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|name| name.ends_with("-management")), "{found:?}");
     assert_eq!(spec["namespaceSelector"]["matchNames"], json!(["docket-system"]));
-    assert_eq!((spec["endpoints"][0]["interval"].clone(), spec["endpoints"][0]["scrapeTimeout"].clone()), (json!("30s"), json!("10s")));
+    assert_eq!(
+        (spec["endpoints"][0]["interval"].clone(), spec["endpoints"][0]["scrapeTimeout"].clone()),
+        (json!("30s"), json!("10s"))
+    );
 }
 
 fn alerts() -> Vec<Value> {
@@ -46,13 +49,17 @@ fn alerts() -> Vec<Value> {
 #[test]
 fn rules_are_about_this_release_and_lead_to_their_explanation() {
     let objects = render(&file("ci/full-values.yaml"));
-    let rules = objects.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"].as_array().expect("a list");
+    let rules =
+        objects.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"].as_array().expect("a list");
     assert_eq!(rules.len(), alerts().len() - 1);
     for rule in rules {
         let name = text(&rule["alert"]);
         assert_ne!(name, "DocketSignInGuessing", "it is excluded");
         let expression = text(&rule["expr"]);
-        assert!(expression.contains("namespace=\"docket-system\"") && !expression.contains('$'), "{expression}");
+        assert!(
+            expression.contains("namespace=\"docket-system\"") && !expression.contains('$'),
+            "{expression}"
+        );
         let annotations = &rule["annotations"];
         let page = format!("https://runbooks.example.com/docket#{}", name.to_lowercase());
         assert_eq!(annotations["runbook_url"], page.as_str());
@@ -123,7 +130,8 @@ fn the_dashboard_is_for_grafanas_sidecar() {
     assert_eq!(map["metadata"]["annotations"]["grafana_folder"], "Docket");
     let dashboard: Value = serde_json::from_str(text(&map["data"]["docket.json"])).expect("JSON");
     assert_eq!(dashboard["title"], "Docket");
-    let mut ids: Vec<&Value> = dashboard["panels"].as_array().expect("a list").iter().map(|panel| &panel["id"]).collect();
+    let mut ids: Vec<&Value> =
+        dashboard["panels"].as_array().expect("a list").iter().map(|panel| &panel["id"]).collect();
     let count = ids.len();
     ids.dedup();
     assert_eq!(ids.len(), count);

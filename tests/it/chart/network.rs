@@ -61,13 +61,19 @@ fn other_egress_goes_where_the_values_say() {
     for component in ["api", "detector", "operator", "worker"] {
         let rules = policy(&objects, component)["egress"].as_array().expect("a list");
         let to = |at: usize| rules[at]["to"].clone();
-        assert_eq!(to(0)[0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "kube-system");
+        assert_eq!(
+            to(0)[0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
+            "kube-system"
+        );
         assert_eq!(
             rules[0]["ports"],
             json!([{"protocol": "TCP", "port": 53}, {"protocol": "UDP", "port": 53}])
         );
         assert_eq!(to(1), json!([{"ipBlock": {"cidr": "10.1.2.0/24"}}]));
-        assert_eq!(rules[1]["ports"], json!([{"protocol": "TCP", "port": 5432}, {"protocol": "TCP", "port": 6432}]));
+        assert_eq!(
+            rules[1]["ports"],
+            json!([{"protocol": "TCP", "port": 5432}, {"protocol": "TCP", "port": 6432}])
+        );
         assert_eq!(to(2), json!([{"ipBlock": {"cidr": "10.1.3.0/24"}}]));
         assert_eq!(to(3), json!([{"ipBlock": {"cidr": "10.0.0.1/32"}}]));
         assert_eq!(rules[3]["ports"], json!([{"protocol": "TCP", "port": 6443}]));
@@ -81,7 +87,9 @@ fn by_default_stores_are_anywhere_but_at_their_ports_alone() {
     let objects = render_with("");
     for component in ["api", "detector", "operator", "worker"] {
         for rule in policy(&objects, component)["egress"].as_array().expect("a list") {
-            assert!(rule.get("to").is_some() || rule["ports"].as_array().is_some_and(|ports| ports.len() <= 2));
+            assert!(
+                rule.get("to").is_some() || rule["ports"].as_array().is_some_and(|ports| ports.len() <= 2)
+            );
             assert!(!rule["ports"].as_array().expect("ports").is_empty());
         }
     }
@@ -96,12 +104,16 @@ fn only_the_api_is_called_and_metrics_are_read_by_whom_the_values_say() {
         let management = rules.last().expect("there is one");
         if component == "api" {
             assert_eq!(ports, ["http", "management"]);
-            let namespace = &rules[0]["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"];
+            let namespace =
+                &rules[0]["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"];
             assert_eq!(namespace, "ingress-nginx");
         } else {
             assert_eq!(ports, ["management"]);
         }
-        assert_eq!(management["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"], "test");
+        assert_eq!(
+            management["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"],
+            "test"
+        );
         let monitoring = &management["from"][1]["namespaceSelector"]["matchLabels"];
         assert_eq!(monitoring["kubernetes.io/metadata.name"], "monitoring");
     }

@@ -21,13 +21,20 @@ fn one_file_brings_everything() {
     assert_eq!(password.len(), 32);
     assert_eq!(
         decoded(&objects, "docket-quickstart-postgresql", "url"),
-        format!("postgres://postgres:{password}@docket-quickstart-postgresql.docket-system:5432/postgres?sslmode=disable")
+        format!(
+            "postgres://postgres:{password}@docket-quickstart-postgresql.docket-system:5432/postgres?sslmode=disable"
+        )
     );
-    assert!(decoded(&objects, "docket-quickstart-redis", "redis.conf").contains("maxmemory-policy noeviction"));
+    assert!(
+        decoded(&objects, "docket-quickstart-redis", "redis.conf").contains("maxmemory-policy noeviction")
+    );
     assert_ne!(password, decoded(&objects, "docket-quickstart-redis", "password"));
     for name in ["docket-quickstart-postgresql", "docket-quickstart-redis"] {
         let deployment = objects.one("Deployment", name);
-        assert_eq!(deployment["metadata"]["annotations"]["docket.dev/purpose"], "for trying out, not for production");
+        assert_eq!(
+            deployment["metadata"]["annotations"]["docket.dev/purpose"],
+            "for trying out, not for production"
+        );
         assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
         // No password is an argument or a variable.
         let container = &objects.container(name).to_string();
@@ -76,7 +83,10 @@ fn images_users_and_storage_can_be_others() {
     );
     let objects = render(&values);
     let container = objects.container("docket-quickstart-postgresql");
-    assert_eq!((container["image"].clone(), container["command"].clone()), (json!("pg:test"), json!(["/start"])));
+    assert_eq!(
+        (container["image"].clone(), container["command"].clone()),
+        (json!("pg:test"), json!(["/start"]))
+    );
     let pod = objects.pod("docket-quickstart-postgresql");
     assert_eq!(pod["securityContext"]["runAsUser"], 70);
     assert_eq!(pod["securityContext"]["fsGroup"], 70);

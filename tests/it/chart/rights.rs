@@ -54,7 +54,10 @@ fn with_a_watch_list_no_cluster_role_has_a_secret_verb() {
             let mut all = objects.all(kind).into_iter();
             all.find(|role| role["metadata"]["namespace"] == namespace).expect("there is one")
         };
-        assert_eq!(verbs(find("Role"), "secrets"), ["get", "list", "watch", "create", "update", "patch", "delete"]);
+        assert_eq!(
+            verbs(find("Role"), "secrets"),
+            ["get", "list", "watch", "create", "update", "patch", "delete"]
+        );
         assert_eq!(find("RoleBinding")["roleRef"]["name"], find("Role")["metadata"]["name"]);
         assert_eq!(
             find("RoleBinding")["subjects"],
@@ -89,7 +92,10 @@ fn people_may_by_their_role_in_a_namespace_and_nobody_writes_status() {
     let objects = render_with("");
     for (name, resources, writes) in [("view", 2, false), ("edit", 1, true), ("admin", 2, true)] {
         let role = objects.one("ClusterRole", &format!("docket-system-docket-{name}"));
-        assert_eq!(role["metadata"]["labels"][format!("rbac.authorization.k8s.io/aggregate-to-{name}")], "true");
+        assert_eq!(
+            role["metadata"]["labels"][format!("rbac.authorization.k8s.io/aggregate-to-{name}")],
+            "true"
+        );
         let rights = rights(role);
         assert!(rights.iter().all(|(group, resource, _)| group == "docket.dev" && !resource.contains('/')));
         assert_eq!(rights.iter().any(|(_, _, verb)| verb == "create"), writes, "{name}");

@@ -30,7 +30,8 @@ fn each_object_is_sound(objects: &Objects) {
     let mut seen = Vec::new();
     for object in &objects.0 {
         let name = text(&object["metadata"]["name"]);
-        let cluster = text(&object["kind"]).starts_with("Cluster") || object["kind"] == "CustomResourceDefinition";
+        let cluster =
+            text(&object["kind"]).starts_with("Cluster") || object["kind"] == "CustomResourceDefinition";
         let id = format!("{} {}/{name}", object["kind"], object["metadata"]["namespace"]);
         assert!(name.len() <= 253 && (cluster || name.len() <= 63), "{id}: too long");
         assert!(!seen.contains(&id), "{id} is there twice");
@@ -41,7 +42,8 @@ fn each_object_is_sound(objects: &Objects) {
 #[test]
 fn pods_are_restricted() {
     for objects in [render_with(""), render(&file("quickstart.yaml")), render(&file("ci/full-values.yaml"))] {
-        let deployments = objects.all("Deployment").into_iter().map(|object| &object["spec"]["template"]["spec"]);
+        let deployments =
+            objects.all("Deployment").into_iter().map(|object| &object["spec"]["template"]["spec"]);
         let tests = objects.all("Pod").into_iter().map(|object| &object["spec"]);
         for pod in deployments.chain(tests) {
             assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -161,11 +163,14 @@ fn urls_are_mounted_as_whole_folders_and_only_the_operator_has_those_of_administ
     for component in COMPONENTS {
         let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
         assert!(volumes.contains(&redis), "{component}");
-        let databases = volumes.iter().filter(|volume| text(&volume["name"]).starts_with("database-")).count();
+        let databases =
+            volumes.iter().filter(|volume| text(&volume["name"]).starts_with("database-")).count();
         assert_eq!(databases, if component == "docket-operator" { 2 } else { 0 }, "{component}");
         let mounts = objects.container(component)["volumeMounts"].as_array().expect("a list");
         assert!(mounts.iter().all(|mount| mount["subPath"].is_null()), "{component}");
-        assert!(mounts.contains(&json!({"name": "redis", "mountPath": "/etc/docket/redis", "readOnly": true})));
+        assert!(
+            mounts.contains(&json!({"name": "redis", "mountPath": "/etc/docket/redis", "readOnly": true}))
+        );
     }
     let second = &objects.pod("docket-operator")["volumes"][2];
     assert_eq!(
@@ -206,7 +211,10 @@ fn replicas_are_the_autoscalers_business_where_there_is_one() {
     assert!(objects.one("Deployment", "docket-worker")["spec"].get("replicas").is_none());
     assert_eq!(objects.one("Deployment", "docket-operator")["spec"]["replicas"], 2);
     let scaler = &objects.one("HorizontalPodAutoscaler", "docket-worker")["spec"];
-    assert_eq!(scaler["scaleTargetRef"], json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "docket-worker"}));
+    assert_eq!(
+        scaler["scaleTargetRef"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "docket-worker"})
+    );
     assert_eq!((scaler["minReplicas"].clone(), scaler["maxReplicas"].clone()), (json!(2), json!(10)));
     // Scaled down to none.
     let objects = render_with("api: {replicas: 0}\nworker: {replicas: 0}\ndetector: {replicas: 0}");
@@ -224,17 +232,23 @@ fn budgets_never_keep_a_node_from_being_drained() {
         assert!(budget["spec"].get("minAvailable").is_none());
         assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
     }
-    assert!(render_with("api: {podDisruptionBudget: {enabled: false}}\nworker: {podDisruptionBudget: {enabled: false}}")
+    assert!(
+        render_with(
+            "api: {podDisruptionBudget: {enabled: false}}\nworker: {podDisruptionBudget: {enabled: false}}"
+        )
         .all("PodDisruptionBudget")
-        .is_empty());
+        .is_empty()
+    );
 }
 
 #[test]
 fn selectors_are_the_same_whatever_else_changes_and_match_one_component() {
     let plain = render_with("");
-    let busy = render_with("commonLabels: {team: a}\nimage: {tag: 9.9.9}\napi: {podLabels: {x: y}}");
+    let busy = render_with("commonLabels: {team: a}\nimage: {tag: 9.9.9}\napi: {podLabels: {tier: front}}");
     for component in COMPONENTS {
-        let selector = |objects: &Objects| objects.one("Deployment", component)["spec"]["selector"]["matchLabels"].clone();
+        let selector = |objects: &Objects| {
+            objects.one("Deployment", component)["spec"]["selector"]["matchLabels"].clone()
+        };
         assert_eq!(selector(&plain), selector(&busy));
         let matched = |other: &&&str| {
             let labels = &busy.one("Deployment", other)["spec"]["template"]["metadata"]["labels"];
@@ -274,7 +288,8 @@ fn what_pods_may_be_given_reaches_them() {
     let template = &objects.one("Deployment", "docket-api")["spec"]["template"]["metadata"];
     assert_eq!(template["labels"]["example.com/tier"], "front");
     assert_eq!(template["annotations"]["example.com/note"], "yes");
-    for object in objects.0.iter().filter(|object| object["metadata"]["labels"]["helm.sh/chart"].is_string()) {
+    for object in objects.0.iter().filter(|object| object["metadata"]["labels"]["helm.sh/chart"].is_string())
+    {
         let metadata = &object["metadata"];
         assert_eq!(metadata["labels"]["team"], "platform", "{metadata}");
         assert_eq!(metadata["annotations"]["example.com/owner"], "platform@example.com", "{metadata}");
@@ -293,12 +308,25 @@ fn the_image_is_the_charts_version_or_a_digest() {
 
 #[test]
 fn names_follow_the_release() {
-    let named = |more: &str| render_with(more).names("Deployment").first().expect("there are some").to_string();
+    let named =
+        |more: &str| render_with(more).names("Deployment").first().expect("there are some").to_string();
     assert_eq!(named("fullnameOverride: orders"), "orders-api");
     assert_eq!(named("nameOverride: orders"), "docket-orders-api");
     // A release and a namespace may have names that look like numbers.
-    let arguments = ["template", "123", "charts/docket", "--namespace", "456", "--values", "-", "--kube-version", "1.34.0"];
-    let objects = Objects(super::helm::documents(&super::helm::helm(&arguments, super::helm::MINIMAL).expect("rendered")));
+    let arguments = [
+        "template",
+        "123",
+        "charts/docket",
+        "--namespace",
+        "456",
+        "--values",
+        "-",
+        "--kube-version",
+        "1.34.0",
+    ];
+    let objects = Objects(super::helm::documents(
+        &super::helm::helm(&arguments, super::helm::MINIMAL).expect("rendered"),
+    ));
     assert_eq!(objects.one("Deployment", "123-docket-api")["metadata"]["namespace"], "456");
     each_object_is_sound(&objects);
     let labels = &objects.one("Service", "123-docket-api")["spec"]["selector"];
@@ -324,5 +352,8 @@ fn helm_test_asks_each_component_that_runs() {
     };
     let url = |component| format!("--url=http://docket-{component}-management.docket-system:9090/readyz");
     assert_eq!(urls(""), ["healthcheck".into(), url("operator"), url("api"), url("worker"), url("detector")]);
-    assert_eq!(urls("detector: {replicas: 0}\nworker: {replicas: 0}"), ["healthcheck".into(), url("operator"), url("api")]);
+    assert_eq!(
+        urls("detector: {replicas: 0}\nworker: {replicas: 0}"),
+        ["healthcheck".into(), url("operator"), url("api")]
+    );
 }
