@@ -30,6 +30,15 @@ with the setting's name and says what is right. All of them are told at once.
 {{- if and $values.quickstart.enabled $values.redis.secretRef.name -}}
 {{- $wrong = append $wrong "redis.secretRef.name: leave it empty with quickstart.enabled, which brings a Redis of its own; or set quickstart.enabled to false" -}}
 {{- end -}}
+{{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}
+{{- $wrong = append $wrong "privateCA.configMap: name the ConfigMap that has privateCA.redisKey, or leave the key empty" -}}
+{{- end -}}
+{{- range $component := list "api" "worker" "detector" -}}
+{{- $v := index $values $component -}}
+{{- if gt (int $v.databaseConnectionsPerTenant) (int $v.databaseConnections) -}}
+{{- $wrong = append $wrong (printf "%s.databaseConnectionsPerTenant: must not exceed %s.databaseConnections, which is %d" $component $component (int $v.databaseConnections)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
 {{- $wrong = append $wrong "httpRoute.parentRefs: name the Gateway, such as [{name: public, namespace: gateways}]" -}}
 {{- end -}}

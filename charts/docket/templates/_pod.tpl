@@ -104,6 +104,9 @@ spec:
             - {name: database-{{ .name }}, mountPath: {{ include "docket.databaseFolder" $root }}{{ .name }}, readOnly: true}
             {{- end }}
             {{- end }}
+            {{- if $values.privateCA.configMap }}
+            - {name: ca, mountPath: {{ include "docket.caFolder" $root }}, readOnly: true}
+            {{- end }}
             {{- with $v.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -120,6 +123,10 @@ spec:
             secretName: {{ .secretRef.name | quote }}
             items: [{key: {{ .secretRef.key | quote }}, path: url}]
         {{- end }}
+        {{- end }}
+        {{- with $values.privateCA.configMap }}
+        - name: ca
+          configMap: {name: {{ . | quote }}}
         {{- end }}
         {{- with $v.extraVolumes }}
         {{- toYaml . | nindent 8 }}

@@ -5,6 +5,7 @@ another name is one line here.
 
 {{/* Where the Secrets are mounted. Whole folders: a file mounted by subPath would never change when its Secret does. */}}
 {{- define "docket.redisFolder" -}}/etc/docket/redis{{- end -}}
+{{- define "docket.caFolder" -}}/etc/docket/ca{{- end -}}
 {{- define "docket.databaseFolder" -}}/etc/docket/database-servers/{{- end -}}
 
 {{/* The PostgreSQL servers, as JSON: those of the values, or the one of the quickstart. */}}
@@ -50,12 +51,26 @@ another name is one line here.
 {{- toJson (concat $args $v.extraArgs) -}}
 {{- end -}}
 
+{{/* What else the programs are told of Redis, as a JSON list of variables. */}}
+{{- define "docket.redisEnv" -}}
+{{- $env := list -}}
+{{- with .Values.redis.release -}}
+{{- $env = append $env (dict "name" "DOCKET_REDIS_RELEASE" "value" .) -}}
+{{- end -}}
+{{- with .Values.privateCA.redisKey -}}
+{{- $env = append $env (dict "name" "DOCKET_REDIS_CA_FILE" "value" (printf "%s/%s" (include "docket.caFolder" $) .)) -}}
+{{- end -}}
+{{- toJson $env -}}
+{{- end -}}
+
 {{/* Where a data-plane component finds tenants and Redis, as a JSON list of variables: so that a command in its pod, such as
      `kubectl exec deployment/docket-api -- docket customer add …`, needs no flag for it. */}}
 {{- define "docket.serveEnv" -}}
 {{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" .Release.Namespace) -}}
 {{- $env = append $env (dict "name" "DOCKET_REDIS_URL_FILE" "value" (printf "%s/url" (include "docket.redisFolder" .))) -}}
-{{- toJson $env -}}
+{{- $pod := dict "fieldRef" (dict "fieldPath" "metadata.name") -}}
+{{- $env = append $env (dict "name" "POD_NAME" "valueFrom" $pod) -}}
+{{- toJson (concat $env (include "docket.redisEnv" . | fromJsonArray)) -}}
 {{- end -}}
 
 {{/* Arguments of a data-plane component, as a JSON list. Takes (dict "root" $ "component" "api"|"worker"|"detector"). */}}
@@ -64,6 +79,7 @@ another name is one line here.
 {{- $v := index $values .component -}}
 {{- $args := list "serve" (printf "--roles=%s" .component) -}}
 {{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
+{{- $args = append $args (printf "--database-connections-per-tenant=%d" (int $v.databaseConnectionsPerTenant)) -}}
 {{- if eq .component "api" -}}
 {{- $args = append $args (printf "--listen=%s:8080" $values.listenAddress) -}}
 {{- $args = append $args (printf "--base-domain=%s" $values.baseDomain) -}}

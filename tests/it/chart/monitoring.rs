@@ -87,12 +87,21 @@ fn each_alert_is_explained() {
 /// The names that the programs register, with the endings that the text format gives them.
 fn metrics() -> BTreeSet<String> {
     let mut names = BTreeSet::from(["up".to_owned()]);
-    let registered = Regex::new(r#"register\(\s*"([a-z_]+)""#).expect("a pattern");
-    for (source, prefix) in [("dataplane/src/telemetry.rs", "docket")] {
+    let registered = Regex::new(r#"register(?:_with_unit)?\(\s*"([a-z_]+)""#).expect("a pattern");
+    for source in ["dataplane/src/telemetry.rs", "operator/src/metrics.rs"] {
         let text = std::fs::read_to_string(repository().join(source)).expect("readable");
         for name in registered.captures_iter(&text).map(|found| found[1].to_owned()) {
-            for ending in ["", "_total", "_bucket", "_sum", "_count"] {
-                names.insert(format!("{prefix}_{name}{ending}"));
+            for ending in [
+                "",
+                "_total",
+                "_bucket",
+                "_sum",
+                "_count",
+                "_seconds_bucket",
+                "_seconds_sum",
+                "_seconds_count",
+            ] {
+                names.insert(format!("docket_{name}{ending}"));
             }
         }
     }

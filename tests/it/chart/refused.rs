@@ -27,6 +27,11 @@ fn settings_that_do_not_fit_together_are_named() {
         ("legacyHost: api.example.com", "legacyHost: must not be baseDomain"),
         ("quickstart: {enabled: true}", "databaseServers: leave it empty with quickstart.enabled"),
         ("quickstart: {enabled: true}", "redis.secretRef.name: leave it empty with quickstart.enabled"),
+        ("privateCA: {redisKey: ca.crt}", "privateCA.configMap: name the ConfigMap"),
+        (
+            "worker: {databaseConnections: 4}",
+            "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 4",
+        ),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: name the Gateway"),
         ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: there is no legacyHost"),
         (
@@ -83,6 +88,9 @@ const WRONG: &[(&str, &str)] = &[
     ("detector: {autoscaling: {enabled: true}}", "/detector"),
     ("detector: {invoiceScanInterval: fast}", "/detector/invoiceScanInterval"),
     ("operator: {concurrency: 0}", "/operator/concurrency"),
+    ("operator: {concurrency: 257}", "/operator/concurrency"),
+    ("privateCA: {configMap: a b}", "/privateCA/configMap"),
+    ("redis: {release: a b}", "/redis/release"),
     ("networkPolicy: {clusterCIDRs: [10.0.0.0]}", "/networkPolicy/clusterCIDRs/0"),
     ("networkPolicy: {redis: {to: [{cidr: 10.0.0.0/8}]}}", "/networkPolicy/redis/to/0"),
     ("networkPolicy: {redis: {ports: [redis]}}", "/networkPolicy/redis/ports/0"),

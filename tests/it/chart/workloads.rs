@@ -92,7 +92,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--database-server=main=/etc/docket/database-servers/main/url",
             "--redis-url-file=/etc/docket/redis/url",
             "--disabled-event=note.created",
-            "--concurrency=16",
+            "--concurrency=8",
             "--listen=0.0.0.0:9090",
             "--log=info",
             "--log-format=json",
@@ -104,6 +104,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "serve",
             "--roles=api",
             "--database-connections=40",
+            "--database-connections-per-tenant=8",
             "--listen=0.0.0.0:8080",
             "--base-domain=api.example.com",
             "--legacy-host=old.example.com",
@@ -119,6 +120,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "serve",
             "--roles=worker",
             "--database-connections=20",
+            "--database-connections-per-tenant=8",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
             "--delivery-retention=7d",
@@ -135,7 +137,8 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "serve",
             "--roles=detector",
             "--database-connections=10",
-            "--invoice-scan-interval=15s",
+            "--database-connections-per-tenant=2",
+            "--invoice-scan-interval=30s",
             "--management=0.0.0.0:9090",
             "--log=info",
             "--log-format=json",
@@ -149,6 +152,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
     let source = json!([
         {"name": "DOCKET_CONFIG_NAMESPACE", "value": "docket-system"},
         {"name": "DOCKET_REDIS_URL_FILE", "value": "/etc/docket/redis/url"},
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]);
     for component in ["docket-api", "docket-worker", "docket-detector"] {
         assert_eq!(objects.container(component)["env"], source);
@@ -178,6 +182,24 @@ fn urls_are_mounted_as_whole_folders_and_only_the_operator_has_those_of_administ
         json!({"name": "database-second", "secret": {
             "secretName": "docket-postgresql-second", "items": [{"key": "admin.url", "path": "url"}]}})
     );
+}
+
+#[test]
+fn a_private_authority_is_in_every_pod() {
+    let objects = render(&file("ci/full-values.yaml"));
+    for component in COMPONENTS {
+        let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
+        assert!(volumes.contains(&json!({"name": "ca", "configMap": {"name": "company-ca"}})));
+        let container = objects.container(component);
+        let mounts = container["volumeMounts"].as_array().expect("a list");
+        assert!(mounts.contains(&json!({"name": "ca", "mountPath": "/etc/docket/ca", "readOnly": true})));
+        let variables = container["env"].as_array().expect("a list");
+        assert!(
+            variables.contains(&json!({"name": "DOCKET_REDIS_CA_FILE", "value": "/etc/docket/ca/redis.crt"}))
+        );
+        assert!(variables.contains(&json!({"name": "DOCKET_REDIS_RELEASE", "value": "blue"})));
+    }
+    assert!(render_with("").container("docket-operator").get("env").is_none());
 }
 
 #[test]
@@ -278,11 +300,11 @@ fn what_pods_may_be_given_reaches_them() {
     assert_eq!(pod["tolerations"][0]["key"], "dedicated");
     assert!(pod["affinity"]["podAntiAffinity"].is_object());
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
-    assert_eq!(pod["volumes"][1]["configMap"]["name"], "company-ca");
+    assert_eq!(pod["volumes"][2], json!({"name": "scratch", "emptyDir": {}}));
     let container = objects.container("docket-api");
     assert_eq!(container["image"], "registry.example.com/docket:0.1.0-rc.1");
     assert_eq!(container["imagePullPolicy"], "Always");
-    assert_eq!(container["env"][2], json!({"name": "TZ", "value": "UTC"}));
+    assert_eq!(container["env"][5], json!({"name": "TZ", "value": "UTC"}));
     assert!(objects.arguments("docket-api").contains(&"--attempt-timeout=20s"));
     assert!(objects.arguments("docket-api").contains(&"--listen=[::]:8080"));
     let template = &objects.one("Deployment", "docket-api")["spec"]["template"]["metadata"];
