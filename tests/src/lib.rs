@@ -1,5 +1,6 @@
 //! What the suites need: servers to test against, and places for their files.
 
+pub mod apiserver;
 pub mod docket;
 pub mod postgres;
 pub mod receiver;

@@ -1,0 +1,3 @@
+//! What the cluster path is held to: against a real kube-apiserver.
+
+mod crds;
