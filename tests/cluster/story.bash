@@ -61,10 +61,10 @@ until_true() {
     done
 }
 
-# Values of both installations. The networks are the node's: its receiver is a pod.
+# What both installations are told.
 chart_values() {
     echo "--namespace docket --create-namespace --wait --timeout 4m --set image.repository=${image%:*} --set image.tag=${image#*:}
-        --set baseDomain=$base --set worker.allowEgress={10.244.0.0/24,10.96.0.0/16}"
+        --set baseDomain=$base"
 }
 
 quickstart() {
@@ -203,6 +203,38 @@ forwarded_host() {
         --output /dev/null --write-out '%{http_code}' || true)" = 401 ]
 }
 
+# reaches <namespace> <component or app> <host> <port>: whether that pod's network does.
+reaches() {
+    local address
+    address=$(kubectl -n "$1" get pods -l "$2" -o jsonpath='{.items[0].status.podIP}')
+    # shellcheck disable=SC2016
+    "$here/node" exec bash -c 'for pod in /run/netns/*; do
+        if nsenter --net="$pod" ip -4 address | grep -qF " $1/"; then
+            exec nsenter --net="$pod" timeout 3 bash -c ">/dev/tcp/$2/$3"
+        fi
+    done; exit 9' - "$address" "$3" "$4" 2>/dev/null
+}
+
+policies_hold() {
+    local worker=app.kubernetes.io/component=worker api store target
+    api=$(kubectl -n docket get pods -l app.kubernetes.io/component=api -o jsonpath='{.items[0].status.podIP}')
+    store=$(kubectl -n stores get service postgres -o jsonpath='{.spec.clusterIP}')
+    for target in "$store 5432" "10.96.0.100 443" "10.96.0.1 443" "10.96.0.10 53"; do
+        echo "the worker reaches $target"
+        # shellcheck disable=SC2086
+        reaches docket "$worker" $target
+    done
+    # Another pod reaches the API and the kubelet; the worker does not.
+    for target in "$api 8080" "$node_address 10250"; do
+        echo "another pod reaches $target"
+        # shellcheck disable=SC2086
+        reaches receiver app=receiver $target
+        echo "the worker does not reach $target"
+        # shellcheck disable=SC2086
+        ! reaches docket "$worker" $target || return 1
+    done
+}
+
 kubectl_tells() {
     kubectl get docket --all-namespaces | tee "$work/get"
     [ "$(grep -cE '^default +(tenant.docket.dev/(acme|globex)|webhook.docket.dev/(acme-orders|acme-invoices|globex-orders)) ' "$work/get")" -eq 5 ]
@@ -212,7 +244,7 @@ kubectl_tells() {
     grep -q 'Type: *Ready' "$work/describe"
     grep -q 'Type: *DeliveryHealthy' "$work/describe"
     # What is secret is in none of it.
-    ! kubectl get tenants,webhooks,events -o yaml | grep -qE 'acme-demo-secret|a-password-for-tests|postgres://'
+    ! kubectl get tenants,webhooks,events -o yaml | grep -E 'acme-demo-secret|a-password-for-tests|postgres://' || return 1
 }
 
 webhook_reports_success() {
