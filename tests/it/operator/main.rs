@@ -1,3 +1,4 @@
 //! What the cluster path is held to: against a real kube-apiserver.
 
 mod crds;
+mod rig;
