@@ -120,6 +120,11 @@ impl Server {
         admin(&self.folder)
     }
 
+    /// Where its files are; removed with it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub(super) fn audit_log(&self) -> PathBuf {
         self.folder.join("audit.log")
     }
