@@ -120,6 +120,11 @@ impl Server {
         admin(&self.folder)
     }
 
+    /// Where its files are; removed with it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub(super) fn audit_log(&self) -> PathBuf {
         self.folder.join("audit.log")
     }
@@ -207,7 +212,10 @@ fn kube_controller_manager(folder: &Path) -> Vec<String> {
         format!("--kubeconfig={}", admin(folder).display()),
         file("service-account-private-key-file", "service-accounts.key"),
         file("root-ca-file", "certificates/apiserver.crt"),
-        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller".into(),
+        // The last one fills the roles view, edit and admin.
+        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,\
+         clusterrole-aggregation-controller"
+            .into(),
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
     ]
