@@ -146,7 +146,7 @@ receiver_certificate() {
     local name=receiver.receiver.svc.cluster.local
     mkdir -p "$work/certificate"
     (
-        cd "$work/certificate"
+        cd "$work/certificate" || exit
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 90 -subj /CN=e2e-ca \
             -addext basicConstraints=critical,CA:TRUE -keyout ca.key -out receiver-ca.pem
         openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=receiver" \
@@ -267,6 +267,8 @@ while_saving() {
     rm -f "$work/stop" "$work"/saves-*
     mine=$(token)
     delivered=$(received_once)
+    # Each step is a subshell: this is its end, also after a failure.
+    trap 'touch "$work/stop"; wait' EXIT
     for before in 1 2 3; do saver "$before" "$mine" & done
     sleep 2   # some saves before, and some after
     "$@"
