@@ -207,7 +207,7 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// Three Sentinels, of which two must agree that the primary is down, after one second.
+    /// Three Sentinels, of which two must agree that the primary is down, after three seconds.
     pub fn start(password: &str) -> Self {
         let primary = Server::start_with_password(password, &[]);
         let follow = format!("replicaof 127.0.0.1 {}", primary.port);
@@ -220,7 +220,7 @@ impl Sentinels {
         let settings = [
             watch.as_str(),
             auth.as_str(),
-            "sentinel down-after-milliseconds main 1000",
+            "sentinel down-after-milliseconds main 3000",
             "sentinel failover-timeout main 5000",
         ];
         let sentinels: Vec<Server> =

@@ -28,6 +28,9 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// No two attempts to connect are closer than this; in between calls fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// A subscription that broke is made again after this.
+const LISTEN_AGAIN: Duration = Duration::from_millis(250);
+
 /// A connection to Redis. Clones are the same connection.
 #[derive(Clone)]
 pub struct Connection(Arc<Inner>);
@@ -119,7 +122,9 @@ impl Connection {
             Err(Failure::Asked(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 Ok(Err(NoScript))
             }
-            Err(Failure::Asked(error)) if is_broken(&error) => Err(Error::Away(error.to_string())),
+            Err(Failure::Asked(error)) if is_broken(&error) || is_busy(&error) => {
+                Err(Error::Away(error.to_string()))
+            }
             Err(Failure::Asked(error)) => Err(Error::Refused(error.to_string())),
             Err(Failure::Unconnected(error)) => Err(error),
         }
@@ -173,8 +178,8 @@ impl Connection {
             // What replaces the connection (a new primary, a server that hangs) makes this one doubtful too.
             let mut made = self.0.made.subscribe();
             let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, self.0.subscribe(&channel)).await;
-            heard();
             if let Ok(Ok(subscription)) = subscribed {
+                heard();
                 let mut messages = subscription.into_on_message();
                 loop {
                     tokio::select! {
@@ -184,7 +189,7 @@ impl Connection {
                     heard();
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(LISTEN_AGAIN).await;
         }
     }
 }
@@ -207,6 +212,11 @@ fn is_broken(error: &RedisError) -> bool {
         ErrorKind::Extension | ErrorKind::UnexpectedReturnType | ErrorKind::Client => false,
         _ => true,
     }
+}
+
+/// Whether the same server will do what it is asked in a moment.
+fn is_busy(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain))
 }
 
 fn worth_another(error: &RedisError) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use docket::schedule::{SHARES, Schedule};
 use docket_tests::redis::{Cluster, Server};
 
-use crate::rig::{Rig, connection, hint, patiently, put, schedule};
+use crate::rig::{Rig, connection, hint, patiently, put, schedule, soon};
 
 #[tokio::test]
 async fn a_good_server_passes_the_check() {
@@ -34,11 +34,15 @@ async fn each_primary_of_a_cluster_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_user_without_the_right_to_look_is_a_warning_elsewhere_an_error() {
+async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
     let server = Server::start(&["user docket on >secret ~* &* +@all -info"]);
-    let error = connection(&format!("redis://docket:secret@127.0.0.1:{}", server.port)).check().await;
-    let checked = error.expect("it can be used");
+    let url = format!("redis://docket:secret@127.0.0.1:{}", server.port);
+    let checked = connection(&url).check().await.expect("it can be used");
     assert_eq!(checked.warnings.len(), 2, "{checked:?}");
+    let schedule = schedule(&url, SHARES);
+    soon("an empty Redis to be lost", schedule.lost()).await;
+    schedule.rebuilt().await.expect("tells");
+    assert_eq!(server.cli(&["HGET", "{docket}:state", "built"]), "unknown");
 }
 
 #[tokio::test]
@@ -46,6 +50,7 @@ async fn what_cannot_be_had_is_told_without_the_password() {
     let server = Server::start_with_password("right", &[]);
     for url in [
         format!("redis://:hunter2@127.0.0.1:{}", server.port),
+        format!("redis://127.0.0.1:{}", server.port),
         "redis://:hunter2@127.0.0.1:1".to_owned(),
         "redis://:hunter2@no.such.host.invalid".to_owned(),
         "redis+sentinel://:hunter2@127.0.0.1:1,127.0.0.1:2/main".to_owned(),

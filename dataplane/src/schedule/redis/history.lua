@@ -2,7 +2,8 @@
 -- acknowledged: it gets a new replication id whenever it starts with what is on its disk, or is made the primary.
 local STATE, REBUILDING = KEYS[1], KEYS[2]
 local function id(section, field)
-    return string.match(redis.call('INFO', section), field .. ':(%x+)')
+    local info = redis.pcall('INFO', section)
+    return type(info) == 'string' and string.match(info, field .. ':(%x+)') or nil
 end
--- Some managed servers do not tell.
+-- Some managed servers do not tell, nor may every user ask: then only an emptied one is known to have lost something.
 local history = id('replication', 'master_replid') or id('server', 'run_id') or 'unknown'
