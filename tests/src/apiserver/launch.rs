@@ -200,7 +200,9 @@ fn kube_controller_manager(folder: &Path) -> Vec<String> {
         format!("--kubeconfig={}", admin(folder).display()),
         file("service-account-private-key-file", "service-accounts.key"),
         file("root-ca-file", "certificates/apiserver.crt"),
-        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller".into(),
+        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,\
+         clusterrole-aggregation-controller"
+            .into(),
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
     ]
