@@ -33,10 +33,16 @@ pub(crate) fn file(name: &str) -> String {
 
 /// The pinned Helm if it was built, else the one on the PATH.
 fn program() -> PathBuf {
-    let cache = std::env::var_os("DOCKET_TEST_CACHE").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/docket-tests")));
-    let pinned = cache.map(|cache| cache.join("helm-3.22.0/helm"));
-    pinned.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("helm"))
+    let cache = std::env::var_os("DOCKET_TEST_CACHE").map_or_else(
+        || std::env::home_dir().expect("there is a home folder").join(".cache/docket-tests"),
+        PathBuf::from,
+    );
+    let pinned = include_str!("../../cluster/go/kubernetes/go.mod");
+    let (_, rest) = pinned.split_once("k8s.io/kubernetes v").expect("go.mod requires Kubernetes");
+    let version = rest.split_whitespace().next().expect("a version is behind it");
+    let built = [format!("kubernetes-{version}/helm"), "helm-3.22.0/helm".into()];
+    let mut built = built.iter().map(|path| cache.join(path));
+    built.find(|path| path.exists()).unwrap_or_else(|| PathBuf::from("helm"))
 }
 
 /// Runs Helm with `values` on its standard input; its output, or what it said was wrong.

@@ -1,8 +1,11 @@
 //! Who may talk to whom.
 
+use std::collections::BTreeSet;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
-use super::helm::{Objects, file, render, render_with, text, texts};
+use super::helm::{Objects, file, render, render_with, repository, text, texts};
 
 fn policy<'a>(objects: &'a Objects, component: &str) -> &'a Value {
     &objects.one("NetworkPolicy", &format!("docket-{component}"))["spec"]
@@ -53,6 +56,34 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
     assert_eq!(rule["to"][3]["ipBlock"]["cidr"], "fd00:20::/32");
     assert_eq!(rule["to"].as_array().map(Vec::len), Some(4));
     assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
+}
+
+/// The networks that the worker refuses by itself, from its source.
+fn refused_by_the_worker() -> (BTreeSet<String>, BTreeSet<String>) {
+    let source =
+        std::fs::read_to_string(repository().join("dataplane/egress/src/address.rs")).expect("readable");
+    let v4 = Regex::new(r"(?m)^    v4\((\d+), (\d+), (\d+), (\d+), (\d+)\),").expect("a pattern");
+    let v6 = Regex::new(r"(?m)^    v6\(0x([0-9a-f]+), (?:0x)?([0-9a-f]+), (\d+)\),").expect("a pattern");
+    let v4 = v4
+        .captures_iter(&source)
+        .map(|part| format!("{}.{}.{}.{}/{}", &part[1], &part[2], &part[3], &part[4], &part[5]));
+    let v6 = v6.captures_iter(&source).map(|part| match part[2].trim_start_matches('0') {
+        "" => format!("{}::/{}", &part[1], &part[3]),
+        second => format!("{}:{second}::/{}", &part[1], &part[3]),
+    });
+    (v4.collect(), v6.collect())
+}
+
+#[test]
+fn the_policy_refuses_what_the_worker_refuses() {
+    let objects = render_with("");
+    let rule = webhooks(policy(&objects, "worker")).expect("there is one");
+    let except = |at: usize| -> BTreeSet<String> {
+        texts(&rule["to"][at]["ipBlock"]["except"]).into_iter().map(str::to_owned).collect()
+    };
+    let (v4, v6) = refused_by_the_worker();
+    assert!(v4.len() > 10 && v6.len() > 2);
+    assert_eq!((except(0), except(1)), (v4, v6));
 }
 
 #[test]
