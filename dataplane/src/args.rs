@@ -11,6 +11,7 @@ use docket_receiver::Fail;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use tracing_subscriber::EnvFilter;
+use url::Url;
 
 use crate::actions::resend::{MAX_COUNT, MAX_PER_SECOND};
 use crate::api::query::{NO_TIME, moment};
@@ -46,6 +47,8 @@ pub enum Command {
     Deliveries(DeliveriesCommand),
     /// Run a stand-alone webhook receiver that prints each delivery and whether its signature verifies.
     Listen(ListenArguments),
+    /// Ask processes whether they are well: exits with 0 if each answers 200.
+    Healthcheck(HealthcheckArguments),
 }
 
 /// Settings of `docket dev`.
@@ -84,13 +87,26 @@ pub struct DevArguments {
 #[derive(Debug, Clone, Args)]
 pub struct ServeArguments {
     /// What this process does: api answers requests, worker makes deliveries, detector looks for new invoices.
-    #[arg(long, env = "DOCKET_ROLES", value_enum, value_delimiter = ',', default_value = "api,worker,detector", value_name = "ROLES")]
+    #[arg(
+        long,
+        env = "DOCKET_ROLES",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "api,worker,detector",
+        value_name = "ROLES"
+    )]
     pub roles: Vec<Role>,
     /// Where tenants come from.
     #[command(flatten)]
     pub source: ServeSource,
     /// Folder of the keys that are generated for the tenants of --config-dir; all processes need the same.
-    #[arg(long, env = "DOCKET_DATA_DIR", default_value = ".docket", value_name = "FOLDER", conflicts_with = "config_namespace")]
+    #[arg(
+        long,
+        env = "DOCKET_DATA_DIR",
+        default_value = ".docket",
+        value_name = "FOLDER",
+        conflicts_with = "config_namespace"
+    )]
     pub data_dir: PathBuf,
     /// Redis.
     #[command(flatten)]
@@ -435,6 +451,14 @@ pub struct ListenArguments {
     pub certificate_dir: PathBuf,
 }
 
+/// Settings of `docket healthcheck`.
+#[derive(Debug, Args)]
+pub struct HealthcheckArguments {
+    /// What to ask, such as http://127.0.0.1:9090/readyz; may be given several times.
+    #[arg(long, required = true, value_name = "URL", value_parser = plain_url)]
+    pub url: Vec<Url>,
+}
+
 /// A time with its unit: `500ms`, `30s`, `5m`, `1h`; more than nothing and at most a day.
 fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_zero(text)? {
@@ -474,6 +498,11 @@ fn number_and_unit(text: &str) -> Option<Duration> {
 
 fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "must be an address and a port, such as 127.0.0.1:8080 or [::1]:8080".into())
+}
+
+fn plain_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
+    url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
 }
 
 fn network(text: &str) -> Result<IpNet, String> {

@@ -34,6 +34,7 @@ fn run() -> Result<()> {
             Command::Employee(command) => cli::people::employee(command).await,
             Command::Deliveries(command) => cli::deliveries::run(command).await,
             Command::Listen(arguments) => cli::listen::run(arguments).await,
+            Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
         }
     })
 }

@@ -185,7 +185,11 @@ impl KubeApi {
     }
 
     /// Puts a status there, on the object of this uid alone.
-    pub async fn apply_status<T: Document>(&self, meta: &Meta, status: &Value) -> Result<DynamicObject, CallError> {
+    pub async fn apply_status<T: Document>(
+        &self,
+        meta: &Meta,
+        status: &Value,
+    ) -> Result<DynamicObject, CallError> {
         let Name { namespace, name } = &meta.name;
         let body = json!({
             "apiVersion": API_VERSION, "kind": T::KIND,
@@ -224,7 +228,8 @@ impl KubeApi {
         // The API server takes 1,024 bytes.
         note.truncate(note.floor_char_boundary(1000));
         let reason = event.reason.to_owned();
-        let event = Event { type_, reason, note: Some(note), action: event.action.to_owned(), secondary: None };
+        let event =
+            Event { type_, reason, note: Some(note), action: event.action.to_owned(), secondary: None };
         if let Err(error) = self.write(self.recorder.publish(&event, &reference)).await {
             tracing::warn!(object = %meta.name, %error, "an Event could not be told");
         }

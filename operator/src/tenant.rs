@@ -21,9 +21,7 @@ mod tests;
 
 use std::time::Duration;
 
-use docket_crds::{
-    Reason, Tenant, TenantConfig, TenantStatus, conditions::types, tenant::DeletionPolicy,
-};
+use docket_crds::{Reason, Tenant, TenantConfig, TenantStatus, conditions::types, tenant::DeletionPolicy};
 
 use crate::{
     conditions::{self, is_terminal},
@@ -143,12 +141,7 @@ async fn value(
     }
 }
 
-fn signing(
-    operator: &Operator,
-    tenant: &Tenant,
-    fetched: &Fetched,
-    previous: &TenantStatus,
-) -> Rotated {
+fn signing(operator: &Operator, tenant: &Tenant, fetched: &Fetched, previous: &TenantStatus) -> Rotated {
     let known = fetched.stored.as_ref().map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
     let told = conditions::find(&previous.conditions, types::PROGRAMMED);
     let distributed = told.is_none_or(|told| told.status == "True");
@@ -241,7 +234,10 @@ async fn finish(
     let status = status::status(&facts, previous, operator.now());
     set_status(operator, &subject.tenant, previous, &status).await?;
     if let Database::Failed(_) = database
-        && status.conditions.iter().any(|condition| condition.type_ == types::DATABASE_READY && !is_terminal(&condition.reason))
+        && status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == types::DATABASE_READY && !is_terminal(&condition.reason))
     {
         return Ok(Done::Failed);
     }
@@ -258,7 +254,8 @@ fn lost_signing_keys(fetched: &Fetched, previous: &TenantStatus) -> bool {
 }
 
 fn remade_signing_keys() -> News {
-    let note = "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    let note =
+        "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
     News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true }
 }
 
@@ -283,4 +280,3 @@ pub async fn set_status(
     }
     Ok(())
 }
-

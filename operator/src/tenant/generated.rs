@@ -12,9 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{
-    database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random,
-};
+use crate::{database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random};
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";
@@ -168,12 +166,8 @@ impl Wanted {
             .map(|(key, value)| ((*key).to_owned(), ByteString(value.clone().into_bytes())))
             .collect();
         data.insert(self.key.to_owned(), ByteString(value.expose().to_vec()));
-        let secret = Secret {
-            metadata,
-            data: Some(data),
-            type_: Some("Opaque".to_owned()),
-            ..Secret::default()
-        };
+        let secret =
+            Secret { metadata, data: Some(data), type_: Some("Opaque".to_owned()), ..Secret::default() };
         Planned { secret, step, value, news }
     }
 

@@ -56,7 +56,9 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
             set_status(operator, tenant, &previous, &status).await?;
             return Ok(Done::Failed);
         }
-        let note = format!("the namespace is being deleted and the database could not be dropped, so it stays: {error}");
+        let note = format!(
+            "the namespace is being deleted and the database could not be dropped, so it stays: {error}"
+        );
         let news = News { reason: "DatabaseRetained", action: "Delete", note, warning: true };
         operator.kube.tell::<Tenant>(meta, &news).await;
     }

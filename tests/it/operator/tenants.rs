@@ -31,7 +31,8 @@ async fn a_tenant_gets_its_secrets_its_database_and_is_ready() {
     let fingerprint = status["apiKeys"][0]["fingerprint"].as_str().expect("a fingerprint");
     assert!(fingerprint.starts_with("sha256:") && fingerprint.len() == 19, "{fingerprint}");
 
-    let types: Vec<_> = status["conditions"].as_array().unwrap().iter().map(|one| one["type"].clone()).collect();
+    let types: Vec<_> =
+        status["conditions"].as_array().unwrap().iter().map(|one| one["type"].clone()).collect();
     assert_eq!(types, ["Ready", "Accepted", "ResolvedRefs", "DatabaseReady", "Programmed"]);
     let everything = release.kubectl(&["get", "tenants,events", "--output=yaml"]) + &release.logs();
     let password = release.secret("first-database", "password").expect("a password");

@@ -68,7 +68,8 @@ async fn a_redis_that_may_evict_is_refused_at_start() {
     let evicting = Server::start(&["maxmemory-policy allkeys-lru"]);
     let url = stage.home.log("evicting");
     std::fs::write(&url, evicting.url()).expect("writable");
-    let arguments = replaced(&stage.arguments("worker", "--management 127.0.0.1:0"), "--redis-url-file", &url);
+    let arguments =
+        replaced(&stage.arguments("worker", "--management 127.0.0.1:0"), "--redis-url-file", &url);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (done, text) = stage.home.command_alone(&words);
     assert!(!done && text.contains("--redis-url-file") && text.contains("noeviction"), "{text}");
