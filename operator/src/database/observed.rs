@@ -47,6 +47,8 @@ pub(super) struct Database {
     pub(super) public: bool,
     /// Whether the role itself may connect.
     pub(super) role_connects: bool,
+    /// Whether anybody is connected to it. The server's own workers don't count.
+    pub(super) sessions: bool,
 }
 
 /// `$1` the database, `$2` the role. PostgreSQL 16 split membership in a role from being allowed to act as it.
@@ -67,7 +69,8 @@ const QUERY: &str = "
         d.datconnlimit,
         EXISTS (SELECT FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) WHERE grantee = 0),
         EXISTS (SELECT FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba)))
-                WHERE grantee = r.oid AND privilege_type = 'CONNECT')
+                WHERE grantee = r.oid AND privilege_type = 'CONNECT'),
+        EXISTS (SELECT FROM pg_stat_activity WHERE datid = d.oid AND usesysid IS NOT NULL)
     FROM (SELECT current_setting('server_version_num')::int AS version) v
     JOIN pg_roles a ON a.rolname = current_user
     LEFT JOIN pg_roles r ON r.rolname = $2
@@ -104,6 +107,7 @@ impl Observed {
                     connection_limit: row.try_get(15)?,
                     public: row.try_get(16)?,
                     role_connects: row.try_get(17)?,
+                    sessions: row.try_get(18)?,
                 }),
             },
         })

@@ -54,13 +54,20 @@ pub(super) fn next_of_deletion(
     owner_uid: &str,
 ) -> Result<Option<Step>, DatabaseError> {
     match (owner(observed, name, role), &observed.database) {
-        (Owner::Tenant(uid), Some(_)) if uid == owner_uid => {
+        (Owner::Tenant(uid), Some(database)) if uid == owner_uid => {
             let lent = observed.role.as_ref().is_none_or(|role| role.lent_to_admin);
-            let sql = match lent {
-                false => lend_to_admin(observed, role)?,
-                true => format!("DROP DATABASE {} WITH (FORCE)", identifier(name)),
+            let quoted = identifier(name);
+            let sql = match database {
+                _ if !lent => lend_to_admin(observed, role)?,
+                Database { open: true, .. } => format!("ALTER DATABASE {quoted} ALLOW_CONNECTIONS false"),
+                Database { sessions: true, .. } => end_sessions(name),
+                // Without FORCE: that asks for the right to end autovacuum, which this ends by itself.
+                Database { .. } => format!("DROP DATABASE {quoted}"),
             };
-            Ok(Some(Step { sql, needs: format!("the rights of role {role:?}, and to end its sessions") }))
+            Ok(Some(Step {
+                sql,
+                needs: format!("the rights of role {role:?}, and to end all sessions there"),
+            }))
         }
         (Owner::Tenant(uid), None) if uid == owner_uid => {
             let sql = format!("DROP ROLE {}", identifier(role));
@@ -70,6 +77,14 @@ pub(super) fn next_of_deletion(
         (Owner::Foreign(error), Some(_)) => Err(error),
         (Owner::Nobody | Owner::Tenant(_) | Owner::Foreign(_), _) => Ok(None),
     }
+}
+
+fn end_sessions(name: &str) -> String {
+    let name = literal(name);
+    format!(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
+         WHERE datname = {name} AND usesysid IS NOT NULL"
+    )
 }
 
 /// A new password for the role; connections that are open stay open.

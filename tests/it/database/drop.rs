@@ -42,3 +42,14 @@ async fn what_is_in_the_way_is_said() {
     rig.by_hand("DROP DATABASE {role}").await;
     rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_own_workers_are_no_obstacle() {
+    let rig = Rig::new().await;
+    // Autovacuum is in each database all the time, as far as it can be.
+    rig.by_hand("ALTER SYSTEM SET autovacuum_naptime = '1s'; SELECT pg_reload_conf()").await;
+    for _ in 0..20 {
+        rig.ensure().await;
+        rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
+    }
+}

@@ -15,6 +15,7 @@ fn database() -> Database {
         connection_limit: -1,
         public: false,
         role_connects: true,
+        sessions: false,
     }
 }
 
@@ -144,8 +145,13 @@ fn a_deletion_touches_its_own_only() {
         let step = next_of_deletion(&observed(role, database), "acme", ROLE, uid);
         step.map(|step| step.map(|step| step.sql))
     };
-    let drop_database = "DROP DATABASE \"acme\" WITH (FORCE)".to_owned();
-    assert_eq!(next(Some(role()), Some(database()), "u1"), Ok(Some(drop_database)));
+    let close = "ALTER DATABASE \"acme\" ALLOW_CONNECTIONS false".to_owned();
+    assert_eq!(next(Some(role()), Some(database()), "u1"), Ok(Some(close)));
+    let closed = Database { open: false, ..database() };
+    let busy = Database { sessions: true, ..closed.clone() };
+    let ended = next(Some(role()), Some(busy), "u1").unwrap().unwrap();
+    assert!(ended.starts_with("SELECT pg_terminate_backend("), "{ended}");
+    assert_eq!(next(Some(role()), Some(closed), "u1"), Ok(Some("DROP DATABASE \"acme\"".to_owned())));
     assert_eq!(next(Some(role()), None, "u1"), Ok(Some("DROP ROLE \"acme_app\"".to_owned())));
     assert_eq!(next(None, None, "u1"), Ok(None));
     assert_eq!(next(Some(role()), None, "u2"), Ok(None), "another Tenant's role");
