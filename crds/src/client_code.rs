@@ -28,11 +28,13 @@ const CHECKS: &[Check<str>] = &[
             text.starts_with(|c: char| c.is_ascii_alphanumeric())
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
         },
+        cel: "self.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$')",
         message: "must be letters, digits, \"-\" and \"_\", beginning with a letter or digit",
     },
     Check {
         // A key sent as clientCode is a mistake the API tells apart, so no tenant may be called like one.
         holds: |text| !looks_like_api_key(text),
+        cel: "!self.matches('^[0-9a-fA-F]{32,}$')",
         message: "clientCode must not look like a hexadecimal API key",
     },
 ];

@@ -12,7 +12,7 @@ use std::{
     fmt,
 };
 
-pub use conflicts::duplicates;
+pub use conflicts::{claimed, duplicates};
 
 use crate::{
     ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,

@@ -24,9 +24,14 @@ pub(crate) const RULE: Rule = Rule::Text {
     checks: &[
         Check {
             holds: has_no_control_characters,
+            cel: r"!self.matches('\\p{Cc}')",
             message: "customerCode must not contain control characters",
         },
-        Check { holds: is_trimmed, message: "customerCode must not begin or end with a blank" },
+        Check {
+            holds: is_trimmed,
+            cel: "self.trim() == self",
+            message: "customerCode must not begin or end with a blank",
+        },
     ],
 };
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A code of the event catalog; written as in the specification (`order.created`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum EventCode {
     /// An order was saved for the first time.
     #[serde(rename = "order.created")]

@@ -9,6 +9,7 @@ use crate::rules::{Check, Distinct, Rule, optional, required};
 
 /// Selects by labels; all requirements must be met, so an empty selector selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelSelector {
     /// Labels that must be there with exactly these values.
@@ -21,6 +22,7 @@ pub struct LabelSelector {
 
 /// One requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelRequirement {
     /// The label's name.
@@ -34,6 +36,7 @@ pub struct LabelRequirement {
 
 /// How a label is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum LabelOperator {
     /// The label is there with one of the values.
     In,
@@ -84,14 +87,15 @@ const REQUIREMENT: Rule = Rule::Record {
     ],
     checks: &[Check {
         holds: values_fit_operator,
+        cel: "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
         message: "values must be given for In and NotIn, and left out for Exists and DoesNotExist",
     }],
 };
 
-/// The rule for a selector; the CRD leaves its inside open, so only we check it.
+/// The rule for a selector.
 pub(crate) const RULE: Rule = Rule::Record {
     fields: &[
-        optional("matchLabels", &Rule::TextMap),
+        optional("matchLabels", &Rule::TextMap { entries: MAX_ENTRIES, each: &LABEL_VALUE }),
         optional(
             "matchExpressions",
             &Rule::List { entries: 0..=MAX_ENTRIES, each: &REQUIREMENT, distinct: Distinct::Nothing },

@@ -13,6 +13,9 @@ use crate::Violation;
 /// A rule in code: what must hold, and what to say when it does not.
 pub(crate) struct Check<T: ?Sized + 'static> {
     pub(crate) holds: fn(&T) -> bool,
+    /// The same for the API server, in CEL; `self` is the value.
+    #[cfg_attr(not(feature = "kube"), expect(dead_code, reason = "only the CRD has it"))]
+    pub(crate) cel: &'static str,
     pub(crate) message: &'static str,
 }
 
@@ -32,8 +35,8 @@ pub(crate) enum Rule {
     Record { fields: &'static [Field], checks: &'static [Check<Map<String, Value>>] },
     /// An object of which only these fields concern us.
     OpenRecord { fields: &'static [Field] },
-    /// An object whose values are strings.
-    TextMap,
+    /// An object of at most so many strings.
+    TextMap { entries: usize, each: &'static Rule },
 }
 
 /// A field of an object.
@@ -89,16 +92,16 @@ pub(crate) fn check(rule: &Rule, value: &Value, path: &str, found: &mut Vec<Viol
             found.extend(broken.map(|check| Violation::new(path, check.message)));
         }
         (Rule::OpenRecord { fields }, Value::Object(map)) => check_fields(fields, map, path, found),
-        (Rule::TextMap, Value::Object(map)) => {
-            for (name, value) in map.iter().filter(|(_, value)| !value.is_string()) {
-                found.push(Violation::new(join(path, name), wrong_type(&ANY_TEXT, value)));
+        (Rule::TextMap { entries, each }, Value::Object(map)) => {
+            if map.len() > *entries {
+                let message = format!("must have 0 to {entries} entries, not {}", map.len());
+                found.push(Violation::new(path, message));
             }
+            map.iter().for_each(|(name, value)| check(each, value, &join(path, name), found));
         }
         (rule, value) => found.push(Violation::new(path, wrong_type(rule, value))),
     }
 }
-
-const ANY_TEXT: Rule = Rule::Text { length: 0..=usize::MAX, checks: &[] };
 
 fn check_text(
     length: &RangeInclusive<usize>,
@@ -181,7 +184,7 @@ fn wrong_type(rule: &Rule, value: &Value) -> String {
         Rule::Flag => "true or false",
         Rule::Whole(_) => "a whole number",
         Rule::List { .. } => "a list",
-        Rule::Record { .. } | Rule::OpenRecord { .. } | Rule::TextMap => "an object",
+        Rule::Record { .. } | Rule::OpenRecord { .. } | Rule::TextMap { .. } => "an object",
     };
     let given = match value {
         Value::Null => "null",
@@ -239,12 +242,15 @@ pub(crate) fn check_object(
 /// The `apiVersion` of both kinds.
 pub(crate) const API_VERSION: Rule = Rule::Choice { noun: "apiVersion", values: &[crate::API_VERSION] };
 
+const LABEL_CEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
 const LABEL_MESSAGE: &str =
     "must be lower-case letters, digits and \"-\", beginning and ending with a letter or digit";
 
 /// A DNS label: names of keys, subdomains, namespaces.
-pub(crate) const LABEL: Rule =
-    Rule::Text { length: 1..=63, checks: &[Check { holds: is_label, message: LABEL_MESSAGE }] };
+pub(crate) const LABEL: Rule = Rule::Text {
+    length: 1..=63,
+    checks: &[Check { holds: is_label, cel: LABEL_CEL, message: LABEL_MESSAGE }],
+};
 
 /// A name of another object.
 pub(crate) const OBJECT_NAME: Rule = Rule::Text { length: 1..=253, checks: &[] };
@@ -258,6 +264,7 @@ pub(crate) const SECRET_KEY_REF: Rule =
 
 const DNS_NAME: Check<str> = Check {
     holds: is_dns_name,
+    cel: "true", // the API server checks names by itself
     message: "must be lower-case letters, digits, \"-\" and \".\", beginning and ending with a letter or digit",
 };
 
@@ -279,9 +286,16 @@ pub(crate) const TENANT_METADATA: Rule = Rule::OpenRecord {
     ],
 };
 
+/// For the API server, which lets only rules of a whole object see its name.
+pub(crate) const TENANT_NAME: (&str, &str) = (
+    "self.metadata.name.size() <= 50",
+    "metadata.name must be at most 50 characters: generated Secrets append a suffix",
+);
+
 const SHORT_NAME: Check<str> = Check {
     holds: |name| name.chars().count() <= 50,
-    message: "metadata.name must be at most 50 characters: generated Secrets append a suffix",
+    cel: "true", // a rule of the whole object, see TENANT_NAME
+    message: TENANT_NAME.1,
 };
 
 /// Whether `text` matches `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`.
@@ -316,8 +330,12 @@ mod tests {
         assert_eq!(messages(&Rule::Flag, &json!("yes")), ["spec.x: must be true or false, not a string"]);
         assert_eq!(messages(&SECRET_KEY_REF, &json!([])), ["spec.x: must be an object, not a list"]);
         assert_eq!(
-            messages(&Rule::TextMap, &json!({"a": 1})),
+            messages(&Rule::TextMap { entries: 1, each: &DISPLAY_NAME }, &json!({"a": 1})),
             ["spec.x.a: must be a string, not a number; put it in quotes"]
+        );
+        assert_eq!(
+            messages(&Rule::TextMap { entries: 1, each: &DISPLAY_NAME }, &json!({"a": "", "b": ""})),
+            ["spec.x: must have 0 to 1 entries, not 2"]
         );
     }
 

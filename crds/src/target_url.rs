@@ -5,7 +5,7 @@
 use std::{fmt, hash, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::rules::{Check, Rule};
 
@@ -30,20 +30,47 @@ const MAX_CHARS: usize = 2048;
 const HTTPS_PORT: u16 = 443;
 
 const CHECKS: &[Check<str>] = &[
-    Check { holds: is_absolute_https, message: NOT_ABSOLUTE_HTTPS },
+    Check {
+        holds: is_absolute_https,
+        // Of a part of the URL the API server does not know how short it is, and refuses a `matches` as too dear.
+        cel: "isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != '' \
+              && !self.matches('^[^:/?#]*://([.]*(:[0-9]*)?([/?#]|$)|[^/?#]*[<>])')",
+        message: NOT_ABSOLUTE_HTTPS,
+    },
     Check {
         holds: |text| !authority(text).is_some_and(|authority| authority.contains('@')),
+        cel: r"!self.matches('^[^/?#]*://[^/?#\\\\]*@')",
         message: "targetURL must not carry credentials; use secretRef to sign deliveries",
     },
-    Check { holds: |text| !text.contains('#'), message: "targetURL must not carry a fragment" },
+    Check {
+        holds: |text| !text.contains('#'),
+        cel: "!self.contains('#')",
+        message: "targetURL must not carry a fragment",
+    },
     Check {
         // The parser would drop or rewrite these in silence.
         holds: |text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\'),
+        cel: r"!self.matches('[\\p{Cc}\\p{Z}\\\\]')",
         message: "targetURL must not contain spaces, control characters or backslashes; percent-encode them",
     },
     Check {
-        holds: |text| Url::parse(text).ok().and_then(|url| url.port()) != Some(0),
+        holds: |text| {
+            !matches!(Url::parse(text).map(|url| url.port()), Ok(Some(0)) | Err(ParseError::InvalidPort))
+        },
+        cel: "!self.matches('^[^:/?#]*://[^/?#]*:[0-9]+([/?#]|$)') \
+              || self.matches('^[^:/?#]*://[^/?#]*:0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}\
+              |655[0-2][0-9]|6553[0-5])([/?#]|$)')",
         message: "targetURL must have a port from 1 to 65535, or none for 443",
+    },
+    Check {
+        // Parsers disagree about these; so may the receiver.
+        holds: |text| {
+            text.split('%')
+                .skip(1)
+                .all(|rest| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2)
+        },
+        cel: "!self.matches('%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)')",
+        message: "targetURL must have two hexadecimal digits after each %; write % itself as %25",
     },
 ];
 
@@ -59,9 +86,13 @@ fn authority(text: &str) -> Option<&str> {
 /// The parser is as lenient as a browser: it takes `https:host` and `https:///host` for `https://host`.
 fn is_absolute_https(text: &str) -> bool {
     let written = authority(text).is_some_and(|authority| !authority.is_empty());
-    let parsed = Url::parse(text).is_ok_and(|url| {
-        url.scheme() == "https" && url.host_str().is_some_and(|host| !host.trim_matches('.').is_empty())
-    });
+    let parsed = match Url::parse(text) {
+        Ok(url) => {
+            url.scheme() == "https" && url.host_str().is_some_and(|host| !host.trim_matches('.').is_empty())
+        }
+        // There is a rule for the port alone.
+        Err(error) => error == ParseError::InvalidPort,
+    };
     written && parsed
 }
 
@@ -152,6 +183,7 @@ mod tests {
             ("HTTPS://hooks.example", "hooks.example", 443),
             ("https://[2001:db8::1]:9443/", "[2001:db8::1]", 9443),
             ("https://192.0.2.1/a@b", "192.0.2.1", 443),
+            ("https://hooks.example/a%20b?x=100%25", "hooks.example", 443),
         ] {
             let target: TargetUrl = text.parse().expect(text);
             assert_eq!((target.host(), target.port()), (host, port));
@@ -172,7 +204,6 @@ mod tests {
             "https://",
             "https://.",
             "https://:443/",
-            "https://hooks.example:65536/",
             "https://ho st/",
         ] {
             assert_eq!(refusal(text), NOT_ABSOLUTE_HTTPS, "{text}");
@@ -197,7 +228,12 @@ mod tests {
         for text in ["https://h.example/a b", " https://h.example/", "https://h.exa\nmple/", "https://h\\a"] {
             assert!(refusal(text).contains("must not contain spaces"), "{text:?}");
         }
-        assert!(refusal("https://h.example:0/").contains("port from 1 to 65535"));
+        for text in ["https://h.example:0/", "https://h.example:65536/"] {
+            assert!(refusal(text).contains("port from 1 to 65535"), "{text}");
+        }
+        for text in ["https://h.example/%", "https://h.example/%4", "https://h.example/?x=100%25%zz"] {
+            assert!(refusal(text).contains("%25"), "{text}");
+        }
     }
 
     #[test]

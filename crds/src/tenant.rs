@@ -1,5 +1,13 @@
 //! The kind `Tenant`: one customer database, its keys, and who may attach webhooks to it.
 
+#![cfg_attr(
+    feature = "kube",
+    expect(
+        unreachable_pub,
+        reason = "KubeSchema makes public copies of the structs, which nobody else sees"
+    )
+)]
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,11 +49,45 @@ fn default_namespace() -> String {
 /// What is wanted of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(
+    feature = "kube",
+    derive(kube::CustomResource, kube::KubeSchema),
+    kube(
+        group = "docket.dev",
+        version = "v1alpha1",
+        kind = "Tenant",
+        root = "TenantObject",
+        status = "crate::status::TenantStatus",
+        namespaced,
+        doc = "A tenant of Docket: its API keys, its database, and who may attach webhooks to it.",
+        derive = "PartialEq",
+        shortname = "tnt",
+        category = "docket",
+        selectable = ".spec.clientCode",
+        validation = rules::TENANT_NAME,
+        printcolumn(name = "Code", type_ = "string", json_path = ".spec.clientCode"),
+        printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+        printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+        printcolumn(name = "Suspended", type_ = "boolean", json_path = ".spec.suspend"),
+        printcolumn(name = "Webhooks", type_ = "integer", json_path = ".status.webhooks"),
+        printcolumn(name = "Database", type_ = "string", json_path = ".status.database.name", priority = "1"),
+        printcolumn(name = "Schema", type_ = "string", json_path = ".status.database.schemaVersion", priority = "1"),
+        printcolumn(
+            name = "Message",
+            type_ = "string",
+            json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
+            priority = "1"
+        ),
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    )
+)]
 pub struct TenantSpec {
     /// Shown to people; at most 128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// See [`crate::ClientCode`]; immutable and unique.
+    /// What API clients may send as `clientCode`: letters, digits, `-` and `_`, and no look of an API key. Immutable,
+    /// and unique among the tenants.
+    #[cfg_attr(feature = "kube", x_kube(validation = SAME_CODE))]
     pub client_code: String,
     /// Keys answer 401 and no new deliveries are made; data is untouched. Default false.
     #[serde(default)]
@@ -60,6 +102,7 @@ pub struct TenantSpec {
     #[serde(default)]
     pub tokens: TokenSettings,
     /// Where the tenant's data is; a file in the embedded mode whatever this says.
+    #[cfg_attr(feature = "kube", x_kube(validation = SAME_SIDE))]
     pub database: DatabaseSpec,
     /// What the tenant allows of webhooks.
     #[serde(default)]
@@ -68,6 +111,7 @@ pub struct TenantSpec {
 
 /// A named API key: exactly one of `secretKeyRef` and `generate`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiKeySpec {
     /// Unique in the tenant; a DNS label.
@@ -92,6 +136,7 @@ pub(crate) const fn yes() -> bool {
 
 /// One key of a Secret in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SecretKeyRef {
     /// The Secret's name.
@@ -102,6 +147,7 @@ pub struct SecretKeyRef {
 
 /// A key made by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct GenerateKey {
     /// Raise it to have a new key made. Default 0.
@@ -110,6 +156,7 @@ pub struct GenerateKey {
 
 /// Lifetime and rotation of session tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokenSettings {
     /// How long a token is good for, 1 to 1440 minutes. Default 60.
@@ -126,10 +173,12 @@ impl Default for TokenSettings {
 
 /// Where the tenant's data is: exactly one of the two, never switched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DatabaseSpec {
     /// The operator makes database, role and schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kube", x_kube(validation = SAME_SERVER))]
     pub managed: Option<ManagedDatabase>,
     /// It is there already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,10 +187,16 @@ pub struct DatabaseSpec {
 
 /// A database made by the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManagedDatabase {
     /// A PostgreSQL name of up to 63 characters, not reserved; immutable and unique.
+    #[cfg_attr(feature = "kube", x_kube(validation = SAME_DATABASE))]
     pub name: String,
+    /// The PostgreSQL server that holds it, by the name the operator knows it by; the operator's first one when absent.
+    /// Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What becomes of the data when the Tenant is deleted. Default Retain.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
@@ -159,6 +214,7 @@ fn default_connection_limit() -> u32 {
 
 /// What becomes of a managed database when its Tenant is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum DeletionPolicy {
     /// It stays.
     #[default]
@@ -169,6 +225,7 @@ pub enum DeletionPolicy {
 
 /// A database that is there already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalDatabase {
     /// Its connection URL, in a Secret of the tenant's namespace.
@@ -177,6 +234,7 @@ pub struct ExternalDatabase {
 
 /// What a tenant allows of webhooks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct WebhookSettings {
     /// The namespaces whose Webhooks may name this tenant. Default: its own only.
@@ -188,6 +246,7 @@ pub struct WebhookSettings {
 
 /// The namespaces whose Webhooks may name a tenant, beside its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AllowedNamespaces {
     /// How they are chosen. Default Same.
@@ -199,6 +258,7 @@ pub struct AllowedNamespaces {
 
 /// How namespaces are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum NamespacesFrom {
     /// The tenant's own namespace.
     #[default]
@@ -227,6 +287,7 @@ const API_KEY: Rule = Rule::Record {
     ],
     checks: &[Check {
         holds: |key| key.contains_key("secretKeyRef") != key.contains_key("generate"),
+        cel: "has(self.secretKeyRef) != has(self.generate)",
         message: "set exactly one of secretKeyRef or generate",
     }],
 };
@@ -249,14 +310,17 @@ const DATABASE_NAME: Rule = Rule::Text {
                 name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
                     && !name.starts_with(|c: char| c.is_ascii_digit())
             },
+            cel: "self.matches('^[a-z_][a-z0-9_]*$')",
             message: "must be lower-case letters, digits and \"_\", beginning with a letter or \"_\"",
         },
         Check {
             holds: |name| !matches!(name, "postgres" | "template0" | "template1"),
+            cel: "!(self in ['postgres', 'template0', 'template1'])",
             message: "the database name is reserved by PostgreSQL",
         },
         Check {
             holds: |name| !name.starts_with("pg_"),
+            cel: "!self.startsWith('pg_')",
             message: "names starting with pg_ are reserved by PostgreSQL",
         },
     ],
@@ -265,6 +329,7 @@ const DATABASE_NAME: Rule = Rule::Text {
 const MANAGED: Rule = Rule::Record {
     fields: &[
         required("name", &DATABASE_NAME),
+        optional("server", &LABEL),
         optional("deletionPolicy", &Rule::Choice { noun: "deletionPolicy", values: &["Retain", "Delete"] }),
         optional("connectionLimit", &Rule::Whole(1..=1000)),
         optional("passwordRotationGeneration", &Rule::Whole(0..=i64::MAX)),
@@ -282,6 +347,7 @@ const DATABASE: Rule = Rule::Record {
     ],
     checks: &[Check {
         holds: |database| database.contains_key("managed") != database.contains_key("external"),
+        cel: "has(self.managed) != has(self.external)",
         message: "set exactly one of managed or external",
     }],
 };
@@ -296,6 +362,7 @@ const ALLOWED_NAMESPACES: Rule = Rule::Record {
             let by_selector = allowed.get("from").and_then(Value::as_str) == Some("Selector");
             by_selector == allowed.contains_key("selector")
         },
+        cel: "self.from == 'Selector' ? has(self.selector) : !has(self.selector)",
         message: "selector must be set only when from is Selector",
     }],
 };
@@ -316,7 +383,7 @@ const WEBHOOKS: Rule = Rule::Record {
     checks: &[],
 };
 
-const SPEC: Rule = Rule::Record {
+pub(crate) const SPEC: Rule = Rule::Record {
     fields: &[
         optional("displayName", &DISPLAY_NAME),
         required("clientCode", &client_code::RULE),
@@ -329,6 +396,18 @@ const SPEC: Rule = Rule::Record {
     ],
     checks: &[],
 };
+
+// What must not change, for the API server in CEL.
+const SAME_CODE: (&str, &str) = ("self == oldSelf", "clientCode is immutable");
+const SAME_SIDE: (&str, &str) = (
+    "has(self.managed) == has(oldSelf.managed)",
+    "a tenant cannot switch between managed and external databases",
+);
+const SAME_DATABASE: (&str, &str) = ("self == oldSelf", "database name is immutable");
+const SAME_SERVER: (&str, &str) = (
+    "has(self.server) == has(oldSelf.server) && (!has(self.server) || self.server == oldSelf.server)",
+    "database server is immutable",
+);
 
 const DOCUMENT: &[Field] = &[
     required("apiVersion", &rules::API_VERSION),
@@ -353,17 +432,19 @@ impl Tenant {
     pub fn validate_change(&self, old: &Self) -> Vec<Violation> {
         let mut found = Vec::new();
         if self.spec.client_code != old.spec.client_code {
-            found.push(Violation::new("spec.clientCode", "clientCode is immutable"));
+            found.push(Violation::new("spec.clientCode", SAME_CODE.1));
         }
         match (&self.spec.database.managed, &old.spec.database.managed) {
-            (Some(new), Some(old)) if new.name != old.name => {
-                found.push(Violation::new("spec.database.managed.name", "database name is immutable"));
+            (Some(new), Some(old)) => {
+                if new.server != old.server {
+                    found.push(Violation::new("spec.database.managed", SAME_SERVER.1));
+                }
+                if new.name != old.name {
+                    found.push(Violation::new("spec.database.managed.name", SAME_DATABASE.1));
+                }
             }
-            (Some(_), None) | (None, Some(_)) => found.push(Violation::new(
-                "spec.database",
-                "a tenant cannot switch between managed and external databases",
-            )),
-            _ => {}
+            (Some(_), None) | (None, Some(_)) => found.push(Violation::new("spec.database", SAME_SIDE.1)),
+            (None, None) => {}
         }
         found
     }
@@ -463,8 +544,8 @@ mod tests {
     fn unknown_fields_are_named_wherever_they_are() {
         refused(
             with("/spec/database/managed/nmae", json!("x")),
-            &["spec.database.managed.nmae: unknown field; one of: name, deletionPolicy, connectionLimit, \
-             passwordRotationGeneration"],
+            &["spec.database.managed.nmae: unknown field; one of: name, server, deletionPolicy, \
+             connectionLimit, passwordRotationGeneration"],
         );
         refused(
             with("/spec/webhooks", json!({"disabled": []})),
@@ -638,12 +719,15 @@ mod tests {
         assert_eq!(old.validate_change(&old), []);
         let mut new = old.clone();
         new.spec.client_code = "acme".into();
-        new.spec.database.managed.as_mut().unwrap().name = "other".into();
+        let managed = new.spec.database.managed.as_mut().unwrap();
+        managed.name = "other".into();
+        managed.server = Some("second".into());
         let messages: Vec<_> = new.validate_change(&old).iter().map(ToString::to_string).collect();
         assert_eq!(
             messages,
             [
                 "spec.clientCode: clientCode is immutable",
+                "spec.database.managed: database server is immutable",
                 "spec.database.managed.name: database name is immutable"
             ]
         );

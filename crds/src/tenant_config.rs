@@ -82,6 +82,7 @@ pub struct ApiKey {
 
 /// The API a key was made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum KeyVersion {
     /// The older API.

@@ -1,5 +1,14 @@
 //! The kind `Webhook`: where the events of one customer of a tenant go.
 
+#![cfg_attr(
+    feature = "kube",
+    expect(
+        unreachable_pub,
+        reason = "KubeSchema makes public copies of the structs, which nobody else sees"
+    ),
+    expect(clippy::duplicated_attributes, reason = "columns of a kind have types and priorities in common")
+)]
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,15 +31,57 @@ pub struct Webhook {
 /// What is wanted of a webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(
+    feature = "kube",
+    derive(kube::CustomResource, kube::KubeSchema),
+    kube(
+        group = "docket.dev",
+        version = "v1alpha1",
+        kind = "Webhook",
+        root = "WebhookObject",
+        status = "crate::status::WebhookStatus",
+        namespaced,
+        doc = "A webhook of a Docket tenant: where the events of one of its customers are sent.",
+        derive = "PartialEq",
+        shortname = "wh",
+        category = "docket",
+        selectable = ".spec.tenantRef.name",
+        selectable = ".spec.customerCode",
+        printcolumn(name = "Tenant", type_ = "string", json_path = ".spec.tenantRef.name"),
+        printcolumn(name = "Customer", type_ = "string", json_path = ".spec.customerCode"),
+        printcolumn(name = "Active", type_ = "boolean", json_path = ".spec.active"),
+        printcolumn(
+            name = "Ready",
+            type_ = "string",
+            json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+        ),
+        printcolumn(name = "Signed", type_ = "boolean", json_path = ".status.signed"),
+        printcolumn(
+            name = "Healthy",
+            type_ = "string",
+            json_path = r#".status.conditions[?(@.type=="DeliveryHealthy")].status"#
+        ),
+        printcolumn(name = "URL", type_ = "string", json_path = ".spec.targetURL", priority = "1"),
+        printcolumn(
+            name = "Message",
+            type_ = "string",
+            json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
+            priority = "1"
+        ),
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    )
+)]
 pub struct WebhookSpec {
     /// Shown to people; at most 128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The tenant; immutable.
+    #[cfg_attr(feature = "kube", x_kube(validation = SAME_TENANT))]
     pub tenant_ref: TenantRef,
-    /// The customer whose events are sent, see [`crate::CustomerCode`]; immutable.
+    /// The customer whose events are sent, exactly as orders name it; immutable.
+    #[cfg_attr(feature = "kube", x_kube(validation = SAME_CUSTOMER))]
     pub customer_code: String,
-    /// Where they are sent, see [`crate::TargetUrl`].
+    /// Where they are sent: an absolute https:// URL without credentials and fragment.
     #[serde(rename = "targetURL")]
     pub target_url: String,
     /// The secret that signs deliveries, in the webhook's namespace; left out means unsigned.
@@ -48,6 +99,7 @@ pub struct WebhookSpec {
 
 /// The tenant a webhook belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TenantRef {
     /// The Tenant's name.
@@ -59,6 +111,7 @@ pub struct TenantRef {
 
 /// The Secret that signs deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SecretRef {
     /// The Secret's name.
@@ -74,6 +127,7 @@ fn default_secret_key() -> String {
 
 /// Where certificates in PEM form are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaBundleRef {
     /// What holds them.
@@ -91,6 +145,7 @@ fn default_ca_key() -> String {
 
 /// The kinds of objects a value can be taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum ValueKind {
     /// A ConfigMap.
     ConfigMap,
@@ -130,7 +185,7 @@ const CA_BUNDLE_REF: Rule = Rule::Record {
 
 const EVENTS: Rule = events(1..=16);
 
-const SPEC: Rule = Rule::Record {
+pub(crate) const SPEC: Rule = Rule::Record {
     fields: &[
         optional("displayName", &DISPLAY_NAME),
         required("tenantRef", &TENANT_REF),
@@ -143,6 +198,10 @@ const SPEC: Rule = Rule::Record {
     ],
     checks: &[],
 };
+
+// What must not change, for the API server in CEL.
+const SAME_TENANT: (&str, &str) = ("self == oldSelf", "tenantRef is immutable; create a new Webhook");
+const SAME_CUSTOMER: (&str, &str) = ("self == oldSelf", "customerCode is immutable; create a new Webhook");
 
 const DOCUMENT: &[Field] = &[
     required("apiVersion", &rules::API_VERSION),
@@ -167,11 +226,10 @@ impl Webhook {
     pub fn validate_change(&self, old: &Self) -> Vec<Violation> {
         let mut found = Vec::new();
         if self.spec.tenant_ref != old.spec.tenant_ref {
-            found.push(Violation::new("spec.tenantRef", "tenantRef is immutable; create a new Webhook"));
+            found.push(Violation::new("spec.tenantRef", SAME_TENANT.1));
         }
         if self.spec.customer_code != old.spec.customer_code {
-            let message = "customerCode is immutable; create a new Webhook";
-            found.push(Violation::new("spec.customerCode", message));
+            found.push(Violation::new("spec.customerCode", SAME_CUSTOMER.1));
         }
         found
     }

@@ -1,19 +1,16 @@
-//! What a request handler may use; put together by the modes ([`crate::dev`], later the cluster).
+//! What a request handler may use; put together in [`crate::service`].
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crate::actions::sign_in::SignIn;
 use crate::api::host::Hosts;
 use crate::clock::Clock;
 use crate::passwords::Passwords;
-use crate::schedule::memory::MemorySchedule;
+use crate::readiness::Readiness;
+use crate::schedule::live::LiveSchedule;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
-
-/// The schedule that this program runs with.
-pub type LiveSchedule = MemorySchedule;
 
 /// What a request handler may use.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
@@ -32,8 +29,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Which host is what.
     pub hosts: Hosts,
-    /// Whether the schedule has been rebuilt and requests are served.
-    pub ready: AtomicBool,
+    /// What is still missing before requests are served.
+    pub readiness: Arc<Readiness>,
 }
 
 impl App {

@@ -1,4 +1,4 @@
-//! The command line, read and checked once, here; every setting of `docket dev` is an environment variable as well.
+//! The command line, read and checked once, here; every setting of the servers is an environment variable as well.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use docket_receiver::Fail;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use tracing_subscriber::EnvFilter;
+use url::Url;
 
 use crate::actions::resend::{MAX_COUNT, MAX_PER_SECOND};
 use crate::api::query::{NO_TIME, moment};
@@ -30,6 +31,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run everything in one process: tenants from YAML files, a SQLite file each, a built-in webhook receiver.
     Dev(DevArguments),
+    /// Run some roles of the service, as one of any number of processes on the same PostgreSQL and Redis.
+    Serve(ServeArguments),
     /// Customers of a tenant.
     #[command(subcommand)]
     Customer(CustomerCommand),
@@ -44,6 +47,8 @@ pub enum Command {
     Deliveries(DeliveriesCommand),
     /// Run a stand-alone webhook receiver that prints each delivery and whether its signature verifies.
     Listen(ListenArguments),
+    /// Ask processes whether they are well: exits with 0 if each answers 200.
+    Healthcheck(HealthcheckArguments),
 }
 
 /// Settings of `docket dev`.
@@ -58,18 +63,151 @@ pub struct DevArguments {
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "127.0.0.1:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
-    /// Host name of the API; its subdomains are tenants: acme.localhost:8080 is the tenant with subdomain acme.
-    #[arg(long, env = "DOCKET_BASE_DOMAIN", default_value = "localhost", value_name = "NAME", value_parser = host_name)]
-    pub base_domain: String,
-    /// Host name of the older API, where clientCode resolves the tenant and X-Api-Key does not count [default: none].
-    #[arg(long, env = "DOCKET_LEGACY_HOST", value_name = "NAME", value_parser = host_name)]
-    pub legacy_host: Option<String>,
+    /// Host names.
+    #[command(flatten)]
+    pub hosts: HostArguments,
     /// Address and port of the built-in webhook receiver (HTTPS, throw-away certificate).
     #[arg(long, env = "DOCKET_RECEIVER", default_value = "127.0.0.1:8443", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub receiver: SocketAddr,
     /// Run without the built-in receiver.
     #[arg(long, env = "DOCKET_NO_RECEIVER")]
     pub no_receiver: bool,
+    /// How deliveries are made.
+    #[command(flatten)]
+    pub deliveries: DeliveryArguments,
+    /// How often to look for new invoices. Often costs little here: a database file that has not changed is not opened.
+    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub invoice_scan_interval: Duration,
+    /// Logging.
+    #[command(flatten)]
+    pub log: LogArguments,
+}
+
+/// Settings of `docket serve`.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArguments {
+    /// What this process does: api answers requests, worker makes deliveries, detector looks for new invoices.
+    #[arg(
+        long,
+        env = "DOCKET_ROLES",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "api,worker,detector",
+        value_name = "ROLES"
+    )]
+    pub roles: Vec<Role>,
+    /// Where tenants come from.
+    #[command(flatten)]
+    pub source: ServeSource,
+    /// Folder of the keys that are generated for the tenants of --config-dir; all processes need the same.
+    #[arg(
+        long,
+        env = "DOCKET_DATA_DIR",
+        default_value = ".docket",
+        value_name = "FOLDER",
+        conflicts_with = "config_namespace"
+    )]
+    pub data_dir: PathBuf,
+    /// Redis.
+    #[command(flatten)]
+    pub redis: RedisArguments,
+    /// Connections of this process to PostgreSQL at most, over all tenants.
+    #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS", default_value_t = 32, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub database_connections: u16,
+    /// Of these, connections to one tenant's database at most.
+    #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS_PER_TENANT", default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub database_connections_per_tenant: u16,
+    /// Address and port of the API.
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
+    pub listen: SocketAddr,
+    /// Address and port of /healthz, /readyz and /metrics.
+    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
+    pub management: SocketAddr,
+    /// Host names.
+    #[command(flatten)]
+    pub hosts: HostArguments,
+    /// How deliveries are made.
+    #[command(flatten)]
+    pub deliveries: DeliveryArguments,
+    /// How often one of the workers reads what is still to be delivered from the databases, in case Redis has lost it.
+    #[arg(long, env = "DOCKET_SWEEP_INTERVAL", default_value = "60s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub sweep_interval: Duration,
+    /// How often to look for new invoices, in each tenant's database.
+    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub invoice_scan_interval: Duration,
+    /// Time between a SIGTERM, from which on /readyz says no, and the end of accepting requests.
+    #[arg(long, env = "DOCKET_SHUTDOWN_DELAY", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
+    pub shutdown_delay: Duration,
+    /// What this process is called where the operator asks who serves what [default: the host's name and the process id].
+    #[arg(long, env = "POD_NAME", value_name = "NAME", value_parser = word)]
+    pub pod_name: Option<String>,
+    /// Logging.
+    #[command(flatten)]
+    pub log: LogArguments,
+}
+
+/// What a process of `docket serve` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    /// Answers requests.
+    Api,
+    /// Makes deliveries, and sweeps.
+    Worker,
+    /// Looks for new invoices.
+    Detector,
+}
+
+impl Role {
+    /// As it is written on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Worker => "worker",
+            Self::Detector => "detector",
+        }
+    }
+}
+
+/// Where the tenants of `docket serve` come from.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
+pub struct ServeSource {
+    /// Folder of YAML files with Tenant, Webhook, Secret and ConfigMap documents; databases are external ones, by Secret.
+    #[arg(long, env = "DOCKET_CONFIG_DIR", value_name = "FOLDER")]
+    pub config_dir: Option<PathBuf>,
+    /// Namespace of the operator's runtime Secrets, in the cluster of KUBECONFIG or the one this runs in.
+    #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
+    pub config_namespace: Option<String>,
+}
+
+/// How Redis is reached.
+#[derive(Debug, Clone, Args)]
+pub struct RedisArguments {
+    /// File with the URL of Redis: redis://, rediss://, with +sentinel or +cluster; a password in it stays out of argv.
+    #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
+    pub redis_url_file: Option<PathBuf>,
+    /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public ones].
+    #[arg(long, env = "DOCKET_REDIS_CA_FILE", value_name = "FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+    /// Name of this installation, where several share a Redis; the operator needs the same [default: none].
+    #[arg(long, env = "DOCKET_REDIS_RELEASE", value_name = "NAME")]
+    pub redis_release: Option<String>,
+}
+
+/// Host names of the API.
+#[derive(Debug, Clone, Args)]
+pub struct HostArguments {
+    /// Host name of the API; its subdomains are tenants: acme.localhost:8080 is the tenant with subdomain acme.
+    #[arg(long, env = "DOCKET_BASE_DOMAIN", default_value = "localhost", value_name = "NAME", value_parser = host_name)]
+    pub base_domain: String,
+    /// Host name of the older API, where clientCode resolves the tenant and X-Api-Key does not count [default: none].
+    #[arg(long, env = "DOCKET_LEGACY_HOST", value_name = "NAME", value_parser = host_name)]
+    pub legacy_host: Option<String>,
+}
+
+/// How deliveries are made.
+#[derive(Debug, Clone, Args)]
+pub struct DeliveryArguments {
     /// A network that webhooks may reach although it is private, loopback or otherwise reserved; repeatable.
     /// The built-in receiver is allowed by itself [default: none].
     #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
@@ -86,9 +224,11 @@ pub struct DevArguments {
     /// How long finished deliveries and their attempts are kept in the webhook logs, at least 1s.
     #[arg(long, env = "DOCKET_DELIVERY_RETENTION", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
     pub delivery_retention: Duration,
-    /// How often to look for new invoices. Often costs little here: a database file that has not changed is not opened.
-    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
-    pub invoice_scan_interval: Duration,
+}
+
+/// Logging.
+#[derive(Debug, Clone, Args)]
+pub struct LogArguments {
     /// How log lines look, on standard error.
     #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum)]
     pub log_format: LogFormat,
@@ -272,6 +412,23 @@ pub struct TenantArguments {
     /// Where it is.
     #[command(flatten)]
     pub source: SourceArguments,
+    /// Take the tenant from the operator's runtime Secrets in this namespace instead of --config-dir, as `docket serve`
+    /// does; its database is the PostgreSQL one that is named there.
+    #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
+    pub config_namespace: Option<String>,
+    /// The database is the PostgreSQL one that --config-dir names by a Secret, as for `docket serve`, and no file.
+    #[arg(long, env = "DOCKET_POSTGRESQL")]
+    pub postgresql: bool,
+    /// Redis of `docket serve`, which is told what is sent again; without it the next sweep finds that.
+    #[command(flatten)]
+    pub redis: RedisArguments,
+}
+
+impl TenantArguments {
+    /// Whether it is a tenant of `docket serve` and not of `docket dev`.
+    pub fn is_served(&self) -> bool {
+        self.postgresql || self.config_namespace.is_some()
+    }
 }
 
 /// Settings of `docket listen`.
@@ -292,6 +449,14 @@ pub struct ListenArguments {
     /// Folder that keeps the receiver's throw-away certificate and its CA.
     #[arg(long, env = "DOCKET_CERTIFICATE_DIR", default_value = ".docket/listen", value_name = "FOLDER")]
     pub certificate_dir: PathBuf,
+}
+
+/// Settings of `docket healthcheck`.
+#[derive(Debug, Args)]
+pub struct HealthcheckArguments {
+    /// What to ask, such as http://127.0.0.1:9090/readyz; may be given several times.
+    #[arg(long, required = true, value_name = "URL", value_parser = plain_url)]
+    pub url: Vec<Url>,
 }
 
 /// A time with its unit: `500ms`, `30s`, `5m`, `1h`; more than nothing and at most a day.
@@ -335,6 +500,11 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "must be an address and a port, such as 127.0.0.1:8080 or [::1]:8080".into())
 }
 
+fn plain_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
+    url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
+}
+
 fn network(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
 }
@@ -372,6 +542,14 @@ fn bounded(text: &str, max: usize) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!("must have 1 to {max} characters, no control characters, and no blanks at its ends"))
+    }
+}
+
+/// Without blanks, as it is part of a list.
+fn word(text: &str) -> Result<String, String> {
+    match bounded(text, 253)? {
+        word if word.contains(char::is_whitespace) => Err("must have no blanks".into()),
+        word => Ok(word),
     }
 }
 
@@ -432,9 +610,37 @@ mod tests {
     fn the_defaults_are_the_contracts_numbers() {
         let arguments = Arguments::try_parse_from(["docket", "dev"]).expect("defaults");
         let Some(Command::Dev(dev)) = arguments.command else { panic!("dev") };
-        assert_eq!(dev.backoff_base, delivery::BACKOFF_BASE);
-        assert_eq!(dev.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
-        assert_eq!(dev.poll_interval, delivery::POLL_INTERVAL);
+        assert_eq!(dev.deliveries.backoff_base, delivery::BACKOFF_BASE);
+        assert_eq!(dev.deliveries.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
+        assert_eq!(dev.deliveries.poll_interval, delivery::POLL_INTERVAL);
+    }
+
+    #[test]
+    fn serve_takes_what_a_pod_is_given() {
+        let parsed = |more: &[&str]| Arguments::try_parse_from([&["docket", "serve"], more].concat());
+        let arguments = parsed(&["--config-namespace", "docket", "--roles", "api,worker"]).expect("a source");
+        let Some(Command::Serve(serve)) = arguments.command else { panic!("serve") };
+        assert_eq!(serve.roles, [Role::Api, Role::Worker]);
+        assert_eq!((serve.database_connections, serve.database_connections_per_tenant), (32, 8));
+        assert_eq!(serve.shutdown_delay, Duration::from_secs(5));
+        let refused = |more: &[&str]| parsed(more).expect_err("refused").to_string();
+        assert!(refused(&[]).contains("--config-dir <FOLDER>|--config-namespace <NAMESPACE>"));
+        let both = refused(&["--config-dir", "a", "--config-namespace", "b"]);
+        assert!(both.contains("cannot be used with"), "{both}");
+        let portal = refused(&["--config-dir", "a", "--roles", "portal"]);
+        assert!(portal.contains("[possible values: api, worker, detector]"), "{portal}");
+    }
+
+    #[test]
+    fn every_flag_of_the_servers_is_documented() {
+        let document = include_str!("../../docs/configuration.md");
+        let command = Arguments::command();
+        for server in ["dev", "serve"] {
+            let server = command.find_subcommand(server).expect("a command");
+            for flag in server.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(document.contains(&format!("`--{flag}`")), "docs/configuration.md lacks --{flag}");
+            }
+        }
     }
 
     #[test]

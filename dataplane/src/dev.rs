@@ -4,54 +4,42 @@
 
 pub mod banner;
 pub mod lock;
+pub mod reading;
 pub mod sample;
-pub mod serving;
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use docket_egress::{EgressPolicy, Sender, SystemDns, Trust};
+use docket_egress::{EgressPolicy, Trust};
 use docket_folder::Folder;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
-use serving::{Serving, follow};
+use reading::{Reading, follow};
 
-use crate::api::host::Hosts;
-use crate::api::{self, server};
-use crate::app::App;
 use crate::args::DevArguments;
 use crate::clock::Clock;
-use crate::detector::Detector;
-use crate::passwords::Passwords;
 use crate::random;
+use crate::readiness::Readiness;
 use crate::schedule::SHARES;
+use crate::schedule::live::LiveSchedule;
 use crate::schedule::memory::MemorySchedule;
+use crate::service::{Service, bind, raise_descriptor_limit};
+use crate::serving::Serving;
 use crate::shutdown;
 use crate::telemetry::{self, Metrics};
 use crate::tenants::stores::{StoreSource, Stores};
 use crate::tenants::{OwnReceiver, Tenants};
-use crate::throttle::Throttle;
-use crate::worker::retention::Retention;
-use crate::worker::sweep::Sweeper;
-use crate::worker::{Worker, WorkerSettings};
-
-/// Attempts at once, over all tenants.
-const SLOTS: usize = 1024;
-/// Time to store how the last attempts ended, at shutdown.
-const STORE_ENDS: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
 pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let begun = Instant::now();
-    telemetry::start_logging(arguments.log_format, &arguments.log);
+    telemetry::start_logging(arguments.log.log_format, &arguments.log.log);
     telemetry::quiet_panics();
     let descriptors = raise_descriptor_limit();
     let clock = Clock::System;
@@ -73,92 +61,54 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
         arguments.receiver = own.address;
     }
     let allowed_sockets = own_receiver.iter().flat_map(OwnReceiver::sockets).collect();
-    let policy = EgressPolicy::new(arguments.allow_egress.clone(), allowed_sockets);
-    let mut serving = Serving {
-        stores: Stores::new(StoreSource::Files(data_dir.clone())),
-        tenants: Arc::clone(&tenants),
-        metrics: Arc::new(Metrics::default()),
-        public: Trust::public(),
+    let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), allowed_sockets);
+    let metrics = Arc::new(Metrics::default());
+    let stores = Arc::new(Stores::new(StoreSource::Files(data_dir)));
+    let serving = Serving::new(
+        Arc::clone(&stores),
+        Arc::clone(&tenants),
+        Arc::clone(&metrics),
+        policy.clone(),
         own_receiver,
-        policy: policy.clone(),
-        keys: BTreeMap::new(),
-    };
-    serving.replace(&loaded);
+    );
+    let mut reading = Reading { folder, serving, stores, keys: BTreeMap::new() };
+    reading.replace(&loaded);
     let samples = sample::seed(&tenants, &clock).await;
 
-    let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
-    let worker = Arc::new(Worker::new(
-        clock.clone(),
-        Arc::clone(&tenants),
-        Arc::clone(&schedule),
-        Sender::new(policy, SystemDns::new(), arguments.attempt_timeout),
-        WorkerSettings {
-            poll_interval: arguments.poll_interval,
-            backoff_base: arguments.backoff_base,
-            slots: SLOTS,
-            drain: arguments.attempt_timeout + STORE_ENDS,
-        },
-        Arc::clone(&serving.metrics),
-    ));
-    let app = Arc::new(App {
-        clock: clock.clone(),
-        tenants: Arc::clone(&tenants),
-        schedule: Arc::clone(&schedule),
-        passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
-        throttle: Throttle::default(),
-        metrics: Arc::clone(&serving.metrics),
-        hosts: Hosts { base_domain: arguments.base_domain.clone(), legacy: arguments.legacy_host.clone() },
-        ready: AtomicBool::new(false),
-    });
-    let detector = Detector::new(
-        clock.clone(),
-        Arc::clone(&tenants),
-        Arc::clone(&schedule),
-        Arc::clone(&serving.metrics),
-        arguments.invoice_scan_interval,
-    );
-    let mut sweeper =
-        Sweeper::new(clock.clone(), Arc::clone(&tenants), schedule, Arc::clone(&serving.metrics));
+    const SCHEDULE: &str = "the schedule";
+    let schedule = MemorySchedule::new(clock.clone(), SHARES);
+    let mut service = Service {
+        clock,
+        tenants,
+        schedule: Arc::new(LiveSchedule::Memory(schedule)),
+        metrics,
+        readiness: Arc::new(Readiness::without([SCHEDULE])),
+        descriptors,
+        running: JoinSet::new(),
+    };
+    let app = service.app(&arguments.hosts);
     // The schedule is rebuilt before anything is served. Nobody else delivers from this data folder, whose lock we
     // hold: whoever had a lease is dead.
+    let mut sweeper = service.sweeper();
     sweeper.take_over().await;
-    app.ready.store(true, Ordering::Release);
+    service.readiness.has(SCHEDULE);
 
     let (stopper, shutdown) = shutdown::channel();
     let wake = Arc::new(Notify::new());
-    // Half of the descriptors are for clients; the other half for databases and receivers.
-    let clients = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
-    let serve_api =
-        tokio::spawn(server::serve(api_listener, api::router(Arc::clone(&app)), clients, shutdown.clone()));
-    let (management_stopper, management_shutdown) = shutdown::channel();
-    let serve_management = tokio::spawn(server::serve(
-        management_listener,
-        api::management(Arc::clone(&app)),
-        64,
-        management_shutdown,
-    ));
-    let work = tokio::spawn(worker.run(shutdown.clone()));
-    let detect = tokio::spawn(detector.run(shutdown.clone()));
-    let sweep = tokio::spawn(sweeper.run(arguments.poll_interval, Arc::clone(&wake), shutdown.clone()));
-    let retention = Retention::new(clock.clone(), Arc::clone(&tenants), arguments.delivery_retention);
-    let clean = tokio::spawn(retention.run(shutdown.clone()));
+    let management = service.manage(&app, management_listener);
+    service.start_api(&app, api_listener, &shutdown);
+    service.start_worker(policy, &arguments.deliveries, &shutdown);
+    service.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
+    service.start_detector(arguments.invoice_scan_interval, &shutdown);
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
     println!("{banner}");
-    let follow = tokio::spawn(follow(folder, serving, wake, arguments, shutdown.clone()));
+    service.running.spawn(follow(reading, wake, arguments, shutdown));
 
     shutdown::signal().await.context("signals can't be waited for")?;
     println!("Stopping: requests and attempts under way are finished first. Ctrl-C again stops at once.");
-    app.ready.store(false, Ordering::Release);
-    stopper.stop();
-    let drained = async {
-        let _ = tokio::join!(serve_api, work, detect, sweep, clean, follow);
-    };
-    tokio::select! {
-        () = drained => {}
-        _ = shutdown::signal() => println!("Stopped at once. What was under way is taken up at the next start."),
-    }
-    management_stopper.stop();
-    let _ = serve_management.await;
+    service.readiness.lacks("the end: it is stopping");
+    service.drain(&stopper).await;
+    management.stop().await;
     if let Some((receiver, _)) = receiver {
         receiver.stop().await;
     }
@@ -166,7 +116,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
 }
 
 /// Before anything is made: the usual cause is another working directory.
-fn check_config_dir(folder: &Path) -> Result<()> {
+pub(crate) fn check_config_dir(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -176,28 +126,6 @@ fn check_config_dir(folder: &Path) -> Result<()> {
         folder.display(),
         at.display()
     )
-}
-
-/// Lets the process open as many files and sockets as the system allows; answers how many. The usual soft limit of
-/// 1,024 is for programs that call `select`.
-fn raise_descriptor_limit() -> u64 {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it is refused, the limit stays as it was.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::AddrInUse => "stop whoever uses it, or choose another port",
-            ErrorKind::PermissionDenied => "choose a port of 1024 or above",
-            _ => "choose an address of this machine",
-        };
-        let told = format!("{address} can't be listened on; {advice} with {flag} ADDRESS:PORT");
-        anyhow::Error::new(error).context(told)
-    })
 }
 
 async fn start_receiver(

@@ -6,8 +6,9 @@
 //! * [`store`]: the tenant's database, which is the truth; [`schedule`]: when to look, which can be thrown away
 //! * [`tenants`]: who is served
 //! * [`passwords`], [`throttle`]: what sign-in needs
-//! * [`dev`]: the embedded mode, which puts it all together; [`args`], [`cli`]: the command line
-//! * [`clock`], [`random`], [`shutdown`], [`telemetry`]: the outside world as arguments
+//! * [`service`] puts the parts together; [`dev`]: the embedded mode, [`serve`]: one of many processes; [`serving`]: from
+//!   what is declared to what is served; [`args`], [`cli`]: the command line
+//! * [`clock`], [`random`], [`readiness`], [`shutdown`], [`telemetry`]: the outside world as arguments
 //!
 //! The rules themselves are in `docket-domain` and `docket-orders`.
 
@@ -21,7 +22,11 @@ pub mod detector;
 pub mod dev;
 pub mod passwords;
 pub mod random;
+pub mod readiness;
 pub mod schedule;
+pub mod serve;
+pub mod service;
+pub mod serving;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;

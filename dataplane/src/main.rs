@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use docket::args::{Arguments, Command};
-use docket::{cli, dev};
+use docket::{cli, dev, serve};
 
 fn main() -> ExitCode {
     match run() {
@@ -28,11 +28,13 @@ fn run() -> Result<()> {
     runtime.block_on(async {
         match command {
             Command::Dev(arguments) => dev::run(arguments).await,
+            Command::Serve(arguments) => serve::run(arguments).await,
             Command::Customer(command) => cli::people::customer(command).await,
             Command::Contact(command) => cli::people::contact(command).await,
             Command::Employee(command) => cli::people::employee(command).await,
             Command::Deliveries(command) => cli::deliveries::run(command).await,
             Command::Listen(arguments) => cli::listen::run(arguments).await,
+            Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
         }
     })
 }

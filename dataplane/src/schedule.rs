@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 
+pub mod live;
 pub mod memory;
 pub mod redis;
 

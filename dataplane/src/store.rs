@@ -202,6 +202,15 @@ impl Transaction {
         }
     }
 
+    /// Locks those of the rows that nobody else has locked, by a `SELECT … FOR UPDATE SKIP LOCKED`, and answers them.
+    /// `None`: all of them, since a transaction of SQLite has the whole file to itself already.
+    async fn lock_free(&mut self, sql: &str, params: Vec<Param>) -> Result<Option<Vec<Row>>, StoreError> {
+        match &mut self.connection {
+            Connection::Sqlite(_) => Ok(None),
+            Connection::Postgres(connection) => connection.query(sql, params).await.map(Some),
+        }
+    }
+
     /// Locks rows by a `SELECT … FOR UPDATE`. A transaction of SQLite has the whole file to itself already.
     async fn lock(&mut self, sql: &str, params: Vec<Param>) -> Result<(), StoreError> {
         match &mut self.connection {

@@ -56,12 +56,7 @@ impl Tenant {
 
     /// What to tell the schedule of these deliveries; `now` is the database's.
     pub fn hints(&self, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
-        let uid: Arc<str> = self.config.uid.as_str().into();
-        let hint = |due: Due| {
-            let entry = Entry { tenant: Arc::clone(&uid), webhook: due.webhook.as_str().into(), id: due.id };
-            Hint { entry, wait: duration(due.at_ms - now.as_millisecond()) }
-        };
-        dues.into_iter().map(hint).collect()
+        hints(&self.config.uid, dues, now)
     }
 
     /// The same tenant with nobody to tell.
@@ -91,6 +86,16 @@ impl Tenant {
     pub fn trust(&self, webhook: &WebhookConfig) -> &Trust {
         self.trusts.get(&webhook.uid).unwrap_or(&self.public)
     }
+}
+
+/// What to tell the schedule of these deliveries of the tenant with this uid, `now` being the database's time.
+pub fn hints(uid: &str, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
+    let uid: Arc<str> = uid.into();
+    let hint = |due: Due| {
+        let entry = Entry { tenant: Arc::clone(&uid), webhook: due.webhook.as_str().into(), id: due.id };
+        Hint { entry, wait: duration(due.at_ms - now.as_millisecond()) }
+    };
+    dues.into_iter().map(hint).collect()
 }
 
 /// What is known of a tenant's webhooks.

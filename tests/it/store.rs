@@ -5,6 +5,7 @@
 
 mod attempts;
 mod back_office;
+mod budget;
 mod cancellation;
 mod deliveries;
 mod ended;

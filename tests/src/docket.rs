@@ -170,21 +170,20 @@ impl Home {
     /// Runs another command of the binary on this home, with this text on its standard input; answers whether it
     /// succeeded, and all that it printed.
     pub fn command(&self, arguments: &[&str], input: &str) -> (bool, String) {
-        use std::io::Write;
-        let mut child = Command::new(binary())
-            .args(arguments)
-            .env("DOCKET_CONFIG_DIR", self.config())
-            .env("DOCKET_DATA_DIR", self.data())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        // A command that does not read its input closes it.
-        let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
-        let output = child.wait_with_output().expect("it ends");
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+        self.command_in(arguments, input, &[])
+    }
+
+    /// Like [`command`](Self::command), with more variables in its environment.
+    pub fn command_in(&self, arguments: &[&str], input: &str, more: &[(&str, &str)]) -> (bool, String) {
+        let (config, data) = (self.config(), self.data());
+        let mut command = Command::new(binary());
+        command.args(arguments).env("DOCKET_CONFIG_DIR", config).env("DOCKET_DATA_DIR", data);
+        run(command.envs(more.iter().copied()), input)
+    }
+
+    /// Runs the binary with nothing but these arguments.
+    pub fn command_alone(&self, arguments: &[&str]) -> (bool, String) {
+        run(Command::new(binary()).args(arguments), "")
     }
 
     /// Adds a customer and its contact `email` with the password [`PASSWORD`].
@@ -220,10 +219,21 @@ impl Home {
     }
 }
 
+fn run(command: &mut Command, input: &str) -> (bool, String) {
+    use std::io::Write;
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    // A command that does not read its input closes it.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("it ends");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
 /// The password of people added by [`Home`].
 pub const PASSWORD: &str = "a-password-for-tests";
 
-/// A running `docket dev`; killed when dropped.
+/// A running `docket dev` or `docket serve`; killed when dropped.
 #[derive(Debug)]
 pub struct Dev {
     child: Child,
@@ -236,25 +246,43 @@ pub struct Dev {
 impl Dev {
     /// Starts one on these files and waits until it is ready.
     pub async fn start(home: &Home, options: Options) -> Self {
-        let mut dev = Self::spawn(home, &options);
+        Self::spawn(home, &options).ready(home).await
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(mut self, home: &Home) -> Self {
         let begun = Instant::now();
         loop {
-            if let Some(status) = dev.child.try_wait().expect("its state") {
+            if let Some(status) = self.child.try_wait().expect("its state") {
                 let text = std::fs::read_to_string(home.log("err")).unwrap_or_default();
-                panic!("docket dev ended with {status}: {text}");
+                panic!("docket ended with {status}: {text}");
             }
-            if let Ok(reply) = request(dev.management, "GET", "/readyz", &[], "").await
+            if let Ok(reply) = request(self.management, "GET", "/readyz", &[], "").await
                 && reply.status == 200
             {
-                return dev;
+                return self;
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "docket dev is not ready after 30 s");
+            assert!(begun.elapsed() < Duration::from_secs(30), "docket is not ready after 30 s");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
     /// Starts one and does not wait.
     pub fn spawn(home: &Home, options: &Options) -> Self {
+        let mut arguments = vec!["dev".to_owned()];
+        for (flag, folder) in [("--config-dir", home.config()), ("--data-dir", home.data())] {
+            arguments.extend([flag.to_owned(), folder.display().to_string()]);
+        }
+        arguments.extend(match options.receiver {
+            Some(port) => vec!["--receiver".to_owned(), format!("127.0.0.1:{port}")],
+            None => vec!["--no-receiver".to_owned()],
+        });
+        arguments.extend(options.flags.iter().cloned());
+        Self::spawn_server(home, &arguments, &options.environment)
+    }
+
+    /// Starts `docket` with these arguments, and where to listen; its output goes to `home`. Does not wait.
+    pub fn spawn_server(home: &Home, arguments: &[String], environment: &[(String, String)]) -> Self {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let (api, management) = (local(free_port()), local(free_port()));
         let append = |name| {
@@ -263,18 +291,12 @@ impl Dev {
         };
         let mut command = Command::new(binary());
         command
-            .arg("dev")
-            .args(["--config-dir".into(), home.config(), "--data-dir".into(), home.data()])
+            .args(arguments)
             .args(["--listen", &api.to_string(), "--management", &management.to_string()])
-            .args(&options.flags)
-            .envs(options.environment.iter().cloned())
+            .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(append("out"))
             .stderr(append("err"));
-        match options.receiver {
-            Some(port) => command.args(["--receiver", &local(port).to_string()]),
-            None => command.arg("--no-receiver"),
-        };
         Self { child: command.spawn().expect("the binary starts"), api, management }
     }
 

@@ -184,7 +184,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-fn random_hex() -> String {
+pub(crate) fn random_hex() -> String {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))

@@ -14,13 +14,19 @@ pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
     let mut found = Vec::new();
     for (index, tenant) in tenants.iter().enumerate() {
         for claim in claims(tenant) {
-            let holder = *holders.entry((claim.code, claim.value.to_ascii_lowercase())).or_insert(tenant);
+            let holder = *holders.entry(claim.key()).or_insert(tenant);
             if !std::ptr::eq(holder, *tenant) {
                 found.push((index, claim.refused_for(holder)));
             }
         }
     }
     found
+}
+
+/// What a tenant claims for itself alone, in a form that is equal exactly when two claims collide in [`duplicates`]; for
+/// an index over many tenants.
+pub fn claimed(tenant: &Tenant) -> Vec<(&'static str, String)> {
+    claims(tenant).map(|claim| claim.key()).collect()
 }
 
 struct Claim<'a> {
@@ -54,6 +60,10 @@ fn claims(tenant: &Tenant) -> impl Iterator<Item = Claim<'_>> {
 }
 
 impl Claim<'_> {
+    fn key(&self) -> (&'static str, String) {
+        (self.code, self.value.to_ascii_lowercase())
+    }
+
     fn refused_for(self, holder: &Tenant) -> Reason {
         let Self { code, field, noun, value } = self;
         let (namespace, name) = (&holder.metadata.namespace, &holder.metadata.name);

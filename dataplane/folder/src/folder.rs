@@ -24,6 +24,8 @@ pub struct Folder {
     data_dir: PathBuf,
     /// Whether keys that were made are kept.
     keeps_keys: bool,
+    /// Whether databases are PostgreSQL's.
+    is_external: bool,
     /// What the last load saw; `None` within: the folder could not be read.
     loaded: Option<Option<Listing>>,
     /// What the last call of `changed` saw that was not loaded.
@@ -93,6 +95,7 @@ impl Folder {
             config_dir,
             data_dir,
             keeps_keys: true,
+            is_external: false,
             loaded: None,
             seen: None,
             understood: BTreeSet::new(),
@@ -105,6 +108,13 @@ impl Folder {
     #[must_use]
     pub fn without_writing(self) -> Self {
         Self { keeps_keys: false, ..self }
+    }
+
+    /// Databases are the external ones that Secrets name. A tenant with a managed one, which only the operator makes, is
+    /// not served.
+    #[must_use]
+    pub fn with_external_databases(self) -> Self {
+        Self { is_external: true, ..self }
     }
 
     /// Whether to load again: the files are not those of the last load, and are the same as in the last call, so that
@@ -154,7 +164,7 @@ impl Folder {
     /// From what is declared to what is served.
     fn serve(&mut self, loaded: &mut Loaded, random: Random<'_>) {
         let last = std::mem::take(&mut self.served);
-        let serving = Serving::new(&self.data_dir, self.keeps_keys, &self.declared);
+        let serving = Serving::new(&self.data_dir, self.keeps_keys, self.is_external, &self.declared);
         loaded.problems.extend(serving.strays());
         for (name, entry) in self.declared.tenants.by_place() {
             let served = serving.tenant(name, entry, last.get(name), random, &mut loaded.problems);

@@ -51,6 +51,8 @@ pub(crate) fn ensure(
 ) -> anyhow::Result<Keys> {
     // The rule for client codes makes it a safe file name.
     let path = data_dir.join("tenants").join(&tenant.spec.client_code).join("keys.json");
+    // Several processes may begin on the same folder at once; all of them must have the same keys.
+    let _lock = if keep { Some(lock(data_dir)?) } else { None };
     let stored = read(&path)?;
     let mut keys = match &stored {
         Some(stored) => stored.clone(),
@@ -100,11 +102,15 @@ impl Keys {
         }
     }
 
-    pub(crate) fn generated(&self) -> Generated {
+    /// `is_external`: databases are PostgreSQL's, and none of them is generated.
+    pub(crate) fn generated(&self, is_external: bool) -> Generated {
         Generated {
             api_keys: self.api_keys.clone(),
             signing_keys: self.signing_keys.clone(),
-            database: GeneratedDatabase::Embedded,
+            database: match is_external {
+                true => GeneratedDatabase::Postgres(None),
+                false => GeneratedDatabase::Embedded,
+            },
         }
     }
 
@@ -143,6 +149,16 @@ fn read(path: &Path) -> anyhow::Result<Option<Keys>> {
 }
 
 /// Writes a file that is there whole or not at all, even if the power fails.
+/// Held until it is dropped.
+fn lock(data_dir: &Path) -> anyhow::Result<File> {
+    let path = data_dir.join("keys.lock");
+    let locked = DirBuilder::new().recursive(true).mode(0o700).create(data_dir).and_then(|()| {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        file.lock().map(|()| file)
+    });
+    locked.with_context(|| format!("{} cannot be locked", path.display()))
+}
+
 fn write(data_dir: &Path, path: &Path, keys: &Keys) -> io::Result<()> {
     let dir = path.parent().unwrap_or(data_dir);
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

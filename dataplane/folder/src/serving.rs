@@ -22,6 +22,7 @@ use crate::{
 pub(crate) struct Serving<'a> {
     data_dir: &'a Path,
     keeps_keys: bool,
+    is_external: bool,
     declared: &'a Declared,
     /// The webhooks that are good or were, by place, with their uids.
     webhooks: Vec<(String, Webhook)>,
@@ -30,12 +31,17 @@ pub(crate) struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    pub(crate) fn new(data_dir: &'a Path, keeps_keys: bool, declared: &'a Declared) -> Self {
+    pub(crate) fn new(
+        data_dir: &'a Path,
+        keeps_keys: bool,
+        is_external: bool,
+        declared: &'a Declared,
+    ) -> Self {
         let entries = declared.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
         let (webhooks, places) =
             good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
-        Self { data_dir, keeps_keys, declared, webhooks, places }
+        Self { data_dir, keeps_keys, is_external, declared, webhooks, places }
     }
 
     /// Webhooks that name a tenant nobody declares.
@@ -70,7 +76,7 @@ impl<'a> Serving<'a> {
             uid: &keys.uid,
             webhooks: &self.webhooks,
             values: self,
-            generated: &keys.generated(),
+            generated: &keys.generated(self.is_external),
             platform_disabled_events: &BTreeSet::new(),
             namespace_labels: &|namespace| {
                 BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), namespace.to_owned())])
@@ -132,6 +138,9 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
         conditions::CONFIG_MAP_NOT_FOUND => "; add a document of kind ConfigMap with this name",
         conditions::SECRET_KEY_MISSING => "; add it under stringData",
         conditions::CONFIG_MAP_KEY_MISSING => "; add it under data",
+        conditions::PROVISIONING => {
+            ": only the operator makes managed databases; name one that exists as external: {secretKeyRef: {name: …, key: …}}"
+        }
         _ => "",
     };
     let violation = Violation::new(reason.field, reason.message + advice);

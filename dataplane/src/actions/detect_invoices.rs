@@ -37,8 +37,8 @@ impl Detected {
     }
 }
 
-/// One batch of a family. An error leaves them new. Two at once share them: who comes second to a row waits for the
-/// first one's lock, and then finds it marked.
+/// One batch of a family. An error leaves them new. Two at once share them: who comes second to a row
+/// passes it over.
 pub async fn detect_invoices(
     database: &Database,
     tenant: &Tenant,
@@ -72,9 +72,9 @@ async fn announce_all(
 ) -> Result<Vec<Vec<Hint>>, StoreError> {
     let mut transaction = in_time(database.begin(clock)).await?;
     let now = transaction.now();
+    let numbers = in_time(invoices::lock_new(&mut transaction, family, numbers)).await?;
     let mut announced = Vec::new();
-    for number in numbers {
-        // In the order of their numbers, as everybody does, so that two wait for each other in one direction only.
+    for number in &numbers {
         announced.extend(in_time(announce(&mut transaction, tenant, family, number, now)).await?);
     }
     in_time(transaction.commit()).await?;

@@ -1,7 +1,6 @@
 //! What every request passes through: an id, a line in the log, the counters, the headers of every answer.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -74,11 +73,14 @@ pub async fn only_v2(
     }
 }
 
-/// Ready once the schedule is rebuilt.
+/// Ready once nothing is missing; says what is.
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
-    match app.ready.load(Ordering::Acquire) {
-        true => "ready\n".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response(),
+    match app.readiness.missing().as_slice() {
+        [] => "ready\n".into_response(),
+        missing => {
+            let text = format!("not ready, waits for: {}\n", missing.join(", "));
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
     }
 }
 

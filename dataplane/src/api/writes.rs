@@ -4,6 +4,7 @@
 mod audit;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -39,6 +40,8 @@ use crate::store::{StoreError, Transaction};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Set to `true` on an answer that was kept from an earlier request.
 const REPLAYED: &str = "idempotency-replayed";
+/// How long an answer waits for the schedule.
+const TELL: Duration = Duration::from_millis(500);
 /// Characters of an idempotency key.
 const MAX_KEY: usize = 128;
 
@@ -250,10 +253,12 @@ async fn once(
         audit.log(caller);
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule was not told.
-    if !hints.is_empty()
-        && let Err(error) = app.schedule.put(hints).await
-    {
-        tracing::warn!(error = %error, "can't tell the schedule; a sweep will");
+    if !hints.is_empty() {
+        match tokio::time::timeout(TELL, app.schedule.put(hints)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(error = %error, "can't tell the schedule; a sweep will"),
+            Err(_) => tracing::warn!("the schedule does not answer; a sweep will tell it"),
+        }
     }
     Ok(body)
 }

@@ -7,17 +7,19 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, anyhow};
 use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
-use docket_folder::{Folder, Loaded};
+use jiff::Timestamp;
 
-use super::{IfNew, open};
+use super::{Declared, IfNew, declared, open};
 use crate::actions::Refusal;
 use crate::actions::resend::{self, DEFAULT_PER_SECOND, MAX_COUNT, Many};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::clock::Clock;
+use crate::schedule::redis::RedisSchedule;
+use crate::schedule::{SHARES, Schedule};
 use crate::store::Database;
-use crate::store::deliveries::{self, DeliveryFilter};
-use crate::tenants::{Held, Webhooks};
-use crate::{dev, random};
+use crate::store::deliveries::{self, DeliveryFilter, Due};
+use crate::tenants::{Webhooks, hints};
+use crate::{dev, serve};
 
 /// Who asks on the command line, for the audit: the operating system's number of the user.
 fn requested_by() -> String {
@@ -51,7 +53,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         DeliveriesCommand::Resend { at, id, many } => {
             let database = open(&at, &clock, IfNew::Refuse).await?;
             // Files are read before anybody is kept from writing.
-            let declared = Declared::read(&at)?;
+            let declared = declared(&at).await?;
             match (id, many.webhook.clone()) {
                 (Some(id), _) => one(&at, &database, &clock, &declared, id).await?,
                 (None, Some(webhook)) => several(&at, &database, &clock, &declared, webhook, &many).await?,
@@ -60,7 +62,8 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Stop { at, id } => {
             let mut transaction = open(&at, &clock, IfNew::Refuse).await?.begin(&clock).await?;
-            let stopped = resend::stop(&mut transaction, &id, &requested_by(), clock.now()).await;
+            let now = transaction.now();
+            let stopped = resend::stop(&mut transaction, &id, &requested_by(), now).await;
             let stopped =
                 stopped.map_err(|refusal| told(refusal, &format!("the tenant has no resend {id}")))?;
             transaction.commit().await?;
@@ -82,12 +85,13 @@ async fn one(
     id: DeliveryId,
 ) -> Result<()> {
     let mut transaction = database.begin(clock).await?;
-    let webhooks = declared.webhooks(at);
-    let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), clock.now()).await;
-    let (resent, _) = resent.map_err(|refusal| told(refusal, &no_such(id)))?;
+    let webhooks = webhooks(declared);
+    let now = transaction.now();
+    let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), now).await;
+    let (resent, due) = resent.map_err(|refusal| told(refusal, &no_such(id)))?;
     transaction.commit().await?;
-    dev::serving::wake(&at.source.data_dir)?;
-    println!("Delivery {} queued; a running `docket dev` sends it now.", resent.id);
+    let then = tell(at, declared, vec![due], now).await?;
+    println!("Delivery {} queued; {then}.", resent.id);
     Ok(())
 }
 
@@ -106,7 +110,7 @@ async fn several(
         limit: arguments.limit.unwrap_or(MAX_COUNT),
         per_second: arguments.per_second.unwrap_or(DEFAULT_PER_SECOND),
     };
-    let webhooks = declared.webhooks(at);
+    let webhooks = webhooks(declared);
     if !arguments.yes {
         let mut reader = database.reader().await?;
         let (extent, total) = resend::preview(&mut reader, webhooks, &many).await?;
@@ -114,11 +118,13 @@ async fn several(
         return Ok(());
     }
     let mut transaction = database.begin(clock).await?;
-    let (resend, extent, _) =
-        resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), clock.now()).await?;
+    let now = transaction.now();
+    let (resend, extent, dues) =
+        resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), now).await?;
     transaction.commit().await?;
-    dev::serving::wake(&at.source.data_dir)?;
-    print!("{}", shown::started(&at.tenant, &many, &resend, extent));
+    tell(at, declared, dues, now).await?;
+    let server = if at.is_served() { "docket serve" } else { "docket dev" };
+    print!("{}", shown::started(&at.tenant, server, &many, &resend, extent));
     Ok(())
 }
 
@@ -134,33 +140,34 @@ fn no_such(id: DeliveryId) -> String {
     format!("the tenant has no delivery {id}")
 }
 
-/// What the folder declares, and what is known of the rest.
-struct Declared {
-    loaded: Loaded,
-    held: Held,
+/// What is declared of the tenant's webhooks.
+fn webhooks(declared: &Declared) -> Webhooks<'_> {
+    static NONE: BTreeSet<EventCode> = BTreeSet::new();
+    let config = declared.config.as_ref();
+    Webhooks {
+        served: config.map_or(&[][..], |config| &config.webhooks),
+        active_events: config.map_or(&NONE, |config| &config.active_events),
+        held: &declared.held,
+    }
 }
 
-impl Declared {
-    /// Reads the folder; no keys are made for tenants that have none yet.
-    fn read(at: &TenantArguments) -> Result<Self> {
-        let folder = Folder::new(at.source.config_dir.clone(), at.source.data_dir.clone());
-        let loaded = folder.without_writing().load(&mut random::fill)?;
-        let held = match loaded.tenant(&at.tenant) {
-            Some(served) if !loaded.incomplete => Held::These(served.held_webhooks.clone()),
-            // What can't be read right now is no reason: the running `docket dev` may serve its last good version.
-            _ if !loaded.problems.is_empty() => Held::AllUnknown,
-            _ => Held::These(Default::default()),
-        };
-        Ok(Self { loaded, held })
+/// Has what was queued looked at now. It is committed: whoever can't be told finds it by the next sweep.
+async fn tell(at: &TenantArguments, declared: &Declared, dues: Vec<Due>, now: Timestamp) -> Result<&'static str> {
+    const LATER: &str = "the next sweep of a running `docket serve` finds it";
+    if !at.is_served() {
+        dev::reading::wake(&at.source.data_dir)?;
+        return Ok("a running `docket dev` sends it now");
     }
-
-    fn webhooks(&self, at: &TenantArguments) -> Webhooks<'_> {
-        static NONE: BTreeSet<EventCode> = BTreeSet::new();
-        let config = self.loaded.tenant(&at.tenant).map(|served| &served.config);
-        Webhooks {
-            served: config.map_or(&[][..], |config| &config.webhooks),
-            active_events: config.map_or(&NONE, |config| &config.active_events),
-            held: &self.held,
+    let Some(config) = declared.config.as_ref().filter(|_| at.redis.redis_url_file.is_some()) else {
+        return Ok(LATER);
+    };
+    let (connection, keys) = serve::redis::connect(&at.redis)?;
+    let schedule = RedisSchedule::new(connection, &keys, SHARES);
+    match schedule.put(hints(&config.uid, dues, now)).await {
+        Ok(()) => Ok("a running `docket serve` sends it now"),
+        Err(error) => {
+            eprintln!("{error}");
+            Ok(LATER)
         }
     }
 }

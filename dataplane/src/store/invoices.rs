@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use docket_domain::invoice::InvoiceFamily;
 
-use super::sql::{Param, Row, Search, params};
+use super::sql::{Param, Row, SLOTS, Search, filled, params, slots};
 use super::{Connection, StoreError, Transaction};
 
 /// An invoice header with what its work order knows.
@@ -88,6 +88,33 @@ pub fn find_new_sql(family: InvoiceFamily) -> String {
          ORDER BY i.invoice_number LIMIT $1",
         table(family)
     )
+}
+
+/// Those of these new invoices that nobody else is just marking or changing, in their order; they are this transaction's
+/// then.
+pub async fn lock_new(
+    transaction: &mut Transaction,
+    family: InvoiceFamily,
+    numbers: &[String],
+) -> Result<Vec<String>, StoreError> {
+    let sql = format!(
+        "SELECT invoice_number FROM {} WHERE invoice_number IN ({}) AND detected_at_ms IS NULL \
+         ORDER BY invoice_number FOR UPDATE SKIP LOCKED",
+        table(family),
+        slots(1)
+    );
+    let mut free = Vec::with_capacity(numbers.len());
+    for chunk in numbers.chunks(SLOTS) {
+        match transaction.lock_free(&sql, filled(chunk.iter().map(Param::from))).await? {
+            Some(rows) => {
+                for row in &rows {
+                    free.push(row.get(0)?);
+                }
+            }
+            None => free.extend_from_slice(chunk),
+        }
+    }
+    Ok(free)
 }
 
 /// Marks an invoice as detected and answers it as it is now. `None`: somebody else was faster, whose lock on the row

@@ -1,14 +1,16 @@
 //! The tenants' databases: where they are, and each migrated before its first use.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use docket_crds::TenantConfig;
+use anyhow::{Context, bail};
+use docket_crds::{DatabaseUrl, TenantConfig};
 use tokio::sync::OnceCell;
 
 use crate::clock::Clock;
-use crate::store::postgres::Postgres;
+use crate::store::postgres::{Budget, Postgres};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, StoreError, Transaction};
 
@@ -43,22 +45,26 @@ impl Store {
 }
 
 /// Where tenants' databases are.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub enum StoreSource {
     /// A file per tenant below this folder.
     Files(PathBuf),
-    /// The URL in the tenant's configuration, with so many connections at most.
-    Postgres {
-        /// Connections per tenant.
-        connections: usize,
-    },
+    /// The URL in the tenant's configuration, with a part of the process's connections.
+    Postgres(Budget),
 }
 
-/// The databases by tenant uid, kept while the process runs.
+/// The databases by tenant uid, kept while the tenant is served.
 #[expect(missing_debug_implementations, reason = "holds URLs with passwords")]
 pub struct Stores {
     source: StoreSource,
-    by_uid: Mutex<HashMap<String, Arc<Store>>>,
+    by_uid: Mutex<HashMap<String, Kept>>,
+}
+
+struct Kept {
+    /// `None`: a file.
+    url: Option<DatabaseUrl>,
+    store: Arc<Store>,
 }
 
 impl Stores {
@@ -67,28 +73,58 @@ impl Stores {
         Self { source, by_uid: Mutex::default() }
     }
 
-    /// The database of this tenant.
-    pub fn of(&self, config: &TenantConfig) -> Result<Arc<Store>, StoreError> {
-        let mut by_uid = self.by_uid.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = by_uid.get(&config.uid) {
-            return Ok(Arc::clone(store));
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database of this tenant. One at another URL than before (another password, another server) is another one;
+    /// the connections of the old one are closed as soon as nobody uses them.
+    ///
+    /// Errors: the tenant has no database that could be served from here; the message says what would be right.
+    pub fn of(&self, config: &TenantConfig) -> anyhow::Result<Arc<Store>> {
+        let url = match &self.source {
+            StoreSource::Files(_) => None,
+            StoreSource::Postgres(_) => Some(config.database.clone().context(NO_URL)?),
+        };
+        let mut by_uid = self.lock();
+        if let Some(kept) = by_uid.get(&config.uid).filter(|kept| kept.url == url) {
+            return Ok(Arc::clone(&kept.store));
         }
-        let database = match (&self.source, &config.database) {
+        let database = match (&self.source, &url) {
+            (StoreSource::Postgres(budget), Some(url)) => {
+                Database::Postgres(Postgres::within(url.expose(), budget)?)
+            }
             (StoreSource::Files(folder), _) => {
                 Database::Sqlite(Sqlite::new(file_of(folder, config.client_code.as_str())))
             }
-            (StoreSource::Postgres { connections }, Some(url)) => {
-                Database::Postgres(Postgres::new(url.expose(), *connections)?)
-            }
-            (StoreSource::Postgres { .. }, None) => {
-                return Err(StoreError::Unexpected("a tenant without a database URL"));
-            }
+            (StoreSource::Postgres(_), None) => bail!(NO_URL),
         };
         let store = Arc::new(Store::new(database));
-        by_uid.insert(config.uid.clone(), Arc::clone(&store));
+        by_uid.insert(config.uid.clone(), Kept { url, store: Arc::clone(&store) });
         Ok(store)
     }
+
+    /// Forgets the databases of all other tenants; each is closed as soon as nobody uses it.
+    pub fn retain(&self, uids: &HashSet<&str>) {
+        self.lock().retain(|uid, _| uids.contains(uid.as_str()));
+    }
+
+    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    pub async fn close_idle(&self, unused_for: Duration) {
+        match &self.source {
+            StoreSource::Postgres(budget) => budget.close_idle(unused_for),
+            StoreSource::Files(_) => {
+                let stores: Vec<_> = self.lock().values().map(|kept| Arc::clone(&kept.store)).collect();
+                for store in stores {
+                    store.database().close_idle(unused_for).await;
+                }
+            }
+        }
+    }
 }
+
+const NO_URL: &str = "spec.database: its URL is not known here; name one that exists as \
+    external: {secretKeyRef: {name: …, key: …}}, since managed ones are made by the operator";
 
 /// The file of a tenant's database below the data folder.
 pub fn file_of(data_dir: &Path, client_code: &str) -> PathBuf {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
+use docket_redis::Board;
+use docket_redis::board::WebhookHealth;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -17,7 +19,7 @@ use crate::schedule::Schedule;
 use crate::shutdown::Shutdown;
 use crate::store::deliveries::{self, Due};
 use crate::store::sqlite::Looks;
-use crate::store::{Database, StoreError, idempotency};
+use crate::store::{Database, StoreError, health, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 
@@ -27,6 +29,10 @@ const MAX_PAGES: usize = 40;
 
 /// Databases swept at once: each open one takes some 200 KB.
 const AT_ONCE: usize = 4;
+/// The same of PostgreSQL, whose connections are other people's too.
+const AT_ONCE_OF_A_SERVER: usize = 8;
+/// What is due later is told by a later sweep, so that many deliveries of a far future do not fill Redis.
+const SOON: Duration = Duration::from_secs(15 * 60);
 /// How long the answer to an Idempotency-Key is kept at least.
 const KEEP_ANSWERS: Duration = Duration::from_secs(48 * 3600);
 
@@ -55,29 +61,55 @@ pub struct Sweeper<S> {
     seen: HashMap<String, Looks>,
     /// Where a sweep stopped that had too much to tell at once.
     stopped_at: HashMap<String, Due>,
+    /// Where others that sweep the same databases are told how webhooks are doing; `None`: there are no others.
+    board: Option<Arc<Board>>,
 }
 
 impl<S: Schedule> Sweeper<S> {
     /// Has seen nothing yet.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, metrics: Arc<Metrics>) -> Self {
-        Self { clock, tenants, schedule, metrics, seen: HashMap::new(), stopped_at: HashMap::new() }
+        let (seen, stopped_at) = (HashMap::new(), HashMap::new());
+        Self { clock, tenants, schedule, metrics, seen, stopped_at, board: None }
+    }
+
+    /// For one of many processes: sweeps at start if nobody just has, takes its time at an interval's sweep, and tells
+    /// what is due soon only, since the next one comes for sure. Says on the board how webhooks are doing.
+    #[must_use]
+    pub fn shared(self, board: Arc<Board>) -> Self {
+        Self { board: Some(board), ..self }
     }
 
     /// Sweeps at each interval, and whenever `wake` says so, until shutdown is requested.
     pub async fn run(mut self, interval: Duration, wake: Arc<tokio::sync::Notify>, shutdown: Shutdown) {
         let schedule = Arc::clone(&self.schedule);
+        let mut wait = if self.board.is_some() { Duration::ZERO } else { interval };
         loop {
             let why = tokio::select! {
-                () = self.clock.sleep(interval) => Why::Interval,
+                () = self.clock.sleep(wait) => Why::Interval,
                 () = wake.notified() => Why::Asked,
                 () = schedule.lost() => Why::Lost,
                 () = shutdown.requested() => return,
             };
+            wait = interval;
             // A schedule that can't say whose turn it is has lost nothing by one sweep too many.
             let not_ours =
                 matches!(why, Why::Interval) && matches!(schedule.sweep_turn(interval).await, Ok(false));
-            if !not_ours {
-                self.sweep().await;
+            if not_ours {
+                continue;
+            }
+            let takes_its_time = self.board.is_some() && matches!(why, Why::Interval);
+            let spread = if takes_its_time { interval / 2 } else { Duration::ZERO };
+            // What is not told because of a shutdown is told by another process, or after the next start.
+            let why = tokio::select! {
+                () = self.sweep_as(Leases::AreHeld, spread) => why,
+                () = schedule.lost(), if takes_its_time => Why::Lost,
+                () = shutdown.requested() => return,
+            };
+            if takes_its_time && matches!(why, Why::Lost) {
+                tokio::select! {
+                    () = self.sweep() => {}
+                    () = shutdown.requested() => return,
+                }
             }
             if matches!(why, Why::Lost)
                 && let Err(error) = schedule.rebuilt().await
@@ -90,18 +122,23 @@ impl<S: Schedule> Sweeper<S> {
     /// Sweeps the tenants whose database may have changed since the last time. One that is away is swept next time,
     /// and delays nobody else by more than its own wait.
     pub async fn sweep(&mut self) {
-        self.sweep_as(Leases::AreHeld).await;
+        self.sweep_as(Leases::AreHeld, Duration::ZERO).await;
     }
 
     /// The first sweep of a process that knows it is alone: what a dead one had begun is due at once.
     pub async fn take_over(&mut self) {
-        self.sweep_as(Leases::AreOver).await;
+        self.sweep_as(Leases::AreOver, Duration::ZERO).await;
     }
 
-    async fn sweep_as(&mut self, leases: Leases) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+    /// Over `spread` one tenant begins after the other, so that a thousand databases do not all get a connection at once.
+    async fn sweep_as(&mut self, leases: Leases, spread: Duration) {
+        let at_once = if self.board.is_some() { AT_ONCE_OF_A_SERVER } else { AT_ONCE };
+        let places = Arc::new(Semaphore::new(at_once));
         let mut sweeps = tokio::task::JoinSet::new();
-        for tenant in self.tenants.all() {
+        let tenants = self.tenants.all();
+        let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
+        let horizon = self.board.is_some().then_some(SOON);
+        for (place, tenant) in (0..).zip(tenants) {
             let uid = &tenant.config.uid;
             let looks = tenant.store.database().look();
             let unchanged = looks.is_some() && self.seen.get(uid) == looks.as_ref();
@@ -113,11 +150,19 @@ impl<S: Schedule> Sweeper<S> {
             let after = self.stopped_at.get(uid).cloned();
             let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.schedule));
             let (metrics, places) = (Arc::clone(&self.metrics), Arc::clone(&places));
+            let board = self.board.clone();
             sweeps.spawn(async move {
+                if !pause.is_zero() {
+                    clock.sleep(pause * place).await;
+                }
                 let _place = places.acquire().await;
                 let from_the_start = after.is_none();
-                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after).await;
-                if matches!(leases, Leases::AreOver) {
+                let was_open = tenant.store.database().is_open();
+                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after, horizon).await;
+                if let Some(board) = board.filter(|_| result.is_ok()) {
+                    tell_health(&tenant, &board).await;
+                }
+                if !was_open {
                     // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
                     tenant.store.database().close_idle(Duration::ZERO).await;
                 }
@@ -150,6 +195,7 @@ async fn sweep_tenant<S: Schedule>(
     metrics: &Metrics,
     leases: Leases,
     mut after: Option<Due>,
+    horizon: Option<Duration>,
 ) -> Result<Option<Due>, StoreError> {
     let database = tenant.store.ready(clock).await?;
     let now = keep_house(database, leases, clock, metrics).await?;
@@ -158,6 +204,12 @@ async fn sweep_tenant<S: Schedule>(
         let page = deliveries::unfinished(&mut reader, after.as_ref(), PAGE).await?;
         let Some(last) = page.last().cloned() else { return Ok(None) };
         let hints = tenant.hints(page, now);
+        // In the order of their times, so what follows waits for longer still.
+        if let (Some(horizon), Some(first)) = (horizon, hints.first())
+            && first.wait > horizon
+        {
+            return Ok(None);
+        }
         if let Err(error) = schedule.put(hints).await {
             tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
             return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
@@ -165,6 +217,32 @@ async fn sweep_tenant<S: Schedule>(
         after = Some(last);
     }
     Ok(after)
+}
+
+/// How the tenant's webhooks are doing, for the operator's status. Nothing depends on it.
+async fn tell_health(tenant: &Tenant, board: &Board) {
+    let code = tenant.config.client_code.as_str();
+    let read = async { health::by_webhook(&mut tenant.store.database().reader().await?).await };
+    let healths = match read.await {
+        Ok(healths) => healths,
+        Err(error) => {
+            return tracing::warn!(tenant.code = code, error = %error, "can't see how webhooks are doing");
+        }
+    };
+    let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
+    let told = healths.into_iter().map(|health| {
+        let told = WebhookHealth {
+            pending: count(health.pending - health.retrying),
+            dead_letter: count(health.dead_letter),
+            retrying: count(health.retrying),
+            last_success_at_ms: health.last_success_at_ms,
+            last_failure_at_ms: health.last_dead_letter_at_ms,
+        };
+        (health.webhook, told)
+    });
+    if let Err(error) = board.put_health(&told.collect::<Vec<_>>()).await {
+        tracing::debug!(tenant.code = code, error = %error, "can't tell how webhooks are doing");
+    }
 }
 
 /// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old. Answers

@@ -276,6 +276,7 @@ fn every_command_has_help() {
         "deliveries stop",
         "deliveries resends",
         "listen",
+        "healthcheck",
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let (done, text) = home.command(&arguments, "");
@@ -283,6 +284,22 @@ fn every_command_has_help() {
     }
     let (done, text) = home.command(&["--version"], "");
     assert!(done && text.starts_with("docket "), "{text}");
+}
+
+#[tokio::test]
+async fn a_health_check_says_what_each_answered() {
+    let rig = Rig::start().await;
+    let well = format!("http://{}/readyz", rig.dev.management);
+    let (done, text) = rig.home.command(&["healthcheck", "--url", &well], "");
+    assert!(done && text == format!("{well}: 200\n"), "{text}");
+    let nobody = format!("http://127.0.0.1:{}/readyz", free_port());
+    let missing = format!("http://{}/nothing", rig.dev.management);
+    let (done, text) =
+        rig.home.command(&["healthcheck", "--url", &nobody, "--url", &well, "--url", &missing], "");
+    assert!(!done && text.contains(&format!("{well}: 200")) && text.contains("404"), "{text}");
+    assert!(text.contains("2 of 3 did not answer 200"), "{text}");
+    fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
+    fails(&rig.home, &["healthcheck"], "", "--url");
 }
 
 #[tokio::test]

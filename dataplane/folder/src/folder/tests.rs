@@ -725,3 +725,36 @@ fn debug_prints_no_key() {
     let shown = format!("{loaded:?} {:?}", case.folder);
     assert!(!shown.contains(&of(&loaded, "acme").api_keys[0].1), "{shown}");
 }
+
+#[test]
+fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_secret() {
+    let managed = tenant("managed", "");
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {url: \"postgres://u:p@db/x\"}\n";
+    let external = tenant("external", "").replace(
+        "database: {managed: {name: external}}",
+        "database: {external: {secretKeyRef: {name: db, key: url}}}",
+    );
+    assert!(external.contains("secretKeyRef: {name: db"), "{external}");
+    let mut case = Case::with(&[("all.yaml", &format!("{managed}{external}{secret}"))]);
+    assert!(case.load().tenants.iter().all(|served| served.config.database.is_none()), "files all the same");
+    case.folder = Folder::new(case.root.join("config"), case.root.join("data")).with_external_databases();
+    let loaded = case.load();
+    let urls: Vec<_> = loaded.tenants.iter().map(|served| served.config.database.as_ref()).collect();
+    assert_eq!(urls.iter().map(|url| url.expect("a URL").expose()).collect::<Vec<_>>(), ["postgres://u:p@db/x"]);
+    let told = case.told(&loaded);
+    assert!(told[0].contains("spec.database.managed") && told[0].contains("only the operator"), "{told:?}");
+}
+
+#[test]
+fn processes_that_begin_at_once_have_the_same_keys() {
+    let case = Case::with(&[("a.yaml", &tenant("acme", "apiKeys: [{name: one, generate: {}}]"))]);
+    let keys = std::thread::scope(|scope| {
+        let load = || {
+            let mut folder = Folder::new(case.root.join("config"), case.root.join("data"));
+            folder.load(&mut random()).unwrap().tenants[0].api_keys.clone()
+        };
+        let begun: Vec<_> = (0..8).map(|_| scope.spawn(load)).collect();
+        begun.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(keys.iter().all(|other| *other == keys[0]));
+}

@@ -72,10 +72,10 @@ pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
     }
 }
 
-pub(super) fn started(tenant: &str, many: &Many, resend: &Resend, extent: Extent) -> String {
+pub(super) fn started(tenant: &str, server: &str, many: &Many, resend: &Resend, extent: Extent) -> String {
     let id = &resend.id;
     format!(
-        "Resend {id}: {}\nA running `docket dev` sends them. To stop it: docket deliveries stop --tenant {tenant} {id}\n",
+        "Resend {id}: {}\nA running `{server}` sends them. To stop it: docket deliveries stop --tenant {tenant} {id}\n",
         extent_of(&resend.webhook_name, many, extent)
     )
 }

@@ -1,0 +1,63 @@
+{{/*
+What values.schema.json cannot say: settings that are missing, and settings that do not fit together. Each message begins
+with the setting's name and says what is right. All of them are told at once.
+*/}}
+{{- define "docket.checks" -}}
+{{- $values := .Values -}}
+{{- $wrong := list -}}
+{{- if not $values.baseDomain -}}
+{{- $wrong = append $wrong "baseDomain: give the host name of the API, such as api.example.com; its subdomains are tenants" -}}
+{{- end -}}
+{{- if and $values.legacyHost (eq $values.legacyHost $values.baseDomain) -}}
+{{- $wrong = append $wrong "legacyHost: must not be baseDomain; the older API has a host name of its own" -}}
+{{- end -}}
+{{- if and (not $values.quickstart.enabled) (not $values.databaseServers) -}}
+{{- $wrong = append $wrong "databaseServers: give at least one PostgreSQL server, such as [{name: main, secretRef: {name: docket-postgresql, key: url}}]; the Secret's key holds the URL of a role that may create databases and roles" -}}
+{{- end -}}
+{{- $names := dict -}}
+{{- range $values.databaseServers -}}
+{{- if hasKey $names .name -}}
+{{- $wrong = append $wrong (printf "databaseServers: the name %s is given twice; each server needs a name of its own" .name) -}}
+{{- end -}}
+{{- $_ := set $names .name true -}}
+{{- end -}}
+{{- if and (not $values.quickstart.enabled) (not $values.redis.secretRef.name) -}}
+{{- $wrong = append $wrong "redis.secretRef.name: give the name of the Secret whose key (redis.secretRef.key) holds the URL of Redis, such as docket-redis" -}}
+{{- end -}}
+{{- if and $values.quickstart.enabled $values.databaseServers -}}
+{{- $wrong = append $wrong "databaseServers: leave it empty with quickstart.enabled, which brings a PostgreSQL of its own; or set quickstart.enabled to false" -}}
+{{- end -}}
+{{- if and $values.quickstart.enabled $values.redis.secretRef.name -}}
+{{- $wrong = append $wrong "redis.secretRef.name: leave it empty with quickstart.enabled, which brings a Redis of its own; or set quickstart.enabled to false" -}}
+{{- end -}}
+{{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}
+{{- $wrong = append $wrong "privateCA.configMap: name the ConfigMap that has privateCA.redisKey, or leave the key empty" -}}
+{{- end -}}
+{{- range $component := list "api" "worker" "detector" -}}
+{{- $v := index $values $component -}}
+{{- if gt (int $v.databaseConnectionsPerTenant) (int $v.databaseConnections) -}}
+{{- $wrong = append $wrong (printf "%s.databaseConnectionsPerTenant: must not exceed %s.databaseConnections, which is %d" $component $component (int $v.databaseConnections)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
+{{- $wrong = append $wrong "httpRoute.parentRefs: name the Gateway, such as [{name: public, namespace: gateways}]" -}}
+{{- end -}}
+{{- if and $values.ingress.tls.legacySecretName (not $values.legacyHost) -}}
+{{- $wrong = append $wrong "ingress.tls.legacySecretName: there is no legacyHost that it could serve; set legacyHost or leave it empty" -}}
+{{- end -}}
+{{- range $component := list "api" "worker" -}}
+{{- $scaling := (index $values $component).autoscaling -}}
+{{- if and $scaling.enabled (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.minReplicas: must not exceed %s.autoscaling.maxReplicas, which is %d" $component $component (int $scaling.maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $component := include "docket.components" . | fromJsonArray -}}
+{{- $account := (index $values $component).serviceAccount -}}
+{{- if and (not $account.create) (not $account.name) -}}
+{{- $wrong = append $wrong (printf "%s.serviceAccount.name: name the ServiceAccount that is there, or set %s.serviceAccount.create to true" $component $component) -}}
+{{- end -}}
+{{- end -}}
+{{- if $wrong -}}
+{{- fail (printf "\n\nThese values need a change:\n  - %s\n" (join "\n  - " $wrong)) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,88 @@
+{{/* Names and labels. Names leave room for the longest suffix, `-quickstart-postgresql`, within 63 characters. */}}
+
+{{- define "docket.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "docket.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "docket.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "docket.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* For objects without a namespace: two releases of one name in two namespaces do not meet. */}}
+{{- define "docket.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "docket.fullname" .) -}}
+{{- end -}}
+
+{{/* What selects pods: it may never change. Takes (dict "root" $ "component" …). */}}
+{{- define "docket.selector" -}}
+app.kubernetes.io/name: {{ include "docket.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* Labels of every object. Takes (dict "root" $ "component" …). */}}
+{{- define "docket.labels" -}}
+{{ include "docket.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: docket
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The metadata of an object, without `metadata:`. Takes root, component, name; annotations; cluster for no namespace. */}}
+{{- define "docket.metadata" -}}
+name: {{ .name | quote }}
+{{- if not .cluster }}
+namespace: {{ .namespace | default .root.Release.Namespace | quote }}
+{{- end }}
+labels:
+  {{- include "docket.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "docket.componentName" -}}
+{{ include "docket.fullname" .root }}-{{ .component }}
+{{- end -}}
+
+{{- define "docket.serviceAccountName" -}}
+{{- $account := (index .root.Values .component).serviceAccount -}}
+{{- if $account.create -}}
+{{- $account.name | default (include "docket.componentName" .) -}}
+{{- else -}}
+{{- $account.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "docket.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* The components that have pods, in the order they are shown. */}}
+{{- define "docket.components" -}}
+["operator", "api", "worker", "detector"]
+{{- end -}}
+
+{{/* Whether a component has an autoscaler. */}}
+{{- define "docket.autoscaled" -}}
+{{- if (dig "autoscaling" "enabled" false (index .root.Values .component)) }}true{{ end -}}
+{{- end -}}

@@ -1,0 +1,134 @@
+{{/* One Deployment. Takes root, component, command ("docket" or "docket-operator"), args and env (lists). */}}
+{{- define "docket.deployment" -}}
+{{- $root := .root -}}
+{{- $values := $root.Values -}}
+{{- $v := index $values .component -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "docket.metadata" (merge (dict "name" (include "docket.componentName" .)) .) | nindent 2 }}
+spec:
+  {{- if not (include "docket.autoscaled" .) }}
+  replicas: {{ $v.replicas }}
+  {{- end }}
+  revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
+  {{- with $v.strategy }}
+  strategy:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "docket.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "docket.labels" . | nindent 8 }}
+        {{- with $v.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        kubectl.kubernetes.io/default-container: {{ .component }}
+        {{- with merge (dict) $v.podAnnotations $values.commonAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "docket.serviceAccountName" . | quote }}
+      automountServiceAccountToken: true   # it watches the API server
+      enableServiceLinks: false
+      {{- with $values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        {{- toYaml $values.podSecurityContext | nindent 8 }}
+      terminationGracePeriodSeconds: {{ $v.terminationGracePeriodSeconds }}
+      {{- with $v.priorityClassName }}
+      priorityClassName: {{ . | quote }}
+      {{- end }}
+      {{- with $v.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $v.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $v.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $v.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- range . }}
+        {{- /* Each constraint is about this component's own pods unless it says otherwise. */}}
+        {{- $own := dict "labelSelector" (dict "matchLabels" (include "docket.selector" $ | fromYaml)) }}
+        {{- $constraint := . }}
+        {{- if not (hasKey . "labelSelector") }}
+        {{- $constraint = merge $own . }}
+        {{- end }}
+        {{- toYaml (list $constraint) | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      containers:
+        - name: {{ .component }}
+          image: {{ include "docket.image" $root | quote }}
+          imagePullPolicy: {{ $values.image.pullPolicy }}
+          command: [{{ .command | quote }}]
+          args:
+            {{- toYaml .args | nindent 12 }}
+          {{- with concat .env $v.extraEnv }}
+          env:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            {{- if eq .component "api" }}
+            - {name: http, containerPort: 8080}
+            {{- end }}
+            - {name: management, containerPort: 9090}
+          startupProbe:
+            {{- toYaml (merge (dict "httpGet" (dict "path" "/healthz" "port" "management")) $v.startupProbe) | nindent 12 }}
+          livenessProbe:
+            {{- toYaml (merge (dict "httpGet" (dict "path" "/healthz" "port" "management")) $v.livenessProbe) | nindent 12 }}
+          readinessProbe:
+            {{- toYaml (merge (dict "httpGet" (dict "path" "/readyz" "port" "management")) $v.readinessProbe) | nindent 12 }}
+          {{- with $v.resources }}
+          resources:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          securityContext:
+            {{- toYaml $values.securityContext | nindent 12 }}
+          volumeMounts:
+            - {name: redis, mountPath: {{ include "docket.redisFolder" $root }}, readOnly: true}
+            {{- if eq .component "operator" }}
+            {{- range include "docket.databaseServers" $root | fromJsonArray }}
+            - {name: database-{{ .name }}, mountPath: {{ include "docket.databaseFolder" $root }}{{ .name }}, readOnly: true}
+            {{- end }}
+            {{- end }}
+            {{- if $values.privateCA.configMap }}
+            - {name: ca, mountPath: {{ include "docket.caFolder" $root }}, readOnly: true}
+            {{- end }}
+            {{- with $v.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        {{- $redis := include "docket.redisSecret" $root | fromJson }}
+        - name: redis
+          secret:
+            secretName: {{ $redis.name | quote }}
+            items: [{key: {{ $redis.key | quote }}, path: url}]
+        {{- if eq .component "operator" }}
+        {{- range include "docket.databaseServers" $root | fromJsonArray }}
+        - name: database-{{ .name }}
+          secret:
+            secretName: {{ .secretRef.name | quote }}
+            items: [{key: {{ .secretRef.key | quote }}, path: url}]
+        {{- end }}
+        {{- end }}
+        {{- with $values.privateCA.configMap }}
+        - name: ca
+          configMap: {name: {{ . | quote }}}
+        {{- end }}
+        {{- with $v.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- end -}}

@@ -1,0 +1,115 @@
+{{/*
+What the programs are told. Every flag that the chart sets is in this file and nowhere else, so that a flag that gets
+another name is one line here.
+*/}}
+
+{{/* Where the Secrets are mounted. Whole folders: a file mounted by subPath would never change when its Secret does. */}}
+{{- define "docket.redisFolder" -}}/etc/docket/redis{{- end -}}
+{{- define "docket.caFolder" -}}/etc/docket/ca{{- end -}}
+{{- define "docket.databaseFolder" -}}/etc/docket/database-servers/{{- end -}}
+
+{{/* The PostgreSQL servers, as JSON: those of the values, or the one of the quickstart. */}}
+{{- define "docket.databaseServers" -}}
+{{- if .Values.databaseServers -}}
+{{- toJson .Values.databaseServers -}}
+{{- else if .Values.quickstart.enabled -}}
+{{- $secret := dict "name" (include "docket.quickstart.postgresql" .) "key" "url" -}}
+{{- toJson (list (dict "name" .Values.quickstart.serverName "secretRef" $secret)) -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the URL of Redis, as JSON. */}}
+{{- define "docket.redisSecret" -}}
+{{- if .Values.redis.secretRef.name -}}
+{{- toJson .Values.redis.secretRef -}}
+{{- else -}}
+{{- toJson (dict "name" (include "docket.quickstart.redis" .) "key" "url") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Arguments of the operator, as a JSON list. */}}
+{{- define "docket.operatorArgs" -}}
+{{- $v := .Values.operator -}}
+{{- $args := list "run" -}}
+{{- $args = append $args (printf "--release-namespace=%s" .Release.Namespace) -}}
+{{- range .Values.watch.namespaces -}}
+{{- $args = append $args (printf "--watch-namespace=%s" .) -}}
+{{- end -}}
+{{- range include "docket.databaseServers" . | fromJsonArray -}}
+{{- $args = append $args (printf "--database-server=%s=%s%s/url" .name (include "docket.databaseFolder" $) .name) -}}
+{{- end -}}
+{{- $args = append $args (printf "--redis-url-file=%s/url" (include "docket.redisFolder" .)) -}}
+{{- range .Values.disabledEvents -}}
+{{- $args = append $args (printf "--disabled-event=%s" .) -}}
+{{- end -}}
+{{- $args = append $args (printf "--concurrency=%d" (int $v.concurrency)) -}}
+{{- $args = append $args (printf "--listen=%s:9090" .Values.listenAddress) -}}
+{{- $args = append $args (printf "--log=%s" .Values.log.level) -}}
+{{- $args = append $args (printf "--log-format=%s" .Values.log.format) -}}
+{{- toJson (concat $args $v.extraArgs) -}}
+{{- end -}}
+
+{{/* What else the programs are told of Redis, as a JSON list of variables. */}}
+{{- define "docket.redisEnv" -}}
+{{- $env := list -}}
+{{- with .Values.redis.release -}}
+{{- $env = append $env (dict "name" "DOCKET_REDIS_RELEASE" "value" .) -}}
+{{- end -}}
+{{- with .Values.privateCA.redisKey -}}
+{{- $env = append $env (dict "name" "DOCKET_REDIS_CA_FILE" "value" (printf "%s/%s" (include "docket.caFolder" $) .)) -}}
+{{- end -}}
+{{- toJson $env -}}
+{{- end -}}
+
+{{/* Where a data-plane component finds tenants and Redis, as a JSON list of variables: so that a command in its pod, such as
+     `kubectl exec deployment/docket-api -- docket customer add …`, needs no flag for it. */}}
+{{- define "docket.serveEnv" -}}
+{{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" .Release.Namespace) -}}
+{{- $env = append $env (dict "name" "DOCKET_REDIS_URL_FILE" "value" (printf "%s/url" (include "docket.redisFolder" .))) -}}
+{{- $pod := dict "fieldRef" (dict "fieldPath" "metadata.name") -}}
+{{- $env = append $env (dict "name" "POD_NAME" "valueFrom" $pod) -}}
+{{- toJson (concat $env (include "docket.redisEnv" . | fromJsonArray)) -}}
+{{- end -}}
+
+{{/* Arguments of a data-plane component, as a JSON list. Takes (dict "root" $ "component" "api"|"worker"|"detector"). */}}
+{{- define "docket.serveArgs" -}}
+{{- $values := .root.Values -}}
+{{- $v := index $values .component -}}
+{{- $args := list "serve" (printf "--roles=%s" .component) -}}
+{{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
+{{- $args = append $args (printf "--database-connections-per-tenant=%d" (int $v.databaseConnectionsPerTenant)) -}}
+{{- if eq .component "api" -}}
+{{- $args = append $args (printf "--listen=%s:8080" $values.listenAddress) -}}
+{{- $args = append $args (printf "--base-domain=%s" $values.baseDomain) -}}
+{{- if $values.legacyHost -}}
+{{- $args = append $args (printf "--legacy-host=%s" $values.legacyHost) -}}
+{{- end -}}
+{{- $args = append $args (printf "--shutdown-delay=%s" $v.shutdownDelay) -}}
+{{- else if eq .component "worker" -}}
+{{- range $v.allowEgress -}}
+{{- $args = append $args (printf "--allow-egress=%s" .) -}}
+{{- end -}}
+{{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
+{{- $args = append $args (printf "--sweep-interval=%s" $v.sweepInterval) -}}
+{{- else if eq .component "detector" -}}
+{{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}
+{{- end -}}
+{{- $args = append $args (printf "--management=%s:9090" $values.listenAddress) -}}
+{{- $args = append $args (printf "--log=%s" $values.log.level) -}}
+{{- $args = append $args (printf "--log-format=%s" $values.log.format) -}}
+{{- toJson (concat $args $v.extraArgs) -}}
+{{- end -}}
+
+{{/* Arguments of the pod of `helm test`, as a JSON list: every URL must answer 200. */}}
+{{- define "docket.testArgs" -}}
+{{- $args := list "healthcheck" -}}
+{{- range $component := include "docket.components" . | fromJsonArray -}}
+{{- $name := include "docket.componentName" (dict "root" $ "component" $component) -}}
+{{- if or (gt (int (index $.Values $component).replicas) 0) (include "docket.autoscaled" (dict "root" $ "component" $component)) -}}
+{{- $args = append $args (printf "--url=http://%s-management.%s:9090/readyz" $name $.Release.Namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end -}}

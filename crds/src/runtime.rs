@@ -1,0 +1,106 @@
+//! What the operator hands to the data plane: one Secret per tenant, with one JSON document in it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::TenantConfig;
+
+/// The label that marks such Secrets.
+pub const LABEL: &str = "docket.dev/runtime";
+/// The value of [`LABEL`].
+pub const LABEL_VALUE: &str = "true";
+/// The type of such Secrets.
+pub const SECRET_TYPE: &str = "docket.dev/runtime";
+/// The key of the Secret that holds a [`Runtime`] as JSON.
+pub const KEY: &str = "runtime.json";
+
+/// How many hexadecimal digits of the digest make a revision.
+const REVISION_DIGITS: usize = 16;
+
+/// A tenant as the data plane is to serve it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Runtime {
+    /// The Tenant's `metadata.generation` that this was made from.
+    pub generation: i64,
+    /// Changes with what is served, and with nothing else.
+    pub revision: String,
+    /// What is served.
+    pub config: TenantConfig,
+    /// The uids of Webhooks that are declared but can't be served: their deliveries wait instead of being given up.
+    pub held_webhooks: BTreeSet<String>,
+}
+
+impl Runtime {
+    /// Puts it together; the revision is of `config` and `held_webhooks`.
+    pub fn new(generation: i64, config: TenantConfig, held_webhooks: BTreeSet<String>) -> Self {
+        let revision = revision(&config, &held_webhooks);
+        Self { generation, revision, config, held_webhooks }
+    }
+}
+
+/// The name of a tenant's Secret.
+pub fn secret_name(tenant_uid: &str) -> String {
+    format!("docket-tenant-{tenant_uid}")
+}
+
+fn revision(config: &TenantConfig, held_webhooks: &BTreeSet<String>) -> String {
+    let json = serde_json::to_vec(&(config, held_webhooks)).expect("plain structs with text keys serialise");
+    let mut digits = hex::encode(Sha256::digest(json));
+    digits.truncate(REVISION_DIGITS);
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SigningKey, Tokens};
+
+    fn config() -> TenantConfig {
+        TenantConfig {
+            uid: "u".into(),
+            namespace: "default".into(),
+            name: "acme".into(),
+            display_name: None,
+            client_code: "ACME".parse().unwrap(),
+            subdomains: Vec::new(),
+            suspended: false,
+            api_keys: Vec::new(),
+            tokens: Tokens {
+                lifetime_minutes: 60,
+                signing_keys: vec![SigningKey { kid: "1".into(), secret: b"hunter2".to_vec().into() }],
+            },
+            database: None,
+            active_events: BTreeSet::new(),
+            webhooks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_revision_is_of_what_is_served() {
+        let runtime = Runtime::new(1, config(), BTreeSet::new());
+        assert_eq!(runtime.revision.len(), REVISION_DIGITS);
+        assert_eq!(Runtime::new(2, config(), BTreeSet::new()).revision, runtime.revision);
+        let held = BTreeSet::from(["w".to_owned()]);
+        assert_ne!(Runtime::new(1, config(), held).revision, runtime.revision);
+        let other = TenantConfig { suspended: true, ..config() };
+        assert_ne!(Runtime::new(1, other, BTreeSet::new()).revision, runtime.revision);
+    }
+
+    #[test]
+    fn it_reads_back_from_json_and_does_not_print_secrets() {
+        let runtime = Runtime::new(3, config(), BTreeSet::from(["w".to_owned()]));
+        let json = serde_json::to_value(&runtime).unwrap();
+        assert_eq!(json["heldWebhooks"][0], "w");
+        assert_eq!(serde_json::from_value::<Runtime>(json).unwrap(), runtime);
+        let shown = format!("{runtime:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains(&hex::encode("hunter2")), "{shown}");
+    }
+
+    #[test]
+    fn a_secret_is_named_by_the_uid() {
+        assert_eq!(secret_name("0d2f"), "docket-tenant-0d2f");
+    }
+}

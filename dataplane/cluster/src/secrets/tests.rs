@@ -1,0 +1,132 @@
+use std::collections::BTreeSet;
+
+use docket_crds::TenantConfig;
+use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::json;
+
+use super::*;
+
+fn config(uid: &str, subdomains: &[&str], keys: &[char]) -> TenantConfig {
+    let key = |digit: &char| {
+        let digest = ApiKeyDigest::of(&digit.to_string().repeat(64)).expect("a key");
+        json!({"name": format!("key-{digit}"), "digest": digest, "active": true, "version": "v2"})
+    };
+    serde_json::from_value(json!({
+        "uid": uid, "namespace": "default", "name": uid, "displayName": null, "clientCode": uid.to_uppercase(),
+        "subdomains": subdomains, "suspended": false, "apiKeys": keys.iter().map(key).collect::<Vec<_>>(),
+        "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": "postgres://u:hunter2@db/x",
+        "activeEvents": [], "webhooks": [],
+    }))
+    .expect("a configuration")
+}
+
+fn secret(name: &str, age: i64, text: &str) -> Secret {
+    let created = Timestamp::from_second(1_000_000 - age).expect("a time");
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            uid: Some(format!("uid of {name}")),
+            creation_timestamp: Some(Time(created)),
+            ..ObjectMeta::default()
+        },
+        data: Some([(KEY.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
+        ..Secret::default()
+    }
+}
+
+fn of(config: TenantConfig, name: &str, age: i64) -> Secret {
+    let runtime = Runtime::new(1, config, BTreeSet::new());
+    secret(name, age, &serde_json::to_string(&runtime).expect("JSON"))
+}
+
+fn plain(name: &str) -> Secret {
+    of(config(name, &[], &[]), name, 0)
+}
+
+fn list(secrets: &mut Secrets, listed: &[Secret]) {
+    secrets.begin_list();
+    for secret in listed {
+        secrets.listed(secret);
+    }
+    secrets.end_list();
+}
+
+fn uids(secrets: &Secrets) -> Vec<String> {
+    secrets.loaded().tenants.iter().map(|served| served.runtime.config.uid.clone()).collect()
+}
+
+#[test]
+fn a_complete_list_says_who_is_there_and_an_incomplete_one_nothing() {
+    let mut secrets = Secrets::default();
+    list(&mut secrets, &[plain("a"), plain("b")]);
+    assert_eq!(uids(&secrets), ["a", "b"]);
+    secrets.begin_list();
+    secrets.listed(&plain("c"));
+    assert_eq!(uids(&secrets), ["a", "b"], "the list has broken off");
+    list(&mut secrets, &[plain("b"), plain("c")]);
+    assert_eq!(uids(&secrets), ["b", "c"]);
+    secrets.delete(&plain("b"));
+    secrets.apply(&plain("d"));
+    assert_eq!(uids(&secrets), ["c", "d"]);
+}
+
+#[test]
+fn a_list_that_is_suddenly_empty_is_not_believed_but_told() {
+    let mut secrets = Secrets::default();
+    list(&mut secrets, &[]);
+    assert!(secrets.loaded().problems.is_empty(), "nobody is there yet");
+    list(&mut secrets, &[plain("a")]);
+    list(&mut secrets, &[]);
+    assert_eq!(uids(&secrets), ["a"]);
+    assert!(secrets.loaded().problems[0].contains("no runtime Secrets any more"));
+    list(&mut secrets, &[plain("b")]);
+    assert_eq!(uids(&secrets), ["b"]);
+    assert!(secrets.loaded().problems.is_empty());
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_keeps_what_was_good_and_repeats_no_value() {
+    let mut secrets = Secrets::default();
+    list(&mut secrets, &[plain("a"), secret("new", 0, "{\"generation\": \"hunter2\"}")]);
+    secrets.apply(&secret("a", 0, "{\"config\": {\"tokens\": \"hunter2\"}}"));
+    let loaded = secrets.loaded();
+    assert_eq!(uids(&secrets), ["a"]);
+    assert!(loaded.problems[0].starts_with("Secret a: runtime.json is not"), "{:?}", loaded.problems);
+    assert!(loaded.problems[0].ends_with("goes on") && loaded.problems[1].ends_with("not served"));
+    assert!(!format!("{loaded:?}").contains("hunter2"));
+    let mut empty = plain("a");
+    empty.data = None;
+    list(&mut secrets, std::slice::from_ref(&empty));
+    assert_eq!(uids(&secrets), ["a"], "a list is no better reason than a change");
+    empty.metadata.uid = Some("another".into());
+    secrets.apply(&empty);
+    assert!(uids(&secrets).is_empty(), "another Secret of the same name");
+}
+
+#[test]
+fn what_two_want_is_the_older_ones() {
+    let mut secrets = Secrets::default();
+    let twin = TenantConfig { uid: "twin".into(), ..config("old", &[], &[]) };
+    list(
+        &mut secrets,
+        &[
+            of(config("young", &["shop", "young"], &['a', 'b']), "young", 1),
+            of(config("old", &["SHOP"], &['a']), "old", 9),
+            of(twin, "twin", 5),
+        ],
+    );
+    let loaded = secrets.loaded();
+    assert_eq!(uids(&secrets), ["old", "young"]);
+    let young = &loaded.tenant("young").expect("served").runtime.config;
+    assert_eq!(young.subdomains, ["young"]);
+    assert_eq!(young.api_keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["key-b"]);
+    assert_eq!(
+        loaded.problems,
+        [
+            "Secret twin: its clientCode is Secret old's already; its tenant is not served",
+            "Secret young: subdomain shop is Secret old's already",
+            "Secret young: API key key-a is Secret old's already",
+        ]
+    );
+}

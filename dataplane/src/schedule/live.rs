@@ -1,0 +1,63 @@
+//! The schedule that a program runs with: in memory for one process, in Redis for many.
+
+use std::time::Duration;
+
+use super::memory::MemorySchedule;
+use super::redis::RedisSchedule;
+use super::{Claim, Hint, Schedule, ScheduleError};
+
+/// The schedule that a program runs with.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub enum LiveSchedule {
+    /// Of this process alone.
+    Memory(MemorySchedule),
+    /// Of all processes with the same Redis.
+    Redis(RedisSchedule),
+}
+
+macro_rules! of_either {
+    ($self:ident, $schedule:ident => $call:expr) => {
+        match $self {
+            Self::Memory($schedule) => $call.await,
+            Self::Redis($schedule) => $call.await,
+        }
+    };
+}
+
+impl Schedule for LiveSchedule {
+    async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
+        of_either!(self, schedule => schedule.put(hints))
+    }
+
+    async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+        of_either!(self, schedule => schedule.claim(limit, lease))
+    }
+
+    async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
+        of_either!(self, schedule => schedule.renew(claims, lease))
+    }
+
+    async fn settle(&self, ended: Vec<(Claim, Option<Duration>)>) -> Result<(), ScheduleError> {
+        of_either!(self, schedule => schedule.settle(ended))
+    }
+
+    async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
+        of_either!(self, schedule => schedule.next_due())
+    }
+
+    async fn changed(&self) {
+        of_either!(self, schedule => schedule.changed())
+    }
+
+    async fn lost(&self) {
+        of_either!(self, schedule => schedule.lost())
+    }
+
+    async fn rebuilt(&self) -> Result<(), ScheduleError> {
+        of_either!(self, schedule => schedule.rebuilt())
+    }
+
+    async fn sweep_turn(&self, every: Duration) -> Result<bool, ScheduleError> {
+        of_either!(self, schedule => schedule.sweep_turn(every))
+    }
+}

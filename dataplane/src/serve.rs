@@ -1,0 +1,148 @@
+//! `docket serve`: some roles of the service, as one of any number of processes on the same PostgreSQL and Redis.
+//!
+//! A process begins to work once its configuration is there and Redis has answered once. From then on it goes on
+//! without either: what was served is served, and what Redis is not told a sweep finds.
+
+mod announce;
+pub mod redis;
+mod source;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use docket_egress::EgressPolicy;
+use docket_redis::Board;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use source::Source;
+
+use crate::args::{Role, ServeArguments};
+use crate::clock::Clock;
+use crate::readiness::Readiness;
+use crate::schedule::SHARES;
+use crate::schedule::live::LiveSchedule;
+use crate::schedule::redis::RedisSchedule;
+use crate::service::{Service, bind, raise_descriptor_limit};
+use crate::serving::Serving;
+use crate::shutdown::{self, Shutdown};
+use crate::store::postgres::{Budget, Limits};
+use crate::telemetry::{self, Metrics};
+use crate::tenants::Tenants;
+use crate::tenants::stores::{StoreSource, Stores};
+
+/// What is missing at first, in the words of /readyz.
+const CONFIGURATION: &str = "the configuration";
+const REDIS: &str = "Redis";
+/// Connections to databases that nobody uses are closed after this, which is looked at so often.
+const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
+
+/// Runs until SIGTERM or Ctrl-C, then drains.
+///
+/// Errors: a setting is missing or wrong, an address can't be listened on, or Redis is not as it must be.
+pub async fn run(arguments: ServeArguments) -> Result<()> {
+    telemetry::start_logging(arguments.log.log_format, &arguments.log.log);
+    telemetry::quiet_panics();
+    let descriptors = raise_descriptor_limit();
+    let clock = Clock::System;
+    let (connection, keys) = redis::connect(&arguments.redis)?;
+    let source = Source::open(&arguments).await?;
+    let pod = announce::pod_name(arguments.pod_name.clone());
+    let is = |role| arguments.roles.contains(&role);
+    let api_listener = match is(Role::Api) {
+        true => Some(bind(arguments.listen, "--listen").await?),
+        false => None,
+    };
+    let management_listener = bind(arguments.management, "--management").await?;
+
+    let tenants = Arc::new(Tenants::default());
+    let metrics = Arc::new(Metrics::default());
+    let budget = Budget::new(Limits {
+        total: arguments.database_connections.into(),
+        per_tenant: arguments.database_connections_per_tenant.into(),
+    });
+    let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
+    let serving = Serving::new(
+        Arc::new(Stores::new(StoreSource::Postgres(budget.clone()))),
+        Arc::clone(&tenants),
+        Arc::clone(&metrics),
+        policy.clone(),
+        None,
+    );
+    let schedule = RedisSchedule::new(connection.clone(), &keys, SHARES);
+    let mut service = Service {
+        clock,
+        tenants,
+        schedule: Arc::new(LiveSchedule::Redis(schedule)),
+        metrics,
+        readiness: Arc::new(Readiness::without([CONFIGURATION, REDIS])),
+        descriptors,
+        running: JoinSet::new(),
+    };
+    let app = service.app(&arguments.hosts);
+    let management = service.manage(&app, management_listener);
+    let (stopper, shutdown) = shutdown::channel();
+    let served = serving.served();
+    let (first, configured) = tokio::sync::oneshot::channel();
+    service.running.spawn(source.follow(serving, first, shutdown.clone()));
+    service.running.spawn(close_idle(budget, shutdown.clone()));
+
+    let readiness = Arc::clone(&service.readiness);
+    let begin = async {
+        let configured = async {
+            let _ = configured.await;
+            readiness.has(CONFIGURATION);
+            Ok::<_, anyhow::Error>(())
+        };
+        let answered = async {
+            redis::check(&connection).await?;
+            readiness.has(REDIS);
+            Ok(())
+        };
+        tokio::try_join!(configured, answered)
+    };
+    tokio::select! {
+        begun = begin => begun.map(|_| ())?,
+        signal = shutdown::signal() => return signal.context("signals can't be waited for"),
+    }
+
+    let board = Arc::new(Board::new(connection, keys));
+    let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
+    tracing::info!(pod, roles = roles.join(","), tenants = served.borrow().len(), "serving");
+    let announced = tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, served, shutdown.clone()));
+    if let Some(listener) = api_listener {
+        service.start_api(&app, listener, &shutdown);
+    }
+    if is(Role::Worker) {
+        service.start_worker(policy, &arguments.deliveries, &shutdown);
+        let sweeper = service.sweeper().shared(board);
+        service.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
+    }
+    if is(Role::Detector) {
+        service.start_detector(arguments.invoice_scan_interval, &shutdown);
+    }
+
+    shutdown::signal().await.context("signals can't be waited for")?;
+    tracing::info!("stopping: requests and attempts under way are finished first");
+    service.readiness.lacks("the end: it is stopping");
+    tokio::select! {
+        // Whoever sends requests here has to hear of it first.
+        () = tokio::time::sleep(arguments.shutdown_delay) => {}
+        _ = shutdown::signal() => {}
+    }
+    service.drain(&stopper).await;
+    let _ = announced.await;
+    management.stop().await;
+    Ok(())
+}
+
+async fn close_idle(budget: Budget, shutdown: Shutdown) {
+    let (unused_for, every) = CLOSE_IDLE;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => budget.close_idle(unused_for),
+            () = shutdown.requested() => return,
+        }
+    }
+}

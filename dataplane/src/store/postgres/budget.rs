@@ -1,0 +1,276 @@
+//! The connections of a process to all tenants' databases: so many in all, so many per tenant.
+//!
+//! Every open connection has a place. One that is not used stays open for its tenant until somebody else needs its
+//! place: the least recently used goes first. Who finds no place waits in line, and whoever gives a connection back
+//! while others wait gives it to the next one of the same tenant, or closes it and gives its place to the first in
+//! line, so that nobody waits for longer than the others take.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::ClientWrapper;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Who is first in line is passed over for this long, for the sake of connections that need not be opened anew.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// In all, at least 1.
+    pub total: usize,
+    /// To one tenant's database, at least 1.
+    pub per_tenant: usize,
+}
+
+/// The connections of a process.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct Budget {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limits: Limits,
+    state: Mutex<State>,
+    /// For tenants whose database is away: all of them together leave the others half of the places.
+    retries: Arc<Semaphore>,
+}
+
+/// While somebody waits, no place is free and no connection is idle.
+struct State {
+    free: usize,
+    /// By the order in which they were given back.
+    idle: BTreeMap<u64, Idle>,
+    idle_of: BTreeSet<(PoolId, u64)>,
+    waiting: VecDeque<Waiter>,
+    last_number: u64,
+}
+
+/// A tenant's share of the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PoolId(u64);
+
+struct Idle {
+    pool: PoolId,
+    opened: Opened,
+    since: Instant,
+}
+
+struct Waiter {
+    pool: PoolId,
+    since: Instant,
+    grant: oneshot::Sender<Grant>,
+}
+
+/// An open connection and its place, which is free again once the connection is closed.
+pub(super) struct Opened {
+    pub(super) client: ClientWrapper,
+    place: Place,
+}
+
+impl Opened {
+    pub(super) fn new(client: ClientWrapper, place: Place) -> Self {
+        Self { client, place }
+    }
+
+    /// Closes the connection and keeps the place.
+    pub(super) fn close(self) -> Place {
+        self.place
+    }
+}
+
+/// The right to have a connection open.
+pub(super) struct Place(Arc<Shared>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        match state.first_waiter() {
+            None => state.free += 1,
+            Some(waiter) => {
+                drop(state);
+                // Who has gone in this moment drops the place once more, for the next in line.
+                let _ = waiter.grant.send(Grant::Place(Self(Arc::clone(&self.0))));
+            }
+        }
+    }
+}
+
+/// What somebody gets who wants a connection.
+pub(super) enum Grant {
+    /// One that is open.
+    Connection(Opened),
+    /// The right to open one.
+    Place(Place),
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// The one that was used last, which is the least likely to be dead.
+    fn take_idle_of(&mut self, pool: PoolId) -> Option<Opened> {
+        let (_, number) = *self.idle_of.range((pool, 0)..=(pool, u64::MAX)).next_back()?;
+        self.take_idle(number)
+    }
+
+    fn take_idle(&mut self, number: u64) -> Option<Opened> {
+        let idle = self.idle.remove(&number)?;
+        self.idle_of.remove(&(idle.pool, number));
+        Some(idle.opened)
+    }
+
+    fn take_least_recently_used(&mut self) -> Option<Opened> {
+        let number = *self.idle.first_key_value()?.0;
+        self.take_idle(number)
+    }
+
+    fn put_idle(&mut self, pool: PoolId, opened: Opened) {
+        let number = self.number();
+        self.idle.insert(number, Idle { pool, opened, since: Instant::now() });
+        self.idle_of.insert((pool, number));
+    }
+
+    /// Who has waited for longest. Those who have given up are no longer in line then.
+    fn first_waiter(&mut self) -> Option<Waiter> {
+        loop {
+            let waiter = self.waiting.pop_front()?;
+            if !waiter.grant.is_closed() {
+                return Some(waiter);
+            }
+        }
+    }
+
+    /// Who is next to get a connection of this pool.
+    fn next_waiter(&mut self, pool: PoolId) -> Option<Waiter> {
+        let first = self.first_waiter()?;
+        let own = match first.pool != pool && first.since.elapsed() < PATIENCE {
+            true => self.waiting.iter().position(|waiter| waiter.pool == pool && !waiter.grant.is_closed()),
+            false => None,
+        };
+        match own.and_then(|place| self.waiting.remove(place)) {
+            Some(own) => {
+                self.waiting.push_front(first);
+                Some(own)
+            }
+            None => Some(first),
+        }
+    }
+}
+
+impl Budget {
+    /// No connection is open yet.
+    pub fn new(limits: Limits) -> Self {
+        let Limits { total, per_tenant } = limits;
+        let limits = Limits { total: total.max(1), per_tenant: per_tenant.max(1) };
+        let state = State {
+            free: limits.total,
+            idle: BTreeMap::new(),
+            idle_of: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            last_number: 0,
+        };
+        let retries = Arc::new(Semaphore::new((limits.total / 2).max(1)));
+        Self { shared: Arc::new(Shared { limits, state: Mutex::new(state), retries }) }
+    }
+
+    /// How many connections are open, or just being opened.
+    pub fn open(&self) -> usize {
+        self.shared.limits.total - self.shared.lock().free
+    }
+
+    /// Closes what nobody has used for so long.
+    pub fn close_idle(&self, unused_for: Duration) {
+        let mut old = Vec::new();
+        let mut state = self.shared.lock();
+        while state.idle.first_key_value().is_some_and(|(_, idle)| idle.since.elapsed() >= unused_for) {
+            old.extend(state.take_least_recently_used());
+        }
+        // Their places lock the state.
+        drop(state);
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.shared.limits
+    }
+
+    pub(super) fn retries(&self) -> &Arc<Semaphore> {
+        &self.shared.retries
+    }
+
+    pub(super) fn new_pool(&self) -> PoolId {
+        PoolId(self.shared.lock().number())
+    }
+
+    pub(super) fn has_idle(&self, pool: PoolId) -> bool {
+        self.shared.lock().idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some()
+    }
+
+    pub(super) fn close_idle_of(&self, pool: PoolId, unused_for: Duration) {
+        let mut old = Vec::new();
+        let mut state = self.shared.lock();
+        let numbers: Vec<u64> =
+            state.idle_of.range((pool, 0)..=(pool, u64::MAX)).map(|(_, number)| *number).collect();
+        for number in numbers {
+            if state.idle.get(&number).is_some_and(|idle| idle.since.elapsed() >= unused_for) {
+                old.extend(state.take_idle(number));
+            }
+        }
+        // Their places lock the state.
+        drop(state);
+    }
+
+    /// An idle connection of this pool, a free place, or the place of the least recently used idle connection of
+    /// another; else waits in line.
+    pub(super) async fn grant(&self, pool: PoolId) -> Option<Grant> {
+        let waited_for = {
+            let mut state = self.shared.lock();
+            if let Some(opened) = state.take_idle_of(pool) {
+                return Some(Grant::Connection(opened));
+            }
+            if state.free > 0 {
+                state.free -= 1;
+                return Some(Grant::Place(Place(Arc::clone(&self.shared))));
+            }
+            if let Some(opened) = state.take_least_recently_used() {
+                drop(state);
+                return Some(Grant::Place(opened.close()));
+            }
+            let (grant, waited_for) = oneshot::channel();
+            state.waiting.push_back(Waiter { pool, since: Instant::now(), grant });
+            waited_for
+        };
+        // The sender is in line until it is used.
+        waited_for.await.ok()
+    }
+
+    /// Takes a connection back that is fit for the next one.
+    pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
+        loop {
+            let mut state = self.shared.lock();
+            let Some(waiter) = state.next_waiter(pool) else {
+                return state.put_idle(pool, opened);
+            };
+            drop(state);
+            let grant = match waiter.pool == pool {
+                true => Grant::Connection(opened),
+                false => Grant::Place(opened.close()),
+            };
+            match waiter.grant.send(grant) {
+                // Who has gone meanwhile does not need it.
+                Err(Grant::Connection(still)) => opened = still,
+                Ok(()) | Err(Grant::Place(_)) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Health, readiness and metrics, on a thread and a runtime of their own: work on the other one never makes a probe late.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context;
+use axum::{Router, extract::State, http::StatusCode, routing::get};
+use tokio::{net::TcpListener, time::Instant};
+
+use crate::operator::Operator;
+
+/// A main runtime that did not come to this in so long is not well.
+const STALE: Duration = Duration::from_secs(60);
+
+/// Shows that the main runtime still runs tasks.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    start: Instant,
+    beat_ms: Arc<AtomicI64>,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { start: Instant::now(), beat_ms: Arc::default() }
+    }
+}
+
+impl Pulse {
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Beats for ever; belongs on the main runtime.
+    pub async fn beat(self) {
+        loop {
+            self.beat_ms.store(self.elapsed_ms(), Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn is_stale(&self) -> bool {
+        let since = self.elapsed_ms() - self.beat_ms.load(Ordering::Relaxed);
+        u128::try_from(since).unwrap_or(0) > STALE.as_millis()
+    }
+}
+
+/// Serves until the process ends. Returns once the address is bound.
+pub fn serve(address: SocketAddr, operator: Arc<Operator>, pulse: Pulse) -> anyhow::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind(address)
+        .with_context(|| format!("--listen: {address} can't be listened on"))?;
+    listener.set_nonblocking(true)?;
+    let bound = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let routes = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state((operator, pulse));
+    let run = move || {
+        runtime.block_on(async {
+            let served = async { axum::serve(TcpListener::from_std(listener)?, routes).await };
+            if let Err(error) = served.await {
+                tracing::error!(%error, "health and metrics are no longer served");
+            }
+        });
+    };
+    std::thread::Builder::new().name("admin".into()).spawn(run)?;
+    Ok(bound)
+}
+
+type Shared = State<(Arc<Operator>, Pulse)>;
+
+async fn healthz(State((_, pulse)): Shared) -> (StatusCode, &'static str) {
+    if pulse.is_stale() { (StatusCode::SERVICE_UNAVAILABLE, "stuck\n") } else { (StatusCode::OK, "ok\n") }
+}
+
+/// Ready: every watch has its first list. A replica that waits for the lease is ready as well.
+async fn readyz(State((operator, _)): Shared) -> (StatusCode, &'static str) {
+    if operator.progress.is_complete() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "the watches are not complete\n")
+    }
+}
+
+async fn metrics(State((operator, _)): Shared) -> String {
+    operator.metrics.text()
+}

@@ -1,0 +1,160 @@
+//! The command line, read and checked once, here; every setting of `run` is an environment variable as well.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use docket_crds::EventCode;
+use tracing_subscriber::EnvFilter;
+
+/// The operator of Docket: makes what Tenants and Webhooks need, and reports how they are.
+#[derive(Debug, Parser)]
+#[command(name = "docket-operator", version, about)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch and reconcile: in a pod with its service account, elsewhere with KUBECONFIG.
+    Run(Box<RunArguments>),
+    /// Print the definitions of Tenant and Webhook as YAML.
+    Crds,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Settings of `docket-operator run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArguments {
+    /// Namespace of the data plane's runtime Secrets and of the lease [default: the pod's own].
+    #[arg(long, env = "DOCKET_RELEASE_NAMESPACE", value_name = "NAME", value_parser = namespace)]
+    pub release_namespace: Option<String>,
+    /// Namespace whose Tenants and Webhooks count; repeatable [default: all].
+    #[arg(long = "watch-namespace", env = "DOCKET_WATCH_NAMESPACES", value_name = "NAME", value_delimiter = ',', value_parser = namespace)]
+    pub watch_namespaces: Vec<String>,
+    /// A PostgreSQL server for managed databases: its name, and a file with an administrator's URL; repeatable. The
+    /// file is read again when it changes [default: none].
+    #[arg(
+        long = "database-server",
+        env = "DOCKET_DATABASE_SERVERS",
+        value_name = "NAME=FILE",
+        value_delimiter = ','
+    )]
+    pub database_servers: Vec<String>,
+    /// File with the URL of the data plane's Redis; without it, what pods serve and deliver is not observed.
+    #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
+    pub redis_url_file: Option<PathBuf>,
+    /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public ones].
+    #[arg(long, env = "DOCKET_REDIS_CA_FILE", value_name = "FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+    /// Name of this installation, where several share a Redis; the data plane has the same [default: none].
+    #[arg(long, env = "DOCKET_REDIS_RELEASE", value_name = "NAME")]
+    pub redis_release: Option<String>,
+    /// An event that is off for every tenant; repeatable [default: none].
+    #[arg(
+        long = "disabled-event",
+        env = "DOCKET_DISABLED_EVENTS",
+        value_name = "CODE",
+        value_delimiter = ','
+    )]
+    pub disabled_events: Vec<EventCode>,
+    /// Address and port of /healthz, /readyz and /metrics.
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
+    pub listen: SocketAddr,
+    /// How many Tenants, and how many Webhooks, are looked at at once, 1 to 256.
+    #[arg(long, env = "DOCKET_CONCURRENCY", default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub concurrency: u16,
+    /// How often everything is looked at although nothing changed, give or take a tenth: unlabelled Secrets, databases.
+    #[arg(long, env = "DOCKET_RESYNC", default_value = "10m", value_name = "DURATION", value_parser = duration)]
+    pub resync: Duration,
+    /// Who this process is in the lease; unique among the replicas [default: the host's name and the process id].
+    #[arg(long, env = "DOCKET_IDENTITY", value_name = "NAME")]
+    pub identity: Option<String>,
+    /// How long the lease is good for without renewal, at least 5 s: how long writes wait after this process was killed.
+    #[arg(long, env = "DOCKET_LEASE_DURATION", default_value = "15s", value_name = "DURATION", value_parser = duration)]
+    pub lease_duration: Duration,
+    /// How often the lease is renewed; less than half of its duration.
+    #[arg(long, env = "DOCKET_LEASE_RENEWAL", default_value = "5s", value_name = "DURATION", value_parser = duration)]
+    pub lease_renewal: Duration,
+    /// What to log, in tracing's directives: info, or docket_operator=debug,kube=warn.
+    #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
+    pub log: String,
+    /// How log lines look.
+    #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let valid = (1..=63).contains(&text.len())
+        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if valid {
+        Ok(text.to_owned())
+    } else {
+        Err("must be a namespace: lower-case letters, digits and \"-\"".into())
+    }
+}
+
+fn socket(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "must be an address and a port, like 0.0.0.0:9090 or [::]:9090".into())
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// `10m`, `90s`, `500ms`, `1h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || "must be a number with ms, s, m or h, like 500ms, 15s or 10m, and more than zero".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(milliseconds).filter(|all| *all > 0).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
+        for wrong in ["", "10", "s", "-1s", "0s", "1d", "1.5s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_a_label() {
+        assert!(namespace("tenants-1").is_ok());
+        for wrong in ["", "Tenants", "-a", "a-", "a.b", &"a".repeat(64)] {
+            assert!(namespace(wrong).is_err(), "{wrong}");
+        }
+    }
+}

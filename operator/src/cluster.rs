@@ -1,0 +1,401 @@
+//! What we know of the cluster: objects by name, and who is concerned when one of them changes.
+//!
+//! Fed by the watches, asked by the drivers. Every lookup is by key: with fifty thousand Webhooks nothing here goes
+//! through all of them. No I/O.
+
+mod claims;
+mod references;
+mod watched;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use docket_crds::{Tenant, ValueKind, Webhook, runtime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+pub use references::Referrer;
+pub(crate) use references::{of_tenant, of_webhook};
+
+use crate::{
+    cluster::{claims::Claims, references::References, watched::Watched},
+    declared::{Declared, Meta},
+    labels,
+    name::Name,
+    webhook::Outcome,
+};
+
+/// What is to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A Tenant, or what is left of it.
+    Tenant(Name),
+    /// A Webhook.
+    Webhook(Name),
+}
+
+/// A Secret of ours, known by its metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnSecret {
+    /// Namespace and name.
+    pub name: Name,
+    /// Its uid.
+    pub uid: String,
+    /// The Tenant it was made for.
+    pub tenant: Name,
+    /// That Tenant's uid.
+    pub tenant_uid: String,
+    /// Of this version.
+    pub resource_version: String,
+}
+
+impl OwnSecret {
+    /// Reads it from an object's metadata; `None` when it does not say which Tenant it is for.
+    pub fn of(name: Name, meta: &ObjectMeta) -> Option<Self> {
+        let (namespace, tenant) = meta.annotations.as_ref()?.get(labels::TENANT)?.split_once('/')?;
+        Some(Self {
+            name,
+            uid: meta.uid.clone()?,
+            tenant: Name::new(namespace, tenant),
+            tenant_uid: meta.labels.as_ref()?.get(labels::TENANT_UID)?.clone(),
+            resource_version: meta.resource_version.clone().unwrap_or_default(),
+        })
+    }
+
+    /// Whether it is for the data plane; the others are for the tenant.
+    pub fn is_runtime(&self) -> bool {
+        self.name.name == runtime::secret_name(&self.tenant_uid)
+    }
+}
+
+/// A namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// It is being deleted.
+    pub terminating: bool,
+}
+
+/// The state of all watches.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    tenants: Watched<Arc<Declared<Tenant>>>,
+    webhooks: Watched<Arc<Declared<Webhook>>>,
+    webhooks_of: HashMap<Name, BTreeSet<Name>>,
+    claims: Claims,
+    references: References,
+    /// Labelled Secrets and ConfigMaps of users: their resource versions.
+    values: HashMap<ValueKind, Watched<String>>,
+    own: Watched<OwnSecret>,
+    own_of: HashMap<Name, BTreeSet<Name>>,
+    /// The versions we wrote ourselves, which are no news.
+    written: HashMap<Name, String>,
+    /// `None`: namespaces are not watched.
+    namespaces: Option<HashMap<String, Namespace>>,
+    /// By the Webhook's uid.
+    outcomes: HashMap<String, (Name, Outcome)>,
+}
+
+/// A list of a watch, whole: what is not in it is gone. `None` as the namespace: of all.
+#[derive(Debug)]
+pub struct Listed {
+    /// The namespace that was listed.
+    pub namespace: Option<String>,
+    /// What was in it.
+    pub names: HashSet<Name>,
+}
+
+impl Cluster {
+    /// A Tenant that we know.
+    pub fn tenant(&self, name: &Name) -> Option<Arc<Declared<Tenant>>> {
+        self.tenants.get(name).cloned()
+    }
+
+    /// A Webhook that we know.
+    pub fn webhook(&self, name: &Name) -> Option<Arc<Declared<Webhook>>> {
+        self.webhooks.get(name).cloned()
+    }
+
+    /// The Webhooks that name a tenant, by name.
+    pub fn webhooks_of(&self, tenant: &Name) -> Vec<Arc<Declared<Webhook>>> {
+        let names = self.webhooks_of.get(tenant).into_iter().flatten();
+        names.filter_map(|name| self.webhook(name)).collect()
+    }
+
+    /// The Tenants that want something `tenant` wants too, with itself, the one that came first ahead. Those that
+    /// cannot be read are left out.
+    pub fn rivals(&self, tenant: &Name) -> Vec<Arc<Declared<Tenant>>> {
+        let mut found: Vec<_> =
+            self.claims.rivals(tenant).iter().filter_map(|name| self.tenant(name)).collect();
+        found.sort_by(|one, other| {
+            (one.meta.created, &one.meta.uid).cmp(&(other.meta.created, &other.meta.uid))
+        });
+        found
+    }
+
+    /// The Secrets that we made for the tenants of this name.
+    pub fn own_secrets(&self, tenant: &Name) -> Vec<OwnSecret> {
+        let names = self.own_of.get(tenant).into_iter().flatten();
+        names.filter_map(|name| self.own.get(name).cloned()).collect()
+    }
+
+    /// A namespace; `None` when it is not watched or not there.
+    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.as_ref()?.get(name)
+    }
+
+    /// Whether namespaces are watched.
+    pub fn watches_namespaces(&self) -> bool {
+        self.namespaces.is_some()
+    }
+
+    /// What the tenant's compilation said about a webhook.
+    pub fn outcome(&self, webhook_uid: &str) -> Option<&Outcome> {
+        self.outcomes.get(webhook_uid).map(|(_, outcome)| outcome)
+    }
+
+    /// All Tenants and Webhooks: after a start, and when this process becomes the one that writes.
+    pub fn everything(&self) -> Vec<Key> {
+        let tenants = self.tenants.names().chain(self.own_of.keys());
+        let tenants: BTreeSet<_> = tenants.cloned().map(Key::Tenant).collect();
+        let webhooks = self.webhooks.names().cloned().map(Key::Webhook);
+        tenants.into_iter().chain(webhooks).collect()
+    }
+
+    /// The uids of all Webhooks.
+    pub fn webhook_uids(&self) -> Vec<String> {
+        let webhooks = self.webhooks.names().filter_map(|name| self.webhooks.get(name));
+        webhooks.map(|webhook| webhook.meta.uid.clone()).collect()
+    }
+
+    /// The Webhooks with these uids.
+    pub fn webhooks_with_uids(&self, uids: &[String]) -> Vec<Key> {
+        let names = uids.iter().filter_map(|uid| self.outcomes.get(uid).map(|(name, _)| name.clone()));
+        names.map(Key::Webhook).collect()
+    }
+
+    /// How many Tenants and Webhooks there are.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.tenants.len(), self.webhooks.len())
+    }
+
+    /// A Tenant is new or changed.
+    pub fn tenant_applied(&mut self, tenant: Arc<Declared<Tenant>>) -> Vec<Key> {
+        let name = tenant.meta.name.clone();
+        let before = self.tenants.insert(name.clone(), tenant.clone());
+        if before.as_ref().is_some_and(|before| !tenant.meta.differs_from(&before.meta)) {
+            return Vec::new();
+        }
+        let mut concerned = self.claims.rivals(&name);
+        // What cannot be read keeps what it had: it goes on being served.
+        if let Ok(document) = &tenant.document {
+            self.claims.set(&name, document);
+            self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
+        }
+        concerned.extend(self.claims.rivals(&name));
+        concerned.insert(name.clone());
+        let mut keys: Vec<Key> = concerned.into_iter().map(Key::Tenant).collect();
+        if before.is_none_or(|before| before.meta.uid != tenant.meta.uid) || tenant.document.is_err() {
+            keys.extend(self.webhook_keys(&name));
+        }
+        keys
+    }
+
+    /// A Tenant is gone.
+    pub fn tenant_deleted(&mut self, name: &Name) -> Vec<Key> {
+        if self.tenants.remove(name).is_none() {
+            return Vec::new();
+        }
+        let mut concerned = self.claims.rivals(name);
+        self.claims.remove(name);
+        self.references.remove(&Referrer::Tenant(name.clone()));
+        concerned.insert(name.clone());
+        let webhooks = self.webhook_keys(name);
+        concerned.into_iter().map(Key::Tenant).chain(webhooks).collect()
+    }
+
+    fn webhook_keys(&self, tenant: &Name) -> Vec<Key> {
+        self.webhooks_of.get(tenant).into_iter().flatten().cloned().map(Key::Webhook).collect()
+    }
+
+    /// A Webhook is new or changed.
+    pub fn webhook_applied(&mut self, webhook: Arc<Declared<Webhook>>) -> Vec<Key> {
+        let name = webhook.meta.name.clone();
+        let before = self.webhooks.insert(name.clone(), webhook.clone());
+        if before.as_ref().is_some_and(|before| !webhook.meta.differs_from(&before.meta)) {
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        if let Some(before) = before {
+            if before.meta.uid != webhook.meta.uid {
+                self.outcomes.remove(&before.meta.uid);
+            }
+            keys.extend(self.unlink(&before));
+        }
+        if let Some(tenant) = &webhook.tenant_ref {
+            self.webhooks_of.entry(tenant.clone()).or_default().insert(name.clone());
+            keys.push(Key::Tenant(tenant.clone()));
+        }
+        if let Ok(document) = &webhook.document {
+            self.references.set(Referrer::Webhook(name.clone()), of_webhook(document));
+        }
+        keys.push(Key::Webhook(name));
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// A Webhook is gone.
+    pub fn webhook_deleted(&mut self, name: &Name) -> Vec<Key> {
+        let Some(before) = self.webhooks.remove(name) else {
+            return Vec::new();
+        };
+        self.outcomes.remove(&before.meta.uid);
+        self.references.remove(&Referrer::Webhook(name.clone()));
+        self.unlink(&before).into_iter().collect()
+    }
+
+    fn unlink(&mut self, webhook: &Declared<Webhook>) -> Option<Key> {
+        let tenant = webhook.tenant_ref.as_ref()?;
+        let siblings = self.webhooks_of.get_mut(tenant)?;
+        siblings.remove(&webhook.meta.name);
+        if siblings.is_empty() {
+            self.webhooks_of.remove(tenant);
+        }
+        Some(Key::Tenant(tenant.clone()))
+    }
+
+    /// A labelled Secret or ConfigMap of a user is new or changed.
+    pub fn value_applied(&mut self, kind: ValueKind, name: Name, resource_version: String) -> Vec<Key> {
+        let before = self.values.entry(kind).or_default().insert(name.clone(), resource_version.clone());
+        if before == Some(resource_version) { Vec::new() } else { self.referrers(kind, &name) }
+    }
+
+    /// A labelled Secret or ConfigMap of a user is gone, or has lost its label.
+    pub fn value_deleted(&mut self, kind: ValueKind, name: &Name) -> Vec<Key> {
+        self.values.entry(kind).or_default().remove(name);
+        self.referrers(kind, name)
+    }
+
+    fn referrers(&self, kind: ValueKind, name: &Name) -> Vec<Key> {
+        let tenants = self.references.of(kind, name).filter_map(|referrer| match referrer {
+            Referrer::Tenant(tenant) => Some(tenant.clone()),
+            Referrer::Webhook(webhook) => self.webhooks.get(webhook)?.tenant_ref.clone(),
+        });
+        tenants.collect::<BTreeSet<_>>().into_iter().map(Key::Tenant).collect()
+    }
+
+    /// A Secret of ours is new or changed.
+    pub fn own_applied(&mut self, secret: OwnSecret) -> Vec<Key> {
+        let tenant = secret.tenant.clone();
+        self.own_of.entry(tenant.clone()).or_default().insert(secret.name.clone());
+        let ours = self.written.get(&secret.name) == Some(&secret.resource_version);
+        let version = secret.resource_version.clone();
+        let before = self.own.insert(secret.name.clone(), secret);
+        let known = before.is_some_and(|before| before.resource_version == version);
+        if ours || known { Vec::new() } else { vec![Key::Tenant(tenant)] }
+    }
+
+    /// A Secret of ours is gone.
+    pub fn own_deleted(&mut self, name: &Name) -> Vec<Key> {
+        let Some(secret) = self.own.remove(name) else {
+            return Vec::new();
+        };
+        self.written.remove(name);
+        if let Some(siblings) = self.own_of.get_mut(&secret.tenant) {
+            siblings.remove(name);
+            if siblings.is_empty() {
+                self.own_of.remove(&secret.tenant);
+            }
+        }
+        // After a removal of our own this is one look that finds nothing to do.
+        vec![Key::Tenant(secret.tenant)]
+    }
+
+    /// We wrote a Secret ourselves: when the watch tells of it, it is no news.
+    pub fn own_written(&mut self, secret: OwnSecret) {
+        self.written.insert(secret.name.clone(), secret.resource_version.clone());
+        self.own_of.entry(secret.tenant.clone()).or_default().insert(secret.name.clone());
+        self.own.insert(secret.name.clone(), secret);
+    }
+
+    /// From now on namespaces are watched.
+    pub fn watch_namespaces(&mut self) {
+        self.namespaces.get_or_insert_default();
+    }
+
+    /// A namespace is new or changed; concerned are the tenants that Webhooks in it name, and those in it.
+    pub fn namespace_applied(&mut self, name: &str, namespace: Namespace) -> Vec<Key> {
+        let before = self.namespaces.get_or_insert_default().insert(name.to_owned(), namespace.clone());
+        if before.is_none_or(|before| before == namespace) {
+            return Vec::new();
+        }
+        let webhooks = self.webhooks.in_namespace(name);
+        let named = webhooks.filter_map(|webhook| self.webhooks.get(webhook)?.tenant_ref.clone());
+        let own = self.tenants.in_namespace(name).cloned();
+        named.chain(own).collect::<BTreeSet<_>>().into_iter().map(Key::Tenant).collect()
+    }
+
+    /// A namespace is gone.
+    pub fn namespace_deleted(&mut self, name: &str) {
+        self.namespaces.get_or_insert_default().remove(name);
+    }
+
+    /// A list of Tenants is whole.
+    pub fn tenants_listed(&mut self, listed: &Listed) -> Vec<Key> {
+        let gone = self.tenants.missing_from(listed);
+        gone.iter().flat_map(|name| self.tenant_deleted(name)).collect()
+    }
+
+    /// A list of Webhooks is whole.
+    pub fn webhooks_listed(&mut self, listed: &Listed) -> Vec<Key> {
+        let gone = self.webhooks.missing_from(listed);
+        gone.iter().flat_map(|name| self.webhook_deleted(name)).collect()
+    }
+
+    /// A list of users' Secrets or ConfigMaps is whole.
+    pub fn values_listed(&mut self, kind: ValueKind, listed: &Listed) -> Vec<Key> {
+        let gone = self.values.entry(kind).or_default().missing_from(listed);
+        gone.iter().flat_map(|name| self.value_deleted(kind, name)).collect()
+    }
+
+    /// A list of Secrets of ours is whole; `runtime` says of which of our two sorts.
+    pub fn own_listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<Key> {
+        let gone = self.own.missing_from(listed);
+        let gone = gone.into_iter().filter(|name| self.own.get(name).is_some_and(&belongs));
+        gone.collect::<Vec<_>>().iter().flat_map(|name| self.own_deleted(name)).collect()
+    }
+
+    /// What a tenant's compilation said about its webhooks; answers those whose status may have to change.
+    pub fn set_outcomes(&mut self, outcomes: Vec<(Name, String, Outcome)>) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for (name, uid, outcome) in outcomes {
+            if self.outcome(&uid) != Some(&outcome) {
+                self.outcomes.insert(uid, (name.clone(), outcome));
+                keys.push(Key::Webhook(name));
+            }
+        }
+        keys
+    }
+
+    /// The API server took a status of ours: what we know of the object is that new.
+    pub fn tenant_written(&mut self, tenant: Arc<Declared<Tenant>>, seen: &Meta) {
+        let known = self.tenants.get(&tenant.meta.name);
+        if known.is_some_and(|known| known.meta.resource_version == seen.resource_version) {
+            self.tenants.insert(tenant.meta.name.clone(), tenant);
+        }
+    }
+
+    /// As [`Cluster::tenant_written`].
+    pub fn webhook_written(&mut self, webhook: Arc<Declared<Webhook>>, seen: &Meta) {
+        let known = self.webhooks.get(&webhook.meta.name);
+        if known.is_some_and(|known| known.meta.resource_version == seen.resource_version) {
+            self.webhooks.insert(webhook.meta.name.clone(), webhook);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! What tenants want for themselves alone, and who else wants it: the index behind `docket_crds::duplicates`.
+
+use std::collections::{BTreeSet, HashMap};
+
+use docket_crds::{Tenant, compile::claimed};
+
+use crate::name::Name;
+
+type Claim = (&'static str, String);
+
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    holders: HashMap<Claim, BTreeSet<Name>>,
+    of: HashMap<Name, Vec<Claim>>,
+}
+
+impl Claims {
+    pub(super) fn set(&mut self, name: &Name, tenant: &Tenant) {
+        self.remove(name);
+        let claims = claimed(tenant);
+        for claim in &claims {
+            self.holders.entry(claim.clone()).or_default().insert(name.clone());
+        }
+        self.of.insert(name.clone(), claims);
+    }
+
+    pub(super) fn remove(&mut self, name: &Name) {
+        for claim in self.of.remove(name).unwrap_or_default() {
+            if let Some(holders) = self.holders.get_mut(&claim) {
+                holders.remove(name);
+                if holders.is_empty() {
+                    self.holders.remove(&claim);
+                }
+            }
+        }
+    }
+
+    /// Who wants something `name` wants, with itself.
+    pub(super) fn rivals(&self, name: &Name) -> BTreeSet<Name> {
+        let claims = self.of.get(name).into_iter().flatten();
+        claims.filter_map(|claim| self.holders.get(claim)).flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! Which Secrets and ConfigMaps an object refers to, and the way back.
+
+use std::collections::{BTreeSet, HashMap};
+
+use docket_crds::{Tenant, ValueKind, Webhook};
+
+use crate::name::Name;
+
+/// A Secret or ConfigMap that somebody refers to.
+pub(crate) type Value = (ValueKind, Name);
+
+/// Who refers to a Secret or ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Referrer {
+    /// A Tenant.
+    Tenant(Name),
+    /// A Webhook.
+    Webhook(Name),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct References {
+    referrers: HashMap<Value, BTreeSet<Referrer>>,
+    of: HashMap<Referrer, BTreeSet<Value>>,
+}
+
+impl References {
+    pub(super) fn set(&mut self, referrer: Referrer, values: BTreeSet<Value>) {
+        self.remove(&referrer);
+        for value in &values {
+            self.referrers.entry(value.clone()).or_default().insert(referrer.clone());
+        }
+        if !values.is_empty() {
+            self.of.insert(referrer, values);
+        }
+    }
+
+    pub(super) fn remove(&mut self, referrer: &Referrer) {
+        for value in self.of.remove(referrer).unwrap_or_default() {
+            if let Some(referrers) = self.referrers.get_mut(&value) {
+                referrers.remove(referrer);
+                if referrers.is_empty() {
+                    self.referrers.remove(&value);
+                }
+            }
+        }
+    }
+
+    pub(super) fn of(&self, kind: ValueKind, name: &Name) -> impl Iterator<Item = &Referrer> {
+        self.referrers.get(&(kind, name.clone())).into_iter().flatten()
+    }
+}
+
+/// What a Tenant refers to.
+pub(crate) fn of_tenant(tenant: &Tenant) -> BTreeSet<Value> {
+    let keys = tenant.spec.api_keys.iter().filter_map(|key| key.secret_key_ref.as_ref());
+    let database = tenant.spec.database.external.iter().map(|external| &external.secret_key_ref);
+    let named = |name: &str| (ValueKind::Secret, Name::new(&tenant.metadata.namespace, name));
+    keys.chain(database).map(|secret| named(&secret.name)).collect()
+}
+
+/// What a Webhook refers to.
+pub(crate) fn of_webhook(webhook: &Webhook) -> BTreeSet<Value> {
+    let named = |kind, name: &str| (kind, Name::new(&webhook.metadata.namespace, name));
+    let secret = webhook.spec.secret_ref.iter().map(|secret| named(ValueKind::Secret, &secret.name));
+    let bundle = webhook.spec.ca_bundle_ref.iter().map(|bundle| named(bundle.kind, &bundle.name));
+    secret.chain(bundle).collect()
+}

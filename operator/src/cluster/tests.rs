@@ -1,0 +1,140 @@
+//! Who is concerned by a change.
+
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tenant::examples;
+
+fn tenant(name: &str, code: &str, uid: &str, generation: i64) -> Arc<Declared<Tenant>> {
+    examples::with(json!({
+        "metadata": {"name": name, "uid": uid, "generation": generation},
+        "spec": {"clientCode": code, "database": {"managed": {"name": name}},
+            "apiKeys": [{"name": "k", "secretKeyRef": {"name": "key", "key": "k"}, "generate": null}]}
+    }))
+}
+
+fn webhook(name: &str, generation: i64, spec: Value) -> Arc<Declared<Webhook>> {
+    let mut document = json!({
+        "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook",
+        "metadata": {"name": name, "namespace": "tenants", "uid": name, "generation": generation,
+            "resourceVersion": "1"},
+        "spec": {"tenantRef": {"name": "a"}, "customerCode": "C", "targetURL": "https://h.example/",
+            "secretRef": {"name": "sign"}, "events": ["order.created"]}
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        document["spec"][key] = value.clone();
+    }
+    let object: DynamicObject = serde_json::from_value(document).unwrap();
+    Declared::read(object).unwrap()
+}
+
+fn name(name: &str) -> Name {
+    Name::new("tenants", name)
+}
+
+fn key(of: &str) -> Key {
+    Key::Tenant(name(of))
+}
+
+fn hook(of: &str) -> Key {
+    Key::Webhook(name(of))
+}
+
+#[test]
+fn a_status_write_of_our_own_concerns_nobody() {
+    let mut cluster = Cluster::default();
+    assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 1)), [key("a")]);
+    assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 1)), []);
+    assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 2)), [key("a")]);
+}
+
+#[test]
+fn a_webhook_concerns_its_tenant_alone() {
+    let mut cluster = Cluster::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    cluster.tenant_applied(tenant("b", "B", "2", 1));
+    assert_eq!(cluster.webhook_applied(webhook("w", 1, json!({}))), [key("a"), hook("w")]);
+    assert_eq!(cluster.webhook_applied(webhook("w", 1, json!({}))), []);
+    let moved = webhook("w", 2, json!({"tenantRef": {"name": "b"}}));
+    assert_eq!(cluster.webhook_applied(moved), [key("a"), key("b"), hook("w")]);
+    assert!(cluster.webhooks_of(&name("a")).is_empty());
+    assert_eq!(cluster.webhook_deleted(&name("w")), [key("b")]);
+    assert_eq!(cluster.webhook_deleted(&name("w")), []);
+}
+
+#[test]
+fn the_end_of_a_tenant_concerns_its_webhooks_and_who_wants_what_it_had() {
+    let mut cluster = Cluster::default();
+    cluster.tenant_applied(tenant("a", "ACME", "1", 1));
+    assert_eq!(cluster.tenant_applied(tenant("b", "acme", "2", 1)), [key("a"), key("b")]);
+    cluster.webhook_applied(webhook("w", 1, json!({})));
+    assert_eq!(cluster.rivals(&name("b")).len(), 2);
+    assert_eq!(cluster.tenant_deleted(&name("a")), [key("a"), key("b"), hook("w")]);
+    assert_eq!(cluster.rivals(&name("b")).len(), 1);
+}
+
+#[test]
+fn a_secret_concerns_those_who_name_it() {
+    let mut cluster = Cluster::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    cluster.tenant_applied(tenant("b", "B", "2", 1));
+    cluster.webhook_applied(webhook("w", 1, json!({"tenantRef": {"name": "b"}})));
+    let applied = |cluster: &mut Cluster, secret: &str, version: &str| {
+        cluster.value_applied(ValueKind::Secret, name(secret), version.into())
+    };
+    assert_eq!(applied(&mut cluster, "sign", "1"), [key("b")]);
+    assert_eq!(applied(&mut cluster, "sign", "1"), [], "the same version again");
+    assert_eq!(applied(&mut cluster, "key", "1"), [key("a"), key("b")]);
+    assert_eq!(applied(&mut cluster, "other", "1"), []);
+    assert_eq!(cluster.value_applied(ValueKind::ConfigMap, name("sign"), "1".into()), []);
+    assert_eq!(cluster.value_deleted(ValueKind::Secret, &name("sign")), [key("b")]);
+    cluster.webhook_deleted(&name("w"));
+    assert_eq!(applied(&mut cluster, "sign", "2"), []);
+}
+
+#[test]
+fn what_a_list_no_longer_has_is_gone() {
+    let mut cluster = Cluster::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    cluster.tenant_applied(tenant("b", "B", "2", 1));
+    let listed = Listed { namespace: None, names: HashSet::from([name("b")]) };
+    assert_eq!(cluster.tenants_listed(&listed), [key("a")]);
+    let elsewhere = Listed { namespace: Some("other".into()), names: HashSet::new() };
+    assert_eq!(cluster.tenants_listed(&elsewhere), []);
+    assert_eq!(cluster.counts(), (1, 0));
+}
+
+#[test]
+fn our_own_writes_are_no_news_and_those_of_others_are() {
+    let secret = |version: &str| OwnSecret {
+        name: name("a-database"),
+        uid: "s".into(),
+        tenant: name("a"),
+        tenant_uid: "1".into(),
+        resource_version: version.into(),
+    };
+    let mut cluster = Cluster::default();
+    cluster.own_written(secret("5"));
+    assert_eq!(cluster.own_applied(secret("5")), []);
+    assert_eq!(cluster.own_applied(secret("6")), [key("a")]);
+    assert_eq!(cluster.own_secrets(&name("a")).len(), 1);
+    assert_eq!(cluster.own_deleted(&name("a-database")), [key("a")]);
+    assert!(cluster.own_secrets(&name("a")).is_empty());
+    assert_eq!(cluster.everything(), []);
+}
+
+#[test]
+fn a_namespaces_labels_concern_the_tenants_named_from_it() {
+    let mut cluster = Cluster::default();
+    cluster.tenant_applied(tenant("a", "A", "1", 1));
+    cluster.webhook_applied(webhook("w", 1, json!({})));
+    let labelled = |team: &str| Namespace {
+        labels: BTreeMap::from([("team".to_owned(), team.to_owned())]),
+        terminating: false,
+    };
+    assert_eq!(cluster.namespace_applied("tenants", labelled("a")), [], "the first sight is no change");
+    assert_eq!(cluster.namespace_applied("tenants", labelled("a")), []);
+    assert_eq!(cluster.namespace_applied("tenants", labelled("b")), [key("a")]);
+    assert_eq!(cluster.namespace_applied("other", labelled("b")), []);
+}

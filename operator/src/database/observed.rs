@@ -1,0 +1,115 @@
+//! What a server says about a database and its role, in one query.
+
+use super::DatabaseError;
+use super::admin::Lent;
+
+/// One look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// As in `server_version_num`: 150018.
+    pub(super) version: i32,
+    pub(super) admin: Admin,
+    pub(super) role: Option<Role>,
+    pub(super) database: Option<Database>,
+}
+
+/// The role that we are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Admin {
+    pub(super) name: String,
+    pub(super) superuser: bool,
+    pub(super) creates_databases: bool,
+    pub(super) creates_roles: bool,
+    pub(super) inherits: bool,
+}
+
+/// The tenant's role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Role {
+    pub(super) comment: Option<String>,
+    /// LOGIN, and without an end.
+    pub(super) can_log_in: bool,
+    /// -1: without limit.
+    pub(super) connection_limit: i32,
+    /// Whether the admin has its rights and may give it databases.
+    pub(super) lent_to_admin: bool,
+}
+
+/// The tenant's database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Database {
+    pub(super) comment: Option<String>,
+    pub(super) owned_by_role: bool,
+    /// ALLOW_CONNECTIONS.
+    pub(super) open: bool,
+    pub(super) connection_limit: i32,
+    /// Whether PUBLIC has a right on it.
+    pub(super) public: bool,
+    /// Whether the role itself may connect.
+    pub(super) role_connects: bool,
+    /// Whether anybody is connected to it. The server's own workers don't count.
+    pub(super) sessions: bool,
+}
+
+/// `$1` the database, `$2` the role. PostgreSQL 16 split membership in a role from being allowed to act as it.
+const QUERY: &str = "
+    SELECT
+        v.version,
+        a.rolname, a.rolsuper, a.rolcreatedb, a.rolcreaterole, a.rolinherit,
+        r.oid IS NOT NULL,
+        shobj_description(r.oid, 'pg_authid'),
+        r.rolcanlogin AND coalesce(r.rolvaliduntil = 'infinity', true),
+        r.rolconnlimit,
+        pg_has_role(a.oid, r.oid, 'USAGE')
+            AND pg_has_role(a.oid, r.oid, CASE WHEN v.version >= 160000 THEN 'SET' ELSE 'MEMBER' END),
+        d.oid IS NOT NULL,
+        shobj_description(d.oid, 'pg_database'),
+        d.datdba = r.oid,
+        d.datallowconn,
+        d.datconnlimit,
+        EXISTS (SELECT FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) WHERE grantee = 0),
+        EXISTS (SELECT FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba)))
+                WHERE grantee = r.oid AND privilege_type = 'CONNECT'),
+        EXISTS (SELECT FROM pg_stat_activity WHERE datid = d.oid AND usesysid IS NOT NULL)
+    FROM (SELECT current_setting('server_version_num')::int AS version) v
+    JOIN pg_roles a ON a.rolname = current_user
+    LEFT JOIN pg_roles r ON r.rolname = $2
+    LEFT JOIN pg_database d ON d.datname = $1";
+
+impl Observed {
+    pub(super) async fn read(admin: &mut Lent, database: &str, role: &str) -> Result<Self, DatabaseError> {
+        let row = admin.query_one(QUERY, &[&database, &role]).await?;
+        let there = |column: usize| row.try_get::<_, bool>(column);
+        Ok(Self {
+            version: row.try_get(0)?,
+            admin: Admin {
+                name: row.try_get(1)?,
+                superuser: row.try_get(2)?,
+                creates_databases: row.try_get(3)?,
+                creates_roles: row.try_get(4)?,
+                inherits: row.try_get(5)?,
+            },
+            role: match there(6)? {
+                false => None,
+                true => Some(Role {
+                    comment: row.try_get(7)?,
+                    can_log_in: row.try_get(8)?,
+                    connection_limit: row.try_get(9)?,
+                    lent_to_admin: row.try_get(10)?,
+                }),
+            },
+            database: match there(11)? {
+                false => None,
+                true => Some(Database {
+                    comment: row.try_get(12)?,
+                    owned_by_role: row.try_get::<_, Option<bool>>(13)?.unwrap_or(false),
+                    open: row.try_get(14)?,
+                    connection_limit: row.try_get(15)?,
+                    public: row.try_get(16)?,
+                    role_connects: row.try_get(17)?,
+                    sessions: row.try_get(18)?,
+                }),
+            },
+        })
+    }
+}

@@ -1,0 +1,164 @@
+use super::super::observed::Admin;
+use super::*;
+
+const ROLE: &str = "acme_app";
+
+fn role() -> Role {
+    Role { comment: Some(mark("u1")), can_log_in: true, connection_limit: 50, lent_to_admin: true }
+}
+
+fn database() -> Database {
+    Database {
+        comment: Some(mark("u1")),
+        owned_by_role: true,
+        open: true,
+        connection_limit: -1,
+        public: false,
+        role_connects: true,
+        sessions: false,
+    }
+}
+
+fn observed(role: Option<Role>, database: Option<Database>) -> Observed {
+    let admin = Admin {
+        name: "admin".to_owned(),
+        superuser: false,
+        creates_databases: true,
+        creates_roles: true,
+        inherits: true,
+    };
+    Observed { version: 150_000, admin, role, database }
+}
+
+fn step(observed: &Observed, adopt: bool) -> Result<Option<String>, DatabaseError> {
+    let password = SecretString::from("hunter2");
+    let wanted = Wanted {
+        server: None,
+        name: "acme",
+        owner_uid: "u1",
+        adopt,
+        connection_limit: 50,
+        password: &password,
+    };
+    let step = next(observed, &wanted, ROLE)?;
+    Ok(step.map(|step| step.sql))
+}
+
+#[track_caller]
+fn foreign(observed: &Observed, what: &str) {
+    for adopt in [false, true] {
+        match step(observed, adopt) {
+            Err(DatabaseError::NotOwned { what: found, .. }) => assert_eq!(found, what),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn at_rest_there_is_nothing_to_do() {
+    assert_eq!(step(&observed(Some(role()), Some(database())), false), Ok(None));
+}
+
+#[test]
+fn a_database_is_made_in_three_steps() {
+    let first = step(&observed(None, None), false).unwrap().unwrap();
+    assert!(
+        first.starts_with("CREATE ROLE \"acme_app\" LOGIN CONNECTION LIMIT 50 PASSWORD E'SCRAM-SHA-256$")
+    );
+    assert!(
+        first.ends_with(
+            "; COMMENT ON ROLE \"acme_app\" IS E'docket.dev/tenant-uid=u1'; GRANT \"acme_app\" TO CURRENT_USER"
+        ),
+        "{first}"
+    );
+    assert!(!first.contains("hunter2"));
+    let second = step(&observed(Some(role()), None), false).unwrap().unwrap();
+    assert!(second.starts_with("CREATE DATABASE \"acme\" OWNER \"acme_app\" "), "{second}");
+    let half_made = Database { comment: None, open: false, public: true, ..database() };
+    assert_eq!(
+        step(&observed(Some(role()), Some(half_made)), false).unwrap().unwrap(),
+        "COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1'; \
+         REVOKE ALL ON DATABASE \"acme\" FROM PUBLIC; ALTER DATABASE \"acme\" ALLOW_CONNECTIONS true"
+    );
+}
+
+#[test]
+fn what_is_not_dockets_is_left_alone() {
+    let unmarked = |comment: Option<&str>| Database { comment: comment.map(str::to_owned), ..database() };
+    let not_ours = |database: Database| Database { owned_by_role: false, ..database };
+    foreign(&observed(None, Some(not_ours(unmarked(None)))), "database \"acme\"");
+    foreign(&observed(Some(role()), Some(not_ours(unmarked(None)))), "database \"acme\"");
+    foreign(&observed(Some(role()), Some(unmarked(Some("our ERP")))), "database \"acme\"");
+    let other_role = Role { comment: None, ..role() };
+    foreign(&observed(Some(other_role.clone()), None), "role \"acme_app\"");
+    foreign(&observed(Some(other_role.clone()), Some(unmarked(None))), "database \"acme\"");
+    foreign(&observed(Some(other_role), Some(not_ours(database()))), "role \"acme_app\"");
+}
+
+#[test]
+fn another_tenants_database_needs_the_annotation() {
+    let theirs = observed(
+        Some(Role { comment: Some(mark("u0")), ..role() }),
+        Some(Database { comment: Some(mark("u0")), ..database() }),
+    );
+    let error = step(&theirs, false).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "database \"acme\" exists and belongs to the Tenant with UID u0; to take it over, annotate this Tenant with \
+         docket.dev/adopt-database=acme"
+    );
+    assert_eq!(
+        step(&theirs, true).unwrap().unwrap(),
+        "COMMENT ON ROLE \"acme_app\" IS E'docket.dev/tenant-uid=u1'; \
+         COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1'"
+    );
+}
+
+#[test]
+fn a_missing_right_is_named() {
+    let mut weak = observed(None, None);
+    weak.admin.creates_roles = false;
+    let words = |observed: &Observed| step(observed, false).unwrap_err().to_string();
+    assert_eq!(
+        words(&weak),
+        "the database server refuses: the admin role lacks CREATEROLE: ALTER ROLE \"admin\" CREATEROLE"
+    );
+    let mut weak = observed(Some(role()), None);
+    weak.admin.creates_databases = false;
+    assert!(words(&weak).contains("lacks CREATEDB"));
+    let mut weak = observed(Some(Role { lent_to_admin: false, ..role() }), None);
+    weak.admin.inherits = false;
+    assert!(words(&weak).contains("lacks INHERIT"));
+    weak.version = 160_000;
+    assert_eq!(
+        step(&weak, false).unwrap().unwrap(),
+        "GRANT \"acme_app\" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE",
+        "from 16 on it can be had without"
+    );
+    weak.version = 140_000;
+    assert!(words(&weak).contains("PostgreSQL 15"));
+}
+
+#[test]
+fn a_deletion_touches_its_own_only() {
+    let next = |role: Option<Role>, database: Option<Database>, uid: &str| {
+        let step = next_of_deletion(&observed(role, database), "acme", ROLE, uid);
+        step.map(|step| step.map(|step| step.sql))
+    };
+    let close = "ALTER DATABASE \"acme\" ALLOW_CONNECTIONS false".to_owned();
+    assert_eq!(next(Some(role()), Some(database()), "u1"), Ok(Some(close)));
+    let closed = Database { open: false, ..database() };
+    let busy = Database { sessions: true, ..closed.clone() };
+    let ended = next(Some(role()), Some(busy), "u1").unwrap().unwrap();
+    assert!(ended.starts_with("SELECT pg_terminate_backend("), "{ended}");
+    assert_eq!(next(Some(role()), Some(closed), "u1"), Ok(Some("DROP DATABASE \"acme\"".to_owned())));
+    assert_eq!(next(Some(role()), None, "u1"), Ok(Some("DROP ROLE \"acme_app\"".to_owned())));
+    assert_eq!(next(None, None, "u1"), Ok(None));
+    assert_eq!(next(Some(role()), None, "u2"), Ok(None), "another Tenant's role");
+    assert!(matches!(next(Some(role()), Some(database()), "u2"), Err(DatabaseError::NotOwned { .. })));
+    let foreign = Database { comment: None, owned_by_role: false, ..database() };
+    assert!(matches!(next(None, Some(foreign), "u1"), Err(DatabaseError::NotOwned { .. })));
+    let not_lent = Role { lent_to_admin: false, ..role() };
+    let lend = "GRANT \"acme_app\" TO CURRENT_USER".to_owned();
+    assert_eq!(next(Some(not_lent), Some(database()), "u1"), Ok(Some(lend)));
+}

@@ -1,0 +1,253 @@
+//! A Tenant or Webhook as the API server has it, whether it can be read or not.
+//!
+//! Objects are watched without a type, so that one that breaks the CRD's rules (it was stored before the rules were
+//! tightened) stays one object among many: it is known by its metadata, its violations become a condition, and the
+//! watch goes on.
+
+use std::sync::Arc;
+
+use docket_crds::{API_VERSION, Tenant, Violation, Webhook};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ApiResource, DynamicObject};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::name::Name;
+
+/// Leave the object as it is: annotation with the value `disabled`.
+pub const RECONCILE: &str = "docket.dev/reconcile";
+/// Look at the object anew: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
+pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
+/// Take over a database that another Tenant's uid owns: annotation with the database's name.
+pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
+/// The finalizer of Tenants whose database is dropped with them.
+pub const FINALIZER: &str = "docket.dev/tenant-cleanup";
+
+/// The kinds that users declare.
+pub trait Document: DeserializeOwned + Send + Sync + 'static {
+    /// The kind's name.
+    const KIND: &'static str;
+    /// Its name in URLs.
+    const PLURAL: &'static str;
+
+    /// Reads a document, and says everything that is wrong with it.
+    fn from_json(document: Value) -> Result<Self, Vec<Violation>>;
+}
+
+impl Document for Tenant {
+    const KIND: &'static str = "Tenant";
+    const PLURAL: &'static str = "tenants";
+
+    fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
+        Self::from_json(document)
+    }
+}
+
+impl Document for Webhook {
+    const KIND: &'static str = "Webhook";
+    const PLURAL: &'static str = "webhooks";
+
+    fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
+        Self::from_json(document)
+    }
+}
+
+/// How the API server calls a kind.
+pub fn resource<T: Document>() -> ApiResource {
+    ApiResource {
+        group: docket_crds::GROUP.to_owned(),
+        version: docket_crds::VERSION.to_owned(),
+        api_version: API_VERSION.to_owned(),
+        kind: T::KIND.to_owned(),
+        plural: T::PLURAL.to_owned(),
+    }
+}
+
+/// What an object's metadata says to us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Namespace and name.
+    pub name: Name,
+    /// The object's own; another one means another object of the same name.
+    pub uid: String,
+    /// Counts the changes of the spec.
+    pub generation: i64,
+    /// Of this version of the object.
+    pub resource_version: String,
+    /// When the object was made: who came first keeps what two want.
+    pub created: Timestamp,
+    /// Since when the object is being deleted.
+    pub deleting: Option<Timestamp>,
+    /// Who wants to do something before it is gone.
+    pub finalizers: Vec<String>,
+    /// [`RECONCILE`] says `disabled`.
+    pub paused: bool,
+    /// [`REQUESTED_AT`].
+    pub requested_at: Option<String>,
+    /// [`ADOPT_DATABASE`].
+    pub adopt_database: Option<String>,
+}
+
+impl Meta {
+    /// `None` for an object without name, namespace or uid, which an API server does not send.
+    pub fn of(meta: &ObjectMeta) -> Option<Self> {
+        let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
+        Some(Self {
+            name: Name::new(meta.namespace.clone()?, meta.name.clone()?),
+            uid: meta.uid.clone()?,
+            generation: meta.generation.unwrap_or_default(),
+            resource_version: meta.resource_version.clone().unwrap_or_default(),
+            created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            deleting: meta.deletion_timestamp.as_ref().map(|time| time.0),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            paused: annotation(RECONCILE).as_deref() == Some("disabled"),
+            requested_at: annotation(REQUESTED_AT),
+            adopt_database: annotation(ADOPT_DATABASE),
+        })
+    }
+
+    /// Whether our finalizer is on it.
+    pub fn is_held(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+    }
+
+    /// Whether something changed that we act on; our own status writes change only the resource version.
+    pub fn differs_from(&self, last: &Self) -> bool {
+        let of_interest = |meta: &Self| Self { resource_version: String::new(), ..meta.clone() };
+        of_interest(self) != of_interest(last)
+    }
+}
+
+/// An object of one of our kinds.
+#[derive(Clone, Debug)]
+pub struct Declared<T> {
+    /// Its metadata.
+    pub meta: Meta,
+    /// What it declares, perhaps against the rules; or why it cannot be read at all.
+    pub document: Result<T, Vec<Violation>>,
+    /// The tenant a Webhook names, also when the rest of it cannot be read.
+    pub tenant_ref: Option<Name>,
+    /// Its status as JSON text, the smallest form: there are tens of thousands.
+    status: Box<str>,
+}
+
+impl<T: Document> Declared<T> {
+    /// Takes in what the watch sent; `None` as in [`Meta::of`].
+    pub fn read(mut object: DynamicObject) -> Option<Arc<Self>> {
+        let meta = Meta::of(&object.metadata)?;
+        let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
+        let spec = object.data.get_mut("spec").map(Value::take).unwrap_or_default();
+        let tenant_ref = tenant_ref(&spec, &meta.name.namespace);
+        let document = document(&meta, spec);
+        Some(Arc::new(Self { meta, document, tenant_ref, status: status.into() }))
+    }
+
+    /// The status it has; of its default where it has none or one that is not ours.
+    pub fn status<S: DeserializeOwned + Default>(&self) -> S {
+        serde_json::from_str(&self.status).unwrap_or_default()
+    }
+
+    /// The same object with another status, of which the API server told us `resource_version`.
+    pub fn with_status(&self, status: &Value, resource_version: String) -> Self
+    where
+        T: Clone,
+    {
+        let meta = Meta { resource_version, ..self.meta.clone() };
+        Self { meta, status: status.to_string().into(), ..self.clone() }
+    }
+}
+
+fn document<T: Document>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> {
+    let Name { namespace, name } = &meta.name;
+    let document = json!({
+        "apiVersion": API_VERSION, "kind": T::KIND,
+        "metadata": {"name": name, "namespace": namespace, "generation": meta.generation},
+        "spec": spec,
+    });
+    match T::from_json(document.clone()) {
+        Ok(read) => Ok(read),
+        // What breaks rules but not types is compiled all the same: the compile step tells the violations, and what
+        // is switched off counts.
+        Err(violations) => serde_json::from_value(document).map_err(|_| violations),
+    }
+}
+
+fn tenant_ref(spec: &Value, namespace: &str) -> Option<Name> {
+    let tenant_ref = spec.get("tenantRef")?;
+    let name = tenant_ref.get("name")?.as_str()?;
+    let other = tenant_ref.get("namespace").and_then(Value::as_str).filter(|other| !other.is_empty());
+    Some(Name::new(other.unwrap_or(namespace), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(spec: Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": API_VERSION, "kind": "Webhook",
+            "metadata": {"name": "w", "namespace": "a", "uid": "u", "generation": 2, "resourceVersion": "7",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": {RECONCILE: "disabled", REQUESTED_AT: "now"}},
+            "spec": spec, "status": {"observedGeneration": 1},
+        }))
+        .unwrap()
+    }
+
+    fn read(spec: Value) -> Arc<Declared<Webhook>> {
+        Declared::read(object(spec)).unwrap()
+    }
+
+    fn good() -> Value {
+        json!({"tenantRef": {"name": "acme"}, "customerCode": "C-1", "targetURL": "https://hooks.example/",
+            "events": ["order.created"]})
+    }
+
+    #[test]
+    fn a_good_object_is_read_with_its_annotations_and_status() {
+        let declared = read(good());
+        assert_eq!(declared.document.as_ref().unwrap().metadata.generation, Some(2));
+        assert!(declared.meta.paused);
+        assert_eq!(declared.meta.requested_at.as_deref(), Some("now"));
+        assert_eq!(declared.status::<Value>()["observedGeneration"], 1);
+        assert_eq!(declared.tenant_ref, Some(Name::new("a", "acme")));
+    }
+
+    #[test]
+    fn one_that_breaks_a_rule_is_read_all_the_same() {
+        let mut spec = good();
+        spec["targetURL"] = json!("http://hooks.example/");
+        spec["active"] = json!(false);
+        let webhook = read(spec).document.clone().unwrap();
+        assert!(!webhook.spec.active);
+        assert_eq!(webhook.validate().len(), 1);
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_keeps_its_place_and_says_why() {
+        let mut spec = good();
+        spec["tenantRef"]["namespace"] = json!("other");
+        spec["events"] = json!("order.created");
+        let declared = read(spec);
+        let violations: Vec<_> = declared
+            .document
+            .as_ref()
+            .unwrap_err()
+            .iter()
+            .map(|violation| violation.field.as_str())
+            .collect();
+        assert_eq!(violations, ["spec.events"]);
+        assert_eq!(declared.tenant_ref, Some(Name::new("other", "acme")));
+    }
+
+    #[test]
+    fn only_what_we_act_on_is_a_difference() {
+        let one = read(good()).meta.clone();
+        let written = Meta { resource_version: "8".into(), ..one.clone() };
+        assert!(!written.differs_from(&one));
+        assert!(Meta { generation: 3, ..one.clone() }.differs_from(&one));
+        assert!(Meta { requested_at: None, ..one.clone() }.differs_from(&one));
+        assert!(Meta { finalizers: vec![FINALIZER.into()], ..one.clone() }.differs_from(&one));
+    }
+}

@@ -1,0 +1,223 @@
+//! Counters and gauges of the operator.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError, atomic::AtomicI64},
+    time::Duration,
+};
+
+use docket_crds::conditions::types;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
+};
+
+use crate::{declared::Document, name::Name};
+
+type Labels<const N: usize> = [(&'static str, String); N];
+type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;
+
+/// What this process counts. The only series per object are the conditions of Tenants.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconciled: Family<Labels<2>, Counter>,
+    duration: Seconds,
+    wait: Seconds,
+    inflight: Family<Labels<1>, Gauge>,
+    watch_errors: Counter,
+    leader: Gauge<i64, AtomicI64>,
+    conditions: Family<Labels<4>, Gauge>,
+    managed: Family<Labels<2>, Gauge>,
+    /// The series that each object has now.
+    told: Mutex<HashMap<(&'static str, Name), Told>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    state: &'static str,
+    conditions: Vec<Labels<4>>,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 16))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("docket");
+        let reconciled = Family::default();
+        let duration: Seconds = Family::new_with_constructor(seconds);
+        let wait: Seconds = Family::new_with_constructor(seconds);
+        let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
+        let (conditions, managed) = (Family::default(), Family::default());
+        registry.register("operator_reconcile", "Passes by kind and result", reconciled.clone());
+        registry.register_with_unit(
+            "operator_reconcile_duration",
+            "Time of a pass",
+            Unit::Seconds,
+            duration.clone(),
+        );
+        registry.register_with_unit(
+            "operator_queue_wait",
+            "Time an object waited for its pass",
+            Unit::Seconds,
+            wait.clone(),
+        );
+        registry.register("operator_reconcile_inflight", "Passes under way", inflight.clone());
+        registry.register(
+            "operator_watch_errors",
+            "Watches that failed and began again",
+            watch_errors.clone(),
+        );
+        registry.register("operator_leader", "1: this process writes", leader.clone());
+        registry.register(
+            "tenant_condition",
+            "1 for the status that each condition of a Tenant has",
+            conditions.clone(),
+        );
+        registry.register("managed_resources", "Tenants and Webhooks by state", managed.clone());
+        Self {
+            registry,
+            reconciled,
+            duration,
+            wait,
+            inflight,
+            watch_errors,
+            leader,
+            conditions,
+            managed,
+            told: Mutex::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// An object waited this long and is being looked at.
+    pub fn taken<T: Document>(&self, waited: Duration) {
+        self.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
+        self.inflight.get_or_create(&kind::<T>()).inc();
+    }
+
+    /// A pass ended: `ok`, `failed`, `withheld` or `panicked`.
+    pub fn reconciled<T: Document>(&self, result: &'static str, took: Duration) {
+        let labels = [("kind", T::KIND.to_owned()), ("result", result.to_owned())];
+        self.reconciled.get_or_create(&labels).inc();
+        self.duration.get_or_create(&kind::<T>()).observe(took.as_secs_f64());
+        self.inflight.get_or_create(&kind::<T>()).dec();
+    }
+
+    /// A watch failed.
+    pub fn watch_failed(&self) {
+        self.watch_errors.inc();
+    }
+
+    /// Whether this process writes.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// An object has these conditions now.
+    pub fn conditions<T: Document>(&self, name: &Name, conditions: &[Condition]) {
+        let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
+        let state = match ready.map(|ready| ready.status.as_str()) {
+            Some("True") => "ready",
+            Some("False") => "not_ready",
+            _ => "unknown",
+        };
+        let conditions = if T::KIND == "Tenant" { conditions } else { &[] };
+        let series = conditions.iter().map(|condition| {
+            [
+                ("namespace", name.namespace.clone()),
+                ("name", name.name.clone()),
+                ("type", condition.type_.clone()),
+                ("status", condition.status.clone()),
+            ]
+        });
+        self.replace::<T>(name, Some(Told { state, conditions: series.collect() }));
+    }
+
+    /// An object is gone.
+    pub fn forget<T: Document>(&self, name: &Name) {
+        self.replace::<T>(name, None);
+    }
+
+    fn replace<T: Document>(&self, name: &Name, now: Option<Told>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (T::KIND, name.clone());
+        if let Some(before) = told.remove(&key) {
+            self.managed.get_or_create(&state::<T>(before.state)).dec();
+            for series in before.conditions {
+                if now.as_ref().is_none_or(|now| !now.conditions.contains(&series)) {
+                    self.conditions.remove(&series);
+                }
+            }
+        }
+        if let Some(now) = now {
+            self.managed.get_or_create(&state::<T>(now.state)).inc();
+            for series in &now.conditions {
+                self.conditions.get_or_create(series).set(1);
+            }
+            told.insert(key, now);
+        }
+    }
+
+    /// All of it in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a String does not fail");
+        text
+    }
+}
+
+fn kind<T: Document>() -> Labels<1> {
+    [("kind", T::KIND.to_owned())]
+}
+
+fn state<T: Document>(state: &str) -> Labels<2> {
+    [("kind", T::KIND.to_owned()), ("state", state.to_owned())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use docket_crds::Tenant;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    fn ready(status: &str) -> Vec<Condition> {
+        vec![Condition {
+            type_: "Ready".into(),
+            status: status.into(),
+            reason: "X".into(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+        }]
+    }
+
+    #[test]
+    fn an_object_has_one_series_per_condition_and_counts_once() {
+        let metrics = Metrics::default();
+        let name = Name::new("a", "acme");
+        metrics.conditions::<Tenant>(&name, &ready("False"));
+        metrics.conditions::<Tenant>(&name, &ready("True"));
+        let text = metrics.text();
+        assert!(
+            text.contains(
+                "docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\"} 1"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("status=\"False\""), "{text}");
+        assert!(text.contains("docket_managed_resources{kind=\"Tenant\",state=\"ready\"} 1"), "{text}");
+        metrics.forget::<Tenant>(&name);
+        assert!(!metrics.text().contains("status=\"True\""));
+    }
+}

@@ -1,0 +1,108 @@
+//! Whether the data plane serves what was handed to it. Pure.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use docket_crds::conditions::{self, types};
+
+use crate::conditions::{Truth, Verdict};
+
+/// How often pods are asked while something is not served by all of them.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How many pods a message names.
+const NAMED: usize = 3;
+
+/// What is known of the pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pods {
+    /// They are not observed.
+    #[default]
+    NotObserved,
+    /// What they report can't be read.
+    Unavailable,
+    /// Those that live: the revision of each tenant that each serves, by pod and tenant uid.
+    Seen(BTreeMap<String, HashMap<String, String>>),
+}
+
+/// The verdict on one revision of a tenant.
+pub fn programmed(pods: &Pods, tenant_uid: &str, revision: &str) -> Verdict {
+    let good = |message: &str| Verdict::new(types::PROGRAMMED, Truth::True, conditions::PROGRAMMED, message);
+    match pods {
+        Pods::NotObserved => good(
+            "handed to the data plane; whether its pods serve it is not observed (the operator has no --redis-url-file)",
+        ),
+        Pods::Unavailable => Verdict::new(
+            types::PROGRAMMED,
+            Truth::Unknown,
+            conditions::STORE_UNAVAILABLE,
+            "handed to the data plane; what its pods serve can't be read from Redis",
+        ),
+        Pods::Seen(pods) if pods.is_empty() => Verdict::new(
+            types::PROGRAMMED,
+            Truth::False,
+            conditions::PENDING,
+            "no pod of the data plane is alive",
+        ),
+        Pods::Seen(pods) => {
+            let late: Vec<&str> = pods
+                .iter()
+                .filter(|(_, served)| served.get(tenant_uid).is_none_or(|served| served != revision))
+                .map(|(pod, _)| pod.as_str())
+                .collect();
+            match late.as_slice() {
+                [] => good("every pod of the data plane serves this generation"),
+                late => {
+                    let names = late[..late.len().min(NAMED)].join(", ");
+                    let more = if late.len() > NAMED { " and others" } else { "" };
+                    let message = format!("not served yet by {names}{more}");
+                    Verdict::new(types::PROGRAMMED, Truth::False, conditions::PENDING, message)
+                }
+            }
+        }
+    }
+}
+
+/// Whether no pod that lives serves a tenant any more.
+pub fn is_unserved(pods: &Pods, tenant_uid: &str) -> bool {
+    match pods {
+        Pods::NotObserved => true,
+        Pods::Unavailable => false,
+        Pods::Seen(pods) => pods.values().all(|served| !served.contains_key(tenant_uid)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods(served: &[(&str, &str)]) -> Pods {
+        let one = |(pod, revision): &(&str, &str)| {
+            ((*pod).to_owned(), HashMap::from([("u".to_owned(), (*revision).to_owned())]))
+        };
+        Pods::Seen(served.iter().map(one).collect())
+    }
+
+    #[test]
+    fn programmed_means_every_pod_that_lives() {
+        let verdict = |served: &[(&str, &str)]| programmed(&pods(served), "u", "r2");
+        assert_eq!(verdict(&[("a", "r2"), ("b", "r2")]).truth, Truth::True);
+        let late = verdict(&[("a", "r2"), ("b", "r1"), ("c", "r1"), ("d", "r1"), ("e", "r1")]);
+        assert_eq!(
+            (late.truth, late.message.as_str()),
+            (Truth::False, "not served yet by b, c, d and others")
+        );
+        assert_eq!(verdict(&[]).truth, Truth::False);
+        assert_eq!(programmed(&pods(&[("a", "r2")]), "other", "r2").truth, Truth::False);
+        assert_eq!(programmed(&Pods::Unavailable, "u", "r2").reason, conditions::STORE_UNAVAILABLE);
+        assert_eq!(programmed(&Pods::NotObserved, "u", "r2").truth, Truth::True);
+    }
+
+    #[test]
+    fn a_tenant_is_unserved_when_no_pod_has_it() {
+        assert!(is_unserved(&pods(&[("a", "r")]), "other"));
+        assert!(!is_unserved(&pods(&[("a", "r")]), "u"));
+        assert!(!is_unserved(&Pods::Unavailable, "u") && is_unserved(&Pods::NotObserved, "u"));
+    }
+}

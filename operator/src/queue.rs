@@ -1,0 +1,329 @@
+//! What to look at, and when: each object at most once at a time, changes ahead of routine, failures ever more slowly.
+//!
+//! The controller of kube-runtime does without three things we need: it never looks at an object that is gone, keeps no
+//! count of failures, and has one order for changes and routine.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+/// The delay after a first failure.
+pub const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay after a failure.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+/// How looking at an object went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Well, or in a way that only a change can mend: look again after this time; `None`: when it changes.
+    After(Option<Duration>),
+    /// It failed and may succeed by itself.
+    Failed,
+    /// We may not write now; it does not count as a failure.
+    Withheld,
+}
+
+/// Keys in the order in which they are due.
+#[derive(Debug)]
+pub struct Queue<K> {
+    inner: Mutex<Inner<K>>,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct Inner<K> {
+    /// Changed: as soon as possible.
+    changed: VecDeque<K>,
+    /// In time order; the number keeps two of one instant apart.
+    scheduled: BTreeMap<(Instant, u64), K>,
+    entries: HashMap<K, Entry>,
+    count: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    place: Place,
+    failures: u32,
+    /// Since when it waits to be taken.
+    since: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Idle,
+    Changed,
+    Scheduled(Instant, u64),
+    Running,
+    /// Changed while it was running.
+    RunningChanged,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        let inner =
+            Inner { changed: VecDeque::new(), scheduled: BTreeMap::new(), entries: HashMap::new(), count: 0 };
+        Self { inner: Mutex::new(inner), wake: Notify::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The object changed: look at it as soon as possible, however often it failed before.
+    pub fn changed(&self, key: K) {
+        self.lock().changed(key);
+        self.wake.notify_one();
+    }
+
+    /// Look at it after `delay`, unless that is planned earlier.
+    pub fn after(&self, key: K, delay: Duration) {
+        self.lock().schedule(key, Instant::now() + delay);
+        self.wake.notify_one();
+    }
+
+    /// Waits for the next key that is due, and how long it has been; give it back with [`Queue::done`].
+    pub async fn take(&self) -> (K, Duration) {
+        loop {
+            let next = {
+                let mut inner = self.lock();
+                match inner.take(Instant::now()) {
+                    Ok((key, waited)) => {
+                        // More may be due than there was a notification for.
+                        self.wake.notify_one();
+                        return (key, waited);
+                    }
+                    Err(next) => next,
+                }
+            };
+            match next {
+                Some(at) => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = tokio::time::sleep_until(at) => {}
+                },
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// The object was looked at.
+    pub fn done(&self, key: K, done: Done) {
+        self.lock().done(key, done);
+        self.wake.notify_one();
+    }
+
+    /// What failed is to be tried as soon as possible: whatever was in the way may be gone.
+    pub fn retry(&self) {
+        let mut inner = self.lock();
+        let failed = inner.entries.iter().filter(|(_, entry)| entry.failures > 0);
+        for key in failed.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            let failures = inner.entry(&key).failures;
+            inner.changed(key.clone());
+            // It is still the same failure, should it fail again.
+            inner.entry(&key).failures = failures;
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// How many wait because they changed.
+    pub fn waiting(&self) -> usize {
+        self.lock().changed.len()
+    }
+}
+
+impl<K: Clone + Eq + Hash> Inner<K> {
+    fn entry(&mut self, key: &K) -> &mut Entry {
+        let idle = || Entry { place: Place::Idle, failures: 0, since: Instant::now() };
+        self.entries.entry(key.clone()).or_insert_with(idle)
+    }
+
+    fn changed(&mut self, key: K) {
+        let entry = self.entry(&key);
+        entry.failures = 0;
+        match entry.place {
+            Place::Changed | Place::RunningChanged => return,
+            Place::Running => {
+                entry.place = Place::RunningChanged;
+                return;
+            }
+            Place::Idle | Place::Scheduled(..) => {}
+        }
+        let before = std::mem::replace(&mut entry.place, Place::Changed);
+        entry.since = Instant::now();
+        if let Place::Scheduled(at, number) = before {
+            self.scheduled.remove(&(at, number));
+        }
+        self.changed.push_back(key);
+    }
+
+    fn schedule(&mut self, key: K, at: Instant) {
+        let number = self.count;
+        self.count += 1;
+        let entry = self.entry(&key);
+        let before = match entry.place {
+            Place::Idle => None,
+            Place::Scheduled(planned, number) if at < planned => Some((planned, number)),
+            _ => return,
+        };
+        entry.place = Place::Scheduled(at, number);
+        entry.since = at;
+        if let Some(before) = before {
+            self.scheduled.remove(&before);
+        }
+        self.scheduled.insert((at, number), key);
+    }
+
+    fn take(&mut self, now: Instant) -> Result<(K, Duration), Option<Instant>> {
+        let key = match self.changed.pop_front() {
+            Some(key) => key,
+            None => match self.scheduled.first_key_value() {
+                None => return Err(None),
+                Some(((at, _), _)) if *at > now => return Err(Some(*at)),
+                Some(_) => self.scheduled.pop_first().expect("it is there").1,
+            },
+        };
+        let entry = self.entry(&key);
+        entry.place = Place::Running;
+        let waited = now.saturating_duration_since(entry.since);
+        Ok((key, waited))
+    }
+
+    fn done(&mut self, key: K, done: Done) {
+        let entry = self.entry(&key);
+        let changed = entry.place == Place::RunningChanged;
+        entry.place = Place::Idle;
+        let delay = match done {
+            Done::After(delay) => {
+                entry.failures = 0;
+                delay
+            }
+            Done::Failed => {
+                entry.failures = entry.failures.saturating_add(1);
+                Some(delay_after(entry.failures))
+            }
+            Done::Withheld => Some(FIRST_DELAY),
+        };
+        match delay {
+            _ if changed => self.changed(key),
+            Some(delay) => self.schedule(key, Instant::now() + delay),
+            None => drop(self.entries.remove(&key)),
+        }
+    }
+}
+
+/// How long to wait after so many failures in a row.
+pub fn delay_after(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    (FIRST_DELAY * (1 << doublings)).min(LONGEST_DELAY)
+}
+
+/// `interval`, up to a tenth of it earlier or later, so that what began together does not go on together. `share` is
+/// any number; the same one gives the same time.
+pub fn jittered(interval: Duration, share: u64) -> Duration {
+    let tenth = interval / 10;
+    let part = u32::try_from(share % 2001).unwrap_or(0);
+    interval - tenth + tenth * part / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn taken(queue: &Queue<&'static str>) -> &'static str {
+        tokio::time::timeout(Duration::from_secs(3600), queue.take()).await.expect("something is due").0
+    }
+
+    async fn nothing_within(queue: &Queue<&'static str>, seconds: u64) {
+        let limit = Duration::from_secs(seconds);
+        assert!(tokio::time::timeout(limit, queue.take()).await.is_err(), "something is due");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_goes_ahead_of_what_is_planned_and_counts_once() {
+        let queue = Queue::default();
+        queue.after("routine", Duration::ZERO);
+        queue.changed("a");
+        queue.changed("a");
+        assert_eq!(taken(&queue).await, "a");
+        assert_eq!(taken(&queue).await, "routine");
+        nothing_within(&queue, 10).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_never_taken_twice_at_once_and_a_change_meanwhile_is_not_lost() {
+        let queue = Queue::default();
+        queue.changed("a");
+        assert_eq!(taken(&queue).await, "a");
+        queue.changed("a");
+        nothing_within(&queue, 10).await;
+        queue.done("a", Done::After(Some(Duration::from_secs(600))));
+        assert_eq!(taken(&queue).await, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_wait_longer_and_longer_until_a_change() {
+        let queue = Queue::default();
+        queue.changed("a");
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+            let begun = Instant::now();
+            assert_eq!(taken(&queue).await, "a");
+            queue.done("a", Done::Failed);
+            nothing_within(&queue, seconds - 1).await;
+            assert!(begun.elapsed() < Duration::from_secs(600));
+        }
+        queue.changed("a");
+        let begun = Instant::now();
+        assert_eq!(taken(&queue).await, "a");
+        assert!(begun.elapsed() < Duration::from_millis(10));
+        queue.done("a", Done::Failed);
+        assert_eq!(taken(&queue).await, "a");
+        assert!(begun.elapsed() < Duration::from_millis(1100));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_plans_counts() {
+        let queue = Queue::default();
+        queue.after("a", Duration::from_secs(100));
+        queue.after("a", Duration::from_secs(5));
+        queue.after("a", Duration::from_secs(50));
+        let begun = Instant::now();
+        assert_eq!(taken(&queue).await, "a");
+        assert_eq!(begun.elapsed().as_secs(), 5);
+        queue.done("a", Done::After(None));
+        nothing_within(&queue, 200).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_failed_can_be_tried_at_once_and_goes_on_where_it_was() {
+        let queue = Queue::default();
+        queue.changed("a");
+        for _ in 0..4 {
+            taken(&queue).await;
+            queue.done("a", Done::Failed);
+        }
+        queue.after("well", Duration::from_secs(9));
+        let begun = Instant::now();
+        queue.retry();
+        assert_eq!(taken(&queue).await, "a");
+        assert!(begun.elapsed() < Duration::from_millis(10));
+        queue.done("a", Done::Failed);
+        assert_eq!(taken(&queue).await, "well");
+        assert_eq!(taken(&queue).await, "a");
+        assert_eq!(begun.elapsed().as_secs(), 16);
+    }
+
+    #[test]
+    fn jitter_is_a_tenth_at_most() {
+        let interval = Duration::from_secs(600);
+        let all: Vec<_> = (0..5000).map(|share| jittered(interval, share * 7919)).collect();
+        assert!(all.iter().all(|one| (540..=660).contains(&one.as_secs())));
+        assert!(all.iter().max().unwrap().as_secs() > 650 && all.iter().min().unwrap().as_secs() < 550);
+    }
+}

@@ -1,0 +1,282 @@
+//! The driver of Tenants: fetch, validate, build, apply, status, in this order, for one Tenant at a time.
+//!
+//! Deletion comes first, and a Tenant that is being deleted gets nothing made. What goes wrong with what users declare
+//! is part of a pass's result; an error is only what kept us from finishing it.
+
+pub mod apply;
+pub mod build;
+pub mod database;
+pub mod fetch;
+pub mod generated;
+pub mod remove;
+pub mod signing;
+pub mod status;
+pub mod stored;
+pub mod validate;
+
+#[cfg(test)]
+pub(crate) mod examples;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use docket_crds::{Reason, Tenant, TenantConfig, TenantStatus, conditions::types, tenant::DeletionPolicy};
+
+use crate::{
+    conditions::{self, is_terminal},
+    declared::Declared,
+    kube_api::{CallError, News},
+    name::Name,
+    operator::Operator,
+    queue::Done,
+    tenant::{
+        build::{Built, Made},
+        database::Database,
+        fetch::{Fetched, Subject},
+        generated::Wanted,
+        signing::{Rotated, rotate},
+        status::Facts,
+        validate::{Refused, Valid, validate},
+    },
+};
+
+/// One pass over a Tenant.
+pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallError> {
+    let Some(tenant) = operator.cluster().tenant(name) else {
+        return remove::gone(operator, name).await;
+    };
+    if tenant.meta.deleting.is_some() {
+        return remove::delete(operator, &tenant).await;
+    }
+    let previous: TenantStatus = tenant.status();
+    if tenant.meta.paused {
+        let status = status::paused(&tenant.meta, &previous, operator.now());
+        set_status(operator, &tenant, &previous, &status).await?;
+        return Ok(Done::After(None));
+    }
+    if hold_if_needed(operator, &tenant).await? {
+        // The watch brings the object back, with the version that the next writes are guarded by.
+        return Ok(Done::After(None));
+    }
+    let subject = Subject::of(&operator.cluster(), tenant.clone());
+    let fetched = fetch::fetch(&operator.kube, &subject).await?;
+    let (built, database, next) = match validate(&subject) {
+        Ok(valid) => act(operator, &subject, valid, &fetched, &previous).await?,
+        Err(refused) => stay(operator, &subject, refused, &fetched),
+    };
+    finish(operator, &subject, built, &database, &fetched, &previous, next).await
+}
+
+/// Puts the finalizer on before there is a database to drop, and takes it off when there is none to drop any more.
+async fn hold_if_needed(operator: &Operator, tenant: &Declared<Tenant>) -> Result<bool, CallError> {
+    let Ok(document) = &tenant.document else {
+        return Ok(false);
+    };
+    let managed = document.spec.database.managed.as_ref();
+    let wanted = managed.is_some_and(|managed| managed.deletion_policy == DeletionPolicy::Delete);
+    if wanted == tenant.meta.is_held() {
+        return Ok(false);
+    }
+    operator.kube.hold::<Tenant>(&tenant.meta, wanted).await?;
+    Ok(true)
+}
+
+/// Everything is made for a valid Tenant.
+async fn act<'a>(
+    operator: &Operator,
+    subject: &'a Subject,
+    valid: Valid<'a>,
+    fetched: &Fetched,
+    previous: &TenantStatus,
+) -> Result<(Built, Database, Option<Duration>), CallError> {
+    let (tenant, meta) = (valid.tenant(), &subject.tenant.meta);
+    let mut reasons = Vec::new();
+    let mut api_keys = Vec::new();
+    for (index, spec) in tenant.spec.api_keys.iter().enumerate() {
+        let told = previous.api_keys.iter().find(|key| key.name == spec.name);
+        let made_before = told.is_some_and(|told| told.fingerprint.is_some());
+        if let Some(wanted) = generated::of_api_key(tenant, index, spec, made_before)
+            && let Some(value) = value(operator, subject, &wanted, fetched, &mut reasons).await?
+        {
+            api_keys.push((spec.name.clone(), value));
+        }
+    }
+    let made_before = previous.database.as_ref().is_some_and(|database| database.schema_version.is_some());
+    let password = match generated::of_database(tenant, made_before) {
+        Some(wanted) => value(operator, subject, &wanted, fetched, &mut reasons).await?,
+        None => None,
+    };
+    let asked = previous.last_handled_reconcile_at != meta.requested_at || !was_well(previous);
+    let database = database::ensure(operator, subject, tenant, fetched, password.as_ref(), asked).await;
+    let signing = signing(operator, tenant, fetched, previous);
+    let next = signing.next.duration_since(operator.now()).try_into().ok();
+    let made = Made { api_keys, signing, database, reasons };
+    let built = compiled(operator, subject, tenant, &[], fetched, &made);
+    apply::remove_orphans(operator, meta, tenant).await?;
+    Ok((built, made.database, next))
+}
+
+/// Whether the database was as it should be when that was last told.
+fn was_well(previous: &TenantStatus) -> bool {
+    let told = conditions::find(&previous.conditions, types::DATABASE_READY);
+    told.is_none_or(|told| told.status == "True")
+}
+
+/// The value of a Secret that we make, made if need be; `None` with a reason when the Secret is somebody else's.
+async fn value(
+    operator: &Operator,
+    subject: &Subject,
+    wanted: &Wanted,
+    fetched: &Fetched,
+    reasons: &mut Vec<Reason>,
+) -> Result<Option<docket_crds::SecretBytes>, CallError> {
+    let meta = &subject.tenant.meta;
+    match wanted.plan(fetched.secret(&wanted.name), meta, &mut operator.random()) {
+        Ok(planned) => apply::secret(operator, meta, planned).await.map(Some),
+        Err(reason) => {
+            reasons.push(reason);
+            Ok(None)
+        }
+    }
+}
+
+fn signing(operator: &Operator, tenant: &Tenant, fetched: &Fetched, previous: &TenantStatus) -> Rotated {
+    let known = fetched.stored.as_ref().map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
+    let told = conditions::find(&previous.conditions, types::PROGRAMMED);
+    let distributed = told.is_none_or(|told| told.status == "True");
+    let days = tenant.spec.tokens.signing_key_rotation_days;
+    rotate(known, days, distributed, operator.now(), &mut operator.random())
+}
+
+/// Nothing new is made for a Tenant that is refused; what it has goes on.
+fn stay(
+    operator: &Operator,
+    subject: &Subject,
+    refused: Refused<'_>,
+    fetched: &Fetched,
+) -> (Built, Database, Option<Duration>) {
+    let stored = fetched.stored.as_ref();
+    let ensured = stored.and_then(|stored| stored.memory.database.clone());
+    let url = stored.and_then(|stored| stored.config()?.database.clone());
+    let database = match (ensured, url) {
+        (Some(ensured), Some(url)) => Database::Ready(ensured, url),
+        _ => Database::NotTried,
+    };
+    let Some(tenant) = refused.tenant else {
+        return (build::unreadable(refused.reasons), database, None);
+    };
+    let keys = tenant.spec.api_keys.iter().enumerate().filter_map(|(index, spec)| {
+        let wanted = generated::of_api_key(tenant, index, spec, true)?;
+        let value = wanted.value(fetched.secret(&wanted.name)?, &subject.tenant.meta)?;
+        Some((spec.name.clone(), value))
+    });
+    let known = stored.map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
+    let signing = Rotated { keys: known, next: operator.now() };
+    let made = Made { api_keys: keys.collect(), signing, database, reasons: Vec::new() };
+    let built = compiled(operator, subject, tenant, &refused.reasons, fetched, &made);
+    (built, made.database, None)
+}
+
+fn compiled(
+    operator: &Operator,
+    subject: &Subject,
+    tenant: &Tenant,
+    refused: &[Reason],
+    fetched: &Fetched,
+    made: &Made,
+) -> Built {
+    let is_unreadable = |name: &Name, uid: &str| {
+        let webhook = operator.cluster().webhook(name);
+        webhook.is_some_and(|webhook| webhook.meta.uid == uid && webhook.document.is_err())
+    };
+    let disabled = &operator.settings.disabled_events;
+    let mut built = build::build(subject, tenant, refused, fetched, made, disabled, &is_unreadable);
+    for reason in refused {
+        if !built.reasons.contains(reason) {
+            built.reasons.push(reason.clone());
+        }
+    }
+    built
+}
+
+/// Hands the configuration to the data plane, then tells how it is.
+async fn finish(
+    operator: &Operator,
+    subject: &Subject,
+    built: Built,
+    database: &Database,
+    fetched: &Fetched,
+    previous: &TenantStatus,
+    next: Option<Duration>,
+) -> Result<Done, CallError> {
+    let meta = &subject.tenant.meta;
+    let Built { runtime, reasons, mut webhooks } = built;
+    let mut config: Option<&TenantConfig> = None;
+    let mut verdict = None;
+    if let Some((runtime, memory)) = &runtime {
+        if apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await? {
+            tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed to the data plane");
+            if lost_signing_keys(fetched, previous) {
+                operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
+            }
+        }
+        config = Some(&runtime.config);
+        verdict = Some(operator.handed(meta, &runtime.revision));
+    }
+    for (_, _, outcome) in &mut webhooks {
+        outcome.programmed = verdict.clone();
+    }
+    let keys = operator.cluster().set_outcomes(webhooks);
+    operator.changed(keys);
+    let tenant = subject.tenant.document.as_ref().ok();
+    let facts = Facts { meta, tenant, reasons: &reasons, config, database, programmed: verdict };
+    let status = status::status(&facts, previous, operator.now());
+    set_status(operator, &subject.tenant, previous, &status).await?;
+    if let Database::Failed(_) = database
+        && status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == types::DATABASE_READY && !is_terminal(&condition.reason))
+    {
+        return Ok(Done::Failed);
+    }
+    let resync = operator.resync(&meta.uid);
+    let soon = [next, Some(resync)];
+    Ok(Done::After(soon.into_iter().flatten().min()))
+}
+
+/// Whether there was a runtime Secret once and the signing keys in it are gone.
+fn lost_signing_keys(fetched: &Fetched, previous: &TenantStatus) -> bool {
+    let known = fetched.stored.as_ref().is_some_and(|stored| !stored.memory.signing_keys.is_empty());
+    let told = conditions::find(&previous.conditions, types::PROGRAMMED);
+    !known && told.is_some_and(|told| told.status == "True")
+}
+
+fn remade_signing_keys() -> News {
+    let note =
+        "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true }
+}
+
+/// Writes a status if it is another one, and tells what changed.
+pub async fn set_status(
+    operator: &Operator,
+    tenant: &Declared<Tenant>,
+    previous: &TenantStatus,
+    status: &TenantStatus,
+) -> Result<(), CallError> {
+    operator.metrics.conditions::<Tenant>(&tenant.meta.name, &status.conditions);
+    if status == previous {
+        return Ok(());
+    }
+    let body = serde_json::to_value(status).expect("a status is plain data");
+    let written = operator.kube.apply_status::<Tenant>(&tenant.meta, &body).await?;
+    if let Some(written) = Declared::read(written) {
+        operator.cluster().tenant_written(written, &tenant.meta);
+    }
+    if let Some(news) = conditions::news_of(types::READY, &previous.conditions, &status.conditions, true) {
+        operator.kube.tell::<Tenant>(&tenant.meta, &news).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! I/O: writes what was planned and built.
+//!
+//! The order is that of need: what a later step refers to is there before it. Values are made up once, under a guard,
+//! before anything depends on them; the runtime Secret comes last, so that nobody is served what is not there.
+
+use docket_crds::{Runtime, SecretBytes, Tenant, runtime};
+
+use crate::{
+    cluster::OwnSecret,
+    declared::Meta,
+    kube_api::{CallError, KubeApi},
+    name::Name,
+    operator::Operator,
+    tenant::{
+        generated::{self, Planned, Step},
+        stored::{self, Memory, Stored},
+    },
+};
+
+/// Makes or replaces a Secret as planned, and tells it; answers its value.
+pub async fn secret(operator: &Operator, meta: &Meta, planned: Planned) -> Result<SecretBytes, CallError> {
+    let written = match planned.step {
+        Step::Keep => return Ok(planned.value),
+        Step::Create => operator.kube.create_secret(&planned.secret).await?,
+        Step::Replace => operator.kube.replace_secret(&planned.secret).await?,
+    };
+    if let Some(own) = stored::own(&written) {
+        operator.cluster().own_written(own);
+    }
+    if let Some(news) = &planned.news {
+        operator.kube.tell::<Tenant>(meta, news).await;
+    }
+    Ok(planned.value)
+}
+
+/// Writes the runtime Secret, if it is not like that already.
+pub async fn runtime(
+    operator: &Operator,
+    meta: &Meta,
+    found: Option<&Stored>,
+    runtime: &Runtime,
+    memory: &Memory,
+) -> Result<bool, CallError> {
+    if found.is_some_and(|found| found.is(runtime, memory)) {
+        return Ok(false);
+    }
+    let namespace = operator.kube.release_namespace();
+    let secret = stored::secret(namespace, &meta.name, &meta.uid, runtime, memory);
+    let written = operator.kube.apply_secret(&secret).await?;
+    if let Some(own) = stored::own(&written) {
+        operator.cluster().own_written(own);
+    }
+    Ok(true)
+}
+
+/// Removes Secrets of ours that nobody wants any more: of an earlier Tenant of this name, and of API keys that are no
+/// longer generated. `tenant`: what is declared; what it wants stays.
+pub async fn remove_orphans(operator: &Operator, meta: &Meta, tenant: &Tenant) -> Result<(), CallError> {
+    let generated = tenant.spec.api_keys.iter().filter(|key| key.generate.is_some());
+    let mut wanted: Vec<Name> = generated.map(|key| generated::api_key_name(tenant, &key.name)).collect();
+    wanted.extend(tenant.spec.database.managed.iter().map(|_| generated::database_name(tenant)));
+    wanted.push(Name::new(operator.kube.release_namespace(), runtime::secret_name(&meta.uid)));
+    let own = operator.cluster().own_secrets(&meta.name);
+    remove(&operator.kube, own.iter().filter(|secret| !wanted.contains(&secret.name))).await
+}
+
+/// Removes Secrets of ours.
+pub async fn remove(kube: &KubeApi, secrets: impl Iterator<Item = &OwnSecret>) -> Result<(), CallError> {
+    for secret in secrets {
+        kube.delete_secret(&secret.name, &secret.uid).await?;
+    }
+    Ok(())
+}

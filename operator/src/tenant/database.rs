@@ -1,0 +1,121 @@
+//! I/O: the tenant's database made, or seen to be as it was made.
+//!
+//! Looking at a database costs a login, so it is done when something about it changed, when the last look failed, when
+//! it is asked for, and now and then; not for every change of a Webhook.
+
+use docket_crds::{DatabaseUrl, SecretBytes, Tenant, ValueKind};
+use secrecy::SecretString;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    database::{DatabaseError, Wanted, migrate_external},
+    name::Name,
+    operator::Operator,
+    tenant::{fetch::Fetched, fetch::Subject, stored::EnsuredDatabase},
+};
+
+/// How the database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// It is as wanted, at this URL.
+    Ready(EnsuredDatabase, DatabaseUrl),
+    /// It could not be made so.
+    Failed(DatabaseError),
+    /// Something else has to be mended first, and is told elsewhere.
+    NotTried,
+}
+
+/// What one tenant's database is to be like.
+enum Want<'a> {
+    Managed(Wanted<'a>),
+    External(DatabaseUrl),
+}
+
+/// Sees to the database. `password`: of a managed one, once its Secret is there. `asked`: look, whatever is known.
+pub async fn ensure(
+    operator: &Operator,
+    subject: &Subject,
+    tenant: &Tenant,
+    fetched: &Fetched,
+    password: Option<&SecretBytes>,
+    asked: bool,
+) -> Database {
+    let meta = &subject.tenant.meta;
+    let password = password.map(|password| text(password).into());
+    let Some(want) = want(subject, tenant, fetched, password.as_ref()) else {
+        return Database::NotTried;
+    };
+    let fingerprint = fingerprint(&meta.uid, &want);
+    let ensured = fetched.stored.as_ref().and_then(|stored| stored.memory.database.as_ref());
+    let ensured = ensured.filter(|ensured| ensured.fingerprint == fingerprint);
+    let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
+    if let (Some(ensured), Some(url)) = (ensured, url)
+        && !operator.database_is_due(meta, asked)
+    {
+        return Database::Ready(ensured.clone(), url);
+    }
+    let result = match want {
+        Want::Managed(wanted) => operator.databases.ensure(&wanted).await.map(|made| {
+            let (role, server) = (Some(made.role), Some(made.server));
+            let ensured = EnsuredDatabase { fingerprint, role, server, schema_version: made.schema_version };
+            (ensured, made.url)
+        }),
+        Want::External(url) => migrate_external(&url).await.map(|schema_version| {
+            let ensured = EnsuredDatabase { fingerprint, role: None, server: None, schema_version };
+            (ensured, url)
+        }),
+    };
+    match result {
+        Ok((ensured, url)) => {
+            operator.database_was_seen(&meta.uid, true);
+            Database::Ready(ensured, url)
+        }
+        Err(error) => {
+            operator.database_was_seen(&meta.uid, false);
+            tracing::warn!(tenant = %meta.name, %error, "database");
+            Database::Failed(error)
+        }
+    }
+}
+
+fn want<'a>(
+    subject: &'a Subject,
+    tenant: &'a Tenant,
+    fetched: &Fetched,
+    password: Option<&'a SecretString>,
+) -> Option<Want<'a>> {
+    let meta = &subject.tenant.meta;
+    if let Some(managed) = &tenant.spec.database.managed {
+        return Some(Want::Managed(Wanted {
+            server: managed.server.as_deref(),
+            name: &managed.name,
+            owner_uid: &meta.uid,
+            adopt: meta.adopt_database.as_deref() == Some(&managed.name),
+            connection_limit: managed.connection_limit,
+            password: password?,
+        }));
+    }
+    let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
+    let name = Name::new(&meta.name.namespace, &secret.name);
+    // A Secret that is missing or no URL is told by the compile step.
+    let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
+    Some(Want::External(DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?))
+}
+
+fn text(bytes: &SecretBytes) -> &str {
+    std::str::from_utf8(bytes.expose()).unwrap_or_default()
+}
+
+/// Of everything that a database is made from; kept beside the secrets themselves, in the runtime Secret.
+fn fingerprint(uid: &str, want: &Want<'_>) -> String {
+    use secrecy::ExposeSecret;
+    let schema = docket_schema::MIGRATIONS.len();
+    let parts = match want {
+        Want::Managed(Wanted { server, name, owner_uid, adopt: _, connection_limit, password }) => {
+            let server = server.unwrap_or_default();
+            format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())
+        }
+        Want::External(url) => format!("external|{}", url.expose()),
+    };
+    hex::encode(&Sha256::digest(format!("{uid}|{schema}|{parts}"))[..16])
+}

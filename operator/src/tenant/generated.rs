@@ -1,0 +1,342 @@
+//! Secrets with values we make up: API keys and the database's password. Pure; `apply` writes what is planned here.
+//!
+//! A value is made once and then only read: whoever has it keeps it until the rotation generation is raised, or the
+//! Secret is deleted, which is a rotation too.
+
+use std::collections::BTreeMap;
+
+use docket_crds::{API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant, conditions, tenant::ApiKeySpec};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+
+use crate::{database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random};
+
+/// The key of an API key's Secret.
+pub const API_KEY: &str = "api-key";
+/// The key of a database's Secret that holds the role's password.
+pub const PASSWORD: &str = "password";
+
+const VALUE_BYTES: usize = 32;
+
+/// A Secret with a made-up value that a Tenant wants.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its name, in the tenant's namespace.
+    pub name: Name,
+    /// The key of the made-up value.
+    pub key: &'static str,
+    /// Beside it, for people.
+    beside: Vec<(&'static str, String)>,
+    /// Raised to have a new value.
+    rotation: i64,
+    /// Which value: `API key "primary"`.
+    pub noun: String,
+    /// Where it is declared.
+    field: String,
+    /// The tenant's status says that there was one.
+    made_before: bool,
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is as it should be.
+    Keep,
+    /// It is not there.
+    Create,
+    /// It has another value or other metadata; guarded by its resource version.
+    Replace,
+}
+
+/// A Secret with its value, and how to get there.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// As it should be.
+    pub secret: Secret,
+    /// What to do.
+    pub step: Step,
+    /// The value.
+    pub value: SecretBytes,
+    /// What to tell about it.
+    pub news: Option<News>,
+}
+
+/// The Secret of a generated API key.
+pub fn of_api_key(tenant: &Tenant, index: usize, spec: &ApiKeySpec, made_before: bool) -> Option<Wanted> {
+    let generate = spec.generate.as_ref()?;
+    Some(Wanted {
+        name: api_key_name(tenant, &spec.name),
+        key: API_KEY,
+        beside: Vec::new(),
+        rotation: generate.rotation_generation,
+        noun: format!("API key {:?}", spec.name),
+        field: format!("spec.apiKeys[{index}].generate"),
+        made_before,
+    })
+}
+
+/// The name of a generated API key's Secret.
+pub fn api_key_name(tenant: &Tenant, key: &str) -> Name {
+    Name::new(&tenant.metadata.namespace, format!("{}-apikey-{key}", tenant.metadata.name))
+}
+
+/// The Secret of a managed database.
+pub fn of_database(tenant: &Tenant, made_before: bool) -> Option<Wanted> {
+    let managed = tenant.spec.database.managed.as_ref()?;
+    Some(Wanted {
+        name: database_name(tenant),
+        key: PASSWORD,
+        beside: vec![("username", role_of(&managed.name)), ("database", managed.name.clone())],
+        rotation: managed.password_rotation_generation,
+        noun: "the database's password".to_owned(),
+        field: "spec.database.managed".to_owned(),
+        made_before,
+    })
+}
+
+/// The name of a managed database's Secret.
+pub fn database_name(tenant: &Tenant) -> Name {
+    Name::new(&tenant.metadata.namespace, format!("{}-database", tenant.metadata.name))
+}
+
+impl Wanted {
+    /// The value in a Secret of ours that still stands: of this rotation and in its form.
+    pub fn value(&self, found: &Secret, owner: &Meta) -> Option<SecretBytes> {
+        if !is_ours(found, owner) {
+            return None;
+        }
+        let value = &found.data.as_ref()?.get(self.key)?.0;
+        let text = std::str::from_utf8(value).ok()?;
+        ApiKeyDigest::of(text).ok()?;
+        Some(SecretBytes::from(value.clone()))
+    }
+
+    fn is_of_this_rotation(&self, found: &Secret) -> bool {
+        let made_for = found.metadata.annotations.as_ref().and_then(|all| all.get(labels::ROTATION));
+        made_for.and_then(|made_for| made_for.parse::<i64>().ok()).is_some_and(|made| made >= self.rotation)
+    }
+
+    /// What to do, given what is there.
+    pub fn plan(&self, found: Option<&Secret>, owner: &Meta, random: Random<'_>) -> Result<Planned, Reason> {
+        let Some(found) = found else {
+            let (reason, tail) = match self.made_before {
+                true => ("SecretRemade", "was gone: a new value was made, the old one no longer works"),
+                false => ("SecretMade", "was made"),
+            };
+            let news = self.news(reason, "Make", tail, self.made_before);
+            return Ok(self.planned(Step::Create, None, make(random), Some(news), owner));
+        };
+        if !is_ours(found, owner) {
+            return Err(self.not_ours());
+        }
+        let value = self.value(found, owner);
+        let (value, news) = match value {
+            Some(value) if self.is_of_this_rotation(found) => (value, None),
+            Some(_) => {
+                (make(random), Some(self.news("SecretRotated", "Rotate", "has a new value, as asked", false)))
+            }
+            None => {
+                let tail = "held no hexadecimal value of 32 digits or more: a new one was made";
+                (make(random), Some(self.news("SecretRemade", "Make", tail, true)))
+            }
+        };
+        let mut planned = self.planned(Step::Replace, Some(found), value, news, owner);
+        if is_like(found, &planned.secret) {
+            planned.step = Step::Keep;
+        }
+        Ok(planned)
+    }
+
+    fn planned(
+        &self,
+        step: Step,
+        found: Option<&Secret>,
+        value: SecretBytes,
+        news: Option<News>,
+        owner: &Meta,
+    ) -> Planned {
+        let mut metadata = self.metadata(owner);
+        metadata.resource_version = found.and_then(|found| found.metadata.resource_version.clone());
+        let mut data: BTreeMap<_, _> = self
+            .beside
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), ByteString(value.clone().into_bytes())))
+            .collect();
+        data.insert(self.key.to_owned(), ByteString(value.expose().to_vec()));
+        let secret =
+            Secret { metadata, data: Some(data), type_: Some("Opaque".to_owned()), ..Secret::default() };
+        Planned { secret, step, value, news }
+    }
+
+    fn metadata(&self, owner: &Meta) -> ObjectMeta {
+        let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        ObjectMeta {
+            name: Some(self.name.name.clone()),
+            namespace: Some(self.name.namespace.clone()),
+            labels: Some(BTreeMap::from(
+                [(labels::MANAGED_BY, labels::OPERATOR), (labels::TENANT_UID, &owner.uid)].map(text),
+            )),
+            annotations: Some(BTreeMap::from(
+                [
+                    (labels::TENANT, owner.name.to_string().as_str()),
+                    (labels::ROTATION, &self.rotation.to_string()),
+                ]
+                .map(text),
+            )),
+            // Not `controller`: nobody adopts Secrets, and it would need rights on the Tenant's finalizers.
+            owner_references: Some(vec![OwnerReference {
+                api_version: API_VERSION.to_owned(),
+                kind: "Tenant".to_owned(),
+                name: owner.name.name.clone(),
+                uid: owner.uid.clone(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn news(&self, reason: &'static str, action: &'static str, tail: &str, warning: bool) -> News {
+        let note = format!("Secret {} with {} {tail}", self.name.name, self.noun);
+        News { reason, action, note, warning }
+    }
+
+    fn not_ours(&self) -> Reason {
+        let message = format!(
+            "Secret {} exists and was not made for this Tenant; remove it, or choose another name",
+            self.name
+        );
+        Reason { code: conditions::SECRET_INVALID, field: self.field.clone(), message }
+    }
+}
+
+/// Whether we made it for this very Tenant.
+fn is_ours(found: &Secret, owner: &Meta) -> bool {
+    let label = |key: &str| found.metadata.labels.as_ref()?.get(key).map(String::as_str);
+    label(labels::MANAGED_BY) == Some(labels::OPERATOR) && label(labels::TENANT_UID) == Some(&owner.uid)
+        || found.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
+}
+
+fn is_like(found: &Secret, wanted: &Secret) -> bool {
+    fn within<V: PartialEq>(
+        wanted: &Option<BTreeMap<String, V>>,
+        found: &Option<BTreeMap<String, V>>,
+    ) -> bool {
+        let found = found.as_ref();
+        wanted.iter().flatten().all(|(key, value)| found.and_then(|found| found.get(key)) == Some(value))
+    }
+    let (has, wants) = (&found.metadata, &wanted.metadata);
+    let owned = |uid: &str| has.owner_references.iter().flatten().any(|reference| reference.uid == uid);
+    within(&wants.labels, &has.labels)
+        && within_but_rotation(&wants.annotations, &has.annotations)
+        && wants.owner_references.iter().flatten().all(|reference| owned(&reference.uid))
+        && within(&wanted.data, &found.data)
+}
+
+/// A rotation generation that was lowered again is no reason to write.
+fn within_but_rotation(
+    wanted: &Option<BTreeMap<String, String>>,
+    found: &Option<BTreeMap<String, String>>,
+) -> bool {
+    let found = found.as_ref();
+    let mut wanted = wanted.iter().flatten();
+    wanted.all(|(key, value)| {
+        let found = found.and_then(|found| found.get(key));
+        if key == labels::ROTATION { found.is_some() } else { found == Some(value) }
+    })
+}
+
+fn make(random: Random<'_>) -> SecretBytes {
+    let mut bytes = [0; VALUE_BYTES];
+    random(&mut bytes);
+    hex::encode(bytes).into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenant::examples::{declared, tenant};
+
+    fn wanted(rotation: i64, made_before: bool) -> (Wanted, Meta) {
+        let mut tenant = tenant();
+        tenant.spec.api_keys[0].generate.as_mut().unwrap().rotation_generation = rotation;
+        let wanted = of_api_key(&tenant, 0, &tenant.spec.api_keys[0], made_before).unwrap();
+        (wanted, declared().meta.clone())
+    }
+
+    fn plan(wanted: &(Wanted, Meta), found: Option<&Secret>, byte: u8) -> Planned {
+        wanted.0.plan(found, &wanted.1, &mut |bytes| bytes.fill(byte)).unwrap()
+    }
+
+    fn stored(rotation: i64) -> Secret {
+        let mut secret = plan(&wanted(rotation, false), None, 7).secret;
+        secret.metadata.resource_version = Some("5".into());
+        secret
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_kept() {
+        let wanted = wanted(0, false);
+        let made = plan(&wanted, None, 7);
+        assert_eq!(made.step, Step::Create);
+        assert_eq!(made.value.expose(), "07".repeat(32).as_bytes());
+        assert_eq!(made.secret.metadata.name.as_deref(), Some("acme-apikey-primary"));
+        assert_eq!(made.news.unwrap().reason, "SecretMade");
+        let kept = plan(&wanted, Some(&stored(0)), 8);
+        assert_eq!((kept.step, kept.news), (Step::Keep, None));
+        assert_eq!(kept.value, made.value);
+    }
+
+    #[test]
+    fn one_that_was_deleted_is_a_new_one_and_that_is_said() {
+        let news = plan(&wanted(0, true), None, 7).news.unwrap();
+        assert!(news.warning && news.reason == "SecretRemade", "{news:?}");
+    }
+
+    #[test]
+    fn a_raised_generation_makes_a_new_one_on_that_very_version() {
+        let rotated = plan(&wanted(1, true), Some(&stored(0)), 8);
+        assert_eq!(rotated.step, Step::Replace);
+        assert_eq!(rotated.value.expose(), "08".repeat(32).as_bytes());
+        assert_eq!(rotated.secret.metadata.resource_version.as_deref(), Some("5"));
+        assert_eq!(plan(&wanted(0, true), Some(&stored(1)), 8).step, Step::Keep);
+    }
+
+    #[test]
+    fn what_somebody_put_there_counts_if_it_is_a_key() {
+        let mut secret = stored(0);
+        let other = "ab".repeat(16);
+        secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(other.clone().into_bytes()));
+        let kept = plan(&wanted(0, true), Some(&secret), 8);
+        assert_eq!((kept.step, kept.value.expose()), (Step::Keep, other.as_bytes()));
+        secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(b"secret".to_vec()));
+        let mended = plan(&wanted(0, true), Some(&secret), 8);
+        assert_eq!((mended.step, mended.news.unwrap().reason), (Step::Replace, "SecretRemade"));
+    }
+
+    #[test]
+    fn lost_metadata_is_put_back_without_a_new_value() {
+        let mut secret = stored(0);
+        secret.metadata.labels = None;
+        let mended = plan(&wanted(0, true), Some(&secret), 8);
+        assert_eq!((mended.step, mended.news), (Step::Replace, None));
+        assert_eq!(mended.value.expose(), "07".repeat(32).as_bytes());
+    }
+
+    #[test]
+    fn a_secret_of_somebody_else_is_left_alone() {
+        let mut secret = stored(0);
+        secret.metadata.labels = None;
+        secret.metadata.owner_references = None;
+        let (wanted, meta) = wanted(0, false);
+        let reason = wanted.plan(Some(&secret), &meta, &mut |_| {}).unwrap_err();
+        assert_eq!(
+            reason.to_string(),
+            "SecretInvalid: spec.apiKeys[0].generate: Secret tenants/acme-apikey-primary exists and was not made for \
+             this Tenant; remove it, or choose another name"
+        );
+        assert!(wanted.value(&secret, &meta).is_none());
+    }
+}

@@ -1,0 +1,128 @@
+//! The runtime Secret: what the data plane serves, and the operator's only memory.
+//!
+//! Beside the configuration it keeps when signing keys were made, and for what a database was last ensured. It is one
+//! object, so that the two can't fall apart at a crash, and the data plane passes over the second key.
+
+use std::collections::BTreeMap;
+
+use docket_crds::{Runtime, TenantConfig, runtime};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde::{Deserialize, Serialize};
+
+use crate::{cluster::OwnSecret, labels, name::Name, tenant::signing::KnownKey};
+
+/// The key with what only the operator reads.
+const MEMORY_KEY: &str = "operator.json";
+
+/// What the operator remembers of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Memory {
+    /// Signing keys with their times.
+    pub signing_keys: Vec<KnownKey>,
+    /// The database as it was last ensured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<EnsuredDatabase>,
+}
+
+/// A database that was ensured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnsuredDatabase {
+    /// Of all that it was ensured for; another one means that it must be ensured again.
+    pub fingerprint: String,
+    /// The role; absent for an external database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The server; absent for an external database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The version of its schema.
+    pub schema_version: i64,
+}
+
+/// A runtime Secret as it was found.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// `None`: damaged, or not written yet.
+    pub runtime: Option<Runtime>,
+    /// Empty where it is damaged.
+    pub memory: Memory,
+    /// Whether labels, type and owner are as they should be.
+    sound: bool,
+}
+
+impl Stored {
+    /// Reads the Secret of the tenant with this uid.
+    pub fn read(secret: &Secret, release_namespace: &str, tenant: &Name, uid: &str) -> Self {
+        let entry = |key: &str| secret.data.as_ref()?.get(key).map(|value| value.0.as_slice());
+        // A parser's own words could repeat a secret, so they are dropped.
+        let runtime = entry(runtime::KEY).and_then(|json| serde_json::from_slice::<Runtime>(json).ok());
+        let memory = entry(MEMORY_KEY).and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+        let wanted = metadata(release_namespace, tenant, uid);
+        let has = |wanted: &Option<BTreeMap<String, String>>, found: &Option<BTreeMap<String, String>>| {
+            let found = found.as_ref();
+            let found = |key: &String| found.and_then(|found| found.get(key));
+            wanted.iter().flatten().all(|(key, value)| found(key) == Some(value))
+        };
+        let sound = has(&wanted.labels, &secret.metadata.labels)
+            && has(&wanted.annotations, &secret.metadata.annotations)
+            && secret.type_.as_deref() == Some(runtime::SECRET_TYPE);
+        Self { runtime: runtime.filter(|runtime| runtime.config.uid == uid), memory, sound }
+    }
+
+    /// What is being served.
+    pub fn config(&self) -> Option<&TenantConfig> {
+        self.runtime.as_ref().map(|runtime| &runtime.config)
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is(&self, runtime: &Runtime, memory: &Memory) -> bool {
+        self.sound && self.runtime.as_ref() == Some(runtime) && self.memory == *memory
+    }
+}
+
+/// The runtime Secret as it should be.
+pub fn secret(
+    release_namespace: &str,
+    tenant: &Name,
+    uid: &str,
+    runtime: &Runtime,
+    memory: &Memory,
+) -> Secret {
+    let json = |value: serde_json::Result<Vec<u8>>| ByteString(value.expect("plain structs serialise"));
+    Secret {
+        metadata: metadata(release_namespace, tenant, uid),
+        data: Some(BTreeMap::from([
+            (runtime::KEY.to_owned(), json(serde_json::to_vec(runtime))),
+            (MEMORY_KEY.to_owned(), json(serde_json::to_vec(memory))),
+        ])),
+        type_: Some(runtime::SECRET_TYPE.to_owned()),
+        ..Secret::default()
+    }
+}
+
+fn metadata(release_namespace: &str, tenant: &Name, uid: &str) -> ObjectMeta {
+    let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let tenant = tenant.to_string();
+    ObjectMeta {
+        name: Some(runtime::secret_name(uid)),
+        namespace: Some(release_namespace.to_owned()),
+        labels: Some(BTreeMap::from(
+            [
+                (runtime::LABEL, runtime::LABEL_VALUE),
+                (labels::MANAGED_BY, labels::OPERATOR),
+                (labels::TENANT_UID, uid),
+            ]
+            .map(text),
+        )),
+        annotations: Some(BTreeMap::from([text((labels::TENANT, &tenant))])),
+        ..ObjectMeta::default()
+    }
+}
+
+/// A Secret of ours as the cluster's state knows it.
+pub fn own(secret: &Secret) -> Option<OwnSecret> {
+    let meta = &secret.metadata;
+    OwnSecret::of(Name::new(meta.namespace.clone()?, meta.name.clone()?), meta)
+}

@@ -1,0 +1,110 @@
+//! The driver of Webhooks: what became of one, in its status. What is served of it is its Tenant's business.
+
+pub mod status;
+
+use docket_crds::{Reason, Webhook, WebhookStatus, compile::unreachable_tenant, conditions::types};
+
+use crate::{
+    conditions::{self, Verdict},
+    declared::Declared,
+    kube_api::CallError,
+    name::Name,
+    operator::Operator,
+    queue::Done,
+    webhook::status::Facts,
+};
+
+/// What its Tenant's compilation said about a Webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The Webhook's generation that was compiled.
+    pub generation: i64,
+    /// What is wrong with it.
+    pub reasons: Vec<Reason>,
+    /// It is in what the data plane serves, perhaps as it last was good.
+    pub served: bool,
+    /// It asks for signatures.
+    pub signed: bool,
+    /// The version of the Secret that signs.
+    pub secret_version: Option<String>,
+    /// Its Tenant is suspended.
+    pub tenant_suspended: bool,
+    /// Whether the data plane serves what it was handed; `None`: it was handed nothing.
+    pub programmed: Option<Verdict>,
+}
+
+/// One pass over a Webhook.
+pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallError> {
+    let Some(webhook) = operator.cluster().webhook(name) else {
+        operator.metrics.forget::<Webhook>(name);
+        return Ok(Done::After(None));
+    };
+    if webhook.meta.deleting.is_some() {
+        return Ok(Done::After(None));
+    }
+    let previous: WebhookStatus = webhook.status();
+    let now = operator.now();
+    if webhook.meta.paused {
+        let status = status::paused(&webhook.meta, &previous, now);
+        set_status(operator, &webhook, &previous, &status).await?;
+        return Ok(Done::After(None));
+    }
+    let Some(outcome) = outcome(operator, &webhook) else {
+        // Its Tenant is being looked at, and this one after it.
+        return Ok(Done::After(None));
+    };
+    let health = operator.health(&webhook.meta.uid);
+    let facts = Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref() };
+    let status = status::status(&facts, &previous, now);
+    set_status(operator, &webhook, &previous, &status).await?;
+    Ok(Done::After(None))
+}
+
+/// What there is to say; `None` while the Tenant has not been looked at for this generation.
+fn outcome(operator: &Operator, webhook: &Declared<Webhook>) -> Option<Outcome> {
+    let reasons = match &webhook.document {
+        Err(violations) => violations.iter().cloned().map(Reason::from).collect(),
+        Ok(document) => {
+            let cluster = operator.cluster();
+            if let Some(tenant) = cluster.tenant(webhook.tenant_ref.as_ref()?) {
+                let known = cluster.outcome(&webhook.meta.uid);
+                let known = known.filter(|known| known.generation == webhook.meta.generation).cloned();
+                // Of a Tenant that can't be read nobody knows whom it allows; what was said stays said.
+                return known.filter(|_| tenant.document.is_ok());
+            }
+            vec![unreachable_tenant(document)]
+        }
+    };
+    Some(Outcome {
+        generation: webhook.meta.generation,
+        reasons,
+        served: false,
+        signed: webhook.document.as_ref().is_ok_and(|document| document.spec.secret_ref.is_some()),
+        secret_version: None,
+        tenant_suspended: false,
+        programmed: None,
+    })
+}
+
+async fn set_status(
+    operator: &Operator,
+    webhook: &Declared<Webhook>,
+    previous: &WebhookStatus,
+    status: &WebhookStatus,
+) -> Result<(), CallError> {
+    operator.metrics.conditions::<Webhook>(&webhook.meta.name, &status.conditions);
+    if status == previous {
+        return Ok(());
+    }
+    let body = serde_json::to_value(status).expect("a status is plain data");
+    let written = operator.kube.apply_status::<Webhook>(&webhook.meta, &body).await?;
+    if let Some(written) = Declared::read(written) {
+        operator.cluster().webhook_written(written, &webhook.meta);
+    }
+    for kind in [types::READY, types::DELIVERY_HEALTHY] {
+        if let Some(news) = conditions::news_of(kind, &previous.conditions, &status.conditions, false) {
+            operator.kube.tell::<Webhook>(&webhook.meta, &news).await;
+        }
+    }
+    Ok(())
+}

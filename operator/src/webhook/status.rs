@@ -1,0 +1,147 @@
+//! Pure: what a Webhook's status says.
+
+use std::time::Duration;
+
+use docket_crds::{
+    Reason, WebhookStatus,
+    conditions::{self as reasons, types},
+    status::DeliveryStatus,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::{
+    conditions::{self, Truth, Verdict, type_of},
+    declared::Meta,
+    webhook::Outcome,
+};
+
+/// How often counts are written while they move and nothing else does.
+pub const COUNTS_EVERY: Duration = Duration::from_secs(60);
+
+/// What the data plane counts of a Webhook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Waiting for an attempt.
+    pub pending: i64,
+    /// Of these, waiting for another one after a failure.
+    pub retrying: i64,
+    /// Given up.
+    pub dead_letter: i64,
+    /// Since the receiver last took one, some were given up.
+    pub failing: bool,
+    /// When the receiver last took one, in milliseconds since 1970.
+    pub last_success_at_ms: Option<i64>,
+    /// The counts may be written now: the last time is long enough ago.
+    pub counts_are_due: bool,
+}
+
+/// What is known after a pass.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The object.
+    pub meta: &'a Meta,
+    /// What became of it.
+    pub outcome: &'a Outcome,
+    /// What is delivered; `None`: not observed.
+    pub health: Option<&'a Health>,
+}
+
+/// The status after a pass.
+pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
+    let Facts { meta, outcome, health } = facts;
+    let of_type = |kind: &str| -> Vec<&Reason> {
+        outcome.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()
+    };
+    let mut accepted = Verdict::of_reasons(
+        types::ACCEPTED,
+        &of_type(types::ACCEPTED),
+        (reasons::ACCEPTED, "valid, and its Tenant allows it"),
+    );
+    if outcome.tenant_suspended && accepted.truth == Truth::True {
+        let message = "its Tenant has spec.suspend: true, so no new deliveries are made";
+        accepted = Verdict::new(types::ACCEPTED, Truth::False, reasons::TENANT_SUSPENDED, message);
+    }
+    let is_accepted = accepted.truth == Truth::True;
+    let mut verdicts = vec![accepted];
+    if is_accepted || outcome.tenant_suspended {
+        verdicts.push(Verdict::of_reasons(
+            types::RESOLVED_REFS,
+            &of_type(types::RESOLVED_REFS),
+            (reasons::RESOLVED_REFS, "every Secret and ConfigMap it refers to is there and usable"),
+        ));
+    }
+    verdicts.push(programmed(outcome));
+    if let Some(health) = health {
+        verdicts.push(delivery_healthy(health));
+    }
+    let mut verdicts = conditions::summarized(verdicts, "the webhook is served as declared", None);
+    if outcome.served && verdicts[0].truth != Truth::True && !outcome.reasons.is_empty() {
+        verdicts[0].message.push_str("; what could be served before goes on being served");
+    }
+    let deliveries = deliveries(*health, previous);
+    let mut conditions = conditions::conditions(&previous.conditions, &verdicts, meta.generation, now);
+    if health.is_none() {
+        // Not told now: what was told last stays, until it is told otherwise.
+        conditions.extend(conditions::find(&previous.conditions, types::DELIVERY_HEALTHY).cloned());
+    }
+    WebhookStatus {
+        observed_generation: Some(meta.generation),
+        last_handled_reconcile_at: meta.requested_at.clone(),
+        signed: Some(outcome.signed),
+        secret_version: outcome.secret_version.clone(),
+        deliveries,
+        conditions,
+    }
+}
+
+/// The status of a paused object.
+pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
+    let conditions = conditions::paused(&previous.conditions, meta.generation, now);
+    WebhookStatus { conditions, ..previous.clone() }
+}
+
+fn programmed(outcome: &Outcome) -> Verdict {
+    let pending = |message| Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message);
+    match &outcome.programmed {
+        _ if !outcome.served && !outcome.reasons.is_empty() => {
+            pending("not served, for the reasons of the other conditions")
+        }
+        Some(verdict) if outcome.served => verdict.clone(),
+        _ => pending("its Tenant is not served; see the Tenant's conditions"),
+    }
+}
+
+/// Whether the receiver takes what is sent.
+fn delivery_healthy(health: &Health) -> Verdict {
+    let verdict = |truth, reason, message| Verdict::new(types::DELIVERY_HEALTHY, truth, reason, message);
+    if health.retrying > 0 {
+        let message = "the last attempt of one or more deliveries failed; they are repeated";
+        verdict(Truth::False, reasons::RETRYING, message)
+    } else if health.failing {
+        let message = "deliveries were given up after their last attempt, and none succeeded since; \
+                       `docket deliveries list` shows why, `docket deliveries resend` sends them again";
+        verdict(Truth::False, reasons::DEAD_LETTERED, message)
+    } else if health.last_success_at_ms.is_none() {
+        verdict(Truth::Unknown, reasons::NO_DELIVERIES, "nothing has been sent yet")
+    } else {
+        verdict(Truth::True, reasons::DELIVERING, "the receiver took the last delivery")
+    }
+}
+
+fn counts(health: &Health) -> DeliveryStatus {
+    let last_success = health.last_success_at_ms.and_then(|at| Timestamp::from_second(at / 1000).ok());
+    DeliveryStatus {
+        pending: health.pending,
+        dead_letter: health.dead_letter,
+        last_success_at: last_success.map(Time),
+    }
+}
+
+/// The counts as written: anew only when that is due, so that a busy webhook costs one write a minute.
+fn deliveries(health: Option<&Health>, previous: &WebhookStatus) -> Option<DeliveryStatus> {
+    match health {
+        Some(health) if health.counts_are_due || previous.deliveries.is_none() => Some(counts(health)),
+        _ => previous.deliveries.clone(),
+    }
+}

@@ -1,0 +1,367 @@
+# The steps of e2e: functions that are sourced there, and use its $here, $work, $image, $base, $node_address.
+
+build_image() {
+    image/build --profile "${DOCKET_IMAGE_PROFILE:-release}" --reference "$image" --output "$work/docket.tar"
+}
+
+import_images() {
+    local name
+    for name in postgres redis; do
+        "$here/images/build" "$name" "$work/$name.tar"
+    done
+    "$here/node" import "$work"/*.tar
+    rm "$work"/*.tar
+}
+
+# Debian's nginx beside the kubelet stands in for an ingress controller.
+start_ingress() {
+    mkdir -p "$work/nginx"
+    cat >"$work/nginx/nginx.conf" <<END
+pid $work/nginx/pid;
+error_log $work/nginx/log;
+events { worker_connections 512; }
+http {
+    access_log off;
+    client_body_temp_path $work/nginx/body;
+    proxy_temp_path $work/nginx/proxy;
+    fastcgi_temp_path $work/nginx/fastcgi;
+    uwsgi_temp_path $work/nginx/uwsgi;
+    scgi_temp_path $work/nginx/scgi;
+    resolver 10.96.0.10 valid=1s ipv6=off;
+    server {
+        listen $node_address:80;
+        location / {
+            # A variable: the name is looked up again when the Service was made again.
+            set \$service docket-api.docket.svc.cluster.local;
+            proxy_pass http://\$service;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host \$host;
+            proxy_set_header X-Forwarded-For \$proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Proto https;
+        }
+    }
+}
+END
+    # Its workers are nobody's: the folder is for them too.
+    chmod 755 "$work" && chmod 777 "$work/nginx"
+    "$here/node" exec nginx -e "$work/nginx/log" -c "$work/nginx/nginx.conf"
+    until_true 20 answers_at_all
+}
+
+answers_at_all() { curl --silent --output /dev/null --max-time 2 "http://$node_address/"; }
+
+# until_true <seconds> <command> …
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || { echo "waited long enough for: $*"; return 1; }
+        sleep 0.3
+    done
+}
+
+# What both installations are told.
+chart_values() {
+    echo "--namespace docket --create-namespace --wait --timeout 4m --set image.repository=${image%:*} --set image.tag=${image#*:}
+        --set baseDomain=$base"
+}
+
+quickstart() {
+    kubectl create namespace docket
+    # Every pod has to meet the strictest of the Pod Security Standards.
+    kubectl label namespace docket pod-security.kubernetes.io/enforce=restricted
+    # shellcheck disable=SC2046
+    helm install docket charts/docket --values charts/docket/quickstart.yaml $(chart_values) \
+        --set quickstart.postgresql.image=docket.test/postgres:1 --set quickstart.redis.image=docket.test/redis:1
+}
+
+uninstall_quickstart() {
+    helm uninstall docket --namespace docket --wait --timeout 2m
+    kubectl get crd tenants.docket.dev webhooks.docket.dev
+    [ "$(kubectl get tenants -o name | wc -l)" -eq 2 ]
+    [ "$(kubectl get webhooks -o name | wc -l)" -eq 3 ]
+}
+
+install() {
+    kubectl apply -f "$here/stores.yaml"
+    kubectl -n stores rollout status deployment/postgres deployment/redis --timeout=2m
+    kubectl -n docket apply -f "$here/stores-secrets.yaml"
+    install_release
+}
+
+install_release() {
+    # shellcheck disable=SC2046
+    helm install docket charts/docket --values "$here/values.yaml" $(chart_values)
+}
+
+apply_examples() {
+    kubectl apply -f examples/acme.yaml -f examples/globex.yaml
+    examples_ready
+}
+
+examples_ready() {
+    kubectl wait --for=condition=Ready tenants,webhooks --all --timeout=2m
+}
+
+docket_command() { kubectl -n docket exec -i deployment/docket-api -- docket "$@" --config-namespace docket; }
+
+add_people() {
+    docket_command customer add --tenant ACME --code C-1001 --name "Quillfeather and Lodestar"
+    echo a-password-for-tests | docket_command contact add --tenant ACME --customer C-1001 \
+        --email ada@quillfeather.example --name "Ada Quillfeather"
+    docket_command customer add --tenant GLOBEX --code G-2001 --name "Brindle and Sons"
+    echo a-password-for-tests | docket_command contact add --tenant GLOBEX --customer G-2001 \
+        --email bea@brindle.example --name "Bea Brindle"
+}
+
+# call <host> <path> <JSON> [curl's options]: through the ingress. Prints the answer; fails if it is not a 2xx.
+call() {
+    local host=$1 path=$2 body=$3
+    shift 3
+    curl --silent --show-error --fail-with-body --max-time 30 --resolve "$host:80:$node_address" \
+        -H 'Content-Type: application/json' --data "$body" "$@" "http://$host$path"
+}
+
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+
+token() {
+    call "acme.$base" /Auth/Token '{"userId":"ada@quillfeather.example","password":"a-password-for-tests"}' | field token
+}
+
+order='{"orderType":"Process","clientMatterNumber":"e2e"}'
+
+order_through_service() {
+    local service token
+    service=$(kubectl -n docket get service docket-api -o jsonpath='{.spec.clusterIP}:{.spec.ports[0].port}')
+    token=$("$here/node" exec curl --silent --show-error --fail-with-body -H "Host: acme.$base" \
+        -H 'Content-Type: application/json' "http://$service/Auth/Token" \
+        --data '{"userId":"ada@quillfeather.example","password":"a-password-for-tests"}' | field token)
+    "$here/node" exec curl --silent --show-error --fail-with-body -H "Host: acme.$base" \
+        -H "Authorization: Bearer $token" -H 'Content-Type: application/json' "http://$service/Orders/Save" --data "$order"
+}
+
+# A certificate for the name by which workers reach the receiver.
+receiver_certificate() {
+    local name=receiver.receiver.svc.cluster.local
+    mkdir -p "$work/certificate"
+    (
+        cd "$work/certificate" || exit
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 90 -subj /CN=e2e-ca \
+            -addext basicConstraints=critical,CA:TRUE -keyout ca.key -out receiver-ca.pem
+        openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=receiver" \
+            -keyout receiver-key.pem -out receiver.csr
+        printf 'subjectAltName=DNS:%s,DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' "$name" >extensions
+        openssl x509 -req -in receiver.csr -CA receiver-ca.pem -CAkey ca.key -CAcreateserial -days 90 \
+            -extfile extensions -out receiver.pem
+    ) 2>/dev/null
+}
+
+point_at_receiver() {
+    receiver_certificate
+    kubectl create namespace receiver
+    kubectl -n receiver create secret generic certificate --from-file="$work/certificate/receiver-ca.pem" \
+        --from-file="$work/certificate/receiver.pem" --from-file="$work/certificate/receiver-key.pem"
+    kubectl -n receiver create secret generic signing --from-literal=secret=acme-demo-secret-not-for-production
+    sed "s#IMAGE#$image#" "$here/receiver.yaml" | kubectl apply -f -
+    kubectl -n receiver rollout status deployment/receiver --timeout=1m
+    kubectl create configmap receiver-ca --from-file=ca.crt="$work/certificate/receiver-ca.pem"
+    kubectl patch webhook acme-orders --type merge --patch '{"spec": {
+        "targetURL": "https://receiver.receiver.svc.cluster.local/acme",
+        "caBundleRef": {"kind": "ConfigMap", "name": "receiver-ca"}}}'
+    local generation
+    generation=$(kubectl get webhook acme-orders -o jsonpath='{.metadata.generation}')
+    kubectl wait webhook acme-orders --for=jsonpath='{.status.observedGeneration}'="$generation" --timeout=30s
+    kubectl wait webhook acme-orders --for=condition=Programmed --timeout=30s
+}
+
+received() { kubectl -n receiver logs deployment/receiver --tail=-1 | grep -c "order.created.*signature verified"; }
+
+# Deliveries of the kind `order.created` that came, a repeated one counted once.
+received_once() {
+    kubectl -n receiver logs deployment/receiver --tail=-1 |
+        sed -n 's/.*order\.created.* delivery \([^ ]*\) .*→ 200  signature verified.*/\1/p' | sort -u | wc -l
+}
+
+received_more_than() { [ "$(received_once)" -gt "$1" ]; }
+received_exactly() { [ "$(received_once)" -eq "$1" ]; }
+
+order_through_ingress() {
+    local before
+    before=$(received_once)
+    call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $(token)"
+    until_true 10 received_more_than "$before"
+}
+
+forwarded_host() {
+    local mine
+    mine=$(token)
+    call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $mine" -H "X-Forwarded-Host: globex.$base" \
+        -H "Forwarded: host=globex.$base"
+    # And the token is worth nothing on the other tenant's host.
+    [ "$(call "globex.$base" /Orders/Save "$order" -H "Authorization: Bearer $mine" -H "X-Forwarded-Host: acme.$base" \
+        --output /dev/null --write-out '%{http_code}' || true)" = 401 ]
+}
+
+# reaches <namespace> <component or app> <host> <port>: whether that pod's network does.
+reaches() {
+    local address
+    address=$(kubectl -n "$1" get pods -l "$2" -o jsonpath='{.items[0].status.podIP}')
+    # shellcheck disable=SC2016
+    "$here/node" exec bash -c 'for pod in /run/netns/*; do
+        if nsenter --net="$pod" ip -4 address | grep -qF " $1/"; then
+            exec nsenter --net="$pod" timeout 3 bash -c ">/dev/tcp/$2/$3"
+        fi
+    done; exit 9' - "$address" "$3" "$4" 2>/dev/null
+}
+
+policies_hold() {
+    local worker=app.kubernetes.io/component=worker api store target
+    api=$(kubectl -n docket get pods -l app.kubernetes.io/component=api -o jsonpath='{.items[0].status.podIP}')
+    store=$(kubectl -n stores get service postgres -o jsonpath='{.spec.clusterIP}')
+    for target in "$store 5432" "10.96.0.100 443" "10.96.0.1 443" "10.96.0.10 53"; do
+        echo "the worker reaches $target"
+        # shellcheck disable=SC2086
+        reaches docket "$worker" $target
+    done
+    # Another pod reaches the API and the kubelet; the worker does not.
+    for target in "$api 8080" "$node_address 10250"; do
+        echo "another pod reaches $target"
+        # shellcheck disable=SC2086
+        reaches receiver app=receiver $target
+        echo "the worker does not reach $target"
+        # shellcheck disable=SC2086
+        ! reaches docket "$worker" $target || return 1
+    done
+}
+
+kubectl_tells() {
+    kubectl get docket --all-namespaces | tee "$work/get"
+    [ "$(grep -cE '^default +(tenant.docket.dev/(acme|globex)|webhook.docket.dev/(acme-orders|acme-invoices|globex-orders)) ' "$work/get")" -eq 5 ]
+    # The counters come from the data plane, a while after the deliveries.
+    until_true 60 webhook_reports_success
+    kubectl describe webhook acme-orders | tee "$work/describe"
+    grep -q 'Type: *Ready' "$work/describe"
+    grep -q 'Type: *DeliveryHealthy' "$work/describe"
+    # What is secret is in none of it.
+    ! kubectl get tenants,webhooks,events -o yaml | grep -E 'acme-demo-secret|a-password-for-tests|postgres://' || return 1
+}
+
+webhook_reports_success() {
+    [ -n "$(kubectl get webhook acme-orders -o jsonpath='{.status.deliveries.lastSuccessAt}')" ]
+}
+
+# Saves one order after another until $work/stop is there: a line `<code> <webOrderId>` for each, code 000 without answer.
+saver() {
+    local answer
+    while [ ! -e "$work/stop" ]; do
+        answer=$(call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $2" --write-out '\n%{http_code}' 2>/dev/null) || true
+        echo "${answer##*$'\n'} $(sed -nE 's/.*"webOrderId":"([^"]*)".*/\1/p' <<<"$answer")"
+    done >"$work/saves-$1"
+}
+
+# while_saving <command> …: runs it while three clients save; then all that was acknowledged is in the database, and
+# delivered. Prints how many saves there were and how many were not answered with 200.
+while_saving() {
+    local mine before delivered
+    rm -f "$work/stop" "$work"/saves-*
+    mine=$(token)
+    delivered=$(received_once)
+    # Each step is a subshell: this is its end, also after a failure.
+    trap 'touch "$work/stop"; wait' EXIT
+    for before in 1 2 3; do saver "$before" "$mine" & done
+    sleep 2   # some saves before, and some after
+    "$@"
+    sleep 2
+    touch "$work/stop"
+    wait
+    awk '$1 == 200 { print $2 }' "$work"/saves-* | sort -u >"$work/acknowledged"
+    echo "$(wc -l <"$work/acknowledged") saves acknowledged; others:"
+    awk '$1 != 200 { count[$1]++ } END { for (code in count) print count[code] " with " code }' "$work"/saves-* | tee "$work/others"
+    sql tenant_acme 'SELECT id FROM web_order' | sort >"$work/stored"
+    if [ -n "$(comm -23 "$work/acknowledged" "$work/stored")" ]; then
+        echo "acknowledged, but not in the database:"
+        comm -23 "$work/acknowledged" "$work/stored"
+        return 1
+    fi
+    # Each order that was stored, also one whose answer was lost, has its event and is delivered.
+    until_true 60 nothing_pending
+    [ "$(sql tenant_acme "SELECT count(*) FROM web_order o WHERE NOT EXISTS (SELECT 1 FROM event e JOIN delivery d
+        ON d.event_id = e.id AND d.status = 'Succeeded' WHERE e.subject = o.id AND e.code = 'order.created')")" = 0 ]
+    [ "$(received_once)" -ge $((delivered + $(wc -l <"$work/acknowledged"))) ]
+    [ "$(wc -l <"$work/acknowledged")" -ge 20 ]
+}
+
+nothing_pending() {
+    [ "$(sql tenant_acme "SELECT count(*) FROM delivery WHERE status IN ('Pending', 'Failed')")" = 0 ]
+}
+
+sql() { kubectl -n stores exec -i deployment/postgres -- psql -h 127.0.0.1 -U postgres -d "$1" -AtXqc "$2"; }
+
+upgrade() {
+    # shellcheck disable=SC2046
+    helm upgrade docket charts/docket --values "$here/values.yaml" $(chart_values) --set log.level=debug
+}
+
+upgrade_under_saves() {
+    local before after
+    before=$(kubectl -n docket get pods -o name | sort)
+    while_saving upgrade
+    after=$(kubectl -n docket get pods --field-selector=status.phase=Running -o name | sort)
+    [ -z "$(comm -12 <(echo "$before") <(echo "$after"))" ] || { echo "a pod is still the old one"; return 1; }
+    [ ! -s "$work/others" ]
+}
+
+kill_pods() {
+    local component
+    for component in worker api detector operator; do
+        kubectl -n docket delete pod --grace-period=0 --force --wait=false \
+            "$(kubectl -n docket get pods -l "app.kubernetes.io/component=$component" -o name | head -n 1)"
+        sleep 2
+    done
+    kubectl -n docket rollout status deployment/docket-api deployment/docket-worker deployment/docket-detector \
+        deployment/docket-operator --timeout=2m
+}
+
+kill_under_saves() { while_saving kill_pods; }
+
+scale_to_none() {
+    local before component
+    before=$(received_once)
+    kubectl -n docket scale deployment docket-worker --replicas=0
+    kubectl -n docket wait --for=delete pod -l app.kubernetes.io/component=worker --timeout=2m
+    call "acme.$base" /Orders/Save "$order" -H "Authorization: Bearer $(token)"
+    for component in api detector operator; do
+        kubectl -n docket scale deployment "docket-$component" --replicas=0
+    done
+    for component in api detector operator; do
+        kubectl -n docket wait --for=delete pod -l "app.kubernetes.io/component=$component" --timeout=2m
+    done
+    [ "$(received_once)" -eq "$before" ]
+    kubectl -n docket scale deployment docket-api docket-worker --replicas=2
+    kubectl -n docket scale deployment docket-detector docket-operator --replicas=1
+    kubectl -n docket rollout status deployment/docket-api deployment/docket-worker deployment/docket-detector \
+        deployment/docket-operator --timeout=2m
+    until_true 30 received_exactly $((before + 1))
+}
+
+no_restarts() {
+    kubectl -n docket get pods
+    [ -z "$(kubectl -n docket get pods -o jsonpath='{range .items[*].status.containerStatuses[?(@.restartCount>0)]}{.name}{"\n"}{end}')" ]
+}
+
+uninstall() {
+    sql tenant_acme 'SELECT count(*) FROM web_order' >"$work/orders"
+    helm uninstall docket --namespace docket --wait --timeout 2m
+    sql postgres 'SELECT datname FROM pg_database' | grep -cxE 'tenant_(acme|globex)' | grep -qx 2
+    [ "$(sql tenant_acme 'SELECT count(*) FROM web_order')" = "$(cat "$work/orders")" ]
+    kubectl get tenants acme globex
+}
+
+install_again() {
+    install_release
+    examples_ready
+    [ "$(sql tenant_acme 'SELECT count(*) FROM web_order')" = "$(cat "$work/orders")" ]
+    # The person of before signs in, and her next order is delivered.
+    order_through_ingress
+}

@@ -1,0 +1,16 @@
+//! The chart: what `helm template` makes of values, what it refuses, what of it is documented, and what an API server takes.
+//!
+//! Helm comes from tests/cluster/build, or is the one on the PATH. How it runs on a node is the business
+//! of tests/cluster/e2e.
+
+mod documented;
+mod exposed;
+mod helm;
+mod kinds;
+mod monitoring;
+mod network;
+mod quickstart;
+mod refused;
+mod rights;
+mod served;
+mod workloads;

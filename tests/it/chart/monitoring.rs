@@ -1,0 +1,147 @@
+//! ServiceMonitor, alerts and dashboard: they ask for what the programs have, and each alert is explained.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::helm::{documents, file, render, render_with, repository, text};
+
+const KINDS: [&str; 2] = ["ServiceMonitor", "PrometheusRule"];
+
+#[test]
+fn monitoring_is_off_by_default() {
+    let objects = render_with("");
+    for kind in KINDS {
+        assert!(objects.all(kind).is_empty());
+    }
+    assert!(objects.all("ConfigMap").is_empty());
+}
+
+#[test]
+fn a_monitor_finds_the_management_services() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let monitor = objects.one("ServiceMonitor", "docket");
+    assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+    let spec = &monitor["spec"];
+    let wanted = spec["selector"]["matchLabels"].as_object().expect("labels");
+    let found: Vec<&str> = (objects.all("Service").into_iter())
+        .filter(|service| wanted.iter().all(|(key, value)| service["metadata"]["labels"][key] == *value))
+        .map(|service| {
+            assert_eq!(service["spec"]["ports"][0]["name"], spec["endpoints"][0]["port"]);
+            text(&service["metadata"]["name"])
+        })
+        .collect();
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert!(found.iter().all(|name| name.ends_with("-management")), "{found:?}");
+    assert_eq!(spec["namespaceSelector"]["matchNames"], json!(["docket-system"]));
+    assert_eq!(
+        (spec["endpoints"][0]["interval"].clone(), spec["endpoints"][0]["scrapeTimeout"].clone()),
+        (json!("30s"), json!("10s"))
+    );
+}
+
+fn alerts() -> Vec<Value> {
+    let files = documents(&file("alerts.yaml"));
+    files[0]["rules"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn rules_are_about_this_release_and_lead_to_their_explanation() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let rules =
+        objects.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"].as_array().expect("a list");
+    assert_eq!(rules.len(), alerts().len() - 1);
+    for rule in rules {
+        let name = text(&rule["alert"]);
+        assert_ne!(name, "DocketSignInGuessing", "it is excluded");
+        let expression = text(&rule["expr"]);
+        assert!(
+            expression.contains("namespace=\"docket-system\"") && !expression.contains('$'),
+            "{expression}"
+        );
+        let annotations = &rule["annotations"];
+        let page = format!("https://runbooks.example.com/docket#{}", name.to_lowercase());
+        assert_eq!(annotations["runbook_url"], page.as_str());
+        assert_eq!(annotations["dashboard_url"], "https://grafana.example.com/d/docket");
+        assert!(annotations["summary"].is_string() && annotations["description"].is_string(), "{name}");
+        assert!(["critical", "warning", "info"].contains(&text(&rule["labels"]["severity"])), "{name}");
+    }
+    let down = rules.iter().find(|rule| rule["alert"] == "DocketTargetDown").expect("there is one");
+    assert!(text(&down["expr"]).contains("job=~\"docket-(operator|api|worker|detector)-management\""));
+    let plain = render_with("prometheusRule: {enabled: true}");
+    let first = &plain.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"][0]["annotations"];
+    assert_eq!(first["runbook_url"], "docs/alerts.md#docketdeadletters");
+    assert!(first.get("dashboard_url").is_none());
+}
+
+#[test]
+fn each_alert_is_explained() {
+    let page = std::fs::read_to_string(repository().join("docs/alerts.md")).expect("docs/alerts.md is there");
+    let explained: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let alerts = alerts();
+    let there: Vec<&str> = alerts.iter().map(|alert| text(&alert["alert"])).collect();
+    assert_eq!(explained, there);
+}
+
+/// The names that the programs register, with the endings that the text format gives them.
+fn metrics() -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["up".to_owned()]);
+    let registered = Regex::new(r#"register(?:_with_unit)?\(\s*"([a-z_]+)""#).expect("a pattern");
+    for source in ["dataplane/src/telemetry.rs", "operator/src/metrics.rs"] {
+        let text = std::fs::read_to_string(repository().join(source)).expect("readable");
+        for name in registered.captures_iter(&text).map(|found| found[1].to_owned()) {
+            for ending in [
+                "",
+                "_total",
+                "_bucket",
+                "_sum",
+                "_count",
+                "_seconds_bucket",
+                "_seconds_sum",
+                "_seconds_count",
+            ] {
+                names.insert(format!("docket_{name}{ending}"));
+            }
+        }
+    }
+    assert!(names.len() > 20, "{names:?}");
+    names
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
+    let metrics = metrics();
+    let asked = Regex::new(r"(docket_[a-z_]+|\bup)\{").expect("a pattern");
+    let dashboard: Value = serde_json::from_str(&file("dashboards/docket.json")).expect("JSON");
+    let mut expressions: Vec<String> = alerts().iter().map(|alert| text(&alert["expr"]).to_owned()).collect();
+    for panel in dashboard["panels"].as_array().expect("a list") {
+        for target in panel["targets"].as_array().expect("a list") {
+            expressions.push(text(&target["expr"]).to_owned());
+        }
+    }
+    assert!(expressions.len() > 20);
+    for expression in expressions {
+        let mut some = false;
+        for name in asked.captures_iter(&expression).map(|found| found[1].to_owned()) {
+            some = true;
+            assert!(metrics.contains(&name), "{name} of {expression}");
+        }
+        assert!(some, "{expression}");
+    }
+}
+
+#[test]
+fn the_dashboard_is_for_grafanas_sidecar() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let map = objects.one("ConfigMap", "docket-dashboard");
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+    assert_eq!(map["metadata"]["annotations"]["grafana_folder"], "Docket");
+    let dashboard: Value = serde_json::from_str(text(&map["data"]["docket.json"])).expect("JSON");
+    assert_eq!(dashboard["title"], "Docket");
+    let mut ids: Vec<&Value> =
+        dashboard["panels"].as_array().expect("a list").iter().map(|panel| &panel["id"]).collect();
+    let count = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}

@@ -1,0 +1,153 @@
+//! Who may talk to whom.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::helm::{Objects, file, render, render_with, repository, text, texts};
+
+fn policy<'a>(objects: &'a Objects, component: &str) -> &'a Value {
+    &objects.one("NetworkPolicy", &format!("docket-{component}"))["spec"]
+}
+
+/// The rule of egress that leads to the Internet.
+fn webhooks(policy: &Value) -> Option<&Value> {
+    let rules = policy["egress"].as_array().expect("a list");
+    rules.iter().find(|rule| rule["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0")
+}
+
+#[test]
+fn each_component_has_its_own_policy() {
+    let objects = render_with("");
+    assert_eq!(
+        objects.names("NetworkPolicy"),
+        ["docket-api", "docket-detector", "docket-operator", "docket-worker"]
+    );
+    for component in ["api", "detector", "operator", "worker"] {
+        let policy = policy(&objects, component);
+        assert_eq!(policy["podSelector"]["matchLabels"]["app.kubernetes.io/component"], component);
+        assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
+        assert_eq!(webhooks(policy).is_some(), component == "worker");
+    }
+    assert!(render_with("networkPolicy: {enabled: false}").all("NetworkPolicy").is_empty());
+}
+
+#[test]
+fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_address() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let rule = webhooks(policy(&objects, "worker")).expect("there is one");
+    let refused = texts(&rule["to"][0]["ipBlock"]["except"]);
+    for network in [
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "127.0.0.0/8",
+        "203.0.112.0/22",
+    ] {
+        assert!(refused.contains(&network), "{network}");
+    }
+    // Only addresses given out to the Internet: neither fc00::/7 nor fe80::/10 nor 64:ff9b::/96.
+    assert_eq!(rule["to"][1]["ipBlock"]["cidr"], "2000::/3");
+    assert!(texts(&rule["to"][1]["ipBlock"]["except"]).contains(&"2001:db9::/48"));
+    assert_eq!(rule["to"][2]["ipBlock"]["cidr"], "10.20.0.0/16");
+    assert_eq!(rule["to"][3]["ipBlock"]["cidr"], "fd00:20::/32");
+    assert_eq!(rule["to"].as_array().map(Vec::len), Some(4));
+    assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
+}
+
+/// The networks that the worker refuses by itself, from its source.
+fn refused_by_the_worker() -> (BTreeSet<String>, BTreeSet<String>) {
+    let source =
+        std::fs::read_to_string(repository().join("dataplane/egress/src/address.rs")).expect("readable");
+    let v4 = Regex::new(r"(?m)^    v4\((\d+), (\d+), (\d+), (\d+), (\d+)\),").expect("a pattern");
+    let v6 = Regex::new(r"(?m)^    v6\(0x([0-9a-f]+), (?:0x)?([0-9a-f]+), (\d+)\),").expect("a pattern");
+    let v4 = v4
+        .captures_iter(&source)
+        .map(|part| format!("{}.{}.{}.{}/{}", &part[1], &part[2], &part[3], &part[4], &part[5]));
+    let v6 = v6.captures_iter(&source).map(|part| match part[2].trim_start_matches('0') {
+        "" => format!("{}::/{}", &part[1], &part[3]),
+        second => format!("{}:{second}::/{}", &part[1], &part[3]),
+    });
+    (v4.collect(), v6.collect())
+}
+
+#[test]
+fn the_policy_refuses_what_the_worker_refuses() {
+    let objects = render_with("");
+    let rule = webhooks(policy(&objects, "worker")).expect("there is one");
+    let except = |at: usize| -> BTreeSet<String> {
+        texts(&rule["to"][at]["ipBlock"]["except"]).into_iter().map(str::to_owned).collect()
+    };
+    let (v4, v6) = refused_by_the_worker();
+    assert!(v4.len() > 10 && v6.len() > 2);
+    assert_eq!((except(0), except(1)), (v4, v6));
+}
+
+#[test]
+fn other_egress_goes_where_the_values_say() {
+    let objects = render(&file("ci/full-values.yaml"));
+    for component in ["api", "detector", "operator", "worker"] {
+        let rules = policy(&objects, component)["egress"].as_array().expect("a list");
+        let to = |at: usize| rules[at]["to"].clone();
+        assert_eq!(
+            to(0)[0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
+            "kube-system"
+        );
+        assert_eq!(
+            rules[0]["ports"],
+            json!([{"protocol": "TCP", "port": 53}, {"protocol": "UDP", "port": 53}])
+        );
+        assert_eq!(to(1), json!([{"ipBlock": {"cidr": "10.1.2.0/24"}}]));
+        assert_eq!(
+            rules[1]["ports"],
+            json!([{"protocol": "TCP", "port": 5432}, {"protocol": "TCP", "port": 6432}])
+        );
+        assert_eq!(to(2), json!([{"ipBlock": {"cidr": "10.1.3.0/24"}}]));
+        assert_eq!(to(3), json!([{"ipBlock": {"cidr": "10.0.0.1/32"}}]));
+        assert_eq!(rules[3]["ports"], json!([{"protocol": "TCP", "port": 6443}]));
+        assert_eq!(rules.len(), if component == "worker" { 6 } else { 4 }, "{component}");
+    }
+    assert_eq!(policy(&objects, "worker")["egress"][5]["ports"][0]["port"], 3128);
+}
+
+#[test]
+fn by_default_stores_are_anywhere_but_at_their_ports_alone() {
+    let objects = render_with("");
+    for component in ["api", "detector", "operator", "worker"] {
+        for rule in policy(&objects, component)["egress"].as_array().expect("a list") {
+            assert!(
+                rule.get("to").is_some() || rule["ports"].as_array().is_some_and(|ports| ports.len() <= 2)
+            );
+            assert!(!rule["ports"].as_array().expect("ports").is_empty());
+        }
+    }
+}
+
+#[test]
+fn only_the_api_is_called_and_metrics_are_read_by_whom_the_values_say() {
+    let objects = render(&file("ci/full-values.yaml"));
+    for component in ["api", "detector", "operator", "worker"] {
+        let rules = policy(&objects, component)["ingress"].as_array().expect("a list");
+        let ports: Vec<&str> = rules.iter().map(|rule| text(&rule["ports"][0]["port"])).collect();
+        let management = rules.last().expect("there is one");
+        if component == "api" {
+            assert_eq!(ports, ["http", "management"]);
+            let namespace =
+                &rules[0]["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"];
+            assert_eq!(namespace, "ingress-nginx");
+        } else {
+            assert_eq!(ports, ["management"]);
+        }
+        assert_eq!(
+            management["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"],
+            "test"
+        );
+        let monitoring = &management["from"][1]["namespaceSelector"]["matchLabels"];
+        assert_eq!(monitoring["kubernetes.io/metadata.name"], "monitoring");
+    }
+    // By default anyone may call the API.
+    assert!(policy(&render_with(""), "api")["ingress"][0].get("from").is_none());
+}

@@ -1,0 +1,124 @@
+//! What must be set, and what does not fit: `helm install` stops and names the setting.
+
+use super::helm::{MINIMAL, try_render};
+
+fn refusal(values: &str) -> String {
+    match try_render(values) {
+        Ok(_) => panic!("taken:\n{values}"),
+        Err(message) => message,
+    }
+}
+
+#[test]
+fn without_values_each_missing_setting_is_named_with_what_is_right() {
+    let message = refusal("");
+    for expected in [
+        "baseDomain: give the host name of the API, such as api.example.com",
+        "databaseServers: give at least one PostgreSQL server, such as [{name: main,",
+        "redis.secretRef.name: give the name of the Secret",
+    ] {
+        assert!(message.contains(expected), "{expected} is not in {message}");
+    }
+}
+
+#[test]
+fn settings_that_do_not_fit_together_are_named() {
+    for (more, expected) in [
+        ("legacyHost: api.example.com", "legacyHost: must not be baseDomain"),
+        ("quickstart: {enabled: true}", "databaseServers: leave it empty with quickstart.enabled"),
+        ("quickstart: {enabled: true}", "redis.secretRef.name: leave it empty with quickstart.enabled"),
+        ("privateCA: {redisKey: ca.crt}", "privateCA.configMap: name the ConfigMap"),
+        (
+            "worker: {databaseConnections: 4}",
+            "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 4",
+        ),
+        ("httpRoute: {enabled: true}", "httpRoute.parentRefs: name the Gateway"),
+        ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: there is no legacyHost"),
+        (
+            "api: {autoscaling: {enabled: true, minReplicas: 5, maxReplicas: 4}}",
+            "api.autoscaling.minReplicas: must not exceed api.autoscaling.maxReplicas, which is 4",
+        ),
+        ("worker: {serviceAccount: {create: false}}", "worker.serviceAccount.name: name the ServiceAccount"),
+    ] {
+        let message = refusal(&format!("{MINIMAL}\n{more}"));
+        assert!(message.contains(expected), "{more}: {expected} is not in {message}");
+    }
+    let twice = MINIMAL.replace("}}]", "}}, {name: main, secretRef: {name: b, key: url}}]");
+    assert!(refusal(&twice).contains("databaseServers: the name main is given twice"));
+}
+
+/// Values that the schema refuses, each with the path of the setting that Helm must name.
+const WRONG: &[(&str, &str)] = &[
+    ("baseDomain: https://api.example.com", "/baseDomain"),
+    ("baseDomain: '*.example.com'", "/baseDomain"),
+    ("baseDomain: api.example.com:443", "/baseDomain"),
+    ("baseDomain: API.example.com", "/baseDomain"),
+    ("legacyHost: a/b", "/legacyHost"),
+    ("databaseServers: [{name: main}]", "/databaseServers/0"),
+    ("databaseServers: [{name: Main, secretRef: {name: a, key: b}}]", "/databaseServers/0/name"),
+    ("databaseServers: [{name: main, secretRef: {name: a}}]", "/databaseServers/0/secretRef"),
+    ("databaseServers: [{name: main, secretRef: {name: '', key: b}}]", "/databaseServers/0/secretRef/name"),
+    ("databaseServers: [{name: main, secretRef: {name: a, key: b/c}}]", "/databaseServers/0/secretRef/key"),
+    ("databaseServers: [{name: main, url: 'postgres://u:p@h/d'}]", "/databaseServers/0"),
+    ("databaseServers: {main: {}}", "/databaseServers"),
+    ("redis: {url: 'redis://:p@h'}", "/redis"),
+    ("redis: {secretRef: {name: A_b}}", "/redis/secretRef/name"),
+    ("redis: {secretRef: {name: a, key: ''}}", "/redis/secretRef/key"),
+    ("disabledEvents: [order.deleted]", "/disabledEvents/0"),
+    ("watch: {namespaces: tenants}", "/watch/namespaces"),
+    ("watch: {namespaces: [a, a]}", "/watch/namespaces"),
+    ("watch: {namespaces: [a/b]}", "/watch/namespaces/0"),
+    ("image: {digest: sha256:12}", "/image/digest"),
+    ("image: {repository: ''}", "/image/repository"),
+    ("image: {pullPolicy: ifNotPresent}", "/image/pullPolicy"),
+    ("image: {pullSecrets: [registry]}", "/image/pullSecrets/0"),
+    ("log: {format: xml}", "/log/format"),
+    ("listenAddress: localhost", "/listenAddress"),
+    ("api: {replicas: -1}", "/api/replicas"),
+    ("api: {replicas: '2'}", "/api/replicas"),
+    ("api: {shutdownDelay: 5}", "/api/shutdownDelay"),
+    ("api: {databaseConnections: 0}", "/api/databaseConnections"),
+    ("api: {podDisruptionBudget: {maxUnavailable: 120%}}", "/api/podDisruptionBudget/maxUnavailable"),
+    ("api: {livenessProbe: {httpGet: {path: /}}}", "/api/livenessProbe"),
+    ("api: {service: {type: ExternalName}}", "/api/service/type"),
+    ("api: {extraArgs: ['base-domain']}", "/api/extraArgs/0"),
+    ("worker: {allowEgress: [10.0.0.1]}", "/worker/allowEgress/0"),
+    ("worker: {deliveryRetention: 0d}", "/worker/deliveryRetention"),
+    ("worker: {sweepInterval: 1d}", "/worker/sweepInterval"),
+    ("detector: {autoscaling: {enabled: true}}", "/detector"),
+    ("detector: {invoiceScanInterval: fast}", "/detector/invoiceScanInterval"),
+    ("operator: {concurrency: 0}", "/operator/concurrency"),
+    ("operator: {concurrency: 257}", "/operator/concurrency"),
+    ("privateCA: {configMap: a b}", "/privateCA/configMap"),
+    ("redis: {release: a b}", "/redis/release"),
+    ("networkPolicy: {clusterCIDRs: [10.0.0.0]}", "/networkPolicy/clusterCIDRs/0"),
+    ("networkPolicy: {redis: {to: [{cidr: 10.0.0.0/8}]}}", "/networkPolicy/redis/to/0"),
+    ("networkPolicy: {redis: {ports: [redis]}}", "/networkPolicy/redis/ports/0"),
+    ("serviceMonitor: {enable: true}", "/serviceMonitor"),
+    ("extraObjects: [1]", "/extraObjects/0"),
+    ("quickstart: {redis: {runAsUser: 0}}", "/quickstart/redis/runAsUser"),
+    ("commonLabels: {a: 1}", "/commonLabels/a"),
+    ("replicaCount: 3", "replicaCount"),
+];
+
+#[test]
+fn wrong_values_are_named() {
+    for (wrong, path) in WRONG {
+        // A key may not be given twice, so the wrong one replaces that of the least values.
+        let key = wrong.split(':').next().expect("a key");
+        let rest: Vec<&str> = MINIMAL.lines().filter(|line| !line.starts_with(&format!("{key}:"))).collect();
+        let message = refusal(&format!("{}\n{wrong}", rest.join("\n")));
+        let named = message.contains(&format!("'{path}'")) || message.contains(&format!("{path} "));
+        assert!(named, "{wrong}: {path} is not in {message}");
+    }
+}
+
+#[test]
+fn no_value_has_a_default_secret() {
+    let values = super::helm::file("values.yaml").to_lowercase();
+    for line in values.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        for word in ["password:", "token:", "url: r", "url: p"] {
+            assert!(!line.contains(word), "{line}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What the programs may do in a cluster, and what people may.
+
+use serde_json::{Value, json};
+
+use super::helm::{documents, file, render, render_with, repository, text, texts};
+
+/// Group, resource, verb.
+type Right = (String, String, String);
+
+/// What a role allows; none has a wildcard.
+fn rights(role: &Value) -> Vec<Right> {
+    let mut all = Vec::new();
+    for rule in role["rules"].as_array().expect("a list") {
+        assert!(rule.get("resourceNames").is_none(), "{rule}");
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for verb in texts(&rule["verbs"]) {
+                    assert!(![group, resource, verb].contains(&"*"), "{rule}");
+                    all.push((group.to_owned(), resource.to_owned(), verb.to_owned()));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn sorted(mut rights: Vec<Right>) -> Vec<Right> {
+    rights.sort();
+    rights
+}
+
+/// A group of rules in operator/rbac.yaml: what the operator's own suite lets it do.
+fn tested(groups: &[&str]) -> Vec<Right> {
+    let text = std::fs::read_to_string(repository().join("operator/rbac.yaml")).expect("it is there");
+    let all = documents(&text).remove(0);
+    let rules = |group: &&str| rights(&json!({"rules": all[group]}));
+    sorted(groups.iter().flat_map(rules).collect())
+}
+
+#[test]
+fn without_a_watch_list_the_operator_has_one_cluster_role_of_what_it_is_tested_with() {
+    let objects = render_with("");
+    let role = objects.one("ClusterRole", "docket-system-docket-operator");
+    assert_eq!(sorted(rights(role)), tested(&["tenants", "namespaces"]));
+    assert_eq!(objects.names("Role"), ["docket-dataplane", "docket-operator"]);
+    assert_eq!(sorted(rights(objects.one("Role", "docket-operator"))), tested(&["release"]));
+    let binding = objects.one("ClusterRoleBinding", "docket-system-docket-operator");
+    assert_eq!(
+        binding["roleRef"],
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "docket-system-docket-operator"})
+    );
+}
+
+#[test]
+fn with_a_watch_list_the_operator_has_no_right_in_the_whole_cluster() {
+    let objects = render_with("watch: {namespaces: [a, b]}\nrbac: {aggregateClusterRoles: false}");
+    assert!(objects.all("ClusterRole").is_empty() && objects.all("ClusterRoleBinding").is_empty());
+    for namespace in ["a", "b"] {
+        let find = |kind| {
+            let mut all = objects.all(kind).into_iter();
+            all.find(|role| role["metadata"]["namespace"] == namespace).expect("there is one")
+        };
+        assert_eq!(sorted(rights(find("Role"))), tested(&["tenants"]));
+        assert_eq!(find("RoleBinding")["roleRef"]["name"], find("Role")["metadata"]["name"]);
+        assert_eq!(
+            find("RoleBinding")["subjects"],
+            json!([{"kind": "ServiceAccount", "name": "docket-operator", "namespace": "docket-system"}])
+        );
+    }
+    assert_eq!(sorted(rights(objects.one("Role", "docket-operator"))), tested(&["release"]));
+}
+
+#[test]
+fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let role = objects.one("Role", "docket-dataplane");
+    assert_eq!(role["metadata"]["namespace"], "docket-system");
+    let secrets = |verb: &str| (String::new(), "secrets".to_owned(), verb.to_owned());
+    assert_eq!(rights(role), ["get", "list", "watch"].map(secrets));
+    let subjects = objects.one("RoleBinding", "docket-dataplane")["subjects"].as_array().expect("a list");
+    let names: Vec<&str> = subjects.iter().map(|subject| text(&subject["name"])).collect();
+    assert_eq!(names, ["docket-api", "docket-worker", "shared"]);
+    for binding in objects.all("ClusterRoleBinding") {
+        assert_eq!(binding["subjects"][0]["name"], "docket-operator");
+    }
+    // One account for all three is bound once.
+    let one = "serviceAccount: {create: false, name: shared}";
+    let objects = render_with(&format!("api: {{{one}}}\nworker: {{{one}}}\ndetector: {{{one}}}"));
+    assert_eq!(objects.one("RoleBinding", "docket-dataplane")["subjects"].as_array().map(Vec::len), Some(1));
+    assert_eq!(objects.pod("docket-worker")["serviceAccountName"], "shared");
+    assert_eq!(objects.names("ServiceAccount"), ["docket-operator"]);
+}
+
+#[test]
+fn people_may_by_their_role_in_a_namespace_and_nobody_writes_status() {
+    let objects = render_with("");
+    for (name, resources, writes) in [("view", 2, false), ("edit", 1, true), ("admin", 2, true)] {
+        let role = objects.one("ClusterRole", &format!("docket-system-docket-{name}"));
+        assert_eq!(
+            role["metadata"]["labels"][format!("rbac.authorization.k8s.io/aggregate-to-{name}")],
+            "true"
+        );
+        let rights = rights(role);
+        assert!(rights.iter().all(|(group, resource, _)| group == "docket.dev" && !resource.contains('/')));
+        assert_eq!(rights.iter().any(|(_, _, verb)| verb == "create"), writes, "{name}");
+        let mut named: Vec<&String> = rights.iter().map(|(_, resource, _)| resource).collect();
+        named.dedup();
+        assert_eq!(named.len(), resources, "{name}");
+    }
+    let objects = render_with("rbac: {aggregateClusterRoles: false}");
+    assert_eq!(objects.names("ClusterRole"), ["docket-system-docket-operator"]);
+}
+
+#[test]
+fn without_rbac_create_there_are_no_roles_of_programs() {
+    let objects = render_with("rbac: {create: false, aggregateClusterRoles: false}");
+    for kind in ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
+        assert!(objects.all(kind).is_empty(), "{kind}");
+    }
+}

@@ -1,0 +1,381 @@
+//! The four Deployments and what scales and guards them.
+
+use serde_json::{Value, json};
+
+use super::helm::{Objects, file, lint, render, render_with, text};
+
+const COMPONENTS: [&str; 4] = ["docket-api", "docket-detector", "docket-operator", "docket-worker"];
+
+#[test]
+fn all_value_sets_are_fit_for_lint_and_install() {
+    let mut sets: Vec<String> = std::fs::read_dir(super::helm::chart().join("ci"))
+        .expect("ci/ is there")
+        .map(|entry| format!("ci/{}", entry.expect("readable").file_name().to_string_lossy()))
+        .collect();
+    sets.push("quickstart.yaml".into());
+    assert!(sets.len() >= 4, "{sets:?}");
+    for set in sets {
+        let values = file(&set);
+        lint(&values).unwrap_or_else(|error| panic!("{set}: {error}"));
+        let objects = render(&values);
+        assert_eq!(objects.all("Deployment").len() - objects.all("PersistentVolumeClaim").len(), {
+            if set == "quickstart.yaml" { 6 } else { 4 }
+        });
+        each_object_is_sound(&objects);
+    }
+}
+
+/// What holds for every object of every value set.
+fn each_object_is_sound(objects: &Objects) {
+    let mut seen = Vec::new();
+    for object in &objects.0 {
+        let name = text(&object["metadata"]["name"]);
+        let cluster =
+            text(&object["kind"]).starts_with("Cluster") || object["kind"] == "CustomResourceDefinition";
+        let id = format!("{} {}/{name}", object["kind"], object["metadata"]["namespace"]);
+        assert!(name.len() <= 253 && (cluster || name.len() <= 63), "{id}: too long");
+        assert!(!seen.contains(&id), "{id} is there twice");
+        seen.push(id);
+    }
+}
+
+#[test]
+fn pods_are_restricted() {
+    for objects in [render_with(""), render(&file("quickstart.yaml")), render(&file("ci/full-values.yaml"))] {
+        let deployments =
+            objects.all("Deployment").into_iter().map(|object| &object["spec"]["template"]["spec"]);
+        let tests = objects.all("Pod").into_iter().map(|object| &object["spec"]);
+        for pod in deployments.chain(tests) {
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+            for container in pod["containers"].as_array().expect("a list") {
+                let context = &container["securityContext"];
+                assert_eq!(context["allowPrivilegeEscalation"], false);
+                assert_eq!(context["readOnlyRootFilesystem"], true);
+                assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_of_the_api_server_are_mounted_only_where_they_are_needed() {
+    let objects = render(&file("quickstart.yaml"));
+    for deployment in objects.all("Deployment") {
+        let name = text(&deployment["metadata"]["name"]);
+        let mounted = &deployment["spec"]["template"]["spec"]["automountServiceAccountToken"];
+        assert_eq!(*mounted, json!(COMPONENTS.contains(&name)), "{name}");
+    }
+    assert_eq!(objects.one("Pod", "docket-test")["spec"]["automountServiceAccountToken"], false);
+    for account in objects.all("ServiceAccount") {
+        assert_eq!(account["automountServiceAccountToken"], false);
+    }
+}
+
+#[test]
+fn each_component_is_told_its_settings() {
+    let objects = render_with(
+        "
+legacyHost: old.example.com
+disabledEvents: [note.created]
+watch: {namespaces: [a, b]}
+worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, extraArgs: [--x=1]}
+",
+    );
+    assert_eq!(
+        objects.arguments("docket-operator"),
+        [
+            "run",
+            "--release-namespace=docket-system",
+            "--watch-namespace=a",
+            "--watch-namespace=b",
+            "--database-server=main=/etc/docket/database-servers/main/url",
+            "--redis-url-file=/etc/docket/redis/url",
+            "--disabled-event=note.created",
+            "--concurrency=8",
+            "--listen=0.0.0.0:9090",
+            "--log=info",
+            "--log-format=json",
+        ]
+    );
+    assert_eq!(
+        objects.arguments("docket-api"),
+        [
+            "serve",
+            "--roles=api",
+            "--database-connections=40",
+            "--database-connections-per-tenant=8",
+            "--listen=0.0.0.0:8080",
+            "--base-domain=api.example.com",
+            "--legacy-host=old.example.com",
+            "--shutdown-delay=5s",
+            "--management=0.0.0.0:9090",
+            "--log=info",
+            "--log-format=json",
+        ]
+    );
+    assert_eq!(
+        objects.arguments("docket-worker"),
+        [
+            "serve",
+            "--roles=worker",
+            "--database-connections=20",
+            "--database-connections-per-tenant=8",
+            "--allow-egress=10.1.0.0/16",
+            "--allow-egress=10.2.0.0/16",
+            "--delivery-retention=7d",
+            "--sweep-interval=10s",
+            "--management=0.0.0.0:9090",
+            "--log=info",
+            "--log-format=json",
+            "--x=1",
+        ]
+    );
+    assert_eq!(
+        objects.arguments("docket-detector"),
+        [
+            "serve",
+            "--roles=detector",
+            "--database-connections=10",
+            "--database-connections-per-tenant=2",
+            "--invoice-scan-interval=30s",
+            "--management=0.0.0.0:9090",
+            "--log=info",
+            "--log-format=json",
+        ]
+    );
+    for component in COMPONENTS {
+        let program = if component == "docket-operator" { "docket-operator" } else { "docket" };
+        assert_eq!(objects.container(component)["command"], json!([program]));
+    }
+    // As variables, so that they also hold for commands in the pod.
+    let source = json!([
+        {"name": "DOCKET_CONFIG_NAMESPACE", "value": "docket-system"},
+        {"name": "DOCKET_REDIS_URL_FILE", "value": "/etc/docket/redis/url"},
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]);
+    for component in ["docket-api", "docket-worker", "docket-detector"] {
+        assert_eq!(objects.container(component)["env"], source);
+    }
+}
+
+#[test]
+fn urls_are_mounted_as_whole_folders_and_only_the_operator_has_those_of_administrators() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let redis = json!({"name": "redis", "secret": {
+        "secretName": "docket-redis", "items": [{"key": "redis-url", "path": "url"}]}});
+    for component in COMPONENTS {
+        let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
+        assert!(volumes.contains(&redis), "{component}");
+        let databases =
+            volumes.iter().filter(|volume| text(&volume["name"]).starts_with("database-")).count();
+        assert_eq!(databases, if component == "docket-operator" { 2 } else { 0 }, "{component}");
+        let mounts = objects.container(component)["volumeMounts"].as_array().expect("a list");
+        assert!(mounts.iter().all(|mount| mount["subPath"].is_null()), "{component}");
+        assert!(
+            mounts.contains(&json!({"name": "redis", "mountPath": "/etc/docket/redis", "readOnly": true}))
+        );
+    }
+    let second = &objects.pod("docket-operator")["volumes"][2];
+    assert_eq!(
+        *second,
+        json!({"name": "database-second", "secret": {
+            "secretName": "docket-postgresql-second", "items": [{"key": "admin.url", "path": "url"}]}})
+    );
+}
+
+#[test]
+fn a_private_authority_is_in_every_pod() {
+    let objects = render(&file("ci/full-values.yaml"));
+    for component in COMPONENTS {
+        let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
+        assert!(volumes.contains(&json!({"name": "ca", "configMap": {"name": "company-ca"}})));
+        let container = objects.container(component);
+        let mounts = container["volumeMounts"].as_array().expect("a list");
+        assert!(mounts.contains(&json!({"name": "ca", "mountPath": "/etc/docket/ca", "readOnly": true})));
+        let variables = container["env"].as_array().expect("a list");
+        assert!(
+            variables.contains(&json!({"name": "DOCKET_REDIS_CA_FILE", "value": "/etc/docket/ca/redis.crt"}))
+        );
+        assert!(variables.contains(&json!({"name": "DOCKET_REDIS_RELEASE", "value": "blue"})));
+    }
+    assert!(render_with("").container("docket-operator").get("env").is_none());
+}
+
+#[test]
+fn probes_ask_the_management_port() {
+    let objects = render_with("worker: {readinessProbe: {failureThreshold: 9}}");
+    for component in COMPONENTS {
+        let container = objects.container(component);
+        assert_eq!(container["startupProbe"]["httpGet"], json!({"path": "/healthz", "port": "management"}));
+        assert_eq!(container["livenessProbe"]["httpGet"], json!({"path": "/healthz", "port": "management"}));
+        assert_eq!(container["readinessProbe"]["httpGet"], json!({"path": "/readyz", "port": "management"}));
+        let ports = container["ports"].as_array().expect("a list");
+        assert!(ports.contains(&json!({"name": "management", "containerPort": 9090})));
+        assert_eq!(ports.len(), if component == "docket-api" { 2 } else { 1 });
+    }
+    let readiness = |component| objects.container(component)["readinessProbe"]["failureThreshold"].clone();
+    assert_eq!(readiness("docket-worker"), 9);
+    assert_eq!(readiness("docket-api"), 2);
+}
+
+#[test]
+fn pods_have_time_to_finish() {
+    let objects = render_with("");
+    let grace = |component| objects.pod(component)["terminationGracePeriodSeconds"].clone();
+    assert_eq!(COMPONENTS.map(grace), [45, 30, 30, 60].map(|seconds: u32| json!(seconds)));
+}
+
+#[test]
+fn replicas_are_the_autoscalers_business_where_there_is_one() {
+    let objects = render_with("worker: {autoscaling: {enabled: true}, replicas: 7}\noperator: {replicas: 2}");
+    assert_eq!(objects.names("HorizontalPodAutoscaler"), ["docket-worker"]);
+    assert!(objects.one("Deployment", "docket-worker")["spec"].get("replicas").is_none());
+    assert_eq!(objects.one("Deployment", "docket-operator")["spec"]["replicas"], 2);
+    let scaler = &objects.one("HorizontalPodAutoscaler", "docket-worker")["spec"];
+    assert_eq!(
+        scaler["scaleTargetRef"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "docket-worker"})
+    );
+    assert_eq!((scaler["minReplicas"].clone(), scaler["maxReplicas"].clone()), (json!(2), json!(10)));
+    // Scaled down to none.
+    let objects = render_with("api: {replicas: 0}\nworker: {replicas: 0}\ndetector: {replicas: 0}");
+    assert_eq!(objects.one("Deployment", "docket-api")["spec"]["replicas"], 0);
+}
+
+#[test]
+fn budgets_never_keep_a_node_from_being_drained() {
+    let objects = render_with("");
+    assert_eq!(objects.names("PodDisruptionBudget"), ["docket-api", "docket-worker"]);
+    let objects = render(&file("ci/full-values.yaml"));
+    assert_eq!(objects.names("PodDisruptionBudget"), ["docket-api", "docket-operator", "docket-worker"]);
+    for budget in objects.all("PodDisruptionBudget") {
+        assert_eq!(budget["spec"]["maxUnavailable"], 1);
+        assert!(budget["spec"].get("minAvailable").is_none());
+        assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+    }
+    assert!(
+        render_with(
+            "api: {podDisruptionBudget: {enabled: false}}\nworker: {podDisruptionBudget: {enabled: false}}"
+        )
+        .all("PodDisruptionBudget")
+        .is_empty()
+    );
+}
+
+#[test]
+fn selectors_are_the_same_whatever_else_changes_and_match_one_component() {
+    let plain = render_with("");
+    let busy = render_with("commonLabels: {team: a}\nimage: {tag: 9.9.9}\napi: {podLabels: {tier: front}}");
+    for component in COMPONENTS {
+        let selector = |objects: &Objects| {
+            objects.one("Deployment", component)["spec"]["selector"]["matchLabels"].clone()
+        };
+        assert_eq!(selector(&plain), selector(&busy));
+        let matched = |other: &&&str| {
+            let labels = &busy.one("Deployment", other)["spec"]["template"]["metadata"]["labels"];
+            selector(&busy).as_object().expect("labels").iter().all(|(key, value)| labels[key] == *value)
+        };
+        assert_eq!(COMPONENTS.iter().filter(matched).collect::<Vec<_>>(), [&component]);
+    }
+}
+
+#[test]
+fn pods_are_spread_with_their_own_kind() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let spread = objects.pod("docket-worker")["topologySpreadConstraints"].as_array().expect("a list");
+    let selector = |at: usize| spread[at]["labelSelector"]["matchLabels"].clone();
+    assert_eq!(selector(0)["app.kubernetes.io/component"], "worker");
+    assert_eq!(selector(1), json!({"team": "platform"}));
+    let default = &render_with("").pod("docket-api")["topologySpreadConstraints"][0].clone();
+    assert_eq!(default["whenUnsatisfiable"], "ScheduleAnyway");
+}
+
+#[test]
+fn what_pods_may_be_given_reaches_them() {
+    let objects = render(&file("ci/full-values.yaml"));
+    let pod = objects.pod("docket-api");
+    assert_eq!(pod["priorityClassName"], "high");
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+    assert_eq!(pod["tolerations"][0]["key"], "dedicated");
+    assert!(pod["affinity"]["podAntiAffinity"].is_object());
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
+    assert_eq!(pod["volumes"][2], json!({"name": "scratch", "emptyDir": {}}));
+    let container = objects.container("docket-api");
+    assert_eq!(container["image"], "registry.example.com/docket:0.1.0-rc.1");
+    assert_eq!(container["imagePullPolicy"], "Always");
+    assert_eq!(container["env"][5], json!({"name": "TZ", "value": "UTC"}));
+    assert!(objects.arguments("docket-api").contains(&"--attempt-timeout=20s"));
+    assert!(objects.arguments("docket-api").contains(&"--listen=[::]:8080"));
+    let template = &objects.one("Deployment", "docket-api")["spec"]["template"]["metadata"];
+    assert_eq!(template["labels"]["example.com/tier"], "front");
+    assert_eq!(template["annotations"]["example.com/note"], "yes");
+    for object in objects.0.iter().filter(|object| object["metadata"]["labels"]["helm.sh/chart"].is_string())
+    {
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["labels"]["team"], "platform", "{metadata}");
+        assert_eq!(metadata["annotations"]["example.com/owner"], "platform@example.com", "{metadata}");
+    }
+}
+
+#[test]
+fn the_image_is_the_charts_version_or_a_digest() {
+    let image = |more: &str| text(&render_with(more).container("docket-worker")["image"]).to_owned();
+    assert_eq!(image(""), "docket:0.1.0");
+    let digest = format!("sha256:{}", "ab".repeat(32));
+    assert_eq!(image(&format!("image: {{tag: x, digest: '{digest}'}}")), format!("docket@{digest}"));
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(file("Chart.yaml").contains(&format!("\nversion: {version}\nappVersion: {version}\n")));
+}
+
+#[test]
+fn names_follow_the_release() {
+    let named =
+        |more: &str| render_with(more).names("Deployment").first().expect("there are some").to_string();
+    assert_eq!(named("fullnameOverride: orders"), "orders-api");
+    assert_eq!(named("nameOverride: orders"), "docket-orders-api");
+    // A release and a namespace may have names that look like numbers.
+    let arguments = [
+        "template",
+        "123",
+        "charts/docket",
+        "--namespace",
+        "456",
+        "--values",
+        "-",
+        "--kube-version",
+        "1.34.0",
+    ];
+    let objects = Objects(super::helm::documents(
+        &super::helm::helm(&arguments, super::helm::MINIMAL).expect("rendered"),
+    ));
+    assert_eq!(objects.one("Deployment", "123-docket-api")["metadata"]["namespace"], "456");
+    each_object_is_sound(&objects);
+    let labels = &objects.one("Service", "123-docket-api")["spec"]["selector"];
+    assert!(labels.as_object().expect("labels").values().all(Value::is_string), "{labels}");
+}
+
+#[test]
+fn extra_objects_are_templates() {
+    let objects = render(&file("ci/full-values.yaml"));
+    assert_eq!(objects.one("ConfigMap", "docket-extra")["data"]["greeting"], "hello");
+    assert_eq!(objects.one("ConfigMap", "docket-extra-text")["data"]["greeting"], "hello");
+}
+
+#[test]
+fn helm_test_asks_each_component_that_runs() {
+    let urls = |more: &str| {
+        let objects = render_with(more);
+        let pod = objects.one("Pod", "docket-test");
+        assert_eq!(pod["metadata"]["annotations"]["helm.sh/hook"], "test");
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["command"], json!(["docket"]));
+        super::helm::texts(&container["args"]).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let url = |component| format!("--url=http://docket-{component}-management.docket-system:9090/readyz");
+    assert_eq!(urls(""), ["healthcheck".into(), url("operator"), url("api"), url("worker"), url("detector")]);
+    assert_eq!(
+        urls("detector: {replicas: 0}\nworker: {replicas: 0}"),
+        ["healthcheck".into(), url("operator"), url("api")]
+    );
+}

@@ -1,0 +1,191 @@
+//! The two definitions in a real kube-apiserver, and held against our own reader: YAML that `docket dev` takes is taken
+//! by a cluster, and the other way round.
+
+mod chart;
+mod shown;
+mod tenant;
+mod webhook;
+
+use docket_crds::{Tenant, Violation, Webhook};
+use docket_tests::apiserver::{Cluster, Said, cluster};
+use serde_json::{Value, json};
+
+/// What is to be said of a value.
+#[derive(Clone, Copy)]
+enum Says {
+    /// Nothing: both take it.
+    Taken,
+    /// The same by both: a rule in CEL.
+    Both(&'static str),
+    /// By the API server and by our reader: a rule of the schema's structure, which the API server words by itself.
+    Each(&'static str, &'static str),
+    /// Only the API server takes it; our reader says this. The operator reports it as `InvalidSpec`.
+    OnlyReader(&'static str),
+    /// Only our reader takes it.
+    OnlyServer(&'static str),
+}
+use Says::{Both, Each, OnlyReader, OnlyServer, Taken};
+
+impl Says {
+    fn server(self) -> Option<&'static str> {
+        match self {
+            Taken | OnlyReader(_) => None,
+            Both(text) | Each(text, _) | OnlyServer(text) => Some(text),
+        }
+    }
+
+    fn reader(self) -> Option<&'static str> {
+        match self {
+            Taken | OnlyServer(_) => None,
+            Both(text) | Each(_, text) | OnlyReader(text) => Some(text),
+        }
+    }
+}
+
+/// What our reader has against a document, also as a change of another.
+type Reader = fn(document: &Value, old: Option<&Value>) -> Vec<Violation>;
+
+fn read_tenant(document: &Value, old: Option<&Value>) -> Vec<Violation> {
+    let read = |document: &Value| Tenant::from_json(document.clone());
+    match read(document) {
+        Ok(tenant) => {
+            old.map_or_else(Vec::new, |old| tenant.validate_change(&read(old).expect("it is stored")))
+        }
+        Err(violations) => violations,
+    }
+}
+
+fn read_webhook(document: &Value, old: Option<&Value>) -> Vec<Violation> {
+    let read = |document: &Value| Webhook::from_json(document.clone());
+    match read(document) {
+        Ok(webhook) => {
+            old.map_or_else(Vec::new, |old| webhook.validate_change(&read(old).expect("it is stored")))
+        }
+        Err(violations) => violations,
+    }
+}
+
+/// One kind, with an object of it that is stored, so that each case is a creation and a change.
+struct Kind {
+    cluster: &'static Cluster,
+    path: String,
+    /// Of a namespace where there is nothing, so that each case can be created.
+    empty: String,
+    base: Value,
+    stored: Value,
+    reader: Reader,
+}
+
+impl Kind {
+    fn new(plural: &str, base: Value, reader: Reader) -> Self {
+        let cluster = cluster();
+        cluster.install_crds();
+        let path = || format!("/apis/docket.dev/v1alpha1/namespaces/{}/{plural}", cluster.namespace("crds"));
+        let (path, empty) = (path(), path());
+        let stored = cluster.post(&path, &base).expect("the example is valid");
+        let stored = serde_json::from_str(&stored).expect("an answer is JSON");
+        Self { cluster, path, empty, base, stored, reader }
+    }
+
+    /// The base with another value at `pointer`; `Value::Null` takes the member out.
+    fn with(&self, pointer: &str, value: &Value) -> Value {
+        let mut document = self.base.clone();
+        set(&mut document, pointer, value);
+        document
+    }
+
+    fn create(&self, document: &Value) -> Said {
+        self.cluster.post(&format!("{}?dryRun=All&fieldValidation=Strict", self.empty), document)
+    }
+
+    fn change(&self, document: &Value) -> Said {
+        let mut document = document.clone();
+        set(&mut document, "/metadata/resourceVersion", &self.stored["metadata"]["resourceVersion"]);
+        let name = self.base["metadata"]["name"].as_str().expect("it has a name");
+        self.cluster.put(&format!("{}/{name}?dryRun=All&fieldValidation=Strict", self.path), &document)
+    }
+
+    /// Holds each case of a rule as a creation and, where it keeps its name, as a change.
+    fn hold(&self, cases: &[(&str, Value, Says)]) {
+        let mut wrong = Vec::new();
+        for (pointer, value, says) in cases {
+            let document = self.with(pointer, value);
+            let mut told = |how: &str, server: Option<String>, reader: &[Violation]| {
+                let reader = (!reader.is_empty())
+                    .then(|| reader.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+                for (who, expected, said) in
+                    [("server", says.server(), server), ("reader", says.reader(), reader)]
+                {
+                    let fits = match (expected, &said) {
+                        (None, None) => true,
+                        (Some(expected), Some(said)) => said.contains(expected),
+                        _ => false,
+                    };
+                    if !fits {
+                        wrong.push(format!(
+                            "{how} {pointer} = {value}\n  the {who} said {said:?}\n  and not {expected:?}"
+                        ));
+                    }
+                }
+            };
+            told("create", refusal(self.create(&document)), &(self.reader)(&document, None));
+            let as_change = (self.reader)(&document, Some(&self.base));
+            let same_name = document["metadata"]["name"] == self.base["metadata"]["name"];
+            // What is valid but must not change is in the tables of changes.
+            let immutable = says.reader().is_none() && !as_change.is_empty();
+            if same_name && !immutable {
+                told("change", refusal(self.change(&document)), &as_change);
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Holds each case as a change from the first value to the second.
+    fn hold_changes(&self, cases: &[(&str, Value, Value, Says)]) {
+        for (pointer, before, after, says) in cases {
+            let mut before = self.with(pointer, before);
+            before["metadata"]["name"] = json!("changing");
+            let stored = self.cluster.post(&self.path, &before).expect("what is changed is valid");
+            let mut after_document = before.clone();
+            set(&mut after_document, pointer, after);
+            let reader = (self.reader)(&after_document, Some(&before));
+            let stored: Value = serde_json::from_str(&stored).expect("an answer is JSON");
+            after_document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+            let server = refusal(self.cluster.put(&format!("{}/changing", self.path), &after_document));
+            let reader = (!reader.is_empty()).then(|| reader[0].to_string());
+            for (who, expected, said) in
+                [("server", says.server(), server), ("reader", says.reader(), reader)]
+            {
+                let fits = expected.is_none() == said.is_none()
+                    && said.as_deref().unwrap_or_default().contains(expected.unwrap_or_default());
+                assert!(fits, "{pointer} to {after}: the {who} said {said:?}, not {expected:?}");
+            }
+            let plural = self.path.rsplit('/').next().expect("the path ends with the kind");
+            let namespace = self.path.split('/').nth(5).expect("the path names the namespace");
+            self.cluster
+                .kubectl(&["--namespace", namespace, "delete", plural, "changing"], "")
+                .expect("what was made can be deleted");
+        }
+    }
+}
+
+fn refusal(said: Said) -> Option<String> {
+    (!said.ok).then_some(said.err)
+}
+
+/// Sets or, with `Value::Null`, removes what is at `pointer`; members on the way are made.
+fn set(document: &mut Value, pointer: &str, value: &Value) {
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
+    let mut at = document;
+    for step in parent.split('/').skip(1) {
+        at = match step.parse::<usize>() {
+            Ok(index) => &mut at[index],
+            Err(_) => &mut at[step],
+        };
+    }
+    match (value, name.parse::<usize>()) {
+        (Value::Null, _) => drop(at.as_object_mut().expect("members are of objects").remove(name)),
+        (_, Ok(index)) => at[index] = value.clone(),
+        (_, Err(_)) => at[name] = value.clone(),
+    }
+}

@@ -1,0 +1,328 @@
+//! Every rule of a Tenant.
+
+use serde_json::{Value, json};
+
+use super::{Both, Each, Kind, OnlyServer, Says, Taken, read_tenant};
+
+const LABEL: Says =
+    Both("must be lower-case letters, digits and \"-\", beginning and ending with a letter or digit");
+const MISSING: Says = Each("Required value", "is required");
+
+fn tenants() -> Kind {
+    let base = json!({
+        "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "acme"},
+        "spec": {"clientCode": "ACME", "database": {"managed": {"name": "tenant_acme"}}}
+    });
+    Kind::new("tenants", base, read_tenant)
+}
+
+fn list(entries: usize, entry: impl Fn(usize) -> Value) -> Value {
+    (0..entries).map(entry).collect()
+}
+
+#[test]
+fn names_codes_and_subdomains() {
+    let unknown = "unknown field \"spec.clientcode\"";
+    tenants().hold(&[
+        ("/metadata/name", json!("a".repeat(50)), Taken),
+        ("/metadata/name", json!("a".repeat(51)), Both("metadata.name must be at most 50 characters")),
+        ("/metadata/name", json!("Acme"), Each("RFC 1123", "must be lower-case")),
+        ("/spec/clientcode", json!("ACME"), Each(unknown, "spec.clientcode: unknown field")),
+        ("/spec/displayName", json!("ü".repeat(128)), Taken),
+        ("/spec/displayName", json!("ü".repeat(129)), Each("Too long", "must have 0 to 128 characters")),
+        ("/spec/clientCode", Value::Null, MISSING),
+        ("/spec/clientCode", json!(12), Each("must be of type string", "put it in quotes")),
+        ("/spec/clientCode", json!(""), Each("at least 1 chars long", "must have 1 to 63 characters")),
+        ("/spec/clientCode", json!("a".repeat(63) + "x"), Each("Too long", "must have 1 to 63 characters")),
+        ("/spec/clientCode", json!("z".repeat(63)), Taken),
+        ("/spec/clientCode", json!("_x"), Both("must be letters, digits, \"-\" and \"_\"")),
+        ("/spec/clientCode", json!("aBc_-9"), Taken),
+        ("/spec/clientCode", json!("0aF".repeat(11)), Both("must not look like a hexadecimal API key")),
+        ("/spec/clientCode", json!("a".repeat(31)), Taken),
+        ("/spec/suspend", json!(true), Taken),
+        ("/spec/suspend", json!("yes"), Each("must be of type boolean", "must be true or false")),
+        ("/spec/subdomains", list(8, |n| json!(format!("acme-{n}"))), Taken),
+        ("/spec/subdomains", list(9, |n| json!(format!("acme-{n}"))), Each("Too many", "0 to 8 entries")),
+        ("/spec/subdomains", json!(["a", "a"]), Each("Duplicate value", "listed twice")),
+        ("/spec/subdomains", json!([""]), Each("at least 1 chars long", "1 to 63 characters")),
+        ("/spec/subdomains", json!(["a".repeat(64)]), Each("Too long", "1 to 63 characters")),
+        ("/spec/subdomains", json!(["-a"]), LABEL),
+        ("/spec/subdomains", json!(["a.b"]), LABEL),
+        ("/spec/subdomains", json!("a"), Each("must be of type array", "must be a list")),
+    ]);
+}
+
+#[test]
+fn keys_and_tokens() {
+    let kind = tenants();
+    let key = |member: &str, value: Value| {
+        let mut key = json!({"name": "a", "generate": {}});
+        key[member] = value;
+        json!([key])
+    };
+    let reference = |reference: Value| json!([{"name": "a", "secretKeyRef": reference}]);
+    let one_of = Both("set exactly one of secretKeyRef or generate");
+    let both = json!([{"name": "a", "generate": {}, "secretKeyRef": {"name": "s", "key": "k"}}]);
+    kind.hold(&[
+        ("/spec/apiKeys", list(8, |n| json!({"name": format!("k{n}"), "generate": {}})), Taken),
+        (
+            "/spec/apiKeys",
+            list(9, |n| json!({"name": format!("k{n}"), "generate": {}})),
+            Each("Too many", "0 to 8 entries"),
+        ),
+        ("/spec/apiKeys", json!([{"name": "a"}]), one_of),
+        ("/spec/apiKeys", both, one_of),
+        ("/spec/apiKeys", key("secretKeyRef", Value::Null), Taken),
+        (
+            "/spec/apiKeys",
+            json!([{"name": "a", "generate": {}}, {"name": "a", "generate": {}}]),
+            Each("Duplicate value", "listed twice"),
+        ),
+        ("/spec/apiKeys", json!([{"generate": {}}]), MISSING),
+        ("/spec/apiKeys", key("name", json!("A")), LABEL),
+        ("/spec/apiKeys", key("name", json!("")), Each("at least 1 chars long", "1 to 63 characters")),
+        ("/spec/apiKeys", key("name", json!("a".repeat(64))), Each("Too long", "1 to 63 characters")),
+        ("/spec/apiKeys", key("active", json!(false)), Taken),
+        ("/spec/apiKeys", key("version", json!("v1")), Taken),
+        (
+            "/spec/apiKeys",
+            key("version", json!("v3")),
+            Each("supported values: \"v1\", \"v2\"", "one of: v1, v2"),
+        ),
+        ("/spec/apiKeys", key("generate", json!({"rotationGeneration": 7})), Taken),
+        (
+            "/spec/apiKeys",
+            key("generate", json!({"rotationGeneration": -1})),
+            Each("greater than or equal to 0", "at least 0"),
+        ),
+        ("/spec/apiKeys", key("generate", json!({"rotation": 1})), Each("unknown field", "unknown field")),
+        ("/spec/apiKeys", reference(json!({"name": "s", "key": "k"})), Taken),
+        ("/spec/apiKeys", reference(json!({"name": "s"})), MISSING),
+        ("/spec/apiKeys", reference(json!({"key": "k"})), MISSING),
+        (
+            "/spec/apiKeys",
+            reference(json!({"name": "", "key": "k"})),
+            Each("at least 1 chars", "1 to 253 characters"),
+        ),
+        (
+            "/spec/apiKeys",
+            reference(json!({"name": "s", "key": "k".repeat(254)})),
+            Each("Too long", "1 to 253 characters"),
+        ),
+        ("/spec/tokens", json!({"lifetimeMinutes": 1, "signingKeyRotationDays": 365}), Taken),
+        ("/spec/tokens", json!({"lifetimeMinutes": 1440, "signingKeyRotationDays": 1}), Taken),
+        ("/spec/tokens", json!({"lifetimeMinutes": 0}), Each("greater than or equal to 1", "from 1 to 1440")),
+        (
+            "/spec/tokens",
+            json!({"lifetimeMinutes": 1441}),
+            Each("less than or equal to 1440", "from 1 to 1440"),
+        ),
+        (
+            "/spec/tokens",
+            json!({"signingKeyRotationDays": 0}),
+            Each("greater than or equal to 1", "from 1 to 365"),
+        ),
+        (
+            "/spec/tokens",
+            json!({"signingKeyRotationDays": 366}),
+            Each("less than or equal to 365", "from 1 to 365"),
+        ),
+        ("/spec/tokens", json!({"lifetimeMinutes": 1.5}), Each("must be of type integer", "from 1 to 1440")),
+    ]);
+}
+
+#[test]
+fn databases() {
+    let one_of = Both("set exactly one of managed or external");
+    let external = json!({"secretKeyRef": {"name": "s", "key": "url"}});
+    let name = Both("must be lower-case letters, digits and \"_\", beginning with a letter or \"_\"");
+    let reserved = Both("the database name is reserved by PostgreSQL");
+    tenants().hold(&[
+        ("/spec/database", Value::Null, MISSING),
+        ("/spec/database", json!({}), one_of),
+        ("/spec/database/external", external.clone(), one_of),
+        ("/spec/database", json!({"managed": null, "external": external}), Taken),
+        ("/spec/database", json!({"external": {}}), MISSING),
+        ("/spec/database/managed/name", Value::Null, MISSING),
+        ("/spec/database/managed/name", json!("_x9".to_owned() + &"y".repeat(60)), Taken),
+        ("/spec/database/managed/name", json!("y".repeat(64)), Each("Too long", "1 to 63 characters")),
+        ("/spec/database/managed/name", json!(""), Each("at least 1 chars long", "1 to 63 characters")),
+        ("/spec/database/managed/name", json!("1x"), name),
+        ("/spec/database/managed/name", json!("a-b"), name),
+        ("/spec/database/managed/name", json!("postgres"), reserved),
+        ("/spec/database/managed/name", json!("template0"), reserved),
+        ("/spec/database/managed/name", json!("template1"), reserved),
+        ("/spec/database/managed/name", json!("pg_x"), Both("names starting with pg_ are reserved")),
+        ("/spec/database/managed/name", json!("pgx"), Taken),
+        ("/spec/database/managed/server", json!("eu-1"), Taken),
+        ("/spec/database/managed/server", json!("EU"), LABEL),
+        ("/spec/database/managed/server", json!(""), Each("at least 1 chars long", "1 to 63 characters")),
+        ("/spec/database/managed/server", json!("a".repeat(64)), Each("Too long", "1 to 63 characters")),
+        ("/spec/database/managed/deletionPolicy", json!("Delete"), Taken),
+        (
+            "/spec/database/managed/deletionPolicy",
+            json!("Keep"),
+            Each("supported values: \"Retain\", \"Delete\"", "one of: Retain, Delete"),
+        ),
+        ("/spec/database/managed/connectionLimit", json!(1), Taken),
+        ("/spec/database/managed/connectionLimit", json!(1000), Taken),
+        (
+            "/spec/database/managed/connectionLimit",
+            json!(0),
+            Each("greater than or equal to 1", "from 1 to 1000"),
+        ),
+        (
+            "/spec/database/managed/connectionLimit",
+            json!(1001),
+            Each("less than or equal to 1000", "from 1 to 1000"),
+        ),
+        ("/spec/database/managed/passwordRotationGeneration", json!(i64::MAX), Taken),
+        (
+            "/spec/database/managed/passwordRotationGeneration",
+            json!(-1),
+            Each("greater than or equal to 0", "at least 0"),
+        ),
+    ]);
+}
+
+#[test]
+fn webhooks() {
+    let selector = |selector: Value| json!({"from": "Selector", "selector": selector});
+    let labels = |count: usize| -> Value {
+        (0..count).map(|n| (format!("l{n}"), json!("v"))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let expression = |operator: &str, values: Value| json!({"from": "Selector", "selector": {"matchExpressions": [{"key": "team", "operator": operator, "values": values}]}});
+    let pair = Both("selector must be set only when from is Selector");
+    let values = Both("values must be given for In and NotIn, and left out for Exists and DoesNotExist");
+    let expressions = |count: usize| list(count, |_| json!({"key": "team", "operator": "Exists"}));
+    tenants().hold(&[
+        ("/spec/webhooks", json!({}), Taken),
+        ("/spec/webhooks", json!({"disabled": []}), Each("unknown field", "unknown field")),
+        ("/spec/webhooks", json!({"disabledEvents": ["note.created"]}), Taken),
+        ("/spec/webhooks", json!({"disabledEvents": []}), Taken),
+        ("/spec/webhooks", json!({"disabledEvents": ["note.create"]}), Each("supported values", "unknown event")),
+        (
+            "/spec/webhooks",
+            json!({"disabledEvents": ["note.created", "note.created"]}),
+            Each("Duplicate value", "listed twice"),
+        ),
+        ("/spec/webhooks", json!({"disabledEvents": list(17, |_| json!("note.created"))}), Each("Too many", "0 to 16")),
+        ("/spec/webhooks", json!({"allowedNamespaces": "All"}), Each("must be of type object", "must be an object")),
+        ("/spec/webhooks", json!({"allowedNamespaces": {"from": "All"}}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": {"from": "Some"}}), Each("supported values", "unknown from")),
+        ("/spec/webhooks", json!({"allowedNamespaces": {"from": "Selector"}}), pair),
+        ("/spec/webhooks", json!({"allowedNamespaces": {"from": "All", "selector": {}}}), pair),
+        ("/spec/webhooks", json!({"allowedNamespaces": {"selector": {}}}), pair),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({}))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchlabels": {}}))}), Each("unknown field", "unknown field")),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchLabels": labels(64)}))}), Taken),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchLabels": labels(65)}))}),
+            Each("Too many", "0 to 64 entries"),
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchLabels": {"a": "v".repeat(64)}}))}),
+            Each("Too long", "0 to 63 characters"),
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchLabels": {"a": 1}}))}),
+            Each("must be of type string", "put it in quotes"),
+        ),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchExpressions": expressions(64)}))}), Taken),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchExpressions": expressions(65)}))}),
+            Each("Too many", "0 to 64 entries"),
+        ),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("In", json!(["a"]))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("NotIn", json!(["a", "a"]))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("In", json!([]))}), values),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("NotIn", Value::Null)}), values),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("DoesNotExist", json!([]))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("Exists", json!(["a"]))}), values),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("DoesNotExist", json!(["a"]))}), values),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("Is", json!(["a"]))}), Each("supported values", "unknown operator")),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": expression("In", json!(["v".repeat(64)]))}),
+            Each("Too long", "0 to 63 characters"),
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": expression("In", list(65, |n| json!(n.to_string())))}),
+            Each("Too many", "0 to 64 entries"),
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchExpressions": [{"operator": "Exists"}]}))}),
+            MISSING,
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchExpressions": [{"key": "a"}]}))}),
+            MISSING,
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchExpressions": [{"key": "", "operator": "Exists"}]}))}),
+            Each("at least 1 chars long", "1 to 317 characters"),
+        ),
+        (
+            "/spec/webhooks",
+            json!({"allowedNamespaces": selector(json!({"matchExpressions": [{"key": "k".repeat(318), "operator": "Exists"}]}))}),
+            Each("Too long", "1 to 317 characters"),
+        ),
+    ]);
+}
+
+#[test]
+fn what_must_not_change() {
+    let managed = |server: Value| json!({"managed": {"name": "tenant_acme", "server": server}});
+    let external = |name: &str| json!({"external": {"secretKeyRef": {"name": name, "key": "url"}}});
+    let server = Both("database server is immutable");
+    let switch = Both("a tenant cannot switch between managed and external databases");
+    tenants().hold_changes(&[
+        ("/spec/clientCode", json!("ACME"), json!("acme"), Both("clientCode is immutable")),
+        ("/spec/displayName", json!("Acme"), json!("Acme Legal"), Taken),
+        ("/spec/database/managed/name", json!("one"), json!("two"), Both("database name is immutable")),
+        ("/spec/database", managed(json!("a")), managed(json!("b")), server),
+        ("/spec/database", managed(json!("a")), managed(Value::Null), server),
+        ("/spec/database", managed(Value::Null), managed(json!("a")), server),
+        ("/spec/database/managed/connectionLimit", json!(1), json!(2), Taken),
+        ("/spec/database", managed(Value::Null), external("s"), switch),
+        ("/spec/database", external("s"), managed(Value::Null), switch),
+        ("/spec/database", external("s"), external("t"), Taken),
+    ]);
+}
+
+#[test]
+fn left_out_fields_get_the_defaults_of_our_reader() {
+    let kind = tenants();
+    let spec = json!({
+        "clientCode": "X", "apiKeys": [{"name": "a", "generate": {}}], "tokens": {"lifetimeMinutes": 5},
+        "database": {"managed": {"name": "x"}}, "webhooks": {"disabledEvents": []}
+    });
+    for document in [kind.base.clone(), kind.with("/spec", &spec)] {
+        let answer: Value =
+            serde_json::from_str(&kind.create(&document).expect("it is valid")).expect("JSON");
+        let tenant = docket_crds::Tenant::from_json(document).expect("it is valid");
+        let mut ours = serde_json::to_value(tenant.spec).expect("plain data");
+        // An empty list and none are the same to us; the API server keeps what was written.
+        if let Some(list) = answer["spec"]["webhooks"].get("disabledEvents") {
+            ours["webhooks"]["disabledEvents"] = list.clone();
+        }
+        assert_eq!(answer["spec"], ours);
+    }
+}
+
+/// Where the two part, and why.
+#[test]
+fn exceptions() {
+    tenants().hold(&[
+        // Our reader takes metadata as far as it means something to it.
+        ("/metadata/labels", json!({"a": 1}), OnlyServer("cannot unmarshal number")),
+    ]);
+}

@@ -1,0 +1,197 @@
+//! Every rule of a Webhook.
+
+use serde_json::{Value, json};
+
+use super::{Both, Each, Kind, OnlyReader, Says, Taken, read_webhook};
+
+const MISSING: Says = Each("Required value", "is required");
+const ABSOLUTE: Says = Both("targetURL must be an absolute https:// URL");
+const CREDENTIALS: Says = Both("targetURL must not carry credentials; use secretRef to sign deliveries");
+const PORT: Says = Both("targetURL must have a port from 1 to 65535, or none for 443");
+const BLANK: Says =
+    Both("targetURL must not contain spaces, control characters or backslashes; percent-encode them");
+const PERCENT: Says = Both("targetURL must have two hexadecimal digits after each %; write % itself as %25");
+
+fn webhooks() -> Kind {
+    let base = json!({
+        "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "metadata": {"name": "acme-orders"},
+        "spec": {"tenantRef": {"name": "acme"}, "customerCode": "C-1001",
+            "targetURL": "https://hooks.acme.example/orders", "events": ["order.created"]}
+    });
+    Kind::new("webhooks", base, read_webhook)
+}
+
+#[test]
+fn target_urls() {
+    let long = format!("https://h.example/{}", "ü".repeat(2048 - 18));
+    let too_long = format!("{long}x");
+    let cases = [
+        ("https://h.example", Taken),
+        ("HTTPS://H.example:8443?x=1", Taken),
+        ("https://[2001:db8::1]:9443/", Taken),
+        ("https://192.0.2.1/a@b", Taken),
+        ("https://müller.example/ü", Taken),
+        ("https://h.example/a%20b?x=100%25", Taken),
+        ("https://h.example:/", Taken),
+        (&long, Taken),
+        (&too_long, Each("Too long", "0 to 2048 characters")),
+        ("", ABSOLUTE),
+        ("http://h.example/", ABSOLUTE),
+        ("ftp://h.example/", ABSOLUTE),
+        ("h.example/orders", ABSOLUTE),
+        ("/orders", ABSOLUTE),
+        ("https:h.example", ABSOLUTE),
+        ("https:///h.example", ABSOLUTE),
+        ("https://", ABSOLUTE),
+        ("https://.", ABSOLUTE),
+        ("https://:443/", ABSOLUTE),
+        ("https://<h>/", ABSOLUTE),
+        ("https://u:p@h.example/", CREDENTIALS),
+        ("https://@h.example/", CREDENTIALS),
+        ("HTTPS://u@h.example/", CREDENTIALS),
+        ("https://h.example/#", Both("targetURL must not carry a fragment")),
+        ("https://h.example#top", Both("targetURL must not carry a fragment")),
+        ("https://h.example/a b", BLANK),
+        ("https://h.example/\u{a0}", BLANK),
+        ("https://h.example/\u{85}", BLANK),
+        (" https://h.example/", BLANK),
+        ("https://h.exa\nmple/", BLANK),
+        ("https://h.example/\\", BLANK),
+        ("https://h.example:0/", PORT),
+        ("https://h.example:65535/", Taken),
+        ("https://h.example:65536/", PORT),
+        ("https://h.example:99999999999999999999/", PORT),
+        ("https://h.example/%", PERCENT),
+        ("https://h.example/%zz", PERCENT),
+        ("https://h.example/?x=100%", PERCENT),
+    ];
+    let cases: Vec<_> = cases.map(|(url, says)| ("/spec/targetURL", json!(url), says)).into();
+    webhooks().hold(&cases);
+}
+
+/// Where the two part, and why: hosts that are none to us (WHATWG), and are a host to the API server (RFC 3986). The
+/// operator reports such a Webhook as `InvalidSpec`, and nothing is sent.
+#[test]
+fn exceptions() {
+    let absolute = OnlyReader("targetURL must be an absolute https:// URL");
+    let cases = [
+        ("https://192.0.2.256/", absolute), // no IPv4 address, and no name either
+        ("https://[fe80::1%25eth0]/", absolute), // a zone means something on one machine only
+        ("https://xn--/", absolute),        // no Punycode
+    ];
+    let cases: Vec<_> = cases.map(|(url, says)| ("/spec/targetURL", json!(url), says)).into();
+    webhooks().hold(&cases);
+}
+
+#[test]
+fn tenants_customers_and_events() {
+    let customer = Both("customerCode must not begin or end with a blank");
+    let events = |events: &[&str]| json!(events);
+    webhooks().hold(&[
+        ("/spec/tenantRef", Value::Null, MISSING),
+        ("/spec/tenantRef", json!({}), MISSING),
+        ("/spec/tenantRef", json!({"name": ""}), Each("at least 1 chars long", "1 to 50 characters")),
+        ("/spec/tenantRef", json!({"name": "a".repeat(51)}), Each("Too long", "1 to 50 characters")),
+        ("/spec/tenantRef", json!({"name": "a".repeat(50), "namespace": "n".repeat(63)}), Taken),
+        ("/spec/tenantRef", json!({"name": "a", "namespace": ""}), Taken),
+        (
+            "/spec/tenantRef",
+            json!({"name": "a", "namespace": "n".repeat(64)}),
+            Each("Too long", "0 to 63 characters"),
+        ),
+        ("/spec/tenantRef", json!({"name": "a", "kind": "Tenant"}), Each("unknown field", "unknown field")),
+        ("/spec/customerCode", Value::Null, MISSING),
+        ("/spec/customerCode", json!("Müller & Söhne"), Taken),
+        ("/spec/customerCode", json!("ü".repeat(64)), Taken),
+        ("/spec/customerCode", json!("ü".repeat(65)), Each("Too long", "1 to 64 characters")),
+        ("/spec/customerCode", json!(""), Each("at least 1 chars long", "1 to 64 characters")),
+        ("/spec/customerCode", json!("a\tb"), Both("customerCode must not contain control characters")),
+        ("/spec/customerCode", json!("a\u{7f}b"), Both("customerCode must not contain control characters")),
+        ("/spec/customerCode", json!(" a"), customer),
+        ("/spec/customerCode", json!("a\u{a0}"), customer),
+        ("/spec/customerCode", json!("a\u{3000}"), customer),
+        ("/spec/targetURL", Value::Null, MISSING),
+        ("/spec/targetUrl", json!("https://h/"), Each("unknown field \"spec.targetUrl\"", "unknown field")),
+        ("/spec/displayName", json!("x".repeat(128)), Taken),
+        ("/spec/displayName", json!("x".repeat(129)), Each("Too long", "0 to 128 characters")),
+        ("/spec/events", Value::Null, MISSING),
+        ("/spec/events", events(&[]), Each("at least 1 items", "1 to 16 entries")),
+        (
+            "/spec/events",
+            events(&["order.created", "order.create"]),
+            Each("supported values", "unknown event"),
+        ),
+        ("/spec/events", events(&["note.created", "note.created"]), Each("Duplicate value", "listed twice")),
+        ("/spec/events", events(&["note.created"; 17]), Each("Too many", "1 to 16 entries")),
+        (
+            "/spec/events",
+            events(&[
+                "order.created",
+                "order.updated",
+                "order.exported",
+                "order.status_changed",
+                "note.created",
+                "invoice.created",
+            ]),
+            Taken,
+        ),
+        ("/spec/events", json!("order.created"), Each("must be of type array", "must be a list")),
+        ("/spec/active", json!(false), Taken),
+        ("/spec/active", json!(1), Each("must be of type boolean", "must be true or false")),
+    ]);
+}
+
+#[test]
+fn references() {
+    let limits = Each("at least 1 chars long", "1 to 253 characters");
+    let long = "x".repeat(254);
+    webhooks().hold(&[
+        ("/spec/secretRef", json!({"name": "s"}), Taken),
+        ("/spec/secretRef", json!({"name": "s", "key": "k"}), Taken),
+        ("/spec/secretRef", json!({}), MISSING),
+        ("/spec/secretRef", json!({"name": ""}), limits),
+        ("/spec/secretRef", json!({"name": "s", "key": ""}), limits),
+        ("/spec/secretRef", json!({"name": long}), Each("Too long", "1 to 253 characters")),
+        ("/spec/caBundleRef", json!({"kind": "ConfigMap", "name": "c"}), Taken),
+        ("/spec/caBundleRef", json!({"kind": "Secret", "name": "c", "key": "k"}), Taken),
+        ("/spec/caBundleRef", json!({"name": "c"}), MISSING),
+        ("/spec/caBundleRef", json!({"kind": "Secret"}), MISSING),
+        ("/spec/caBundleRef", json!({"kind": "File", "name": "c"}), Each("supported values", "unknown kind")),
+        ("/spec/caBundleRef", json!({"kind": "Secret", "name": "c", "key": ""}), limits),
+        (
+            "/spec/caBundleRef",
+            json!({"kind": "Secret", "name": long}),
+            Each("Too long", "1 to 253 characters"),
+        ),
+    ]);
+}
+
+#[test]
+fn what_must_not_change() {
+    let tenant = Both("tenantRef is immutable; create a new Webhook");
+    webhooks().hold_changes(&[
+        ("/spec/tenantRef", json!({"name": "a"}), json!({"name": "b"}), tenant),
+        ("/spec/tenantRef", json!({"name": "a"}), json!({"name": "a", "namespace": "n"}), tenant),
+        ("/spec/tenantRef", json!({"name": "a", "namespace": "n"}), json!({"name": "a"}), tenant),
+        (
+            "/spec/customerCode",
+            json!("C-1"),
+            json!("C-2"),
+            Both("customerCode is immutable; create a new Webhook"),
+        ),
+        ("/spec/targetURL", json!("https://a/"), json!("https://b/"), Taken),
+    ]);
+}
+
+#[test]
+fn left_out_fields_get_the_defaults_of_our_reader() {
+    let kind = webhooks();
+    let mut full = kind.with("/spec/secretRef", &json!({"name": "s"}));
+    full["spec"]["caBundleRef"] = json!({"kind": "Secret", "name": "c"});
+    for document in [kind.base.clone(), full] {
+        let answer: Value =
+            serde_json::from_str(&kind.create(&document).expect("it is valid")).expect("JSON");
+        let webhook = docket_crds::Webhook::from_json(document).expect("it is valid");
+        assert_eq!(answer["spec"], serde_json::to_value(webhook.spec).expect("plain data"));
+    }
+}

@@ -1,0 +1,11 @@
+//! What the cluster path is held to: against a real kube-apiserver.
+
+mod crds;
+mod deletion;
+mod faults;
+mod keys;
+mod leadership;
+mod rig;
+mod tenants;
+mod webhooks;
+mod writes;

@@ -1,0 +1,128 @@
+//! A Tenant on its way to being served, and what stands in its way.
+
+use docket_tests::operator::{Release, tenant_yaml};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_tenant_gets_its_secrets_its_database_and_is_ready() {
+    let mut release = Release::new("tenant");
+    let admin = release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("first"));
+    release.wait("tenant", "first", "Ready", "True Ready").await;
+
+    let key = release.secret("first-apikey-primary", "api-key").expect("the key is made");
+    assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{} characters", key.len());
+    let tenant = release.object("tenant", "first");
+    let uid = &tenant["metadata"]["uid"];
+    let owner = &release.object("secret", "first-apikey-primary")["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["uid"], &owner["kind"]), (uid, &json!("Tenant")));
+
+    let runtime = release.runtime("first").expect("it is handed over");
+    assert_eq!(runtime["generation"], 1);
+    assert_eq!(runtime["config"]["clientCode"], "FIRST");
+    let url = runtime["config"]["database"].as_str().expect("a database");
+    let client = docket_tests::postgres::client(url).await;
+    let version: i64 = client.query_one("SELECT max(version) FROM schema_version", &[]).await.unwrap().get(0);
+    let status = &tenant["status"];
+    assert_eq!(status["database"]["schemaVersion"], version.to_string());
+    assert_eq!(status["database"]["role"], "tenant_first_app");
+    assert_eq!(status["observedGeneration"], 1);
+    let fingerprint = status["apiKeys"][0]["fingerprint"].as_str().expect("a fingerprint");
+    assert!(fingerprint.starts_with("sha256:") && fingerprint.len() == 19, "{fingerprint}");
+
+    let types: Vec<_> =
+        status["conditions"].as_array().unwrap().iter().map(|one| one["type"].clone()).collect();
+    assert_eq!(types, ["Ready", "Accepted", "ResolvedRefs", "DatabaseReady", "Programmed"]);
+    let everything = release.kubectl(&["get", "tenants,events", "--output=yaml"]) + &release.logs();
+    let password = release.secret("first-database", "password").expect("a password");
+    for secret in [key.as_str(), &password, admin.split(['@', ':']).nth(2).unwrap(), url] {
+        assert!(!everything.contains(secret), "a secret is told");
+    }
+}
+
+#[tokio::test]
+async fn of_two_tenants_with_one_client_code_the_first_is_served_and_the_other_told() {
+    let mut release = Release::new("conflict");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("older"));
+    release.wait("tenant", "older", "Ready", "True").await;
+    let later = tenant_yaml("later").replace("LATER", "older");
+    release.apply(&later);
+    let told = release.wait("tenant", "later", "Ready", "False ClientCodeConflict").await;
+    assert!(told.contains("already used by Tenant") && told.contains("/older"), "{told}");
+    assert!(release.condition("tenant", "later", "Stalled").starts_with("True ClientCodeConflict"));
+    assert!(release.runtime("later").is_none());
+    assert!(release.object("secret", "later-apikey-primary").is_null());
+    assert!(release.condition("tenant", "older", "Ready").starts_with("True"));
+
+    release.kubectl(&["delete", "tenant", "older"]);
+    release.wait("tenant", "later", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn a_suspended_tenant_says_so_and_a_paused_one_is_left_alone() {
+    let mut release = Release::new("suspend");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("held"));
+    release.wait("tenant", "held", "Ready", "True").await;
+    release.kubectl(&["patch", "tenant", "held", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    release.wait("tenant", "held", "Ready", "False Suspended").await;
+    assert_eq!(release.runtime("held").unwrap()["config"]["suspended"], true);
+
+    release.kubectl(&["annotate", "tenant", "held", "docket.dev/reconcile=disabled"]);
+    release.wait("tenant", "held", "Ready", "Unknown Paused").await;
+    release.kubectl(&["patch", "tenant", "held", "--type=merge", "-p", r#"{"spec":{"suspend":false}}"#]);
+    // The next one is looked at after it, so by then it has been passed over.
+    release.apply(&tenant_yaml("held-not"));
+    release.wait("tenant", "held-not", "Ready", "True").await;
+    assert_eq!(release.runtime("held").unwrap()["config"]["suspended"], true);
+    release.kubectl(&["annotate", "tenant", "held", "docket.dev/reconcile-"]);
+    release.wait("tenant", "held", "Ready", "True").await;
+    assert_eq!(release.runtime("held").unwrap()["config"]["suspended"], false);
+}
+
+#[tokio::test]
+async fn an_external_database_comes_from_a_secret_and_is_migrated() {
+    let release = Release::new("external");
+    let _operator = release.start().await;
+    let url = docket_tests::postgres::database().await;
+    release.apply(
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: external}\nspec:\n  clientCode: EXTERNAL\n  \
+         database: {external: {secretKeyRef: {name: db, key: url}}}\n",
+    );
+    let told = release.wait("tenant", "external", "Ready", "False SecretNotFound").await;
+    assert!(told.contains("spec.database.external.secretKeyRef"), "{told}");
+    release.apply(&format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: db, labels: {{docket.dev/watch: 'true'}}}}\n\
+         stringData: {{url: '{url}'}}\n"
+    ));
+    release.wait("tenant", "external", "Ready", "True").await;
+    assert_eq!(release.runtime("external").unwrap()["config"]["database"], url);
+}
+
+#[tokio::test]
+async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
+    let mut release = Release::new("adopt");
+    let admin = release.with_postgres().await;
+    let client = docket_tests::postgres::client(&admin).await;
+    client.batch_execute("CREATE DATABASE tenant_adopted").await.unwrap();
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("adopted"));
+    let told = release.wait("tenant", "adopted", "Ready", "False NotOwned").await;
+    assert!(told.contains("docket.dev/adopt-database"), "{told}");
+    release.kubectl(&["annotate", "tenant", "adopted", "docket.dev/adopt-database=tenant_adopted"]);
+    release.wait("tenant", "adopted", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn an_unknown_database_server_is_named() {
+    let mut release = Release::new("server");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("elsewhere").replace("{managed: {", "{managed: {server: eu, "));
+    let told = release.wait("tenant", "elsewhere", "Ready", "False ServerNotFound").await;
+    assert!(told.contains("\"eu\"") && told.contains("main"), "{told}");
+}

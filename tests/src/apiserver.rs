@@ -1,0 +1,198 @@
+//! A throw-away Kubernetes API: one kube-apiserver with its etcd per test process; RBAC is on, and every write is in an
+//! audit log. There is no node, so nothing runs in it.
+//!
+//! Its programs, and the first that is given wins:
+//! 1. `KUBEBUILDER_ASSETS`: a folder with etcd, kube-apiserver and kubectl (and kube-controller-manager where asked for);
+//! 2. `KUBECONFIG`: a whole cluster, in which these tests write! It has no audit log for [`Cluster::writes`];
+//! 3. what `tests/cluster/build` has built.
+//!
+//! As with PostgreSQL, guards that wait on a pipe of this process end the servers however it ends.
+
+mod audit;
+mod launch;
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+pub use audit::Write;
+use launch::Server;
+
+use crate::scratch::Folder;
+
+/// A Kubernetes API to test against.
+#[derive(Debug)]
+pub struct Cluster {
+    kubectl: PathBuf,
+    admin: PathBuf,
+    /// Kubeconfigs, and what kubectl keeps. Goes with the server; beside a given cluster it stays.
+    files: PathBuf,
+    /// `None`: a cluster that was given.
+    server: Option<Server>,
+}
+
+/// What kubectl said.
+#[derive(Debug)]
+pub struct Said {
+    /// Whether it succeeded.
+    pub ok: bool,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl Said {
+    /// Its standard output; panics where it failed.
+    #[track_caller]
+    pub fn expect(self, why: &str) -> String {
+        assert!(self.ok, "{why}: {}", self.err);
+        self.out
+    }
+}
+
+/// The cluster of this process. The first call starts it, which takes some seconds.
+pub fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| {
+        let given =
+            std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("KUBEBUILDER_ASSETS").is_none());
+        match given {
+            Some(kubeconfig) => {
+                let files = Folder::new("kubectl").hand_over();
+                Cluster { kubectl: "kubectl".into(), admin: kubeconfig.into(), files, server: None }
+            }
+            None => {
+                let programs = launch::programs();
+                let server = Server::start(&programs);
+                let cluster = Cluster {
+                    kubectl: programs.join("kubectl"),
+                    admin: server.admin(),
+                    files: server.folder().to_owned(),
+                    server: Some(server),
+                };
+                launch::wait_for("kube-apiserver", || cluster.get("/readyz").ok);
+                cluster
+            }
+        }
+    })
+}
+
+impl Cluster {
+    /// A kubeconfig for the administrator.
+    pub fn admin(&self) -> &Path {
+        &self.admin
+    }
+
+    /// Runs kubectl as the administrator, with `input` as its standard input.
+    pub fn kubectl(&self, arguments: &[&str], input: &str) -> Said {
+        self.kubectl_as(&self.admin, arguments, input)
+    }
+
+    /// Runs kubectl with a kubeconfig.
+    pub fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
+        command.env("KUBECACHEDIR", self.files.join("cache"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("kubectl is a program, see `tests/cluster/build`");
+        // It may end without reading; what it says then is the better error.
+        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
+        let output = child.wait_with_output().expect("its output can be read");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Said { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    /// `GET` of a path of the API.
+    pub fn get(&self, path: &str) -> Said {
+        self.kubectl(&["get", "--raw", path], "")
+    }
+
+    /// `POST` to a path of the API.
+    pub fn post(&self, path: &str, body: &Value) -> Said {
+        self.kubectl(&["create", "--raw", path, "-f", "-"], &body.to_string())
+    }
+
+    /// `PUT` to a path of the API.
+    pub fn put(&self, path: &str, body: &Value) -> Said {
+        self.kubectl(&["replace", "--raw", path, "-f", "-"], &body.to_string())
+    }
+
+    /// A new namespace, whose name begins with `purpose`.
+    pub fn namespace(&self, purpose: &str) -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{purpose}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        self.kubectl(&["create", "namespace", &name], "").expect("the administrator makes namespaces");
+        name
+    }
+
+    /// Applies the definitions of both kinds and waits until they are served; once per process.
+    pub fn install_crds(&self) {
+        static DONE: OnceLock<()> = OnceLock::new();
+        DONE.get_or_init(|| {
+            let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+            self.kubectl(&apply, &docket_crds::crd::yaml()).expect("the API server takes the definitions");
+            let both = ["crd/tenants.docket.dev", "crd/webhooks.docket.dev"];
+            let wait = ["wait", "--for=condition=Established", "--timeout=60s", both[0], both[1]];
+            self.kubectl(&wait, "").expect("the definitions are established");
+            launch::wait_for("both kinds", || {
+                ["tenants", "webhooks"]
+                    .iter()
+                    .all(|kind| self.get(&format!("/apis/docket.dev/v1alpha1/{kind}")).ok)
+            });
+        });
+    }
+
+    /// A kubeconfig for a service account, which is made where it is not there. It may do what roles are bound to it.
+    pub fn service_account(&self, namespace: &str, name: &str) -> PathBuf {
+        let _ = self.kubectl(&["--namespace", namespace, "create", "serviceaccount", name], "");
+        let token = ["--namespace", namespace, "create", "token", name, "--duration=24h"];
+        let token = self.kubectl(&token, "").expect("the API server makes tokens");
+        let view = ["config", "view", "--minify", "--raw", "--flatten", "--output=json"];
+        let view = self.kubectl(&view, "").expect("a kubeconfig can be shown");
+        let view: Value = serde_json::from_str(&view).expect("it is JSON");
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": view["clusters"][0]["cluster"]}],
+            "users": [{"name": "it", "user": {"token": token.trim()}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": namespace}}]
+        });
+        let path = self.files.join(format!("{namespace}-{name}.kubeconfig"));
+        std::fs::write(&path, kubeconfig.to_string()).expect("the folder is ours");
+        path
+    }
+
+    /// Starts kube-controller-manager, where this has not been done: it deletes what nobody owns any more, and empties
+    /// namespaces. A cluster that was given has its own.
+    pub fn start_controllers(&self) {
+        static DONE: OnceLock<()> = OnceLock::new();
+        if let Some(server) = &self.server {
+            DONE.get_or_init(|| server.start_controllers());
+        }
+    }
+
+    /// Where the audit log ends now.
+    pub fn mark(&self) -> u64 {
+        audit::mark(&self.audit_log())
+    }
+
+    /// What was written since `mark`, dry runs aside, in the order in which it was finished.
+    pub fn writes(&self, mark: u64) -> Vec<Write> {
+        audit::writes(&self.audit_log(), mark)
+    }
+
+    fn audit_log(&self) -> PathBuf {
+        let server = self.server.as_ref();
+        server.expect("only the rig's own API server has an audit log: unset KUBECONFIG").audit_log()
+    }
+}
+
+/// A command that is run as a guard's child.
+fn command_line<'a>(program: &'a Path, arguments: &'a [String]) -> impl Iterator<Item = &'a OsStr> {
+    std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsStr::new))
+}
