@@ -1,7 +1,11 @@
 //! The schema of a tenant's database: forward-only migrations, one SQL text for PostgreSQL and SQLite.
 //!
-//! This crate holds the texts and decides which are missing; whoever has a connection (the data plane, and later the
-//! operator) runs them in one transaction under a lock, so that two at once, or the same one twice, do no harm.
+//! This crate holds the texts and decides which are missing; whoever has a connection runs them in one transaction
+//! under a lock, so that two at once, or the same one twice, do no harm. With the feature `postgres` it does that
+//! itself on PostgreSQL, and connects there as a URL says.
+
+#[cfg(feature = "postgres")]
+pub mod postgres;
 
 /// One step forward. A released step is never edited: a correction is a new step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,56 @@
+//! PostgreSQL: connecting as a URL says, and bringing a database's schema to this version.
+
+mod target;
+
+use tokio_postgres::{Client, Error, Transaction};
+
+pub use target::{InvalidUrl, Target};
+
+use crate::{ADVISORY_LOCK, CREATE_VERSION_TABLE, CURRENT_VERSION, NewerSchema};
+
+/// Why a database was not migrated; nothing of it has happened then.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// The database is ahead of this program.
+    #[error(transparent)]
+    Newer(#[from] NewerSchema),
+    /// A statement failed, or the server went away.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// Brings the schema to this version's, in one transaction; twice or concurrently does no harm. Answers the version.
+///
+/// A database that is up to date is only read. There is no bound on how long it takes: a large database takes its
+/// time, once. Whoever drops it in the middle has changed nothing.
+pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
+    let newest = crate::MIGRATIONS.len() as i64;
+    if version(client).await? == newest {
+        return Ok(newest);
+    }
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
+    transaction.batch_execute(CREATE_VERSION_TABLE).await?;
+    apply_missing(&transaction).await?;
+    transaction.commit().await?;
+    Ok(newest)
+}
+
+/// The version of a database's schema; 0: it has none.
+pub async fn version(client: &Client) -> Result<i64, Error> {
+    let there = client.query_one("SELECT to_regclass('schema_version') IS NOT NULL", &[]).await?;
+    if there.get(0) { client.query_one(CURRENT_VERSION, &[]).await.map(|row| row.get(0)) } else { Ok(0) }
+}
+
+async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError> {
+    let current = transaction.query_one(CURRENT_VERSION, &[]).await?.get(0);
+    for migration in crate::missing(current)? {
+        transaction.batch_execute(migration.sql).await?;
+        // The server's clock: the program may run anywhere.
+        let record = "INSERT INTO schema_version (version, name, applied_at_ms) \
+                      VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
+        transaction.execute(record, &[&migration.version, &migration.name]).await?;
+    }
+    Ok(())
+}
