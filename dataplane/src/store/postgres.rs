@@ -16,12 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
+use docket_schema::postgres::{InvalidUrl, Target};
 use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Config, SimpleQueryMessage};
 
 use super::StoreError;
 use super::sql::{Param, Row, params};
@@ -49,7 +51,7 @@ pub struct Postgres {
 }
 
 struct Pool {
-    config: Config,
+    url: SecretString,
     budget: Budget,
     id: PoolId,
     /// As many as the tenant may have connections.
@@ -85,24 +87,19 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> StoreEr
 impl Postgres {
     /// The database at `url`, with at most `connections` connections of its own; none is opened yet.
     ///
-    /// Errors: the URL is not one of PostgreSQL. The message never carries the URL.
-    pub fn new(url: &str, connections: usize) -> Result<Self, StoreError> {
+    /// Errors: the URL can't be used. The message never carries it.
+    pub fn new(url: &str, connections: usize) -> Result<Self, InvalidUrl> {
         Self::within(url, &Budget::new(Limits { total: connections, per_tenant: connections }))
     }
 
     /// The database at `url`, with a part of the process's connections; none is opened yet.
     ///
-    /// Errors: the URL is not one of PostgreSQL. The message never carries the URL.
-    pub fn within(url: &str, budget: &Budget) -> Result<Self, StoreError> {
-        let mut config: Config = url.parse().map_err(|_| StoreError::Unexpected("not a PostgreSQL URL"))?;
-        config.connect_timeout(WAIT);
-        config.options(format!("-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis()));
-        config.application_name("docket");
-        // A server that vanished without closing the connection.
-        config.keepalives_idle(STATEMENT_TIMEOUT);
-        config.tcp_user_timeout(STATEMENT_TIMEOUT);
+    /// Errors: the URL can't be used. The message never carries it.
+    pub fn within(url: &str, budget: &Budget) -> Result<Self, InvalidUrl> {
+        // Only looked at: what TLS needs is large, and there may be ten thousand tenants that are at rest.
+        Target::parse(url)?;
         let pool = Pool {
-            config,
+            url: url.into(),
             id: budget.new_pool(),
             turns: Arc::new(Semaphore::new(budget.limits().per_tenant)),
             budget: budget.clone(),
@@ -196,7 +193,9 @@ impl Pool {
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
         let until = until.max(Instant::now() + CONNECT);
-        let connected = match timeout_at(until, self.config.connect(NoTls)).await {
+        let target = Target::parse(self.url.expose_secret()).map_err(unavailable)?;
+        let config = configured(target.config);
+        let connected = match timeout_at(until, config.connect(target.tls)).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
                 self.is_away.store(true, Ordering::Relaxed);
@@ -240,6 +239,17 @@ impl Pool {
         self.is_away.store(away, Ordering::Relaxed);
         Ok(answer.map_err(StoreError::from))
     }
+}
+
+/// With what each of our connections has.
+fn configured(mut config: Config) -> Config {
+    config.connect_timeout(WAIT);
+    config.options(format!("-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis()));
+    config.application_name("docket");
+    // A server that vanished without closing the connection.
+    config.keepalives_idle(STATEMENT_TIMEOUT);
+    config.tcp_user_timeout(STATEMENT_TIMEOUT);
+    config
 }
 
 /// Whether an error says that the database does not answer, or not in time.

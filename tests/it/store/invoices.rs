@@ -341,3 +341,20 @@ async fn a_row_that_somebody_else_holds_is_waited_for_a_few_seconds_and_found_la
     assert_eq!(events[1]["data"]["billToCustomerCode"], "CARRIER");
     assert_eq!(events.len(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_another_has_locked_is_passed_over_and_found_later() {
+    let rig = Rig::postgres().await;
+    let Place::Url(url) = &rig.place else { panic!("a URL") };
+    work_order(&rig, "WO1").await;
+    insert(&rig, "court_invoice", "1").await;
+    insert(&rig, "court_invoice", "2").await;
+    let other = docket_tests::postgres::client(url).await;
+    let lock = "BEGIN; SELECT 1 FROM court_invoice WHERE invoice_number = '1' FOR UPDATE";
+    other.batch_execute(lock).await.expect("a lock");
+    let begun = Instant::now();
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    other.batch_execute("ROLLBACK").await.expect("it was locked");
+    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+}
