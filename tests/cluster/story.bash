@@ -104,6 +104,16 @@ examples_ready() {
     kubectl wait --for=condition=Ready tenants,webhooks --all --timeout=2m
 }
 
+# What is Ready from before says nothing of the new server: the databases have to be there, and served.
+examples_on_new_server() {
+    until_true 60 both_databases
+    examples_ready
+    until_true 30 docket_command deliveries list --tenant ACME
+    until_true 30 docket_command deliveries list --tenant GLOBEX
+}
+
+both_databases() { sql postgres 'SELECT datname FROM pg_database' | grep -cxE 'tenant_(acme|globex)' | grep -qx 2; }
+
 docket_command() { kubectl -n docket exec -i deployment/docket-api -- docket "$@" --config-namespace docket; }
 
 add_people() {
@@ -353,7 +363,7 @@ no_restarts() {
 uninstall() {
     sql tenant_acme 'SELECT count(*) FROM web_order' >"$work/orders"
     helm uninstall docket --namespace docket --wait --timeout 2m
-    sql postgres 'SELECT datname FROM pg_database' | grep -cxE 'tenant_(acme|globex)' | grep -qx 2
+    both_databases
     [ "$(sql tenant_acme 'SELECT count(*) FROM web_order')" = "$(cat "$work/orders")" ]
     kubectl get tenants acme globex
 }
