@@ -5,7 +5,8 @@
     expect(
         unreachable_pub,
         reason = "KubeSchema makes public copies of the structs, which nobody else sees"
-    )
+    ),
+    expect(clippy::duplicated_attributes, reason = "columns of a kind have types and priorities in common")
 )]
 
 use serde::{Deserialize, Serialize};

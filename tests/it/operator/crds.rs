@@ -69,6 +69,8 @@ fn read_webhook(document: &Value, old: Option<&Value>) -> Vec<Violation> {
 struct Kind {
     cluster: &'static Cluster,
     path: String,
+    /// Of a namespace where there is nothing, so that each case can be created.
+    empty: String,
     base: Value,
     stored: Value,
     reader: Reader,
@@ -78,11 +80,11 @@ impl Kind {
     fn new(plural: &str, base: Value, reader: Reader) -> Self {
         let cluster = cluster();
         cluster.install_crds();
-        let namespace = cluster.namespace("crds");
-        let path = format!("/apis/docket.dev/v1alpha1/namespaces/{namespace}/{plural}");
+        let path = || format!("/apis/docket.dev/v1alpha1/namespaces/{}/{plural}", cluster.namespace("crds"));
+        let (path, empty) = (path(), path());
         let stored = cluster.post(&path, &base).expect("the example is valid");
         let stored = serde_json::from_str(&stored).expect("an answer is JSON");
-        Self { cluster, path, base, stored, reader }
+        Self { cluster, path, empty, base, stored, reader }
     }
 
     /// The base with another value at `pointer`; `Value::Null` takes the member out.
@@ -93,7 +95,7 @@ impl Kind {
     }
 
     fn create(&self, document: &Value) -> Said {
-        self.cluster.post(&format!("{}?dryRun=All&fieldValidation=Strict", self.path), document)
+        self.cluster.post(&format!("{}?dryRun=All&fieldValidation=Strict", self.empty), document)
     }
 
     fn change(&self, document: &Value) -> Said {

@@ -5,6 +5,7 @@ mod deletion;
 mod faults;
 mod keys;
 mod leadership;
+mod rig;
 mod tenants;
 mod webhooks;
 mod writes;
