@@ -56,8 +56,12 @@ impl Default for Held {
 impl Held {
     /// Whether we may write at this moment.
     pub fn is_held(&self) -> bool {
+        self.is_held_at(Instant::now())
+    }
+
+    fn is_held_at(&self, now: Instant) -> bool {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
+        until.is_some_and(|until| now < until)
     }
 
     /// Waits until we may write.
@@ -236,15 +240,15 @@ mod tests {
         assert_eq!(renewed.renew_time, Some(MicroTime(later)));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_right_to_write_ends_by_itself() {
-        let held = Held::default();
+        let (held, now) = (Held::default(), Instant::now());
         assert!(!held.is_held());
-        held.set(Some(Instant::now() + Duration::from_secs(12)));
+        held.set(Some(now + Duration::from_secs(12)));
         held.wait().await;
-        tokio::time::advance(Duration::from_secs(11)).await;
-        assert!(held.is_held());
-        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(held.is_held_at(now + Duration::from_secs(11)));
+        assert!(!held.is_held_at(now + Duration::from_secs(12)));
+        held.set(None);
         assert!(!held.is_held());
     }
 }

@@ -133,8 +133,8 @@ mod tests {
         HashMap::from([("w".to_owned(), Health { pending, retrying, ..Health::default() })])
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn counts_are_told_once_a_minute_and_states_at_once() {
+    #[test]
+    fn counts_are_told_once_a_minute_and_states_at_once() {
         let step = |before: &HashMap<_, _>, told, at| {
             let (after, news) = merged(before, told, at, MINUTE);
             let due = after["w"].0.counts_are_due;

@@ -78,17 +78,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// The object changed: look at it as soon as possible, however often it failed before.
     pub fn changed(&self, key: K) {
-        self.lock().changed(key);
+        self.lock().changed(key, Instant::now());
         self.wake.notify_one();
     }
 
     /// Look at it after `delay`, unless that is planned earlier.
     pub fn after(&self, key: K, delay: Duration) {
-        self.lock().schedule(key, Instant::now() + delay);
+        let now = Instant::now();
+        self.lock().schedule(key, now + delay, now);
         self.wake.notify_one();
     }
 
-    /// Waits for the next key that is due, and how long it has been; give it back with [`Queue::done`].
+    /// Waits for the next key that is due, and tells how long it has been; give it back with [`Queue::done`].
     pub async fn take(&self) -> (K, Duration) {
         loop {
             let next = {
@@ -114,21 +115,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// The object was looked at.
     pub fn done(&self, key: K, done: Done) {
-        self.lock().done(key, done);
+        self.lock().done(key, done, Instant::now());
         self.wake.notify_one();
     }
 
     /// What failed is to be tried as soon as possible: whatever was in the way may be gone.
     pub fn retry(&self) {
-        let mut inner = self.lock();
-        let failed = inner.entries.iter().filter(|(_, entry)| entry.failures > 0);
-        for key in failed.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            let failures = inner.entry(&key).failures;
-            inner.changed(key.clone());
-            // It is still the same failure, should it fail again.
-            inner.entry(&key).failures = failures;
-        }
-        drop(inner);
+        self.lock().retry(Instant::now());
         self.wake.notify_one();
     }
 
@@ -139,13 +132,23 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> Inner<K> {
-    fn entry(&mut self, key: &K) -> &mut Entry {
-        let idle = || Entry { place: Place::Idle, failures: 0, since: Instant::now() };
+    fn entry(&mut self, key: &K, now: Instant) -> &mut Entry {
+        let idle = || Entry { place: Place::Idle, failures: 0, since: now };
         self.entries.entry(key.clone()).or_insert_with(idle)
     }
 
-    fn changed(&mut self, key: K) {
-        let entry = self.entry(&key);
+    fn retry(&mut self, now: Instant) {
+        let failed = self.entries.iter().filter(|(_, entry)| entry.failures > 0);
+        for key in failed.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            let failures = self.entry(&key, now).failures;
+            self.changed(key.clone(), now);
+            // It is still the same failure, should it fail again.
+            self.entry(&key, now).failures = failures;
+        }
+    }
+
+    fn changed(&mut self, key: K, now: Instant) {
+        let entry = self.entry(&key, now);
         entry.failures = 0;
         match entry.place {
             Place::Changed | Place::RunningChanged => return,
@@ -156,17 +159,17 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             Place::Idle | Place::Scheduled(..) => {}
         }
         let before = std::mem::replace(&mut entry.place, Place::Changed);
-        entry.since = Instant::now();
+        entry.since = now;
         if let Place::Scheduled(at, number) = before {
             self.scheduled.remove(&(at, number));
         }
         self.changed.push_back(key);
     }
 
-    fn schedule(&mut self, key: K, at: Instant) {
+    fn schedule(&mut self, key: K, at: Instant, now: Instant) {
         let number = self.count;
         self.count += 1;
-        let entry = self.entry(&key);
+        let entry = self.entry(&key, now);
         let before = match entry.place {
             Place::Idle => None,
             Place::Scheduled(planned, number) if at < planned => Some((planned, number)),
@@ -189,14 +192,14 @@ impl<K: Clone + Eq + Hash> Inner<K> {
                 Some(_) => self.scheduled.pop_first().expect("it is there").1,
             },
         };
-        let entry = self.entry(&key);
+        let entry = self.entry(&key, now);
         entry.place = Place::Running;
         let waited = now.saturating_duration_since(entry.since);
         Ok((key, waited))
     }
 
-    fn done(&mut self, key: K, done: Done) {
-        let entry = self.entry(&key);
+    fn done(&mut self, key: K, done: Done, now: Instant) {
+        let entry = self.entry(&key, now);
         let changed = entry.place == Place::RunningChanged;
         entry.place = Place::Idle;
         let delay = match done {
@@ -211,8 +214,8 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             Done::Withheld => Some(FIRST_DELAY),
         };
         match delay {
-            _ if changed => self.changed(key),
-            Some(delay) => self.schedule(key, Instant::now() + delay),
+            _ if changed => self.changed(key, now),
+            Some(delay) => self.schedule(key, now + delay, now),
             None => drop(self.entries.remove(&key)),
         }
     }
@@ -236,87 +239,119 @@ pub fn jittered(interval: Duration, share: u64) -> Duration {
 mod tests {
     use super::*;
 
-    async fn taken(queue: &Queue<&'static str>) -> &'static str {
-        tokio::time::timeout(Duration::from_secs(3600), queue.take()).await.expect("something is due").0
+    /// A queue whose clock is moved by hand.
+    struct Moved {
+        inner: Inner<&'static str>,
+        now: Instant,
     }
 
-    async fn nothing_within(queue: &Queue<&'static str>, seconds: u64) {
-        let limit = Duration::from_secs(seconds);
-        assert!(tokio::time::timeout(limit, queue.take()).await.is_err(), "something is due");
+    impl Moved {
+        fn new() -> Self {
+            Self { inner: Queue::default().inner.into_inner().unwrap(), now: Instant::now() }
+        }
+
+        fn changed(&mut self, key: &'static str) {
+            self.inner.changed(key, self.now);
+        }
+
+        fn after(&mut self, key: &'static str, seconds: u64) {
+            self.inner.schedule(key, self.now + Duration::from_secs(seconds), self.now);
+        }
+
+        fn done(&mut self, key: &'static str, done: Done) {
+            self.inner.done(key, done, self.now);
+        }
+
+        /// The next key, and after how many seconds it is due.
+        fn next(&mut self) -> Option<(&'static str, u64)> {
+            let begun = self.now;
+            loop {
+                match self.inner.take(self.now) {
+                    Ok((key, _)) => return Some((key, (self.now - begun).as_secs())),
+                    Err(None) => return None,
+                    Err(Some(at)) => self.now = at,
+                }
+            }
+        }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_change_goes_ahead_of_what_is_planned_and_counts_once() {
-        let queue = Queue::default();
-        queue.after("routine", Duration::ZERO);
+    #[test]
+    fn a_change_goes_ahead_of_what_is_planned_and_counts_once() {
+        let mut queue = Moved::new();
+        queue.after("routine", 0);
         queue.changed("a");
         queue.changed("a");
-        assert_eq!(taken(&queue).await, "a");
-        assert_eq!(taken(&queue).await, "routine");
-        nothing_within(&queue, 10).await;
+        assert_eq!(queue.next(), Some(("a", 0)));
+        assert_eq!(queue.next(), Some(("routine", 0)));
+        assert_eq!(queue.next(), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_key_is_never_taken_twice_at_once_and_a_change_meanwhile_is_not_lost() {
-        let queue = Queue::default();
+    #[test]
+    fn a_key_is_never_taken_twice_at_once_and_a_change_meanwhile_is_not_lost() {
+        let mut queue = Moved::new();
         queue.changed("a");
-        assert_eq!(taken(&queue).await, "a");
+        assert_eq!(queue.next(), Some(("a", 0)));
         queue.changed("a");
-        nothing_within(&queue, 10).await;
+        assert_eq!(queue.next(), None);
         queue.done("a", Done::After(Some(Duration::from_secs(600))));
-        assert_eq!(taken(&queue).await, "a");
+        assert_eq!(queue.next(), Some(("a", 0)));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn failures_wait_longer_and_longer_until_a_change() {
-        let queue = Queue::default();
+    #[test]
+    fn failures_wait_longer_and_longer_until_a_change() {
+        let mut queue = Moved::new();
         queue.changed("a");
+        queue.next();
         for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-            let begun = Instant::now();
-            assert_eq!(taken(&queue).await, "a");
             queue.done("a", Done::Failed);
-            nothing_within(&queue, seconds - 1).await;
-            assert!(begun.elapsed() < Duration::from_secs(600));
+            assert_eq!(queue.next(), Some(("a", seconds)));
         }
-        queue.changed("a");
-        let begun = Instant::now();
-        assert_eq!(taken(&queue).await, "a");
-        assert!(begun.elapsed() < Duration::from_millis(10));
         queue.done("a", Done::Failed);
-        assert_eq!(taken(&queue).await, "a");
-        assert!(begun.elapsed() < Duration::from_millis(1100));
+        queue.changed("a");
+        assert_eq!(queue.next(), Some(("a", 0)));
+        queue.done("a", Done::Failed);
+        assert_eq!(queue.next(), Some(("a", 1)));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_earlier_of_two_plans_counts() {
-        let queue = Queue::default();
-        queue.after("a", Duration::from_secs(100));
-        queue.after("a", Duration::from_secs(5));
-        queue.after("a", Duration::from_secs(50));
-        let begun = Instant::now();
-        assert_eq!(taken(&queue).await, "a");
-        assert_eq!(begun.elapsed().as_secs(), 5);
+    #[test]
+    fn the_earlier_of_two_plans_counts() {
+        let mut queue = Moved::new();
+        queue.after("a", 100);
+        queue.after("a", 5);
+        queue.after("a", 50);
+        assert_eq!(queue.next(), Some(("a", 5)));
         queue.done("a", Done::After(None));
-        nothing_within(&queue, 200).await;
+        assert_eq!(queue.next(), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_failed_can_be_tried_at_once_and_goes_on_where_it_was() {
-        let queue = Queue::default();
+    #[test]
+    fn what_failed_can_be_tried_at_once_and_goes_on_where_it_was() {
+        let mut queue = Moved::new();
         queue.changed("a");
-        for _ in 0..4 {
-            taken(&queue).await;
+        queue.next();
+        for _ in 0..3 {
             queue.done("a", Done::Failed);
+            queue.next();
         }
-        queue.after("well", Duration::from_secs(9));
-        let begun = Instant::now();
-        queue.retry();
-        assert_eq!(taken(&queue).await, "a");
-        assert!(begun.elapsed() < Duration::from_millis(10));
         queue.done("a", Done::Failed);
-        assert_eq!(taken(&queue).await, "well");
-        assert_eq!(taken(&queue).await, "a");
-        assert_eq!(begun.elapsed().as_secs(), 16);
+        queue.after("well", 9);
+        queue.inner.retry(queue.now);
+        assert_eq!(queue.next(), Some(("a", 0)));
+        queue.done("a", Done::Failed);
+        assert_eq!(queue.next(), Some(("well", 9)));
+        assert_eq!(queue.next(), Some(("a", 7)));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_woken() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { (queue.take().await.0, queue.take().await.0) }
+        });
+        queue.after("later", Duration::from_millis(5));
+        queue.changed("now");
+        assert_eq!(waiting.await.unwrap(), ("now", "later"));
     }
 
     #[test]

@@ -21,10 +21,18 @@ mod tests;
 
 use std::time::Duration;
 
+<<<<<<< HEAD
 use docket_crds::{Reason, Tenant, TenantConfig, TenantStatus, conditions::types, tenant::DeletionPolicy};
+=======
+use docket_crds::{
+    Reason, Tenant, TenantConfig, TenantStatus,
+    conditions::{self as reasons, types},
+    tenant::DeletionPolicy,
+};
+>>>>>>> h-operator
 
 use crate::{
-    conditions::{self, is_terminal},
+    conditions::{self, Truth, Verdict, is_terminal},
     declared::Declared,
     kube_api::{CallError, News},
     name::Name,
@@ -213,16 +221,26 @@ async fn finish(
     let meta = &subject.tenant.meta;
     let Built { runtime, reasons, mut webhooks } = built;
     let mut config: Option<&TenantConfig> = None;
-    let mut verdict = None;
+    let (mut verdict, mut refused) = (None, false);
     if let Some((runtime, memory)) = &runtime {
-        if apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await? {
-            tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed to the data plane");
-            if lost_signing_keys(fetched, previous) {
-                operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
+        match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
+            // Too many webhooks for one Secret, above all: somebody has to know.
+            Err(CallError::Refused(why)) => {
+                let message = format!("its runtime Secret can't be written: {why}");
+                verdict = Some(Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message));
+                refused = true;
+            }
+            written => {
+                if written? {
+                    tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
+                    if lost_signing_keys(fetched, previous) {
+                        operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
+                    }
+                }
+                verdict = Some(operator.handed(meta, &runtime.revision));
             }
         }
         config = Some(&runtime.config);
-        verdict = Some(operator.handed(meta, &runtime.revision));
     }
     for (_, _, outcome) in &mut webhooks {
         outcome.programmed = verdict.clone();
@@ -233,12 +251,18 @@ async fn finish(
     let facts = Facts { meta, tenant, reasons: &reasons, config, database, programmed: verdict };
     let status = status::status(&facts, previous, operator.now());
     set_status(operator, &subject.tenant, previous, &status).await?;
+<<<<<<< HEAD
     if let Database::Failed(_) = database
         && status
             .conditions
             .iter()
             .any(|condition| condition.type_ == types::DATABASE_READY && !is_terminal(&condition.reason))
     {
+=======
+    let told = conditions::find(&status.conditions, types::DATABASE_READY);
+    let may_pass = told.is_some_and(|told| !is_terminal(&told.reason));
+    if refused || matches!(database, Database::Failed(_)) && may_pass {
+>>>>>>> h-operator
         return Ok(Done::Failed);
     }
     let resync = operator.resync(&meta.uid);

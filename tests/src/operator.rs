@@ -11,7 +11,7 @@ use crate::docket::{eventually, free_port, request, signal};
 use crate::scratch::Folder;
 
 /// How long anything may take that takes well under a second on a quiet machine.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// The rights that the chart gives to the operator.
 const RULES: &str = include_str!("../../operator/rbac.yaml");
@@ -28,6 +28,8 @@ pub struct Release {
     files: Folder,
     /// `--database-server` and more.
     pub flags: Vec<String>,
+    /// `--lease-duration`: short, since most operators here are killed.
+    pub lease_seconds: u32,
 }
 
 impl Release {
@@ -45,6 +47,7 @@ impl Release {
             files: Folder::new("operator"),
             namespace: namespace.clone(),
             flags: Vec::new(),
+            lease_seconds: 5,
         };
         release.bind(&namespace, "release");
         release.watch(&tenants);
@@ -135,7 +138,8 @@ impl Release {
         let log = self.files.path().join(format!("{name}-{management}.log"));
         let mut command = Command::new(binary());
         command.env_clear().env("KUBECONFIG", &self.kubeconfig);
-        command.args(["run", "--release-namespace", &self.namespace, "--lease-duration=5s"]);
+        command.args(["run", "--release-namespace", &self.namespace]);
+        command.arg(format!("--lease-duration={}s", self.lease_seconds));
         command.args(["--lease-renewal=1s", "--log=info,docket_operator=debug"]);
         command.arg(format!("--identity={name}-{management}"));
         command.arg(format!("--listen=127.0.0.1:{management}"));

@@ -158,16 +158,26 @@ impl Wanted {
         news: Option<News>,
         owner: &Meta,
     ) -> Planned {
-        let mut metadata = self.metadata(owner);
-        metadata.resource_version = found.and_then(|found| found.metadata.resource_version.clone());
-        let mut data: BTreeMap<_, _> = self
-            .beside
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), ByteString(value.clone().into_bytes())))
-            .collect();
+        // What others have put there stays.
+        let mut secret = found.cloned().unwrap_or_default();
+        let ours = self.metadata(owner);
+        let meta = &mut secret.metadata;
+        (meta.name, meta.namespace, meta.managed_fields) = (ours.name, ours.namespace, None);
+        meta.labels.get_or_insert_default().extend(ours.labels.into_iter().flatten());
+        meta.annotations.get_or_insert_default().extend(ours.annotations.into_iter().flatten());
+        let owners = meta.owner_references.get_or_insert_default();
+        if owners.iter().all(|reference| reference.uid != owner.uid) {
+            owners.extend(ours.owner_references.into_iter().flatten());
+        }
+        let data = secret.data.get_or_insert_default();
+        let beside = self.beside.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into_bytes()));
+        data.extend(beside.map(|(key, value)| (key, ByteString(value))));
         data.insert(self.key.to_owned(), ByteString(value.expose().to_vec()));
+<<<<<<< HEAD
         let secret =
             Secret { metadata, data: Some(data), type_: Some("Opaque".to_owned()), ..Secret::default() };
+=======
+>>>>>>> h-operator
         Planned { secret, step, value, news }
     }
 
@@ -323,6 +333,18 @@ mod tests {
         let mended = plan(&wanted(0, true), Some(&secret), 8);
         assert_eq!((mended.step, mended.news), (Step::Replace, None));
         assert_eq!(mended.value.expose(), "07".repeat(32).as_bytes());
+    }
+
+    #[test]
+    fn what_others_put_beside_it_stays() {
+        let mut secret = stored(0);
+        secret.metadata.labels.as_mut().unwrap().insert("team".into(), "a".into());
+        secret.data.as_mut().unwrap().insert("note".into(), ByteString(b"n".to_vec()));
+        assert_eq!(plan(&wanted(0, true), Some(&secret), 8).step, Step::Keep);
+        let rotated = plan(&wanted(1, true), Some(&secret), 8).secret;
+        assert_eq!(rotated.metadata.labels.unwrap()["team"], "a");
+        assert_eq!(rotated.data.unwrap()["note"].0, b"n");
+        assert_eq!(rotated.metadata.owner_references.unwrap().len(), 1);
     }
 
     #[test]

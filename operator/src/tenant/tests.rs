@@ -20,7 +20,7 @@ use super::{
 use crate::{
     cluster::Cluster,
     conditions::{Truth, Verdict, find},
-    programmed::Pods,
+    programmed::{Pods, programmed},
     tenant::examples,
 };
 
@@ -70,7 +70,9 @@ fn built(subject: &Subject, fetched: &Fetched, made: &Made, unreadable: bool) ->
 fn stored(runtime: Runtime, memory: Memory) -> Fetched {
     let name = Name::new("tenants", "acme");
     let secret = stored::secret("docket", &name, "uid-acme", &runtime, &memory);
-    Fetched { stored: Some(Stored::read(&secret, "docket", &name, "uid-acme")), ..Fetched::default() }
+    let mut fetched = Fetched::default();
+    fetched.stored = Some(Stored::read(&secret, "docket", &name, "uid-acme"));
+    fetched
 }
 
 #[test]

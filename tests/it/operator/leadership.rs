@@ -10,6 +10,7 @@ use docket_tests::operator::{Release, tenant_yaml};
 async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
     let mut release = Release::new("two");
     release.with_postgres().await;
+    release.lease_seconds = 60;
     let first = release.start().await;
     first.leads().await;
     let mut second = release.spawn("second");
@@ -23,11 +24,15 @@ async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
     assert!(first.terminate().await.success());
     let begun = Instant::now();
     second.leads().await;
+<<<<<<< HEAD
     assert!(
         begun.elapsed() < Duration::from_secs(4),
         "it need not wait for the lease's end: {:?}",
         begun.elapsed()
     );
+=======
+    assert!(begun.elapsed() < Duration::from_secs(30), "it need not wait for the lease's end: {:?}", begun.elapsed());
+>>>>>>> h-operator
     release.apply(&tenant_yaml("shared-two"));
     release.wait("tenant", "shared-two", "Ready", "True").await;
     let again: Vec<_> =
