@@ -21,15 +21,11 @@ mod tests;
 
 use std::time::Duration;
 
-<<<<<<< HEAD
-use docket_crds::{Reason, Tenant, TenantConfig, TenantStatus, conditions::types, tenant::DeletionPolicy};
-=======
 use docket_crds::{
     Reason, Tenant, TenantConfig, TenantStatus,
     conditions::{self as reasons, types},
     tenant::DeletionPolicy,
 };
->>>>>>> h-operator
 
 use crate::{
     conditions::{self, Truth, Verdict, is_terminal},
@@ -149,7 +145,12 @@ async fn value(
     }
 }
 
-fn signing(operator: &Operator, tenant: &Tenant, fetched: &Fetched, previous: &TenantStatus) -> Rotated {
+fn signing(
+    operator: &Operator,
+    tenant: &Tenant,
+    fetched: &Fetched,
+    previous: &TenantStatus,
+) -> Rotated {
     let known = fetched.stored.as_ref().map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
     let told = conditions::find(&previous.conditions, types::PROGRAMMED);
     let distributed = told.is_none_or(|told| told.status == "True");
@@ -251,18 +252,9 @@ async fn finish(
     let facts = Facts { meta, tenant, reasons: &reasons, config, database, programmed: verdict };
     let status = status::status(&facts, previous, operator.now());
     set_status(operator, &subject.tenant, previous, &status).await?;
-<<<<<<< HEAD
-    if let Database::Failed(_) = database
-        && status
-            .conditions
-            .iter()
-            .any(|condition| condition.type_ == types::DATABASE_READY && !is_terminal(&condition.reason))
-    {
-=======
     let told = conditions::find(&status.conditions, types::DATABASE_READY);
     let may_pass = told.is_some_and(|told| !is_terminal(&told.reason));
     if refused || matches!(database, Database::Failed(_)) && may_pass {
->>>>>>> h-operator
         return Ok(Done::Failed);
     }
     let resync = operator.resync(&meta.uid);
@@ -278,8 +270,7 @@ fn lost_signing_keys(fetched: &Fetched, previous: &TenantStatus) -> bool {
 }
 
 fn remade_signing_keys() -> News {
-    let note =
-        "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    let note = "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
     News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true }
 }
 
@@ -304,3 +295,4 @@ pub async fn set_status(
     }
     Ok(())
 }
+

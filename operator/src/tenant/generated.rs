@@ -12,7 +12,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random};
+use crate::{
+    database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random,
+};
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";
@@ -173,11 +175,6 @@ impl Wanted {
         let beside = self.beside.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into_bytes()));
         data.extend(beside.map(|(key, value)| (key, ByteString(value))));
         data.insert(self.key.to_owned(), ByteString(value.expose().to_vec()));
-<<<<<<< HEAD
-        let secret =
-            Secret { metadata, data: Some(data), type_: Some("Opaque".to_owned()), ..Secret::default() };
-=======
->>>>>>> h-operator
         Planned { secret, step, value, news }
     }
 
