@@ -44,7 +44,12 @@ pub struct RunArguments {
     pub watch_namespaces: Vec<String>,
     /// A PostgreSQL server for managed databases: its name, and a file with an administrator's URL; repeatable. The
     /// file is read again when it changes [default: none].
-    #[arg(long = "database-server", env = "DOCKET_DATABASE_SERVERS", value_name = "NAME=FILE", value_delimiter = ',')]
+    #[arg(
+        long = "database-server",
+        env = "DOCKET_DATABASE_SERVERS",
+        value_name = "NAME=FILE",
+        value_delimiter = ','
+    )]
     pub database_servers: Vec<String>,
     /// File with the URL of the data plane's Redis; without it, what pods serve and deliver is not observed.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
@@ -56,7 +61,12 @@ pub struct RunArguments {
     #[arg(long, env = "DOCKET_REDIS_RELEASE", value_name = "NAME")]
     pub redis_release: Option<String>,
     /// An event that is off for every tenant; repeatable [default: none].
-    #[arg(long = "disabled-event", env = "DOCKET_DISABLED_EVENTS", value_name = "CODE", value_delimiter = ',')]
+    #[arg(
+        long = "disabled-event",
+        env = "DOCKET_DISABLED_EVENTS",
+        value_name = "CODE",
+        value_delimiter = ','
+    )]
     pub disabled_events: Vec<EventCode>,
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
@@ -89,7 +99,11 @@ fn namespace(text: &str) -> Result<String, String> {
         && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
         && !text.starts_with('-')
         && !text.ends_with('-');
-    if valid { Ok(text.to_owned()) } else { Err("must be a namespace: lower-case letters, digits and \"-\"".into()) }
+    if valid {
+        Ok(text.to_owned())
+    } else {
+        Err("must be a namespace: lower-case letters, digits and \"-\"".into())
+    }
 }
 
 fn socket(text: &str) -> Result<SocketAddr, String> {
@@ -102,7 +116,8 @@ fn filter(text: &str) -> Result<String, String> {
 
 /// `10m`, `90s`, `500ms`, `1h`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "must be a number with ms, s, m or h, like 500ms, 15s or 10m, and more than zero".to_owned();
+    let wrong =
+        || "must be a number with ms, s, m or h, like 500ms, 15s or 10m, and more than zero".to_owned();
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| wrong())?;

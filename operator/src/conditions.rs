@@ -100,9 +100,9 @@ pub fn is_terminal(code: &str) -> bool {
 /// `Ready` in front, then the verdicts, then `Reconciling` or `Stalled`. `chosen`: what somebody has set on purpose, if
 /// nothing else is wrong.
 pub fn summarized(verdicts: Vec<Verdict>, good: &str, chosen: Option<Verdict>) -> Vec<Verdict> {
-    let failing = verdicts.iter().find(|verdict| {
-        verdict.truth != Truth::True && verdict.kind != types::DELIVERY_HEALTHY
-    });
+    let failing = verdicts
+        .iter()
+        .find(|verdict| verdict.truth != Truth::True && verdict.kind != types::DELIVERY_HEALTHY);
     let mut all = match (failing, chosen) {
         (Some(failing), _) => {
             let ready = Verdict { kind: types::READY, truth: Truth::False, ..failing.clone() };
@@ -134,7 +134,8 @@ pub fn conditions(
             reason: verdict.reason.to_owned(),
             message: cut(&verdict.message),
             observed_generation: Some(generation),
-            last_transition_time: last.map_or_else(|| now_in_seconds(now), |last| last.last_transition_time.clone()),
+            last_transition_time: last
+                .map_or_else(|| now_in_seconds(now), |last| last.last_transition_time.clone()),
         }
     };
     verdicts.iter().map(condition).collect()
@@ -152,7 +153,8 @@ fn cut(message: &str) -> String {
 
 /// A paused object: only `Ready` says so, all else stays as it was.
 pub fn paused(previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
-    let message = "the annotation docket.dev/reconcile is \"disabled\": nothing is changed until it is removed";
+    let message =
+        "the annotation docket.dev/reconcile is \"disabled\": nothing is changed until it is removed";
     let verdict = Verdict::new(types::READY, Truth::Unknown, conditions::PAUSED, message);
     let mut all = conditions(previous, &[verdict], generation, now);
     let kept = [types::READY, types::RECONCILING, types::STALLED];
@@ -176,8 +178,9 @@ pub fn news_of(kind: &'static str, before: &[Condition], after: &[Condition], go
     }
     // An Event's reason is text of our own; the conditions' reasons are constants.
     let reason = KNOWN.iter().find(|known| **known == now.reason).copied().unwrap_or(conditions::READY);
-    let warning = now.status == "False" && !matches!(reason, conditions::SUSPENDED | conditions::TENANT_SUSPENDED);
-    Some(News { reason, action: "Reconcile", note: now.message.clone(), warning })
+    let warning =
+        now.status == "False" && !matches!(reason, conditions::SUSPENDED | conditions::TENANT_SUSPENDED);
+    Some(News { reason, action: "Reconcile", note: now.message.clone(), warning, secret: None })
 }
 
 /// All reasons that a condition can have.
@@ -266,8 +269,7 @@ mod tests {
 
     #[test]
     fn ready_does_not_ask_the_receiver_and_yields_to_a_choice() {
-        let verdicts =
-            vec![Verdict::new(types::DELIVERY_HEALTHY, Truth::False, conditions::RETRYING, "")];
+        let verdicts = vec![Verdict::new(types::DELIVERY_HEALTHY, Truth::False, conditions::RETRYING, "")];
         assert_eq!(summarized(verdicts.clone(), "", None)[0].truth, Truth::True);
         let chosen = Verdict::new(types::READY, Truth::False, conditions::SUSPENDED, "");
         assert_eq!(listed(&summarized(verdicts, "", Some(chosen)))[0], ("Ready", "Suspended"));
@@ -288,7 +290,8 @@ mod tests {
         let one = conditions(&[], &[accepted(Truth::False, conditions::INVALID_SPEC)], 1, at(1));
         let same = conditions(&one, &[accepted(Truth::False, conditions::INVALID_SPEC)], 2, at(2));
         let well = conditions(&one, &[accepted(Truth::True, conditions::ACCEPTED)], 2, at(2));
-        let told = |before, after, good| news_of(types::ACCEPTED, before, after, good).map(|news| news.warning);
+        let told =
+            |before, after, good| news_of(types::ACCEPTED, before, after, good).map(|news| news.warning);
         assert_eq!(told(&[], &one, false), Some(true));
         assert_eq!(told(&one, &same, true), None);
         assert_eq!(told(&one, &well, true), Some(false));

@@ -230,8 +230,13 @@ mod tests {
         spec["tenantRef"]["namespace"] = json!("other");
         spec["events"] = json!("order.created");
         let declared = read(spec);
-        let violations: Vec<_> =
-            declared.document.as_ref().unwrap_err().iter().map(|violation| violation.field.as_str()).collect();
+        let violations: Vec<_> = declared
+            .document
+            .as_ref()
+            .unwrap_err()
+            .iter()
+            .map(|violation| violation.field.as_str())
+            .collect();
         assert_eq!(violations, ["spec.events"]);
         assert_eq!(declared.tenant_ref, Some(Name::new("other", "acme")));
     }

@@ -72,7 +72,11 @@ impl Default for Metrics {
             wait.clone(),
         );
         registry.register("operator_reconcile_inflight", "Passes under way", inflight.clone());
-        registry.register("operator_watch_errors", "Watches that failed and began again", watch_errors.clone());
+        registry.register(
+            "operator_watch_errors",
+            "Watches that failed and began again",
+            watch_errors.clone(),
+        );
         registry.register("operator_leader", "1: this process writes", leader.clone());
         registry.register(
             "tenant_condition",
@@ -205,7 +209,12 @@ mod tests {
         metrics.conditions::<Tenant>(&name, &ready("False"));
         metrics.conditions::<Tenant>(&name, &ready("True"));
         let text = metrics.text();
-        assert!(text.contains("docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\"} 1"), "{text}");
+        assert!(
+            text.contains(
+                "docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\"} 1"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("status=\"False\""), "{text}");
         assert!(text.contains("docket_managed_resources{kind=\"Tenant\",state=\"ready\"} 1"), "{text}");
         metrics.forget::<Tenant>(&name);

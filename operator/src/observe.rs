@@ -1,11 +1,6 @@
 //! What the data plane reports through Redis: which pods live, what each serves, and how deliveries go.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use docket_redis::{
@@ -107,7 +102,8 @@ pub fn merged(
                 (Health { counts_are_due: true, ..health }, now)
             }
             Some((last, since)) => {
-                let counts = |health: &Health| (health.pending, health.dead_letter, health.last_success_at_ms);
+                let counts =
+                    |health: &Health| (health.pending, health.dead_letter, health.last_success_at_ms);
                 let state = |health: &Health| {
                     (health.retrying > 0, health.failing, health.last_success_at_ms.is_some())
                 };

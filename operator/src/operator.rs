@@ -173,9 +173,10 @@ impl Operator {
         }
         observed.pods = Arc::new(pods);
         let pods = &observed.pods;
-        let news = observed.handed.iter().filter(|(uid, (_, revision, told))| {
-            programmed(pods, uid, revision) != *told
-        });
+        let news = observed
+            .handed
+            .iter()
+            .filter(|(uid, (_, revision, told))| programmed(pods, uid, revision) != *told);
         let keys = news.map(|(_, (name, ..))| Key::Tenant(name.clone())).collect();
         drop(observed);
         self.changed(keys);

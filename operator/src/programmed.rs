@@ -89,7 +89,10 @@ mod tests {
         let verdict = |served: &[(&str, &str)]| programmed(&pods(served), "u", "r2");
         assert_eq!(verdict(&[("a", "r2"), ("b", "r2")]).truth, Truth::True);
         let late = verdict(&[("a", "r2"), ("b", "r1"), ("c", "r1"), ("d", "r1"), ("e", "r1")]);
-        assert_eq!((late.truth, late.message.as_str()), (Truth::False, "not served yet by b, c, d and others"));
+        assert_eq!(
+            (late.truth, late.message.as_str()),
+            (Truth::False, "not served yet by b, c, d and others")
+        );
         assert_eq!(verdict(&[]).truth, Truth::False);
         assert_eq!(programmed(&pods(&[("a", "r2")]), "other", "r2").truth, Truth::False);
         assert_eq!(programmed(&Pods::Unavailable, "u", "r2").reason, conditions::STORE_UNAVAILABLE);

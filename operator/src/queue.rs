@@ -65,12 +65,8 @@ enum Place {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        let inner = Inner {
-            changed: VecDeque::new(),
-            scheduled: BTreeMap::new(),
-            entries: HashMap::new(),
-            count: 0,
-        };
+        let inner =
+            Inner { changed: VecDeque::new(), scheduled: BTreeMap::new(), entries: HashMap::new(), count: 0 };
         Self { inner: Mutex::new(inner), wake: Notify::new() }
     }
 }

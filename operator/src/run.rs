@@ -60,7 +60,15 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     if let Some(board) = board {
         tokio::spawn(observe::observe(operator.clone(), board));
     }
-    let work = tokio::spawn(all(operator.clone(), watching, writing.clone(), lease.clone(), held.clone(), stopped, observed));
+    let work = tokio::spawn(all(
+        operator.clone(),
+        watching,
+        writing.clone(),
+        lease.clone(),
+        held.clone(),
+        stopped,
+        observed,
+    ));
     signal().await?;
     tracing::info!("stopping: what was begun is finished, then the lease is given up");
     stop.send_replace(true);

@@ -2,11 +2,7 @@
 
 pub mod status;
 
-use docket_crds::{
-    Reason, Webhook, WebhookStatus,
-    compile::unreachable_tenant,
-    conditions::types,
-};
+use docket_crds::{Reason, Webhook, WebhookStatus, compile::unreachable_tenant, conditions::types};
 
 use crate::{
     conditions::{self, Verdict},

@@ -77,7 +77,9 @@ impl Release {
             "subjects": [{"kind": "ServiceAccount", "name": "docket-operator", "namespace": self.namespace}],
         });
         for object in [role, binding] {
-            cluster().kubectl(&["apply", "-f", "-"], &object.to_string()).expect("the administrator binds roles");
+            cluster()
+                .kubectl(&["apply", "-f", "-"], &object.to_string())
+                .expect("the administrator binds roles");
         }
     }
 
@@ -102,7 +104,9 @@ impl Release {
             "subjects": [{"kind": "ServiceAccount", "name": "docket-operator", "namespace": self.namespace}],
         });
         for object in [role, binding] {
-            cluster.kubectl(&["apply", "-f", "-"], &object.to_string()).expect("the administrator binds roles");
+            cluster
+                .kubectl(&["apply", "-f", "-"], &object.to_string())
+                .expect("the administrator binds roles");
         }
     }
 
@@ -187,7 +191,8 @@ impl Release {
         let object = self.object(kind, name);
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found = conditions.iter().find(|found| found["type"] == condition);
-        let text = |field: &str| found.map_or("", |found| found[field].as_str().unwrap_or_default()).to_owned();
+        let text =
+            |field: &str| found.map_or("", |found| found[field].as_str().unwrap_or_default()).to_owned();
         match found {
             Some(_) => format!("{} {}: {}", text("status"), text("reason"), text("message")),
             None => String::new(),
@@ -306,13 +311,15 @@ impl Operator {
     pub async fn metric(&self, series: &str) -> f64 {
         let address = ([127, 0, 0, 1], self.management).into();
         let reply = request(address, "GET", "/metrics", &[], "").await.expect("metrics are served");
-        let line = reply.text().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
+        let line =
+            reply.text().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
         line.unwrap_or(0.0)
     }
 
     /// Waits until it is the one that writes.
     pub async fn leads(&self) {
-        eventually("it holds the lease", SOON, async || self.metric("docket_operator_leader").await == 1.0).await;
+        eventually("it holds the lease", SOON, async || self.metric("docket_operator_leader").await == 1.0)
+            .await;
     }
 
     /// What it logged.

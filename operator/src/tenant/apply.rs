@@ -55,11 +55,7 @@ pub async fn runtime(
 
 /// Removes Secrets of ours that nobody wants any more: of an earlier Tenant of this name, and of API keys that are no
 /// longer generated. `tenant`: what is declared; what it wants stays.
-pub async fn remove_orphans(
-    operator: &Operator,
-    meta: &Meta,
-    tenant: &Tenant,
-) -> Result<(), CallError> {
+pub async fn remove_orphans(operator: &Operator, meta: &Meta, tenant: &Tenant) -> Result<(), CallError> {
     let generated = tenant.spec.api_keys.iter().filter(|key| key.generate.is_some());
     let mut wanted: Vec<Name> = generated.map(|key| generated::api_key_name(tenant, &key.name)).collect();
     wanted.extend(tenant.spec.database.managed.iter().map(|_| generated::database_name(tenant)));
@@ -69,10 +65,7 @@ pub async fn remove_orphans(
 }
 
 /// Removes Secrets of ours.
-pub async fn remove(
-    kube: &KubeApi,
-    secrets: impl Iterator<Item = &OwnSecret>,
-) -> Result<(), CallError> {
+pub async fn remove(kube: &KubeApi, secrets: impl Iterator<Item = &OwnSecret>) -> Result<(), CallError> {
     for secret in secrets {
         kube.delete_secret(&secret.name, &secret.uid).await?;
     }

@@ -161,8 +161,8 @@ fn unreadable_webhooks(
     is_unreadable: IsUnreadable<'_>,
 ) -> Vec<WebhookConfig> {
     let gone = previous.webhooks.iter().filter(|webhook| !serves(config, &webhook.uid));
-    let unreadable = gone
-        .filter(|webhook| is_unreadable(&Name::new(&webhook.namespace, &webhook.name), &webhook.uid));
+    let unreadable =
+        gone.filter(|webhook| is_unreadable(&Name::new(&webhook.namespace, &webhook.name), &webhook.uid));
     unreadable.cloned().collect()
 }
 
@@ -175,9 +175,7 @@ fn held(
     previous: Option<&Runtime>,
 ) -> BTreeSet<String> {
     let known = |uid: &String| {
-        previous.is_some_and(|previous| {
-            previous.held_webhooks.contains(uid) || serves(&previous.config, uid)
-        })
+        previous.is_some_and(|previous| previous.held_webhooks.contains(uid) || serves(&previous.config, uid))
     };
     let forbidden = |uid: &String| {
         let outcome = told.iter().find(|(_, told, _)| told == uid);

@@ -57,8 +57,7 @@ pub async fn ensure(
     let result = match want {
         Want::Managed(wanted) => operator.databases.ensure(&wanted).await.map(|made| {
             let (role, server) = (Some(made.role), Some(made.server));
-            let ensured =
-                EnsuredDatabase { fingerprint, role, server, schema_version: made.schema_version };
+            let ensured = EnsuredDatabase { fingerprint, role, server, schema_version: made.schema_version };
             (ensured, made.url)
         }),
         Want::External(url) => migrate_external(&url).await.map(|schema_version| {

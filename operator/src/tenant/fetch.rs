@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use docket_crds::{Missing, SecretBytes, Tenant, ValueKind, Webhook, compile, runtime, tenant::NamespacesFrom};
+use docket_crds::{
+    Missing, SecretBytes, Tenant, ValueKind, Webhook, compile, runtime, tenant::NamespacesFrom,
+};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
@@ -40,7 +42,8 @@ impl Subject {
         let name = &tenant.meta.name;
         let webhooks = cluster.webhooks_of(name);
         let namespaces = webhooks.iter().map(|webhook| webhook.meta.name.namespace.as_str());
-        let namespaces: BTreeSet<&str> = namespaces.filter(|namespace| *namespace != name.namespace).collect();
+        let namespaces: BTreeSet<&str> =
+            namespaces.filter(|namespace| *namespace != name.namespace).collect();
         let labels = namespaces
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), cluster.namespace(name)?.labels.clone())))
@@ -54,7 +57,8 @@ impl Subject {
         let Ok(tenant) = &self.tenant.document else {
             return BTreeSet::new();
         };
-        if self.watches_namespaces || tenant.spec.webhooks.allowed_namespaces.from != NamespacesFrom::Selector {
+        if self.watches_namespaces || tenant.spec.webhooks.allowed_namespaces.from != NamespacesFrom::Selector
+        {
             return BTreeSet::new();
         }
         let own = self.tenant.meta.name.namespace.as_str();
@@ -93,7 +97,8 @@ impl Fetched {
 
     /// A value that was referred to.
     pub fn value(&self, kind: ValueKind, name: &Name, key: &str) -> Result<&SecretBytes, Missing> {
-        let values = self.values.get(&(kind, name.clone())).and_then(Option::as_ref).ok_or(Missing::NotFound)?;
+        let values =
+            self.values.get(&(kind, name.clone())).and_then(Option::as_ref).ok_or(Missing::NotFound)?;
         values.entries.get(key).ok_or(Missing::KeyNotFound)
     }
 
@@ -143,9 +148,9 @@ pub async fn fetch(kube: &KubeApi, subject: &Subject) -> Result<Fetched, CallErr
     let (values, secrets, labels, runtime) =
         futures_util::future::try_join4(values, secrets, labels, kube.secret(&runtime)).await?;
     let stored = runtime.map(|secret| Stored::read(&secret, kube.release_namespace(), &meta.name, &meta.uid));
-    let labels = labels.into_iter().filter_map(|(name, namespace)| {
-        Some((name, namespace?.metadata.labels.unwrap_or_default()))
-    });
+    let labels = labels
+        .into_iter()
+        .filter_map(|(name, namespace)| Some((name, namespace?.metadata.labels.unwrap_or_default())));
     let labels = subject.labels.clone().into_iter().chain(labels).collect();
     Ok(Fetched { values, secrets, stored, labels })
 }

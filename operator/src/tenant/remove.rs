@@ -56,8 +56,10 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
             set_status(operator, tenant, &previous, &status).await?;
             return Ok(Done::Failed);
         }
-        let note = format!("the namespace is being deleted and the database could not be dropped, so it stays: {error}");
-        let news = News { reason: "DatabaseRetained", action: "Delete", note, warning: true };
+        let note = format!(
+            "the namespace is being deleted and the database could not be dropped, so it stays: {error}"
+        );
+        let news = News { reason: "DatabaseRetained", action: "Delete", note, warning: true, secret: None };
         operator.kube.tell::<Tenant>(meta, &news).await;
     }
     match operator.kube.hold::<Tenant>(meta, false).await {

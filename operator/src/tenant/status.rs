@@ -58,14 +58,17 @@ pub fn status(facts: &Facts<'_>, previous: &TenantStatus, now: Timestamp) -> Ten
         Verdict::new(types::READY, Truth::False, reasons::SUSPENDED, message)
     });
     let mut verdicts = conditions::summarized(verdicts, "the tenant is served as declared", suspended);
-    if facts.config.is_some() && verdicts[0].reason != reasons::SUSPENDED && verdicts[0].truth != Truth::True {
+    if facts.config.is_some() && verdicts[0].reason != reasons::SUSPENDED && verdicts[0].truth != Truth::True
+    {
         verdicts[0].message.push_str("; what could be served before goes on being served");
     }
     TenantStatus {
         observed_generation: Some(facts.meta.generation),
         last_handled_reconcile_at: facts.meta.requested_at.clone(),
         webhooks: match facts.tenant {
-            Some(_) => Some(facts.config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX))),
+            Some(_) => Some(
+                facts.config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX)),
+            ),
             None => previous.webhooks,
         },
         database: match facts.tenant {

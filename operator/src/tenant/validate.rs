@@ -40,7 +40,8 @@ pub fn validate(subject: &Subject) -> Result<Valid<'_>, Refused<'_>> {
 
 /// What earlier tenants have.
 fn conflicts(subject: &Subject) -> Vec<Reason> {
-    let rivals: Vec<_> = subject.rivals.iter().filter_map(|rival| Some((rival, rival.document.as_ref().ok()?))).collect();
+    let rivals: Vec<_> =
+        subject.rivals.iter().filter_map(|rival| Some((rival, rival.document.as_ref().ok()?))).collect();
     let documents: Vec<&Tenant> = rivals.iter().map(|(_, document)| *document).collect();
     let own = |index: usize| rivals[index].0.meta.name == subject.tenant.meta.name;
     duplicates(&documents).into_iter().filter(|(index, _)| own(*index)).map(|(_, reason)| reason).collect()

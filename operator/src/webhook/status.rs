@@ -48,11 +48,7 @@ pub struct Facts<'a> {
 }
 
 /// The status after a pass.
-pub fn status(
-    facts: &Facts<'_>,
-    previous: &WebhookStatus,
-    now: Timestamp,
-) -> WebhookStatus {
+pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
     let Facts { meta, outcome, health } = facts;
     let of_type = |kind: &str| -> Vec<&Reason> {
         outcome.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()

@@ -24,7 +24,10 @@ async fn killed_after_each_write_it_ends_in_the_same_state() {
         release.wait("tenant", &name, "Ready", "True").await;
         let made = release.secret(&format!("{name}-apikey-primary"), "api-key");
         assert!(key.is_none() || key == made, "a second key after write {count}");
-        assert!(runtime.is_none() || runtime == release.runtime(&name), "another configuration after write {count}");
+        assert!(
+            runtime.is_none() || runtime == release.runtime(&name),
+            "another configuration after write {count}"
+        );
         operator.kill();
     }
     let client = docket_tests::postgres::client(&admin).await;

@@ -10,7 +10,11 @@ async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database(
     let mut release = Release::new("rotate");
     release.with_postgres().await;
     let _operator = release.start().await;
-    let keys = |primary: u8| format!("[{{name: primary, generate: {{rotationGeneration: {primary}}}}}, {{name: second, generate: {{}}}}]");
+    let keys = |primary: u8| {
+        format!(
+            "[{{name: primary, generate: {{rotationGeneration: {primary}}}}}, {{name: second, generate: {{}}}}]"
+        )
+    };
     let yaml = |primary: u8, password: u8| {
         tenant_yaml("rotated").replace("[{name: primary, generate: {}}]", &keys(primary)).replace(
             "{name: tenant_rotated}",
@@ -25,13 +29,20 @@ async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database(
     let url = release.runtime("rotated").unwrap()["config"]["database"].clone();
 
     release.apply(&yaml(1, 1));
-    eventually("generation 2 is served", SOON, async || release.runtime("rotated").unwrap()["generation"] == 2).await;
+    eventually("generation 2 is served", SOON, async || {
+        release.runtime("rotated").unwrap()["generation"] == 2
+    })
+    .await;
     release.wait("tenant", "rotated", "Ready", "True").await;
     assert_ne!(key("primary"), first);
     assert_eq!(key("second"), second, "the overlap");
     let new = release.runtime("rotated").unwrap()["config"]["database"].as_str().unwrap().to_owned();
     assert_ne!(url, new);
-    docket_tests::postgres::client(&new).await.batch_execute("SELECT 1").await.expect("the new password works");
+    docket_tests::postgres::client(&new)
+        .await
+        .batch_execute("SELECT 1")
+        .await
+        .expect("the new password works");
     assert_eq!(release.events("rotated").iter().filter(|reason| *reason == "SecretRotated").count(), 2);
 }
 
@@ -46,7 +57,8 @@ async fn secrets_that_are_deleted_or_changed_are_mended() {
     let first = key();
     release.kubectl(&["delete", "secret", "mended-apikey-primary"]);
     eventually("a new key", SOON, async || key().is_some_and(|key| Some(key) != first)).await;
-    eventually("it is told", SOON, async || release.events("mended").contains(&"SecretRemade".to_owned())).await;
+    eventually("it is told", SOON, async || release.events("mended").contains(&"SecretRemade".to_owned()))
+        .await;
 
     let uid = release.object("tenant", "mended")["metadata"]["uid"].as_str().unwrap().to_owned();
     let name = format!("docket-tenant-{uid}");
@@ -67,7 +79,10 @@ async fn secrets_that_are_deleted_or_changed_are_mended() {
     eventually("it is made again", SOON, async || release.runtime("mended").is_some()).await;
     let remade = release.runtime("mended").unwrap();
     assert_eq!(remade["config"]["apiKeys"], served["config"]["apiKeys"]);
-    assert_ne!(remade["config"]["tokens"], served["config"]["tokens"], "signing keys are known to nobody else");
+    assert_ne!(
+        remade["config"]["tokens"], served["config"]["tokens"],
+        "signing keys are known to nobody else"
+    );
     eventually("it is told", SOON, async || {
         release.events("mended").contains(&"SigningKeysRemade".to_owned())
     })
@@ -79,7 +94,8 @@ async fn a_removed_key_and_a_foreign_secret() {
     let mut release = Release::new("foreign");
     release.with_postgres().await;
     let _operator = release.start().await;
-    release.apply("apiVersion: v1\nkind: Secret\nmetadata: {name: owned-apikey-primary}\nstringData: {a: b}\n");
+    release
+        .apply("apiVersion: v1\nkind: Secret\nmetadata: {name: owned-apikey-primary}\nstringData: {a: b}\n");
     release.apply(&tenant_yaml("owned"));
     let told = release.wait("tenant", "owned", "Ready", "False SecretInvalid").await;
     assert!(told.contains("owned-apikey-primary"), "{told}");
@@ -91,7 +107,10 @@ async fn a_removed_key_and_a_foreign_secret() {
     assert_eq!(release.object("tenant", "owned")["status"]["lastHandledReconcileAt"], "now");
 
     release.kubectl(&["patch", "tenant", "owned", "--type=merge", "-p", r#"{"spec":{"apiKeys":[]}}"#]);
-    eventually("the key goes", Duration::from_secs(30), async || release.object("secret", "owned-apikey-primary").is_null()).await;
+    eventually("the key goes", Duration::from_secs(30), async || {
+        release.object("secret", "owned-apikey-primary").is_null()
+    })
+    .await;
     eventually("it is no longer served", SOON, async || {
         release.runtime("owned").unwrap()["config"]["apiKeys"].as_array().unwrap().is_empty()
     })

@@ -35,7 +35,8 @@ async fn a_secret_that_is_missing_is_told_and_what_was_served_goes_on() {
              stringData: {{secret: {value}}}\n"
         )
     };
-    release.apply(&(tenant_yaml("signed") + &webhook_yaml("signed", "signed", "  secretRef: {name: sign}\n")));
+    release
+        .apply(&(tenant_yaml("signed") + &webhook_yaml("signed", "signed", "  secretRef: {name: sign}\n")));
     let told = release.wait("webhook", "signed", "Ready", "False SecretNotFound").await;
     assert!(told.contains("spec.secretRef"), "{told}");
     release.wait("tenant", "signed", "Ready", "True").await;
@@ -79,7 +80,9 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
         let webhook = object(cluster(), &other, "webhook", name);
         let conditions = webhook["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
-        ready.map(|ready| format!("{} {} {}", ready["status"], ready["reason"], ready["message"])).unwrap_or_default()
+        ready
+            .map(|ready| format!("{} {} {}", ready["status"], ready["reason"], ready["message"]))
+            .unwrap_or_default()
     };
     let told = async |name: &str, beginning: &str| {
         let limit = docket_tests::operator::SOON;
@@ -88,7 +91,11 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     };
     told("stranger", r#""False" "RefNotPermitted""#).await;
     told("lost", r#""False" "RefNotPermitted""#).await;
-    assert_eq!(ready("stranger").replace("shared", "?"), ready("lost").replace("nobody", "?"), "nothing is given away");
+    assert_eq!(
+        ready("stranger").replace("shared", "?"),
+        ready("lost").replace("nobody", "?"),
+        "nothing is given away"
+    );
     assert_eq!(release.runtime("shared").unwrap()["heldWebhooks"], serde_json::json!([]));
 
     let label = ["label", "namespace", &other, "team=acme"];

@@ -20,8 +20,10 @@ fn define(loose: bool) {
     for definition in docket_crds::crd::definitions() {
         let mut definition = serde_json::to_value(definition).expect("plain data");
         if loose {
-            let schema = definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").expect("it has a schema");
-            schema["properties"]["spec"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            let schema =
+                definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").expect("it has a schema");
+            schema["properties"]["spec"] =
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
             definition["spec"]["versions"][0].as_object_mut().expect("a version").remove("selectableFields");
             schema_rules(&mut definition);
         }
@@ -38,8 +40,17 @@ fn schema_rules(definition: &mut Value) {
 /// Waits until a wrong object is taken, or refused.
 async fn defined(release: &Release, loose: bool) {
     define(loose);
-    let wrong = "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: probe}\nspec: {clientCode: 7}\n";
-    let create = ["--namespace", release.tenants.as_str(), "create", "--dry-run=server", "--validate=false", "-f", "-"];
+    let wrong =
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: probe}\nspec: {clientCode: 7}\n";
+    let create = [
+        "--namespace",
+        release.tenants.as_str(),
+        "create",
+        "--dry-run=server",
+        "--validate=false",
+        "-f",
+        "-",
+    ];
     eventually("the definitions count", SOON, async || cluster().kubectl(&create, wrong).ok == loose).await;
 }
 
@@ -57,7 +68,8 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
     defined(&release, true).await;
     release.kubectl(&["patch", "tenant", "spoilt", "--type=merge", "-p", r#"{"spec":{"apiKeys":"all"}}"#]);
     release.kubectl(&["patch", "webhook", "spoilt", "--type=merge", "-p", r#"{"spec":{"events":"all"}}"#]);
-    let strange = "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: strange}\nspec: {clientCode: 7}\n";
+    let strange =
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: strange}\nspec: {clientCode: 7}\n";
     release.apply(strange);
     defined(&release, false).await;
 
@@ -86,14 +98,20 @@ async fn namespaces_are_watched_where_all_of_them_are() {
     release.with_postgres().await;
     let _operator = release.start().await;
     let other = cluster().namespace("everywhere-other");
-    let allowed = "  webhooks: {allowedNamespaces: {from: Selector, selector: {matchLabels: {team: acme}}}}\n---\n";
+    let allowed =
+        "  webhooks: {allowedNamespaces: {from: Selector, selector: {matchLabels: {team: acme}}}}\n---\n";
     release.apply(&tenant_yaml("everyone").replace("---\n", allowed));
     release.wait("tenant", "everyone", "Ready", "True").await;
     let named = format!("tenantRef: {{name: everyone, namespace: {}}}", release.tenants);
-    release.apply_in(&other, &webhook_yaml("far", "everyone", "").replace("tenantRef: {name: everyone}", &named));
+    release.apply_in(
+        &other,
+        &webhook_yaml("far", "everyone", "").replace("tenantRef: {name: everyone}", &named),
+    );
     let ready = || {
         let conditions = object(cluster(), &other, "webhook", "far")["status"]["conditions"].clone();
-        conditions.as_array().is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+        conditions
+            .as_array()
+            .is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
     };
     let label = |label: &str| {
         let arguments = ["label", "--overwrite", "namespace", other.as_str(), label];
