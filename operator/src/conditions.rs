@@ -180,7 +180,7 @@ pub fn news_of(kind: &'static str, before: &[Condition], after: &[Condition], go
     let reason = KNOWN.iter().find(|known| **known == now.reason).copied().unwrap_or(conditions::READY);
     let warning =
         now.status == "False" && !matches!(reason, conditions::SUSPENDED | conditions::TENANT_SUSPENDED);
-    Some(News { reason, action: "Reconcile", note: now.message.clone(), warning })
+    Some(News { reason, action: "Reconcile", note: now.message.clone(), warning, secret: None })
 }
 
 /// All reasons that a condition can have.

@@ -228,8 +228,15 @@ impl KubeApi {
         // The API server takes 1,024 bytes.
         note.truncate(note.floor_char_boundary(1000));
         let reason = event.reason.to_owned();
-        let event =
-            Event { type_, reason, note: Some(note), action: event.action.to_owned(), secondary: None };
+        // With it, two Events of one reason about different Secrets are not taken for a repetition.
+        let secondary = event.secret.as_ref().map(|secret| ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Secret".into()),
+            namespace: Some(secret.namespace.clone()),
+            name: Some(secret.name.clone()),
+            ..ObjectReference::default()
+        });
+        let event = Event { type_, reason, note: Some(note), action: event.action.to_owned(), secondary };
         if let Err(error) = self.write(self.recorder.publish(&event, &reference)).await {
             tracing::warn!(object = %meta.name, %error, "an Event could not be told");
         }
@@ -247,6 +254,8 @@ pub struct News {
     pub note: String,
     /// Whether somebody should look.
     pub warning: bool,
+    /// The Secret it is about, too.
+    pub secret: Option<Name>,
 }
 
 async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {

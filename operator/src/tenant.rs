@@ -145,12 +145,7 @@ async fn value(
     }
 }
 
-fn signing(
-    operator: &Operator,
-    tenant: &Tenant,
-    fetched: &Fetched,
-    previous: &TenantStatus,
-) -> Rotated {
+fn signing(operator: &Operator, tenant: &Tenant, fetched: &Fetched, previous: &TenantStatus) -> Rotated {
     let known = fetched.stored.as_ref().map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
     let told = conditions::find(&previous.conditions, types::PROGRAMMED);
     let distributed = told.is_none_or(|told| told.status == "True");
@@ -270,8 +265,9 @@ fn lost_signing_keys(fetched: &Fetched, previous: &TenantStatus) -> bool {
 }
 
 fn remade_signing_keys() -> News {
-    let note = "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
-    News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true }
+    let note =
+        "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true, secret: None }
 }
 
 /// Writes a status if it is another one, and tells what changed.
@@ -295,4 +291,3 @@ pub async fn set_status(
     }
     Ok(())
 }
-

@@ -12,9 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{
-    database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random,
-};
+use crate::{database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random};
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";
@@ -207,7 +205,7 @@ impl Wanted {
 
     fn news(&self, reason: &'static str, action: &'static str, tail: &str, warning: bool) -> News {
         let note = format!("Secret {} with {} {tail}", self.name.name, self.noun);
-        News { reason, action, note, warning }
+        News { reason, action, note, warning, secret: Some(self.name.clone()) }
     }
 
     fn not_ours(&self) -> Reason {

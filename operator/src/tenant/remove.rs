@@ -59,7 +59,7 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
         let note = format!(
             "the namespace is being deleted and the database could not be dropped, so it stays: {error}"
         );
-        let news = News { reason: "DatabaseRetained", action: "Delete", note, warning: true };
+        let news = News { reason: "DatabaseRetained", action: "Delete", note, warning: true, secret: None };
         operator.kube.tell::<Tenant>(meta, &news).await;
     }
     match operator.kube.hold::<Tenant>(meta, false).await {

@@ -24,10 +24,15 @@ async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
     assert!(first.terminate().await.success());
     let begun = Instant::now();
     second.leads().await;
-    assert!(begun.elapsed() < Duration::from_secs(30), "it need not wait for the lease's end: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "it need not wait for the lease's end: {:?}",
+        begun.elapsed()
+    );
     release.apply(&tenant_yaml("shared-two"));
     release.wait("tenant", "shared-two", "Ready", "True").await;
-    let again: Vec<_> = release.writes(mark).into_iter().filter(|write| write.contains("shared-one")).collect();
+    let again: Vec<_> =
+        release.writes(mark).into_iter().filter(|write| write.contains("shared-one")).collect();
     assert_eq!(again, Vec::<String>::new(), "nothing to do about what was done");
 }
 

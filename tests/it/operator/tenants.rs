@@ -107,14 +107,23 @@ async fn an_external_database_comes_from_a_secret_and_is_migrated() {
 async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
     let mut release = Release::new("adopt");
     let admin = release.with_postgres().await;
-    let client = docket_tests::postgres::client(&admin).await;
-    client.batch_execute("CREATE DATABASE tenant_adopted").await.unwrap();
     let _operator = release.start().await;
+    release.apply(&tenant_yaml("adopted"));
+    release.wait("tenant", "adopted", "Ready", "True").await;
+    release.kubectl(&["delete", "tenant", "adopted"]);
+    // Without a controller manager nobody else removes what it owned.
+    release.kubectl(&["delete", "secret", "adopted-apikey-primary", "adopted-database"]);
     release.apply(&tenant_yaml("adopted"));
     let told = release.wait("tenant", "adopted", "Ready", "False NotOwned").await;
     assert!(told.contains("docket.dev/adopt-database"), "{told}");
     release.kubectl(&["annotate", "tenant", "adopted", "docket.dev/adopt-database=tenant_adopted"]);
     release.wait("tenant", "adopted", "Ready", "True").await;
+
+    let client = docket_tests::postgres::client(&admin).await;
+    client.batch_execute("CREATE DATABASE tenant_someones").await.unwrap();
+    release.apply(&tenant_yaml("someones"));
+    let told = release.wait("tenant", "someones", "Ready", "False NotOwned").await;
+    assert!(told.contains("choose another database name"), "{told}");
 }
 
 #[tokio::test]
