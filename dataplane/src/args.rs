@@ -84,13 +84,26 @@ pub struct DevArguments {
 #[derive(Debug, Clone, Args)]
 pub struct ServeArguments {
     /// What this process does: api answers requests, worker makes deliveries, detector looks for new invoices.
-    #[arg(long, env = "DOCKET_ROLES", value_enum, value_delimiter = ',', default_value = "api,worker,detector", value_name = "ROLES")]
+    #[arg(
+        long,
+        env = "DOCKET_ROLES",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "api,worker,detector",
+        value_name = "ROLES"
+    )]
     pub roles: Vec<Role>,
     /// Where tenants come from.
     #[command(flatten)]
     pub source: ServeSource,
     /// Folder of the keys that are generated for the tenants of --config-dir; all processes need the same.
-    #[arg(long, env = "DOCKET_DATA_DIR", default_value = ".docket", value_name = "FOLDER", conflicts_with = "config_namespace")]
+    #[arg(
+        long,
+        env = "DOCKET_DATA_DIR",
+        default_value = ".docket",
+        value_name = "FOLDER",
+        conflicts_with = "config_namespace"
+    )]
     pub data_dir: PathBuf,
     /// Redis.
     #[command(flatten)]

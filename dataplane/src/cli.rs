@@ -58,7 +58,10 @@ async fn open_served(at: &TenantArguments, clock: &Clock) -> Result<Database> {
             eprintln!("{problem}");
         }
         let (tenant, place) = (&at.tenant, &declared.place);
-        bail!("no tenant with clientCode {tenant} is served from {place}; there are: {}", declared.codes.join(", "));
+        bail!(
+            "no tenant with clientCode {tenant} is served from {place}; there are: {}",
+            declared.codes.join(", ")
+        );
     };
     let url = config.database.as_ref().context("the tenant's configuration names no database")?;
     let database = Database::Postgres(Postgres::new(url.expose(), CONNECTIONS)?);

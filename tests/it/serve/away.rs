@@ -35,14 +35,22 @@ async fn saves_go_on_without_redis_and_are_delivered_once_it_is_back() {
     save(&client).await;
     stage.received(1).await;
     for round in 0..2 {
-        if round == 0 { stage.redis.kill() } else { stage.redis.freeze() }
+        if round == 0 {
+            stage.redis.kill()
+        } else {
+            stage.redis.freeze()
+        }
         for _ in 0..5 {
             let took = save(&client).await;
             assert!(took < UNHURT, "{took:?}");
         }
         let reply = request(api.management, "GET", "/readyz", &[], "").await.expect("an answer");
         assert_eq!(reply.status, 200, "it serves all the same");
-        if round == 0 { stage.redis.restart() } else { stage.redis.thaw() }
+        if round == 0 {
+            stage.redis.restart()
+        } else {
+            stage.redis.thaw()
+        }
         stage.received(1 + 5 * (round + 1)).await;
     }
 }

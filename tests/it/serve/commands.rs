@@ -9,7 +9,8 @@ async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
     let stage = Stage::new().await;
     let again = stage.command(&["customer", "add", "--code", "C-1", "--name", "Again"], "");
     assert!(again.expect_err("it is there").contains("already"));
-    let (api, worker) = tokio::join!(stage.serve("api"), stage.spawn("worker", "--sweep-interval 1h").ready(&stage.home));
+    let (api, worker) =
+        tokio::join!(stage.serve("api"), stage.spawn("worker", "--sweep-interval 1h").ready(&stage.home));
     save(&sign_in(&api).await).await;
     stage.received(1).await;
     let client = postgres::client(&stage.database).await;
@@ -41,7 +42,9 @@ async fn a_tenant_that_is_not_there_is_told_with_those_that_are() {
     let (done, text) = stage.home.command(&words, "");
     assert!(!done && text.contains("NOBODY") && text.contains("ACME"), "{text}");
     // A password never shows.
-    stage.home.write("all.yaml", &crate::stage::external("acme", 'a', "postgres://u:hunter2@127.0.0.1:1/none"));
+    stage
+        .home
+        .write("all.yaml", &crate::stage::external("acme", 'a', "postgres://u:hunter2@127.0.0.1:1/none"));
     let refused = stage.command(&["deliveries", "list"], "").expect_err("nobody is there");
     assert!(refused.contains("the database of tenant ACME can't be opened"), "{refused}");
     assert!(!refused.contains("hunter2"), "{refused}");

@@ -46,7 +46,8 @@ async fn invoices_are_detected_once_by_two_detectors() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_process_announces_what_it_serves_and_takes_itself_off() {
     let stage = Stage::new().await;
-    let connection = Connection::new(Target::parse(&stage.redis.url()).expect("a URL"), None).expect("no TLS");
+    let connection =
+        Connection::new(Target::parse(&stage.redis.url()).expect("a URL"), None).expect("no TLS");
     let board = Board::new(connection, Keys::new(None).expect("no name"));
     let api = stage.spawn("api,worker", "--pod-name pod-1").ready(&stage.home).await;
     let pods = async || board.pods().await.expect("Redis answers");

@@ -41,7 +41,7 @@ async fn what_is_missing_or_wrong_is_named() {
         (without(&good, "--redis-url-file"), &["--redis-url-file is missing", "redis://"]),
         (missing_file, &["--redis-url-file", "/nowhere/url"]),
         (bad_url, &["--redis-url-file", "redis://"]),
-        (with(&["--redis-ca-file", &no_certificate]), &["--redis-ca-file"]),
+        (with(&["--redis-ca-file", &no_certificate]), &["--redis-ca-file", "rediss://"]),
         (with(&["--redis-release", "a b"]), &["--redis-release", "letters"]),
         (no_source, &["--config-dir", "--config-namespace"]),
         (with(&["--config-namespace", "docket"]), &["--config-dir", "--config-namespace"]),
@@ -68,7 +68,8 @@ async fn a_redis_that_may_evict_is_refused_at_start() {
     let evicting = Server::start(&["maxmemory-policy allkeys-lru"]);
     let url = stage.home.log("evicting");
     std::fs::write(&url, evicting.url()).expect("writable");
-    let arguments = replaced(&stage.arguments("worker", "--management 127.0.0.1:0"), "--redis-url-file", &url);
+    let arguments =
+        replaced(&stage.arguments("worker", "--management 127.0.0.1:0"), "--redis-url-file", &url);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (done, text) = stage.home.command_alone(&words);
     assert!(!done && text.contains("--redis-url-file") && text.contains("noeviction"), "{text}");

@@ -211,7 +211,8 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
     let with = |password: &str| {
         let mut config: TenantConfig =
             serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
-        config.database = Some(DatabaseUrl::parse(&format!("postgres://{role}:{password}@{at}")).expect("a URL"));
+        config.database =
+            Some(DatabaseUrl::parse(&format!("postgres://{role}:{password}@{at}")).expect("a URL"));
         config
     };
     let stores = Stores::new(StoreSource::Postgres(budget(4, 2)));
