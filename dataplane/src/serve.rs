@@ -74,7 +74,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let mut service = Service {
         clock,
         tenants,
-        schedule: Arc::new(LiveSchedule::Redis(schedule)),
+        schedule: Arc::new(LiveSchedule::Redis(Box::new(schedule))),
         metrics,
         readiness: Arc::new(Readiness::without([CONFIGURATION, REDIS])),
         descriptors,
