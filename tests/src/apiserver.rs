@@ -30,8 +30,8 @@ use crate::scratch::Folder;
 pub struct Cluster {
     kubectl: PathBuf,
     admin: PathBuf,
-    /// Kubeconfigs, and what kubectl keeps.
-    files: Folder,
+    /// Kubeconfigs, and what kubectl keeps. Goes with the server; beside a given cluster it stays.
+    files: PathBuf,
     /// `None`: a cluster that was given.
     server: Option<Server>,
 }
@@ -62,9 +62,9 @@ pub fn cluster() -> &'static Cluster {
     CLUSTER.get_or_init(|| {
         let given =
             std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("KUBEBUILDER_ASSETS").is_none());
-        let files = Folder::new("kubectl");
         match given {
             Some(kubeconfig) => {
+                let files = Folder::new("kubectl").hand_over();
                 Cluster { kubectl: "kubectl".into(), admin: kubeconfig.into(), files, server: None }
             }
             None => {
@@ -73,7 +73,7 @@ pub fn cluster() -> &'static Cluster {
                 let cluster = Cluster {
                     kubectl: programs.join("kubectl"),
                     admin: server.admin(),
-                    files,
+                    files: server.folder().to_owned(),
                     server: Some(server),
                 };
                 launch::wait_for("kube-apiserver", || cluster.get("/readyz").ok);
@@ -98,7 +98,7 @@ impl Cluster {
     pub fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
-        command.env("KUBECACHEDIR", self.files.path().join("cache"));
+        command.env("KUBECACHEDIR", self.files.join("cache"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("kubectl is a program, see `tests/cluster/build`");
         // It may end without reading; what it says then is the better error.
@@ -162,7 +162,7 @@ impl Cluster {
             "users": [{"name": "it", "user": {"token": token.trim()}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": namespace}}]
         });
-        let path = self.files.path().join(format!("{namespace}-{name}.kubeconfig"));
+        let path = self.files.join(format!("{namespace}-{name}.kubeconfig"));
         std::fs::write(&path, kubeconfig.to_string()).expect("the folder is ours");
         path
     }

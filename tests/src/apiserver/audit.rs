@@ -24,7 +24,7 @@ pub struct Write {
     pub resource: String,
     /// Empty where there is none.
     pub namespace: String,
-    /// Empty where the server makes the name.
+    /// Empty where the server makes the name, or refused before it read it.
     pub name: String,
     /// The status code of the answer.
     pub code: u64,

@@ -99,7 +99,13 @@ impl Server {
             if logs.iter().any(|log| log.contains("address already in use")) {
                 return None;
             }
-            assert!(begun.elapsed() < PATIENCE, "kube-apiserver does not start:\n{}", logs.concat());
+            let ended =
+                logs.iter().any(|log| log.contains("command failed") || log.contains(r#""level":"fatal""#));
+            assert!(
+                !ended && begun.elapsed() < PATIENCE,
+                "kube-apiserver does not start:\n{}",
+                logs.concat()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         Some(server)
@@ -112,6 +118,11 @@ impl Server {
     /// A kubeconfig of the administrator.
     pub(super) fn admin(&self) -> PathBuf {
         admin(&self.folder)
+    }
+
+    /// Where its files are; removed with it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(super) fn audit_log(&self) -> PathBuf {
@@ -152,8 +163,9 @@ fn write_files(folder: &Path, token: &str, port: u16) {
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin"}}]
     });
     write("admin.kubeconfig", &kubeconfig.to_string());
+    // In the form SEC 1, the one that kube-apiserver reads.
     let mut openssl = Command::new("openssl");
-    openssl.args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out"]);
+    openssl.args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]);
     let output = openssl.arg(folder.join("service-accounts.key")).output().expect("openssl is installed");
     assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
 }
@@ -200,7 +212,10 @@ fn kube_controller_manager(folder: &Path) -> Vec<String> {
         format!("--kubeconfig={}", admin(folder).display()),
         file("service-account-private-key-file", "service-accounts.key"),
         file("root-ca-file", "certificates/apiserver.crt"),
-        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller".into(),
+        // The last one fills the roles view, edit and admin.
+        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,\
+         clusterrole-aggregation-controller"
+            .into(),
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
     ]
