@@ -74,7 +74,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let mut service = Service {
         clock,
         tenants,
-        schedule: Arc::new(LiveSchedule::Redis(schedule)),
+        schedule: Arc::new(LiveSchedule::Redis(Box::new(schedule))),
         metrics,
         readiness: Arc::new(Readiness::without([CONFIGURATION, REDIS])),
         descriptors,
@@ -110,7 +110,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let board = Arc::new(Board::new(connection, keys));
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
     tracing::info!(pod, roles = roles.join(","), tenants = served.borrow().len(), "serving");
-    let announced = tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, served, shutdown.clone()));
+    let announced =
+        tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, served, shutdown.clone()));
     if let Some(listener) = api_listener {
         service.start_api(&app, listener, &shutdown);
     }

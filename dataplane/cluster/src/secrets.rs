@@ -88,7 +88,8 @@ impl Secrets {
     /// A Secret that was deleted and made again has no last good version: it may be another tenant's.
     fn read(&self, secret: &Secret) -> Known {
         let uid = secret.metadata.uid.clone().unwrap_or_default();
-        let created = secret.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let created =
+            secret.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         match runtime(secret) {
             Ok(runtime) => Known { uid, created, runtime: Some(Arc::new(runtime)), problem: None },
             Err(problem) => {
@@ -151,7 +152,9 @@ impl<'a> Taken<'a> {
         let whole = self.uids.get(config.uid.as_str()).map(|other| ("uid", other));
         let whole = whole.or_else(|| self.client_codes.get(&code).map(|other| ("clientCode", other)));
         if let Some((what, other)) = whole {
-            problems.push(format!("Secret {name}: its {what} is Secret {other}'s already; its tenant is not served"));
+            problems.push(format!(
+                "Secret {name}: its {what} is Secret {other}'s already; its tenant is not served"
+            ));
             return None;
         }
         self.uids.insert(&config.uid, name);

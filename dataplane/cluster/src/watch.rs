@@ -151,7 +151,8 @@ fn took(secrets: &mut Secrets, event: Event<Secret>) -> bool {
 /// With its causes. One that quotes an answer, which may be a Secret, says only that it can't be read.
 fn told(error: &watcher::Error) -> String {
     use watcher::Error as Watch;
-    let (Watch::InitialListFailed(cause) | Watch::WatchStartFailed(cause) | Watch::WatchFailed(cause)) = error
+    let (Watch::InitialListFailed(cause) | Watch::WatchStartFailed(cause) | Watch::WatchFailed(cause)) =
+        error
     else {
         return error.to_string();
     };

@@ -152,7 +152,12 @@ fn webhooks(declared: &Declared) -> Webhooks<'_> {
 }
 
 /// Has what was queued looked at now. It is committed: whoever can't be told finds it by the next sweep.
-async fn tell(at: &TenantArguments, declared: &Declared, dues: Vec<Due>, now: Timestamp) -> Result<&'static str> {
+async fn tell(
+    at: &TenantArguments,
+    declared: &Declared,
+    dues: Vec<Due>,
+    now: Timestamp,
+) -> Result<&'static str> {
     const LATER: &str = "the next sweep of a running `docket serve` finds it";
     if !at.is_served() {
         dev::reading::wake(&at.source.data_dir)?;

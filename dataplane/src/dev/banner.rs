@@ -70,7 +70,9 @@ fn tenant(arguments: &DevArguments, served: &ServedTenant) -> String {
     let hosts: Vec<String> = config
         .subdomains
         .iter()
-        .map(|subdomain| format!("http://{subdomain}.{}:{}", arguments.hosts.base_domain, arguments.listen.port()))
+        .map(|subdomain| {
+            format!("http://{subdomain}.{}:{}", arguments.hosts.base_domain, arguments.listen.port())
+        })
         .collect();
     let keys: Vec<String> =
         served.api_keys.iter().map(|(name, key)| format!("API key {name}: {key}")).collect();

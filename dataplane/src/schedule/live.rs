@@ -12,7 +12,7 @@ pub enum LiveSchedule {
     /// Of this process alone.
     Memory(MemorySchedule),
     /// Of all processes with the same Redis.
-    Redis(RedisSchedule),
+    Redis(Box<RedisSchedule>),
 }
 
 macro_rules! of_either {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use docket_redis::{Connection, Error, Keys, Target};
 
 use crate::args::RedisArguments;
@@ -23,6 +23,10 @@ pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
     let target = Target::parse(&String::from_utf8_lossy(&read(file, "--redis-url-file")?))
         .with_context(|| format!("--redis-url-file {}", file.display()))?;
     let ca = arguments.redis_ca_file.as_deref().map(|file| read(file, "--redis-ca-file")).transpose()?;
+    ensure!(
+        ca.is_none() || target.tls,
+        "--redis-ca-file is for a rediss:// URL, which --redis-url-file does not hold"
+    );
     let connection = Connection::new(target, ca).context("--redis-ca-file")?;
     let keys = Keys::new(arguments.redis_release.as_deref()).context("--redis-release")?;
     Ok((connection, keys))

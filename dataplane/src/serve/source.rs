@@ -20,7 +20,7 @@ pub(super) enum Source {
     /// YAML files.
     Folder(Box<Folder>),
     /// The operator's runtime Secrets.
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 impl Source {
@@ -29,7 +29,7 @@ impl Source {
         let source = &arguments.source;
         if let Some(namespace) = &source.config_namespace {
             let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
-            return Ok(Self::Cluster(cluster));
+            return Ok(Self::Cluster(Box::new(cluster)));
         }
         let folder = source.config_dir.clone().context("--config-dir or --config-namespace is missing")?;
         dev::check_config_dir(&folder)?;

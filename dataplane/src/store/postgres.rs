@@ -56,7 +56,7 @@ struct Pool {
     id: PoolId,
     /// As many as the tenant may have connections.
     turns: Arc<Semaphore>,
-    /// The database did not answer last time, or takes long.
+    /// The database has not answered yet, did not last time, or takes long.
     is_away: AtomicBool,
     /// Who may try it nonetheless.
     retry: Arc<Semaphore>,
@@ -103,7 +103,7 @@ impl Postgres {
             id: budget.new_pool(),
             turns: Arc::new(Semaphore::new(budget.limits().per_tenant)),
             budget: budget.clone(),
-            is_away: AtomicBool::new(false),
+            is_away: AtomicBool::new(true),
             retry: Arc::new(Semaphore::new(1)),
         };
         Ok(Self { pool: Arc::new(pool) })

@@ -158,7 +158,8 @@ impl<S: Schedule> Sweeper<S> {
                 let _place = places.acquire().await;
                 let from_the_start = after.is_none();
                 let was_open = tenant.store.database().is_open();
-                let result = sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after, horizon).await;
+                let result =
+                    sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after, horizon).await;
                 if let Some(board) = board.filter(|_| result.is_ok()) {
                     tell_health(&tenant, &board).await;
                 }

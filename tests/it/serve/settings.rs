@@ -41,7 +41,7 @@ async fn what_is_missing_or_wrong_is_named() {
         (without(&good, "--redis-url-file"), &["--redis-url-file is missing", "redis://"]),
         (missing_file, &["--redis-url-file", "/nowhere/url"]),
         (bad_url, &["--redis-url-file", "redis://"]),
-        (with(&["--redis-ca-file", &no_certificate]), &["--redis-ca-file"]),
+        (with(&["--redis-ca-file", &no_certificate]), &["--redis-ca-file", "rediss://"]),
         (with(&["--redis-release", "a b"]), &["--redis-release", "letters"]),
         (no_source, &["--config-dir", "--config-namespace"]),
         (with(&["--config-namespace", "docket"]), &["--config-dir", "--config-namespace"]),

@@ -729,7 +729,8 @@ fn debug_prints_no_key() {
 #[test]
 fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_secret() {
     let managed = tenant("managed", "");
-    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {url: \"postgres://u:p@db/x\"}\n";
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {url: \"postgres://u:p@db/x\"}\n";
     let external = tenant("external", "").replace(
         "database: {managed: {name: external}}",
         "database: {external: {secretKeyRef: {name: db, key: url}}}",
@@ -740,7 +741,10 @@ fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_s
     case.folder = Folder::new(case.root.join("config"), case.root.join("data")).with_external_databases();
     let loaded = case.load();
     let urls: Vec<_> = loaded.tenants.iter().map(|served| served.config.database.as_ref()).collect();
-    assert_eq!(urls.iter().map(|url| url.expect("a URL").expose()).collect::<Vec<_>>(), ["postgres://u:p@db/x"]);
+    assert_eq!(
+        urls.iter().map(|url| url.expect("a URL").expose()).collect::<Vec<_>>(),
+        ["postgres://u:p@db/x"]
+    );
     let told = case.told(&loaded);
     assert!(told[0].contains("spec.database.managed") && told[0].contains("only the operator"), "{told:?}");
 }
