@@ -48,7 +48,7 @@ enum Subject {
 enum Seen {
     Tenant(Arc<Declared<Tenant>>),
     Webhook(Arc<Declared<Webhook>>),
-    Meta(ObjectMeta),
+    Meta(Box<ObjectMeta>),
 }
 
 /// How far the watches are.
@@ -153,7 +153,7 @@ where
         None => Api::all(client.clone()),
     };
     let config = watcher::Config::default().labels(selector);
-    events(watcher(api, config), |object| Some(Seen::Meta(object.metadata)))
+    events(watcher(api, config), |object| Some(Seen::Meta(Box::new(object.metadata))))
 }
 
 fn all_metadata<K>(client: &Client) -> Events
@@ -161,7 +161,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
-    events(watcher(api, watcher::Config::default()), |object| Some(Seen::Meta(object.metadata)))
+    events(watcher(api, watcher::Config::default()), |object| Some(Seen::Meta(Box::new(object.metadata))))
 }
 
 /// The events of a stream in our form; objects that cannot be told apart are left out.
