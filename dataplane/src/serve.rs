@@ -31,6 +31,7 @@ use crate::store::postgres::{Budget, Limits};
 use crate::telemetry::{self, Metrics};
 use crate::tenants::Tenants;
 use crate::tenants::stores::{StoreSource, Stores};
+use crate::worker::report;
 
 /// What is missing at first, in the words of /readyz.
 const CONFIGURATION: &str = "the configuration";
@@ -116,7 +117,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         service.start_api(&app, listener, &shutdown);
     }
     if is(Role::Worker) {
-        service.start_worker(policy, &arguments.deliveries, &shutdown);
+        let active = service.start_worker(policy, &arguments.deliveries, &shutdown);
+        let (tenants, clock) = (Arc::clone(&service.tenants), service.clock.clone());
+        service.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
         let sweeper = service.sweeper().shared(board);
         service.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }

@@ -25,6 +25,7 @@ use crate::shutdown::{self, Shutdown, Stopper};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
+use crate::worker::report::Active;
 use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{Worker, WorkerSettings};
@@ -100,8 +101,13 @@ impl Service {
         self.running.spawn(server::serve(listener, api::router(Arc::clone(app)), clients, shutdown.clone()));
     }
 
-    /// Makes deliveries, and deletes those that are old.
-    pub fn start_worker(&mut self, policy: EgressPolicy, settings: &DeliveryArguments, shutdown: &Shutdown) {
+    /// Makes deliveries, and deletes those that are old. Answers which tenants have attempts.
+    pub fn start_worker(
+        &mut self,
+        policy: EgressPolicy,
+        settings: &DeliveryArguments,
+        shutdown: &Shutdown,
+    ) -> Arc<Active> {
         let worker = Arc::new(Worker::new(
             self.clock.clone(),
             Arc::clone(&self.tenants),
@@ -115,10 +121,12 @@ impl Service {
             },
             Arc::clone(&self.metrics),
         ));
+        let active = worker.active();
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
         let retention = Retention::new(clock, tenants, settings.delivery_retention);
         self.running.spawn(retention.run(shutdown.clone()));
+        active
     }
 
     /// For [`start_sweep`](Self::start_sweep).

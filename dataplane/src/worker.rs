@@ -2,9 +2,11 @@
 //!
 //! claim (schedule) -> count the attempt and lease the row (database) -> POST (`send`) -> transition (domain) ->
 //! finish the row -> settle the claim. The row decides; a stale claim finds its row taken or done and is settled.
-//! [`sweep`] finds what the schedule does not know; [`lease`] keeps long attempts; [`retention`] deletes what is old.
+//! [`sweep`] finds what the schedule does not know; [`lease`] keeps long attempts; [`retention`] deletes what is
+//! old; [`report`] tells the operator.
 
 pub mod lease;
+pub mod report;
 pub mod retention;
 pub mod send;
 pub mod sweep;
@@ -27,6 +29,7 @@ use crate::store::events::{self, ToSend};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use lease::{Kept, Running};
+use report::Active;
 
 /// How long a row or a claim stays a dead worker's: after this the next one takes over.
 pub const LEASE: Duration = Duration::from_secs(4);
@@ -61,6 +64,7 @@ pub struct Worker<S> {
     metrics: Arc<Metrics>,
     slots: Arc<Semaphore>,
     running: Arc<Running>,
+    active: Arc<Active>,
 }
 
 impl<S: Schedule> Worker<S> {
@@ -74,7 +78,13 @@ impl<S: Schedule> Worker<S> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let slots = Arc::new(Semaphore::new(settings.slots));
-        Self { clock, tenants, schedule, sender, settings, metrics, slots, running: Arc::default() }
+        let (running, active) = (Arc::default(), Arc::default());
+        Self { clock, tenants, schedule, sender, settings, metrics, slots, running, active }
+    }
+
+    /// Which tenants have had attempts, for [`report`].
+    pub fn active(&self) -> Arc<Active> {
+        Arc::clone(&self.active)
     }
 
     /// Works until shutdown is requested, then waits for the attempts under way.
@@ -318,6 +328,7 @@ impl<S: Schedule> Worker<S> {
     fn tell(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
         let Attempt { tenant, started, event, .. } = attempt;
         self.metrics.attempted(outcome, next);
+        self.active.note(&tenant.config.uid);
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
         let report = outcome.report();
         let name = tenant.webhook(&started.webhook).map_or("", |webhook| webhook.name.as_str());

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
 use docket_redis::Board;
-use docket_redis::board::WebhookHealth;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+use super::report;
 use crate::clock::{Clock, millis};
 use crate::schedule::Schedule;
 use crate::shutdown::Shutdown;
 use crate::store::deliveries::{self, Due};
 use crate::store::sqlite::Looks;
-use crate::store::{Database, StoreError, health, idempotency};
+use crate::store::{Database, StoreError, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 
@@ -161,7 +161,7 @@ impl<S: Schedule> Sweeper<S> {
                 let result =
                     sweep_tenant(&clock, &tenant, &*schedule, &metrics, leases, after, horizon).await;
                 if let Some(board) = board.filter(|_| result.is_ok()) {
-                    tell_health(&tenant, &board).await;
+                    report::tell(&tenant, &board).await;
                 }
                 if !was_open {
                     // Most tenants have nothing to do right now; hundreds of open files would cost tens of megabytes.
@@ -218,32 +218,6 @@ async fn sweep_tenant<S: Schedule>(
         after = Some(last);
     }
     Ok(after)
-}
-
-/// How the tenant's webhooks are doing, for the operator's status. Nothing depends on it.
-async fn tell_health(tenant: &Tenant, board: &Board) {
-    let code = tenant.config.client_code.as_str();
-    let read = async { health::by_webhook(&mut tenant.store.database().reader().await?).await };
-    let healths = match read.await {
-        Ok(healths) => healths,
-        Err(error) => {
-            return tracing::warn!(tenant.code = code, error = %error, "can't see how webhooks are doing");
-        }
-    };
-    let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
-    let told = healths.into_iter().map(|health| {
-        let told = WebhookHealth {
-            pending: count(health.pending - health.retrying),
-            dead_letter: count(health.dead_letter),
-            retrying: count(health.retrying),
-            last_success_at_ms: health.last_success_at_ms,
-            last_failure_at_ms: health.last_dead_letter_at_ms,
-        };
-        (health.webhook, told)
-    });
-    if let Err(error) = board.put_health(&told.collect::<Vec<_>>()).await {
-        tracing::debug!(tenant.code = code, error = %error, "can't tell how webhooks are doing");
-    }
 }
 
 /// Ends what was lost in its fifth attempt, frees what a dead process held, forgets kept answers that are old. Answers

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use docket_crds::DatabaseUrl;
 use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::DatabaseError;
@@ -64,6 +65,13 @@ impl Servers {
     /// Their names, in the order of the flags.
     pub fn names(&self) -> Vec<String> {
         self.servers.iter().map(|server| server.name.clone()).collect()
+    }
+
+    /// Changes with the server that a Tenant means, also when another one has its name. It tells nothing of the URL.
+    pub async fn mark(&self, wanted: Option<&str>) -> Option<String> {
+        let server = self.choose(wanted).ok()?;
+        let admin = server.admin().await.ok()?;
+        Some(hex::encode(&Sha256::digest(admin.url().expose())[..16]))
     }
 
     /// The server that a Tenant means.

@@ -45,7 +45,11 @@ pub async fn ensure(
     let Some(want) = want(subject, tenant, fetched, password.as_ref()) else {
         return Database::NotTried;
     };
-    let fingerprint = fingerprint(&meta.uid, &want);
+    let server = match &want {
+        Want::Managed(wanted) => operator.databases.mark(wanted.server).await,
+        Want::External(_) => None,
+    };
+    let fingerprint = fingerprint(&meta.uid, &want, server.as_deref());
     let ensured = fetched.stored.as_ref().and_then(|stored| stored.memory.database.as_ref());
     let ensured = ensured.filter(|ensured| ensured.fingerprint == fingerprint);
     let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
@@ -107,12 +111,12 @@ fn text(bytes: &SecretBytes) -> &str {
 }
 
 /// Of everything that a database is made from; kept beside the secrets themselves, in the runtime Secret.
-fn fingerprint(uid: &str, want: &Want<'_>) -> String {
+fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String {
     use secrecy::ExposeSecret;
     let schema = docket_schema::MIGRATIONS.len();
     let parts = match want {
-        Want::Managed(Wanted { server, name, owner_uid, adopt: _, connection_limit, password }) => {
-            let server = server.unwrap_or_default();
+        Want::Managed(Wanted { server: _, name, owner_uid, adopt: _, connection_limit, password }) => {
+            let server = server_mark.unwrap_or_default();
             format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())
         }
         Want::External(url) => format!("external|{}", url.expose()),

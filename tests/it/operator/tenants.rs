@@ -1,6 +1,7 @@
 //! A Tenant on its way to being served, and what stands in its way.
 
-use docket_tests::operator::{Release, tenant_yaml};
+use docket_tests::docket::eventually;
+use docket_tests::operator::{Release, SOON, tenant_yaml};
 use serde_json::json;
 
 #[tokio::test]
@@ -134,4 +135,25 @@ async fn an_unknown_database_server_is_named() {
     release.apply(&tenant_yaml("elsewhere").replace("{managed: {", "{managed: {server: eu, "));
     let told = release.wait("tenant", "elsewhere", "Ready", "False ServerNotFound").await;
     assert!(told.contains("\"eu\"") && told.contains("main"), "{told}");
+}
+
+/// As when a server was set up anew: the Tenant was Ready, and its database is not there.
+#[tokio::test]
+async fn another_server_of_the_same_name_gets_the_database() {
+    let mut release = Release::new("moved");
+    let admin = release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("moved"));
+    release.wait("tenant", "moved", "Ready", "True Ready").await;
+    let client = docket_tests::postgres::client(&admin).await;
+    client.batch_execute("DROP DATABASE tenant_moved WITH (FORCE)").await.expect("the administrator may");
+
+    release.file("main.url", &format!("{admin}?application_name=another"));
+    let renamed = tenant_yaml("moved").replace("  clientCode:", "  displayName: Moved\n  clientCode:");
+    release.apply(&renamed);
+    let found = "SELECT count(*) FROM pg_database WHERE datname = 'tenant_moved'";
+    eventually("the database is made there", SOON, async || {
+        client.query_one(found, &[]).await.expect("a statement").get::<_, i64>(0) == 1
+    })
+    .await;
 }
