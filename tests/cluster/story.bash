@@ -291,7 +291,7 @@ while_saving() {
     # Each order that was stored, also one whose answer was lost, has its event and is delivered.
     until_true 60 nothing_pending
     [ "$(sql tenant_acme "SELECT count(*) FROM web_order o WHERE NOT EXISTS (SELECT 1 FROM event e JOIN delivery d
-        ON d.event_id = e.id AND d.status = 'Succeeded' WHERE e.subject = o.id AND e.code = 'order.created')")" = 0 ]
+        ON d.event_id = e.id AND d.status = 'Succeeded' WHERE e.web_order_id = o.id AND e.code = 'order.created')")" = 0 ]
     [ "$(received_once)" -ge $((delivered + $(wc -l <"$work/acknowledged"))) ]
     [ "$(wc -l <"$work/acknowledged")" -ge 20 ]
 }
@@ -308,12 +308,14 @@ upgrade() {
 }
 
 upgrade_under_saves() {
-    local before after
-    before=$(kubectl -n docket get pods -o name | sort)
+    kubectl -n docket get pods -o name | sort >"$work/before"
     while_saving upgrade
-    after=$(kubectl -n docket get pods --field-selector=status.phase=Running -o name | sort)
-    [ -z "$(comm -12 <(echo "$before") <(echo "$after"))" ] || { echo "a pod is still the old one"; return 1; }
+    until_true 60 no_pod_is_old || { echo "a pod is still the old one"; return 1; }
     [ ! -s "$work/others" ]
+}
+
+no_pod_is_old() {
+    [ -z "$(comm -12 "$work/before" <(kubectl -n docket get pods -o name | sort))" ]
 }
 
 kill_pods() {

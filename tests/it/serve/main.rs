@@ -4,6 +4,7 @@
 mod away;
 mod cluster;
 mod commands;
+mod faults;
 mod proxy;
 mod roles;
 mod settings;

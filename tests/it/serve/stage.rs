@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use docket_receiver::Behaviour;
 use docket_tests::docket::{Client, Dev, Home, api_key, tenant_yaml};
 use docket_tests::postgres;
 use docket_tests::receiver::Sink;
@@ -38,7 +39,12 @@ pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let (sink, database) = (Sink::start().await, postgres::database().await);
+        Self::with(Behaviour::default()).await
+    }
+
+    /// With a receiver that behaves like this.
+    pub(crate) async fn with(behaviour: Behaviour) -> Self {
+        let (sink, database) = (Sink::behaving(0, behaviour).await, postgres::database().await);
         let redis = tokio::task::spawn_blocking(|| Server::start(&[])).await.expect("Redis starts");
         let tenant = external("acme", 'a', &database);
         let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/orders");
