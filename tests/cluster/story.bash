@@ -321,13 +321,14 @@ no_pod_is_old() {
 kill_pods() {
     local component
     for component in worker api detector operator; do
-        kubectl -n docket delete pod --grace-period=0 --force --wait=false \
+        kubectl -n docket delete --grace-period=0 --force --wait=false \
             "$(kubectl -n docket get pods -l "app.kubernetes.io/component=$component" -o name | head -n 1)"
         sleep 2
     done
-    kubectl -n docket rollout status deployment/docket-api deployment/docket-worker deployment/docket-detector \
-        deployment/docket-operator --timeout=2m
+    all_run
 }
+
+all_run() { kubectl -n docket rollout status deployment --selector app.kubernetes.io/instance=docket --timeout=2m; }
 
 kill_under_saves() { while_saving kill_pods; }
 
@@ -346,8 +347,7 @@ scale_to_none() {
     [ "$(received_once)" -eq "$before" ]
     kubectl -n docket scale deployment docket-api docket-worker --replicas=2
     kubectl -n docket scale deployment docket-detector docket-operator --replicas=1
-    kubectl -n docket rollout status deployment/docket-api deployment/docket-worker deployment/docket-detector \
-        deployment/docket-operator --timeout=2m
+    all_run
     until_true 30 received_exactly $((before + 1))
 }
 

@@ -16,7 +16,7 @@ fn with_delete(name: &str) -> String {
 async fn databases(admin: &str, name: &str) -> i64 {
     let client = docket_tests::postgres::client(admin).await;
     let statement = "SELECT count(*) FROM pg_database WHERE datname = $1";
-    client.query_one(statement, &[&name]).await.unwrap().get(0)
+    client.query_one(statement, &[&name]).await.expect("a statement").get(0)
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
     release.apply(&tenant_yaml("after"));
     release.wait("tenant", "after", "Ready", "True").await;
     assert_eq!(release.runtime("spoilt"), Some(served), "it goes on as it was");
-    let webhooks = release.runtime("sound").unwrap()["config"]["webhooks"].clone();
+    let webhooks = release.runtime("sound").expect("it is served")["config"]["webhooks"].clone();
     assert_eq!(webhooks[0]["name"], "spoilt");
     for name in ["spoilt", "strange"] {
         release.kubectl(&["delete", "tenant", name]);
@@ -121,6 +121,10 @@ async fn namespaces_are_watched_where_all_of_them_are() {
     eventually("the label lets it in", SOON, async || ready()).await;
     label("team=other");
     eventually("and out", SOON, async || !ready()).await;
-    let served = || release.runtime("everyone").unwrap()["config"]["webhooks"].as_array().unwrap().len();
+    let served = || {
+        release.runtime("everyone").expect("it is served")["config"]["webhooks"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
     eventually("it is no longer served", Duration::from_secs(30), async || served() == 0).await;
 }
