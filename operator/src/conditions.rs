@@ -40,7 +40,7 @@ pub struct Verdict {
     pub kind: &'static str,
     /// The status.
     pub truth: Truth,
-    /// One of [`conditions`].
+    /// One of [`docket_crds::conditions`].
     pub reason: &'static str,
     /// For people; the same as long as nothing changes, so without counts and times.
     pub message: String,

@@ -1,7 +1,7 @@
 //! Tenants' databases on PostgreSQL servers: made, kept as declared, migrated, dropped.
 //!
 //! A database belongs to a Tenant by the Tenant's UID in the comment on the database and on its role. Each pass looks
-//! first ([`observed`]), decides on one step ([`plan`]), takes it and looks again, until nothing is left to do; so it
+//! first (`observed`), decides on one step (`plan`), takes it and looks again, until nothing is left to do; so it
 //! does not matter where the pass before it ended. A pass at rest writes nothing.
 
 mod admin;
