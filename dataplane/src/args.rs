@@ -457,6 +457,9 @@ pub struct HealthcheckArguments {
     /// What to ask, such as http://127.0.0.1:9090/readyz; may be given several times.
     #[arg(long, required = true, value_name = "URL", value_parser = plain_url)]
     pub url: Vec<Url>,
+    /// Ask again for so long until each answers 200.
+    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
+    pub wait: Duration,
 }
 
 /// A time with its unit: `500ms`, `30s`, `5m`, `1h`; more than nothing and at most a day.

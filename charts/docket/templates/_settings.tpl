@@ -104,7 +104,7 @@ another name is one line here.
 
 {{/* Arguments of the pod of `helm test`, as a JSON list: every URL must answer 200. */}}
 {{- define "docket.testArgs" -}}
-{{- $args := list "healthcheck" -}}
+{{- $args := list "healthcheck" "--wait=30s" -}}
 {{- range $component := include "docket.components" . | fromJsonArray -}}
 {{- $name := include "docket.componentName" (dict "root" $ "component" $component) -}}
 {{- if or (gt (int (index $.Values $component).replicas) 0) (include "docket.autoscaled" (dict "root" $ "component" $component)) -}}

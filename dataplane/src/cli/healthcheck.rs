@@ -1,7 +1,7 @@
 //! `docket healthcheck`: asks whether processes are well, for places that have no other HTTP client, such as the pod of
 //! `helm test`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -14,32 +14,44 @@ use crate::args::HealthcheckArguments;
 
 /// How long each may take to answer.
 const WAIT: Duration = Duration::from_secs(10);
+/// How long until one is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
 /// How much of an answer is read.
 const ANSWER: usize = 4096;
 
-/// Asks one after the other and says what each answered. Error: one of them did not answer 200.
+/// Asks one after the other and says what each answered. Error: one of them did not answer 200, and not until the end of
+/// the time to wait either.
 pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
+    let begun = Instant::now();
     let mut unwell = 0;
     for url in &arguments.url {
-        match tokio::time::timeout(WAIT, ask(url)).await {
-            Ok(Ok((200, _))) => println!("{url}: 200"),
-            Ok(Ok((status, text))) => {
-                unwell += 1;
-                println!("{url}: {status}: {}", text.trim());
+        let answer = loop {
+            let answer = answer(url).await;
+            if answer.is_ok() || begun.elapsed() >= arguments.wait {
+                break answer;
             }
-            Ok(Err(error)) => {
+            tokio::time::sleep(AGAIN).await;
+        };
+        match answer {
+            Ok(()) => println!("{url}: 200"),
+            Err(problem) => {
                 unwell += 1;
-                println!("{url}: {error:#}");
-            }
-            Err(_) => {
-                unwell += 1;
-                println!("{url}: no answer within {} s", WAIT.as_secs());
+                println!("{url}: {problem}");
             }
         }
     }
     match unwell {
         0 => Ok(()),
         count => bail!("{count} of {} did not answer 200", arguments.url.len()),
+    }
+}
+
+async fn answer(url: &Url) -> Result<(), String> {
+    match tokio::time::timeout(WAIT, ask(url)).await {
+        Ok(Ok((200, _))) => Ok(()),
+        Ok(Ok((status, text))) => Err(format!("{status}: {}", text.trim())),
+        Ok(Err(error)) => Err(format!("{error:#}")),
+        Err(_) => Err(format!("no answer within {} s", WAIT.as_secs())),
     }
 }
 

@@ -373,9 +373,19 @@ fn helm_test_asks_each_component_that_runs() {
         super::helm::texts(&container["args"]).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let url = |component| format!("--url=http://docket-{component}-management.docket-system:9090/readyz");
-    assert_eq!(urls(""), ["healthcheck".into(), url("operator"), url("api"), url("worker"), url("detector")]);
+    assert_eq!(
+        urls(""),
+        [
+            "healthcheck".into(),
+            "--wait=30s".into(),
+            url("operator"),
+            url("api"),
+            url("worker"),
+            url("detector")
+        ]
+    );
     assert_eq!(
         urls("detector: {replicas: 0}\nworker: {replicas: 0}"),
-        ["healthcheck".into(), url("operator"), url("api")]
+        ["healthcheck".into(), "--wait=30s".into(), url("operator"), url("api")]
     );
 }
