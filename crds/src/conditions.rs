@@ -61,9 +61,6 @@ pub const TENANT_NOT_FOUND: &str = "TenantNotFound";
 pub const REF_NOT_PERMITTED: &str = "RefNotPermitted";
 /// The Tenant is suspended, so the webhook gets no new deliveries. Set the Tenant's `spec.suspend` to false.
 pub const TENANT_SUSPENDED: &str = "TenantSuspended";
-/// The target's host is an address that Docket does not connect to. Use a public address, or have whoever runs Docket
-/// allow the network.
-pub const TARGET_NOT_ALLOWED: &str = "TargetNotAllowed";
 
 // `ResolvedRefs` is false.
 

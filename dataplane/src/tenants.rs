@@ -1,6 +1,6 @@
 //! The tenants being served: found by API key, by subdomain, by client code or by uid.
 //!
-//! Sources of configuration (a folder, later the cluster) replace the whole list at once; a request keeps the tenant
+//! Sources of configuration (a folder, or the cluster's runtime Secrets) replace the whole list at once; a request keeps the tenant
 //! it began with. Databases outlive a change of configuration: they are kept by uid.
 
 pub mod stores;
@@ -216,7 +216,7 @@ impl Tenants {
                 continue;
             }
             for key in config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2) {
-                // Nothing checks keys across tenants, so the first one keeps it: a second must not take requests over.
+                // A folder does not check keys across tenants, so the first one keeps it: a second must not take requests over.
                 let holder = index.by_key.entry(key.digest).or_insert_with(|| Arc::clone(&tenant));
                 if holder.config.uid != config.uid {
                     let (code, other) = (config.client_code.as_str(), holder.config.client_code.as_str());

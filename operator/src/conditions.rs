@@ -77,8 +77,7 @@ pub fn type_of(code: &str) -> &'static str {
         | conditions::DATABASE_NAME_CONFLICT
         | conditions::TENANT_NOT_FOUND
         | conditions::REF_NOT_PERMITTED
-        | conditions::TENANT_SUSPENDED
-        | conditions::TARGET_NOT_ALLOWED => types::ACCEPTED,
+        | conditions::TENANT_SUSPENDED => types::ACCEPTED,
         conditions::PROVISIONING => types::DATABASE_READY,
         conditions::PENDING => types::PROGRAMMED,
         _ => types::RESOLVED_REFS,
@@ -201,7 +200,6 @@ pub const KNOWN: &[&str] = &[
     conditions::TENANT_NOT_FOUND,
     conditions::REF_NOT_PERMITTED,
     conditions::TENANT_SUSPENDED,
-    conditions::TARGET_NOT_ALLOWED,
     conditions::SECRET_NOT_FOUND,
     conditions::SECRET_KEY_MISSING,
     conditions::SECRET_INVALID,

@@ -25,7 +25,7 @@ use observed::Observed;
 /// A managed database as a Tenant declares it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// `spec.database.managed.server`; `None`: the only one, or the one named `default`.
+    /// `spec.database.managed.server`; `None`: the first one.
     pub server: Option<&'a str>,
     /// The database's name, up to 63 bytes.
     pub name: &'a str,

@@ -1,5 +1,5 @@
-//! Tenants from a folder of YAML files: the configuration source of the embedded mode, which takes the files a cluster
-//! takes.
+//! Tenants from a folder of YAML files, the same that a cluster takes: the source of `docket dev`, and of `docket serve`
+//! without a cluster.
 //!
 //! `files` lists and reads, `documents` parses, `objects` says what a document declares and what counts while it is
 //! broken, `declared` sees them all together, `keys` keeps what is generated, `serving` calls [`docket_crds::compile()`],

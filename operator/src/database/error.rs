@@ -52,9 +52,7 @@ fn server_unknown(wanted: Option<&str>, known: &[String]) -> String {
     };
     match wanted {
         Some(wanted) => format!("spec.database.managed.server: no server is named {wanted:?}; {known}"),
-        None => {
-            format!("spec.database.managed.server is not set and no server is named \"default\"; {known}")
-        }
+        None => format!("spec.database.managed: {known}"),
     }
 }
 
@@ -121,10 +119,6 @@ mod tests {
             error(Some("eu"), &["main", "us"]),
             "spec.database.managed.server: no server is named \"eu\"; the operator has main, us"
         );
-        assert_eq!(
-            error(None, &[]),
-            "spec.database.managed.server is not set and no server is named \"default\"; \
-             the operator has no --database-server"
-        );
+        assert_eq!(error(None, &[]), "spec.database.managed: the operator has no --database-server");
     }
 }

@@ -11,9 +11,6 @@ use super::DatabaseError;
 use super::admin::Admin;
 
 const FLAG: &str = "--database-server";
-/// The server of Tenants that name none, where there are several.
-const DEFAULT: &str = "default";
-
 /// The servers, by name.
 #[derive(Debug, Default)]
 pub struct Servers {
@@ -74,13 +71,12 @@ impl Servers {
         Some(hex::encode(&Sha256::digest(admin.url().expose())[..16]))
     }
 
-    /// The server that a Tenant means.
+    /// The server that a Tenant means; the first one if it names none.
     pub(super) fn choose(&self, wanted: Option<&str>) -> Result<&Server, DatabaseError> {
         let by_name = |name: &str| self.servers.iter().find(|server| server.name == name);
         let found = match (wanted, &self.servers[..]) {
             (Some(name), _) => by_name(name),
-            (None, [only]) => Some(only),
-            (None, _) => by_name(DEFAULT),
+            (None, servers) => servers.first(),
         };
         found.ok_or_else(|| DatabaseError::ServerUnknown {
             wanted: wanted.map(str::to_owned),

@@ -3,12 +3,13 @@
 //! Looking at a database costs a login, so it is done when something about it changed, when the last look failed, when
 //! it is asked for, and now and then; not for every change of a Webhook.
 
-use docket_crds::{DatabaseUrl, SecretBytes, Tenant, ValueKind};
+use docket_crds::{DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
     database::{DatabaseError, Wanted, migrate_external},
+    declared::Declared,
     name::Name,
     operator::Operator,
     tenant::{fetch::Fetched, fetch::Subject, stored::EnsuredDatabase},
@@ -42,14 +43,15 @@ pub async fn ensure(
 ) -> Database {
     let meta = &subject.tenant.meta;
     let password = password.map(|password| text(password).into());
-    let Some(want) = want(subject, tenant, fetched, password.as_ref()) else {
+    let server = server_of(&subject.tenant);
+    let Some(want) = want(subject, tenant, fetched, password.as_ref(), server.as_deref()) else {
         return Database::NotTried;
     };
-    let server = match &want {
+    let mark = match &want {
         Want::Managed(wanted) => operator.databases.mark(wanted.server).await,
         Want::External(_) => None,
     };
-    let fingerprint = fingerprint(&meta.uid, &want, server.as_deref());
+    let fingerprint = fingerprint(&meta.uid, &want, mark.as_deref());
     let ensured = fetched.stored.as_ref().and_then(|stored| stored.memory.database.as_ref());
     let ensured = ensured.filter(|ensured| ensured.fingerprint == fingerprint);
     let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
@@ -82,16 +84,25 @@ pub async fn ensure(
     }
 }
 
+/// The server of a managed database: the one that is declared, or else the one where it was made. So a Tenant that names
+/// none stays where it is, whatever servers are added before or behind.
+pub fn server_of(tenant: &Declared<Tenant>) -> Option<String> {
+    let declared = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
+    let made = || tenant.status::<TenantStatus>().database.and_then(|database| database.server);
+    declared.and_then(|managed| managed.server.clone()).or_else(made)
+}
+
 fn want<'a>(
     subject: &'a Subject,
     tenant: &'a Tenant,
     fetched: &Fetched,
     password: Option<&'a SecretString>,
+    server: Option<&'a str>,
 ) -> Option<Want<'a>> {
     let meta = &subject.tenant.meta;
     if let Some(managed) = &tenant.spec.database.managed {
         return Some(Want::Managed(Wanted {
-            server: managed.server.as_deref(),
+            server,
             name: &managed.name,
             owner_uid: &meta.uid,
             adopt: meta.adopt_database.as_deref() == Some(&managed.name),

@@ -14,7 +14,7 @@ use crate::{
     operator::Operator,
     programmed,
     queue::Done,
-    tenant::{apply, set_status, status},
+    tenant::{apply, database, set_status, status},
 };
 
 /// How long pods get to let go of a database before it is dropped under them.
@@ -73,8 +73,8 @@ async fn drop_database(operator: &Operator, tenant: &Declared<Tenant>) -> Result
     let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     match managed {
         Some(managed) if managed.deletion_policy == DeletionPolicy::Delete => {
-            let server = managed.server.as_deref();
-            match operator.databases.drop_database(server, &managed.name, &tenant.meta.uid).await {
+            let server = database::server_of(tenant);
+            match operator.databases.drop_database(server.as_deref(), &managed.name, &tenant.meta.uid).await {
                 // It is another's: there is nothing of ours to drop.
                 Err(DatabaseError::NotOwned { .. }) => Ok(()),
                 other => other,

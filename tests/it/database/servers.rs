@@ -41,7 +41,7 @@ fn a_wrong_flag_names_itself_and_the_file_but_never_the_content() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_means_the_only_server_or_the_default_one() {
+async fn a_tenant_that_names_no_server_means_the_first() {
     let rig = Rig::new().await;
     let file = rig.folder.path().join("url");
     let servers = |names: &[&str]| {
@@ -52,9 +52,9 @@ async fn a_tenant_means_the_only_server_or_the_default_one() {
         servers(names).ensure(&Wanted { server, ..rig.wanted() }).await.map(|made| made.server)
     };
     assert_eq!(used(&["eu"], None).await.unwrap(), "eu");
-    assert_eq!(used(&["eu", "default"], None).await.unwrap(), "default");
-    assert_eq!(used(&["eu", "default"], Some("eu")).await.unwrap(), "eu");
-    for (names, server) in [(&["eu", "us"][..], None), (&["eu", "us"][..], Some("asia")), (&[][..], None)] {
+    assert_eq!(used(&["eu", "us"], None).await.unwrap(), "eu");
+    assert_eq!(used(&["eu", "us"], Some("us")).await.unwrap(), "us");
+    for (names, server) in [(&["eu", "us"][..], Some("asia")), (&[][..], None)] {
         let known = names.iter().map(ToString::to_string).collect();
         let wanted = server.map(str::to_owned);
         assert_eq!(used(names, server).await, Err(DatabaseError::ServerUnknown { wanted, known }));

@@ -102,6 +102,7 @@ async fn a_namespace_that_is_being_deleted_never_waits_for_a_server() {
     release.apply(&with_delete("terminated"));
     release.wait("tenant", "terminated", "Ready", "True").await;
     release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
-    let delete = ["delete", "namespace", &release.tenants, "--timeout=60s"];
+    // The operator gives pods that it can't see 30 s to let go, and the namespace controller looks again now and then.
+    let delete = ["delete", "namespace", &release.tenants, "--timeout=150s"];
     cluster().kubectl(&delete, "").expect("the namespace goes");
 }

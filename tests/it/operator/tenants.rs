@@ -163,3 +163,25 @@ async fn another_server_of_the_same_name_gets_the_database() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_tenant_that_names_no_server_stays_where_its_database_was_made() {
+    let mut release = Release::new("stays");
+    let admin = release.with_postgres().await;
+    let operator = release.start().await;
+    release.apply(&tenant_yaml("stays"));
+    release.wait("tenant", "stays", "Ready", "True Ready").await;
+    operator.terminate().await;
+
+    // A server that is there before the first one from now on, and can't be reached.
+    let nowhere = release.file("nowhere.url", "postgres://nobody:x@127.0.0.1:1/postgres");
+    release.flags.insert(0, format!("--database-server=nowhere={}", nowhere.display()));
+    release.file("main.url", &format!("{admin}?application_name=another"));
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("stays").replace("  clientCode:", "  displayName: Stays\n  clientCode:"));
+    eventually("the change is served", SOON, async || release.runtime("stays").unwrap()["generation"] == 2)
+        .await;
+    let tenant = release.object("tenant", "stays");
+    assert_eq!(tenant["status"]["database"]["server"], "main");
+    release.wait("tenant", "stays", "Ready", "True Ready").await;
+}

@@ -29,8 +29,13 @@ fn statements_number_their_parameters_in_order() {
 fn sources() -> Vec<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dataplane/src");
     let mut paths = vec![source.join("store.rs")];
-    let entries = std::fs::read_dir(source.join("store")).expect("the store's folder");
-    paths.extend(entries.map(|entry| entry.expect("an entry").path()));
+    let mut folders = vec![source.join("store")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the store") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() { folders.push(path) } else { paths.push(path) }
+        }
+    }
     assert!(
         paths.iter().all(|path| path.extension().is_some_and(|extension| extension == "rs")),
         "{paths:?}"
