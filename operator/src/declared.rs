@@ -147,15 +147,6 @@ impl<T: Document> Declared<T> {
     pub fn status<S: DeserializeOwned + Default>(&self) -> S {
         serde_json::from_str(&self.status).unwrap_or_default()
     }
-
-    /// The same object with another status, of which the API server told us `resource_version`.
-    pub fn with_status(&self, status: &Value, resource_version: String) -> Self
-    where
-        T: Clone,
-    {
-        let meta = Meta { resource_version, ..self.meta.clone() };
-        Self { meta, status: status.to_string().into(), ..self.clone() }
-    }
 }
 
 fn document<T: Document>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> {

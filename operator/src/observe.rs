@@ -1,10 +1,9 @@
 //! What the data plane reports through Redis: which pods live, what each serves, and how deliveries go.
 
-use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use anyhow::Context;
 use docket_redis::{
-    Board, Connection, Keys, Target,
+    Board,
     board::{PodServed, WebhookHealth},
 };
 use tokio::time::Instant;
@@ -25,16 +24,9 @@ pub fn board(arguments: &RunArguments) -> anyhow::Result<Option<Board>> {
     let Some(file) = &arguments.redis_url_file else {
         return Ok(None);
     };
-    let target = Target::parse(&String::from_utf8_lossy(&read(file, "--redis-url-file")?))
-        .with_context(|| format!("--redis-url-file {}", file.display()))?;
-    let ca = arguments.redis_ca_file.as_deref().map(|file| read(file, "--redis-ca-file")).transpose()?;
-    let connection = Connection::new(target, ca).context("--redis-ca-file")?;
-    let keys = Keys::new(arguments.redis_release.as_deref()).context("--redis-release")?;
+    let (ca_file, release) = (arguments.redis_ca_file.as_deref(), arguments.redis_release.as_deref());
+    let (connection, keys) = docket_redis::files::connection(file, ca_file, release)?;
     Ok(Some(Board::new(connection, keys)))
-}
-
-fn read(file: &Path, flag: &str) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(file).with_context(|| format!("{flag}: {} can't be read", file.display()))
 }
 
 /// Looks once, so that the first passes know what there is to know; then for ever.

@@ -124,11 +124,6 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.lock().retry(Instant::now());
         self.wake.notify_one();
     }
-
-    /// How many wait because they changed.
-    pub fn waiting(&self) -> usize {
-        self.lock().changed.len()
-    }
 }
 
 impl<K: Clone + Eq + Hash> Inner<K> {

@@ -148,8 +148,7 @@ fn read(path: &Path) -> anyhow::Result<Option<Keys>> {
     keys.map(Some).with_context(|| format!("{} is damaged; {advice}", path.display()))
 }
 
-/// Writes a file that is there whole or not at all, even if the power fails.
-/// Held until it is dropped.
+/// Keeps other processes from the keys of this folder until it is dropped.
 fn lock(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("keys.lock");
     let locked = DirBuilder::new().recursive(true).mode(0o700).create(data_dir).and_then(|()| {
@@ -159,6 +158,7 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
     locked.with_context(|| format!("{} cannot be locked", path.display()))
 }
 
+/// Writes a file that is there whole or not at all, even if the power fails.
 fn write(data_dir: &Path, path: &Path, keys: &Keys) -> io::Result<()> {
     let dir = path.parent().unwrap_or(data_dir);
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

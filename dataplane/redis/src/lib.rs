@@ -1,12 +1,13 @@
 //! One way to Redis for all of Docket: standalone, Sentinel or Cluster, by one URL.
 //!
-//! [`url`] reads the URL, [`connect`] keeps the connection, [`check`] looks at the server before work begins, [`keys`]
+//! [`files`] and [`url`] read what the arguments say, [`connect`] keeps the connection, [`check`] looks at the server before work begins, [`keys`]
 //! names everything that is kept, [`script`] runs one transition, [`board`] is what the data plane's processes tell the
 //! operator. The schedule itself is in the data plane.
 
 pub mod board;
 pub mod check;
 pub mod connect;
+pub mod files;
 pub mod keys;
 pub mod script;
 pub mod url;

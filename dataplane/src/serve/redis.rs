@@ -1,10 +1,9 @@
 //! The way to Redis, as the arguments describe it.
 
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use docket_redis::{Connection, Error, Keys, Target};
+use anyhow::{Context, Result};
+use docket_redis::{Connection, Error, Keys};
 
 use crate::args::RedisArguments;
 
@@ -20,20 +19,11 @@ pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
     let file = arguments.redis_url_file.as_deref().context(
         "--redis-url-file is missing: the name of a file with the URL of Redis, such as redis://:password@redis:6379/0",
     )?;
-    let target = Target::parse(&String::from_utf8_lossy(&read(file, "--redis-url-file")?))
-        .with_context(|| format!("--redis-url-file {}", file.display()))?;
-    let ca = arguments.redis_ca_file.as_deref().map(|file| read(file, "--redis-ca-file")).transpose()?;
-    ensure!(
-        ca.is_none() || target.tls,
-        "--redis-ca-file is for a rediss:// URL, which --redis-url-file does not hold"
-    );
-    let connection = Connection::new(target, ca).context("--redis-ca-file")?;
-    let keys = Keys::new(arguments.redis_release.as_deref()).context("--redis-release")?;
-    Ok((connection, keys))
-}
-
-fn read(file: &Path, flag: &str) -> Result<Vec<u8>> {
-    std::fs::read(file).with_context(|| format!("{flag}: {} can't be read", file.display()))
+    docket_redis::files::connection(
+        file,
+        arguments.redis_ca_file.as_deref(),
+        arguments.redis_release.as_deref(),
+    )
 }
 
 /// Returns once Redis has answered and is as it must be.

@@ -117,8 +117,8 @@ pub async fn lock_new(
     Ok(free)
 }
 
-/// Marks an invoice as detected and answers it as it is now. `None`: somebody else was faster, whose lock on the row
-/// was waited for, or it or its work order is gone.
+/// Marks an invoice as detected and answers it as it is now. `None`: somebody else was faster, or it or its work order is
+/// gone.
 pub async fn mark_detected(
     transaction: &mut Transaction,
     family: InvoiceFamily,

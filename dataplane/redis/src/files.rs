@@ -1,0 +1,32 @@
+//! The way to Redis as both programs are told it: by files, since arguments can be read by everybody on the machine.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{Connection, Keys, Target};
+
+/// What `--redis-url-file`, `--redis-ca-file` and `--redis-release` say: the connection, which is made when it is first
+/// used, and the names of the keys.
+///
+/// Errors: a file can't be read, or what it holds is not right; the message names the flag and never the URL.
+pub fn connection(
+    url_file: &Path,
+    ca_file: Option<&Path>,
+    release: Option<&str>,
+) -> Result<(Connection, Keys)> {
+    let target = Target::parse(&String::from_utf8_lossy(&read(url_file, "--redis-url-file")?))
+        .with_context(|| format!("--redis-url-file {}", url_file.display()))?;
+    let ca = ca_file.map(|file| read(file, "--redis-ca-file")).transpose()?;
+    ensure!(
+        ca.is_none() || target.tls,
+        "--redis-ca-file is for a rediss:// URL, which --redis-url-file does not hold"
+    );
+    let connection = Connection::new(target, ca).context("--redis-ca-file")?;
+    let keys = Keys::new(release).context("--redis-release")?;
+    Ok((connection, keys))
+}
+
+fn read(file: &Path, flag: &str) -> Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("{flag}: {} can't be read", file.display()))
+}
