@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use docket_crds::{Tenant, ValueKind, Webhook, runtime};
+use docket_crds::{Tenant, TenantStatus, ValueKind, Webhook, conditions::types, runtime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use references::Referrer;
@@ -20,6 +20,7 @@ pub(crate) use references::{of_tenant, of_webhook};
 
 use crate::{
     cluster::{claims::Claims, references::References, watched::Watched},
+    conditions,
     declared::{Declared, Meta},
     labels,
     name::Name,
@@ -126,12 +127,13 @@ impl Cluster {
 
     /// The Tenants that want something `tenant` wants too, with itself, the one that came first ahead. Those that
     /// cannot be read are left out.
+    ///
+    /// The API server tells creation by the second. Of one second the one that was accepted stays ahead: a newcomer
+    /// must not win by its uid what another is already served with.
     pub fn rivals(&self, tenant: &Name) -> Vec<Arc<Declared<Tenant>>> {
         let mut found: Vec<_> =
             self.claims.rivals(tenant).iter().filter_map(|name| self.tenant(name)).collect();
-        found.sort_by(|one, other| {
-            (one.meta.created, &one.meta.uid).cmp(&(other.meta.created, &other.meta.uid))
-        });
+        found.sort_by_cached_key(|rival| (rival.meta.created, !was_accepted(rival), rival.meta.uid.clone()));
         found
     }
 
@@ -395,6 +397,11 @@ impl Cluster {
             self.webhooks.insert(webhook.meta.name.clone(), webhook);
         }
     }
+}
+
+fn was_accepted(tenant: &Declared<Tenant>) -> bool {
+    let status: TenantStatus = tenant.status();
+    conditions::find(&status.conditions, types::ACCEPTED).is_some_and(|told| told.status == "True")
 }
 
 #[cfg(test)]

@@ -44,6 +44,13 @@ enum Subject {
     Namespaces,
 }
 
+impl Subject {
+    /// Whether work may begin without having seen these: they tell when to look, what they hold is read by name.
+    const fn may_be_missing(self) -> bool {
+        matches!(self, Self::Values(_) | Self::Generated)
+    }
+}
+
 /// One object of a watch, in the form its subject needs.
 enum Seen {
     Tenant(Arc<Declared<Tenant>>),
@@ -193,6 +200,11 @@ async fn follow(operator: Arc<Operator>, subject: Subject, scope: Option<String>
                 operator.metrics.watch_failed();
                 tracing::warn!(?subject, namespace = scope, error = %told(&error), "a watch failed; it is tried again");
                 failed = true;
+                // A watched namespace may be gone, and our Role with it: the others must not wait for it.
+                if is_forbidden(&error) && subject.may_be_missing() && !std::mem::replace(&mut complete, true)
+                {
+                    operator.progress.listed.fetch_add(1, Ordering::AcqRel);
+                }
                 continue;
             }
         };
@@ -223,6 +235,10 @@ async fn follow(operator: Arc<Operator>, subject: Subject, scope: Option<String>
         drop(cluster);
         operator.changed(keys);
     }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// An error of a watch, without what an object may hold.

@@ -49,6 +49,7 @@ impl Release {
             flags: Vec::new(),
             lease_seconds: 5,
         };
+        release.bind_everywhere("kinds");
         release.bind(&namespace, "release");
         release.watch(&tenants);
         release

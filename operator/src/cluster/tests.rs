@@ -75,6 +75,27 @@ fn the_end_of_a_tenant_concerns_its_webhooks_and_who_wants_what_it_had() {
 }
 
 #[test]
+fn who_came_first_is_ahead_and_of_one_second_who_was_accepted() {
+    let mut cluster = Cluster::default();
+    let accepted = json!({"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    let code = json!({"clientCode": "ACME", "database": {"managed": {"name": "d"}}});
+    let of = |name: &str, uid: &str, created: &str, status: &Value| {
+        let meta = json!({"name": name, "uid": uid, "creationTimestamp": created});
+        examples::with(json!({"metadata": meta, "spec": code, "status": status}))
+    };
+    let order = |cluster: &Cluster| -> Vec<String> {
+        let rivals = cluster.rivals(&name("a"));
+        rivals.iter().map(|rival| rival.meta.name.name.clone()).collect()
+    };
+    cluster.tenant_applied(of("a", "9", "2026-01-01T00:00:00Z", &accepted));
+    cluster.tenant_applied(of("b", "1", "2026-01-01T00:00:00Z", &json!({})));
+    cluster.tenant_applied(of("c", "2", "2026-01-01T00:00:00Z", &json!({})));
+    cluster.tenant_applied(of("d", "0", "2026-01-01T00:00:01Z", &accepted));
+    assert_eq!(order(&cluster), ["a", "b", "c", "d"]);
+}
+
+#[test]
 fn a_secret_concerns_those_who_name_it() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));

@@ -41,7 +41,7 @@ fn tested(groups: &[&str]) -> Vec<Right> {
 fn without_a_watch_list_the_operator_has_one_cluster_role_of_what_it_is_tested_with() {
     let objects = render_with("");
     let role = objects.one("ClusterRole", "docket-system-docket-operator");
-    assert_eq!(sorted(rights(role)), tested(&["tenants", "namespaces"]));
+    assert_eq!(sorted(rights(role)), tested(&["kinds", "tenants", "namespaces"]));
     assert_eq!(objects.names("Role"), ["docket-dataplane", "docket-operator"]);
     assert_eq!(sorted(rights(objects.one("Role", "docket-operator"))), tested(&["release"]));
     let binding = objects.one("ClusterRoleBinding", "docket-system-docket-operator");
@@ -52,9 +52,13 @@ fn without_a_watch_list_the_operator_has_one_cluster_role_of_what_it_is_tested_w
 }
 
 #[test]
-fn with_a_watch_list_the_operator_has_no_right_in_the_whole_cluster() {
+fn with_a_watch_list_the_operator_has_rights_to_our_kinds_alone_in_the_whole_cluster() {
     let objects = render_with("watch: {namespaces: [a, b]}\nrbac: {aggregateClusterRoles: false}");
-    assert!(objects.all("ClusterRole").is_empty() && objects.all("ClusterRoleBinding").is_empty());
+    assert_eq!(objects.names("ClusterRole"), ["docket-system-docket-operator"]);
+    assert_eq!(
+        sorted(rights(objects.one("ClusterRole", "docket-system-docket-operator"))),
+        tested(&["kinds"])
+    );
     for namespace in ["a", "b"] {
         let find = |kind| {
             let mut all = objects.all(kind).into_iter();

@@ -102,7 +102,20 @@ async fn a_namespace_that_is_being_deleted_never_waits_for_a_server() {
     release.apply(&with_delete("terminated"));
     release.wait("tenant", "terminated", "Ready", "True").await;
     release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
-    // The operator gives pods that it can't see 30 s to let go, and the namespace controller looks again now and then.
+    // The namespace's own Role goes with all else in it, in any order: here it is the first.
+    release.kubectl(&["delete", "rolebindings", "--all"]);
     let delete = ["delete", "namespace", &release.tenants, "--timeout=150s"];
     cluster().kubectl(&delete, "").expect("the namespace goes");
+}
+
+#[tokio::test]
+async fn a_watched_namespace_without_its_role_keeps_nobody_from_work() {
+    let mut release = Release::new("roleless");
+    release.with_postgres().await;
+    let other = cluster().namespace("roleless");
+    release.watch(&other);
+    cluster().kubectl(&["--namespace", &other, "delete", "rolebindings", "--all"], "").expect("they go");
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("neighbour"));
+    release.wait("tenant", "neighbour", "Ready", "True").await;
 }
