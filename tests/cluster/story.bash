@@ -1,7 +1,16 @@
-# The steps of e2e: functions that are sourced there, and use its $here, $work, $image, $base, $node_address.
+# The steps of e2e: functions that are sourced there, and use its $here, $work, $base, $node_address.
 
+# By the name that it has without --reference, which is the chart's default.
 build_image() {
-    image/build --profile "${DOCKET_IMAGE_PROFILE:-release}" --reference "$image" --output "$work/docket.tar"
+    image/build --profile "${DOCKET_IMAGE_PROFILE:-release}" --output "$work/docket.tar" | tee "$work/image"
+}
+
+# The n-th block of a page that is marked `sh cluster`.
+shown() {
+    awk -v wanted="$2" '/^```/ { if (inside) inside = 0; else if ($0 == "```sh cluster") { count++; inside = count == wanted } ; next }
+        inside' "$1" >"$work/shown"
+    [ -s "$work/shown" ] || { echo "$1 has no block $2 marked \`sh cluster\`"; return 1; }
+    cat "$work/shown"
 }
 
 import_images() {
@@ -61,19 +70,45 @@ until_true() {
     done
 }
 
-# What both installations are told.
-chart_values() {
-    echo "--namespace docket --create-namespace --wait --timeout 4m --set image.repository=${image%:*} --set image.tag=${image#*:}
-        --set baseDomain=$base"
-}
+# What the second installation is told.
+chart_values() { echo "--namespace docket --create-namespace --wait --timeout 4m --set baseDomain=$base"; }
 
+# As README.md shows it: no registry can be asked here, so PostgreSQL and Redis are those of this machine.
 quickstart() {
     kubectl create namespace docket
     # Every pod has to meet the strictest of the Pod Security Standards.
     kubectl label namespace docket pod-security.kubernetes.io/enforce=restricted
-    # shellcheck disable=SC2046
-    helm install docket charts/docket --values charts/docket/quickstart.yaml $(chart_values) \
-        --set quickstart.postgresql.image=docket.test/postgres:1 --set quickstart.redis.image=docket.test/redis:1
+    helm() {
+        command helm "$@" --timeout 4m --set baseDomain="$base" \
+            --set quickstart.postgresql.image=docket.test/postgres:1 --set quickstart.redis.image=docket.test/redis:1
+    }
+    eval "$(shown README.md 1)"
+    [ "$(shown README.md 1)" = "$(shown docs/kubernetes.md 1)" ] || { echo "docs/kubernetes.md shows other commands"; return 1; }
+    examples_ready
+}
+
+people_of_the_docs() { eval "$(shown docs/kubernetes.md 2)"; }
+
+scale_as_in_the_docs() {
+    eval "$(shown docs/kubernetes.md 3)" | tee "$work/slices"
+    grep -q "$node_address" "$work/slices"
+    eval "$(shown docs/kubernetes.md 4)"
+    [ "$(kubectl -n docket get deployment docket-worker -o jsonpath='{.status.readyReplicas}')" -eq 3 ]
+    ! shown docs/kubernetes.md 5 >/dev/null || { echo "a block of docs/kubernetes.md is not run here"; return 1; }
+}
+
+# may <component> <namespace> <secret>
+may() {
+    kubectl -n "$2" get secret "$3" --as "system:serviceaccount:docket:docket-$1" -o name
+}
+
+rights_hold() {
+    local secret component
+    secret=$(kubectl -n docket-runtime get secrets -l docket.dev/runtime -o jsonpath='{.items[0].metadata.name}')
+    for component in api worker detector; do
+        may "$component" docket-runtime "$secret"
+        ! may "$component" docket postgresql || return 1
+    done
 }
 
 uninstall_quickstart() {
@@ -89,6 +124,7 @@ install() {
     kubectl apply -f "$here/stores.yaml"
     kubectl -n stores rollout status deployment/postgres deployment/redis --timeout=2m
     kubectl -n docket apply -f "$here/stores-secrets.yaml"
+    kubectl create namespace docket-runtime
     install_release
 }
 
@@ -108,7 +144,7 @@ examples_ready() {
 
 both_databases() { sql postgres 'SELECT datname FROM pg_database' | grep -cxE 'tenant_(acme|globex)' | grep -qx 2; }
 
-docket_command() { kubectl -n docket exec -i deployment/docket-api -- docket "$@" --config-namespace docket; }
+docket_command() { kubectl -n docket exec -i deployment/docket-api -- docket "$@"; }
 
 add_people() {
     docket_command customer add --tenant ACME --code C-1001 --name "Quillfeather and Lodestar"
@@ -135,12 +171,13 @@ token() {
 
 order='{"orderType":"Process","clientMatterNumber":"e2e"}'
 
+# order_through_service <Ada's password>
 order_through_service() {
     local service token
     service=$(kubectl -n docket get service docket-api -o jsonpath='{.spec.clusterIP}:{.spec.ports[0].port}')
     token=$("$here/node" exec curl --silent --show-error --fail-with-body -H "Host: acme.$base" \
         -H 'Content-Type: application/json' "http://$service/Auth/Token" \
-        --data '{"userId":"ada@quillfeather.example","password":"a-password-for-tests"}' | field token)
+        --data "{\"userId\":\"ada@quillfeather.example\",\"password\":\"$1\"}" | field token)
     "$here/node" exec curl --silent --show-error --fail-with-body -H "Host: acme.$base" \
         -H "Authorization: Bearer $token" -H 'Content-Type: application/json' "http://$service/Orders/Save" --data "$order"
 }
@@ -167,7 +204,7 @@ point_at_receiver() {
     kubectl -n receiver create secret generic certificate --from-file="$work/certificate/receiver-ca.pem" \
         --from-file="$work/certificate/receiver.pem" --from-file="$work/certificate/receiver-key.pem"
     kubectl -n receiver create secret generic signing --from-literal=secret=acme-demo-secret-not-for-production
-    sed "s#IMAGE#$image#" "$here/receiver.yaml" | kubectl apply -f -
+    sed "s#IMAGE#$(tail -n 1 "$work/image" | cut -d ' ' -f 1)#" "$here/receiver.yaml" | kubectl apply -f -
     kubectl -n receiver rollout status deployment/receiver --timeout=1m
     kubectl create configmap receiver-ca --from-file=ca.crt="$work/certificate/receiver-ca.pem"
     kubectl patch webhook acme-orders --type merge --patch '{"spec": {

@@ -51,8 +51,27 @@ with the setting's name and says what is right. All of them are told at once.
 {{- $wrong = append $wrong (printf "%s.autoscaling.minReplicas: must not exceed %s.autoscaling.maxReplicas, which is %d" $component $component (int $scaling.maxReplicas)) -}}
 {{- end -}}
 {{- end -}}
+{{- $labels := dict "commonLabels" $values.commonLabels -}}
+{{- range $component := include "docket.components" . | fromJsonArray -}}
+{{- $_ := set $labels (printf "%s.podLabels" $component) (index $values $component).podLabels -}}
+{{- end -}}
+{{- range $setting, $given := $labels -}}
+{{- range $label, $_ := $given -}}
+{{- if regexMatch "^(app\\.kubernetes\\.io/(name|instance|component|version|part-of|managed-by)|helm\\.sh/chart)$" $label -}}
+{{- $wrong = append $wrong (printf "%s: leave out %s, by which the chart finds its own pods" $setting $label) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $accounts := dict -}}
 {{- range $component := include "docket.components" . | fromJsonArray -}}
 {{- $account := (index $values $component).serviceAccount -}}
+{{- if $account.create -}}
+{{- $name := include "docket.serviceAccountName" (dict "root" $ "component" $component) -}}
+{{- if hasKey $accounts $name -}}
+{{- $wrong = append $wrong (printf "%s.serviceAccount.name: %s is made for %s already; give another name, or set %s.serviceAccount.create to false" $component $name (get $accounts $name) $component) -}}
+{{- end -}}
+{{- $_ := set $accounts $name $component -}}
+{{- end -}}
 {{- if and (not $account.create) (not $account.name) -}}
 {{- $wrong = append $wrong (printf "%s.serviceAccount.name: name the ServiceAccount that is there, or set %s.serviceAccount.create to true" $component $component) -}}
 {{- end -}}

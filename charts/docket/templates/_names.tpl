@@ -19,6 +19,11 @@
 {{- printf "%s-%s" .Release.Namespace (include "docket.fullname" .) -}}
 {{- end -}}
 
+{{/* Where the operator's Lease and the tenants' runtime Secrets are. */}}
+{{- define "docket.runtimeNamespace" -}}
+{{- .Values.runtimeNamespace | default .Release.Namespace -}}
+{{- end -}}
+
 {{/* What selects pods: it may never change. Takes (dict "root" $ "component" …). */}}
 {{- define "docket.selector" -}}
 app.kubernetes.io/name: {{ include "docket.name" .root | quote }}

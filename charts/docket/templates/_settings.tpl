@@ -33,7 +33,7 @@ another name is one line here.
 {{- define "docket.operatorArgs" -}}
 {{- $v := .Values.operator -}}
 {{- $args := list "run" -}}
-{{- $args = append $args (printf "--release-namespace=%s" .Release.Namespace) -}}
+{{- $args = append $args (printf "--release-namespace=%s" (include "docket.runtimeNamespace" .)) -}}
 {{- range .Values.watch.namespaces -}}
 {{- $args = append $args (printf "--watch-namespace=%s" .) -}}
 {{- end -}}
@@ -66,7 +66,7 @@ another name is one line here.
 {{/* Where a data-plane component finds tenants and Redis, as a JSON list of variables: so that a command in its pod, such as
      `kubectl exec deployment/docket-api -- docket customer add …`, needs no flag for it. */}}
 {{- define "docket.serveEnv" -}}
-{{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" .Release.Namespace) -}}
+{{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" (include "docket.runtimeNamespace" .)) -}}
 {{- $env = append $env (dict "name" "DOCKET_REDIS_URL_FILE" "value" (printf "%s/url" (include "docket.redisFolder" .))) -}}
 {{- $pod := dict "fieldRef" (dict "fieldPath" "metadata.name") -}}
 {{- $env = append $env (dict "name" "POD_NAME" "valueFrom" $pod) -}}

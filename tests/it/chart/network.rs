@@ -14,7 +14,7 @@ fn policy<'a>(objects: &'a Objects, component: &str) -> &'a Value {
 /// The rule of egress that leads to the Internet.
 fn webhooks(policy: &Value) -> Option<&Value> {
     let rules = policy["egress"].as_array().expect("a list");
-    rules.iter().find(|rule| rule["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0")
+    rules.iter().find(|rule| rule["ports"][0]["endPort"] == 65535)
 }
 
 #[test]
@@ -114,16 +114,26 @@ fn other_egress_goes_where_the_values_say() {
 }
 
 #[test]
-fn by_default_stores_are_anywhere_but_at_their_ports_alone() {
+fn by_default_stores_are_anywhere_but_at_their_ports_alone_and_never_the_metadata() {
     let objects = render_with("");
     for component in ["api", "detector", "operator", "worker"] {
-        for rule in policy(&objects, component)["egress"].as_array().expect("a list") {
-            assert!(
-                rule.get("to").is_some() || rule["ports"].as_array().is_some_and(|ports| ports.len() <= 2)
-            );
-            assert!(!rule["ports"].as_array().expect("ports").is_empty());
+        let rules = policy(&objects, component)["egress"].as_array().expect("a list");
+        for (rule, ports) in rules[1..4].iter().zip([1, 2, 2]) {
+            assert_eq!(rule["ports"].as_array().map(Vec::len), Some(ports), "{component}");
+            assert!(texts(&rule["to"][0]["ipBlock"]["except"]).contains(&"169.254.0.0/16"));
+            assert!(texts(&rule["to"][1]["ipBlock"]["except"]).contains(&"fd00:ec2::254/128"));
+            assert_eq!(rule["to"].as_array().map(Vec::len), Some(2));
         }
     }
+}
+
+#[test]
+fn networks_of_the_cluster_that_are_not_of_the_internet_need_no_exception() {
+    let objects =
+        render_with("networkPolicy: {clusterCIDRs: ['fd00:10::/48', '64:ff9b::/96', '2a00:1::/32']}");
+    let rule = webhooks(policy(&objects, "worker")).expect("there is one");
+    let except = texts(&rule["to"][1]["ipBlock"]["except"]);
+    assert!(except.contains(&"2a00:1::/32") && except.iter().all(|network| network.starts_with(['2', '3'])));
 }
 
 #[test]

@@ -39,6 +39,12 @@ fn settings_that_do_not_fit_together_are_named() {
             "api.autoscaling.minReplicas: must not exceed api.autoscaling.maxReplicas, which is 4",
         ),
         ("worker: {serviceAccount: {create: false}}", "worker.serviceAccount.name: name the ServiceAccount"),
+        (
+            "api: {serviceAccount: {name: a}}\nworker: {serviceAccount: {name: a}}",
+            "worker.serviceAccount.name: a is made for api already",
+        ),
+        ("commonLabels: {app.kubernetes.io/name: x}", "commonLabels: leave out app.kubernetes.io/name"),
+        ("api: {podLabels: {helm.sh/chart: x}}", "api.podLabels: leave out helm.sh/chart"),
     ] {
         let message = refusal(&format!("{MINIMAL}\n{more}"));
         assert!(message.contains(expected), "{more}: {expected} is not in {message}");
@@ -98,6 +104,7 @@ const WRONG: &[(&str, &str)] = &[
     ("extraObjects: [1]", "/extraObjects/0"),
     ("quickstart: {redis: {runAsUser: 0}}", "/quickstart/redis/runAsUser"),
     ("commonLabels: {a: 1}", "/commonLabels/a"),
+    ("runtimeNamespace: A", "/runtimeNamespace"),
     ("replicaCount: 3", "replicaCount"),
 ];
 

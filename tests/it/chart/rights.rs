@@ -96,6 +96,28 @@ fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
 }
 
 #[test]
+fn with_a_runtime_namespace_the_data_plane_cannot_read_the_secrets_of_the_release() {
+    let objects = render_with("runtimeNamespace: docket-runtime");
+    for (kind, name) in [
+        ("Role", "docket-dataplane"),
+        ("RoleBinding", "docket-dataplane"),
+        ("Role", "docket-operator"),
+        ("RoleBinding", "docket-operator"),
+    ] {
+        assert_eq!(objects.one(kind, name)["metadata"]["namespace"], "docket-runtime", "{kind} {name}");
+    }
+    assert_eq!(objects.names("Role").len(), 2);
+    let told = |component: &str| objects.pod(component)["containers"][0].to_string();
+    assert!(told("docket-operator").contains("--release-namespace=docket-runtime"));
+    for component in ["docket-api", "docket-worker", "docket-detector"] {
+        assert!(
+            told(component).contains(r#""DOCKET_CONFIG_NAMESPACE","value":"docket-runtime""#),
+            "{component}"
+        );
+    }
+}
+
+#[test]
 fn people_may_by_their_role_in_a_namespace_and_nobody_writes_status() {
     let objects = render_with("");
     for (name, resources, writes) in [("view", 2, false), ("edit", 1, true), ("admin", 2, true)] {

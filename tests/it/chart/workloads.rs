@@ -321,9 +321,12 @@ fn what_pods_may_be_given_reaches_them() {
 #[test]
 fn the_image_is_the_charts_version_or_a_digest() {
     let image = |more: &str| text(&render_with(more).container("docket-worker")["image"]).to_owned();
-    assert_eq!(image(""), "docket:0.1.0");
+    assert_eq!(image(""), "localhost/docket:0.1.0");
     let digest = format!("sha256:{}", "ab".repeat(32));
-    assert_eq!(image(&format!("image: {{tag: x, digest: '{digest}'}}")), format!("docket@{digest}"));
+    assert_eq!(
+        image(&format!("image: {{tag: x, digest: '{digest}'}}")),
+        format!("localhost/docket@{digest}")
+    );
     let version = env!("CARGO_PKG_VERSION");
     assert!(file("Chart.yaml").contains(&format!("\nversion: {version}\nappVersion: {version}\n")));
 }
