@@ -76,9 +76,17 @@ impl Held {
         }
     }
 
-    /// Changes with the right to write; not when it ends by itself.
+    /// Changes with the right to write; when it ends by itself, after [`Held::notice_its_end`].
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.1.subscribe()
+    }
+
+    /// Tells those who follow [`Held::changes`] where the time ran out: another may have written since.
+    fn notice_its_end(&self) {
+        if *self.1.borrow() && !self.is_held() {
+            tracing::warn!(lease.held = false, "the lease has run out");
+            self.set(None);
+        }
     }
 
     fn set(&self, until: Option<Instant>) {
@@ -145,6 +153,7 @@ pub async fn keep(client: Client, settings: &Settings, held: &Held, now: fn() ->
             Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be read or renewed"),
             Err(_) => tracing::warn!("the API server does not answer about the lease in time"),
         }
+        held.notice_its_end();
         tokio::time::sleep(settings.renew_every).await;
     }
 }

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 pub use audit::Write;
 use launch::Server;
 
+use crate::docket::signal;
 use crate::scratch::Folder;
 
 /// A Kubernetes API to test against.
@@ -81,6 +82,16 @@ pub fn cluster() -> &'static Cluster {
             }
         }
     })
+}
+
+/// An API server that answers nobody.
+#[derive(Debug)]
+pub struct Frozen(u32);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal(self.0, "CONT");
+    }
 }
 
 impl Cluster {
@@ -174,6 +185,15 @@ impl Cluster {
         if let Some(server) = &self.server {
             DONE.get_or_init(|| server.start_controllers());
         }
+    }
+
+    /// SIGSTOP for kube-apiserver: connections stay open and nobody answers. Ends with what it gives, when dropped.
+    pub fn freeze(&self) -> Frozen {
+        let server =
+            self.server.as_ref().expect("only the rig's own API server can be frozen: unset KUBECONFIG");
+        let process = server.process("kube-apiserver");
+        signal(process, "STOP");
+        Frozen(process)
     }
 
     /// Where the audit log ends now.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 async fn the_odd_cases() {
     objects_that_cannot_be_read_stop_nothing_and_unserve_nothing().await;
     namespaces_are_watched_where_all_of_them_are().await;
+    an_api_server_that_is_away_costs_nothing_but_time().await;
 }
 
 /// Both kinds with no rules for their spec, as if they had been stored long ago; or as they are.
@@ -91,6 +92,38 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
     for name in ["spoilt", "strange"] {
         release.kubectl(&["delete", "tenant", name]);
     }
+}
+
+/// Away for longer than a call may take (15 s) and than the Lease is good for (5 s).
+async fn an_api_server_that_is_away_costs_nothing_but_time() {
+    let mut release = Release::new("frozen");
+    release.with_postgres().await;
+    let operator = release.start().await;
+    release.apply(&(tenant_yaml("before") + &webhook_yaml("before", "before", "")));
+    release.wait("webhook", "before", "Ready", "True").await;
+    let (served, uid) =
+        (release.runtime("before"), release.object("tenant", "before")["metadata"]["uid"].clone());
+    let mark = cluster().mark();
+
+    let frozen = cluster().freeze();
+    eventually("it no longer writes", SOON, async || operator.metric("docket_operator_leader").await == 0.0)
+        .await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    drop(frozen);
+
+    operator.leads().await;
+    release.apply(&tenant_yaml("meanwhile"));
+    release.wait("tenant", "meanwhile", "Ready", "True").await;
+    assert_eq!(
+        (release.runtime("before"), &release.object("tenant", "before")["metadata"]["uid"]),
+        (served, &uid)
+    );
+    let about_before: Vec<_> = release
+        .writes(mark)
+        .into_iter()
+        .filter(|write| write.contains("before") || write.contains(uid.as_str().unwrap()))
+        .collect();
+    assert_eq!(about_before, Vec::<String>::new(), "what was well is not written again");
 }
 
 async fn namespaces_are_watched_where_all_of_them_are() {

@@ -129,6 +129,24 @@ impl Server {
         self.folder.join("audit.log")
     }
 
+    /// The process id of one of its programs, which is a guard's child.
+    pub(super) fn process(&self, program: &str) -> u32 {
+        let guards: Vec<u32> =
+            self.guards.lock().expect("nobody panics with it").iter().map(Child::id).collect();
+        let children = |guard: u32| {
+            std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).unwrap_or_default()
+        };
+        let is_it = |id: &u32| {
+            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
+            Path::new(&*String::from_utf8_lossy(first)).file_name().is_some_and(|name| name == program)
+        };
+        let mut ids = guards.into_iter().flat_map(|guard| {
+            children(guard).split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>()
+        });
+        ids.find(is_it).unwrap_or_else(|| panic!("{program} runs"))
+    }
+
     fn log(&self, program: &str) -> String {
         std::fs::read_to_string(self.folder.join(format!("{program}.log"))).unwrap_or_default()
     }
