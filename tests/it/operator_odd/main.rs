@@ -121,7 +121,7 @@ async fn an_api_server_that_is_away_costs_nothing_but_time() {
     let about_before: Vec<_> = release
         .writes(mark)
         .into_iter()
-        .filter(|write| write.contains("before") || write.contains(uid.as_str().unwrap()))
+        .filter(|write| write.contains("before") || write.contains(uid.as_str().expect("a uid")))
         .collect();
     assert_eq!(about_before, Vec::<String>::new(), "what was well is not written again");
 }
