@@ -32,6 +32,9 @@ pub const MIGRATIONS: &[Migration] = &[
 pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \
      (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at_ms BIGINT NOT NULL)";
 
+/// Whether PostgreSQL has that table.
+pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
+
 /// The highest version applied; 0 on an empty database.
 pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0) FROM schema_version";
 
