@@ -127,7 +127,7 @@ impl<S: Schedule> Worker<S> {
     async fn claim_once(self: &Arc<Self>) -> usize {
         let free = self.slots.available_permits().min(CLAIM_LIMIT);
         // Before the claim, which takes its time too: no lease is taken to last longer than it does.
-        let until_ms = self.clock.now_ms() + millis(LEASE);
+        let until = self.clock.elapsed() + LEASE;
         let claims = match self.schedule.claim(free, LEASE).await {
             Ok(claims) => claims,
             Err(error) => {
@@ -146,7 +146,7 @@ impl<S: Schedule> Worker<S> {
         for (uid, claims) in by_tenant {
             let worker = Arc::clone(self);
             match self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) {
-                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, until_ms)),
+                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, until)),
                 // Not served, or not now: the rows wait for the tenant to come back.
                 None => tokio::spawn(async move {
                     let later = worker.settings.poll_interval;
@@ -164,28 +164,33 @@ impl<S: Schedule> Worker<S> {
         self: Arc<Self>,
         tenant: Arc<Tenant>,
         claims: Vec<(Claim, OwnedSemaphorePermit)>,
-        until_ms: i64,
+        until: Duration,
     ) {
         let token: Arc<str> = hex::encode(random::bytes::<16>()).into();
         let taken = claims.into_iter().map(|(claim, slot)| {
-            let kept = self.running.keep(&claim, &token, &tenant.store, until_ms);
+            let kept = self.running.keep(&claim, &token, &tenant.store, until);
             Taken { claim, slot, kept }
         });
         let (held, taken): (Vec<_>, Vec<_>) = taken.partition(|taken| tenant.holds(taken.webhook()));
-        self.end_all(held, Some(self.settings.poll_interval)).await;
         let (taken, gone): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|taken| tenant.webhook(taken.webhook()).is_some());
-        match self.begin(&tenant, &taken, &gone, &token).await {
-            Ok(batch) => {
-                self.end_all(gone, None).await;
-                self.start(tenant, taken, batch, token).await;
-            }
-            Err(error) => {
-                tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
-                self.end_all(taken, Some(DATABASE_AWAY)).await;
-                self.end_all(gone, Some(DATABASE_AWAY)).await;
+        // Wait for their webhook to come back.
+        let mut ended: Vec<_> =
+            held.into_iter().map(|taken| (taken, Some(self.settings.poll_interval))).collect();
+        if !taken.is_empty() || !gone.is_empty() {
+            match self.begin(&tenant, &taken, &gone, &token).await {
+                Ok(batch) => {
+                    ended.extend(self.start(&tenant, taken, batch, &token));
+                    ended.extend(gone.into_iter().map(|gone| (gone, None)));
+                }
+                Err(error) => {
+                    tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
+                    let all = taken.into_iter().chain(gone);
+                    ended.extend(all.map(|taken| (taken, Some(DATABASE_AWAY))));
+                }
             }
         }
+        self.end(ended).await;
     }
 
     /// In one transaction: counts the attempts, ends what has no webhook or no attempt left, and asks when to look
@@ -211,7 +216,7 @@ impl<S: Schedule> Worker<S> {
             ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
         let (mut lost, mut due_again) = (0, HashMap::new());
         if !refused.is_empty() {
-            lost = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
+            lost = deliveries::end_lost_fifths_of(&mut transaction, &refused, now_ms).await?;
             let again = deliveries::due_again(&mut transaction, &refused).await?;
             due_again = again.iter().map(|due| (due.id, duration(due.at_ms - now_ms))).collect();
         }
@@ -225,21 +230,30 @@ impl<S: Schedule> Worker<S> {
         Ok(Batch { started, events, due_again })
     }
 
-    /// Starts the attempts that were counted; the other claims were stale and are settled.
-    async fn start(self: &Arc<Self>, tenant: Arc<Tenant>, taken: Vec<Taken>, batch: Batch, token: Arc<str>) {
+    /// Starts the attempts that were counted, before anything else is done; answers the other claims, which were stale,
+    /// and when to look at them again.
+    fn start(
+        self: &Arc<Self>,
+        tenant: &Arc<Tenant>,
+        taken: Vec<Taken>,
+        batch: Batch,
+        token: &Arc<str>,
+    ) -> Vec<(Taken, Option<Duration>)> {
         let Batch { mut started, events, due_again } = batch;
+        let mut stale = Vec::new();
         for taken in taken {
             let id = taken.claim.entry.id;
             let Some(index) = started.iter().position(|started| started.id == id) else {
-                self.end(taken, due_again.get(&id).copied()).await;
+                stale.push((taken, due_again.get(&id).copied()));
                 continue;
             };
             let started = started.swap_remove(index);
             // The foreign key of the row says that the event is there.
             let Some(event) = events.get(&started.event_id).cloned() else { continue };
-            let attempt = Attempt { tenant: Arc::clone(&tenant), started, token: Arc::clone(&token), event };
+            let attempt = Attempt { tenant: Arc::clone(tenant), started, token: Arc::clone(token), event };
             tokio::spawn(Arc::clone(self).attempt(attempt, taken));
         }
+        stale
     }
 
     /// One attempt, from the POST to its stored end.
@@ -264,7 +278,7 @@ impl<S: Schedule> Worker<S> {
             None => Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default()),
         };
         let next = self.finish(&attempt, &outcome).await;
-        self.end(taken, next).await;
+        self.end(vec![(taken, next)]).await;
     }
 
     /// Stores the end of an attempt, and answers when to look again. A database that is away is waited for: the outcome
@@ -272,10 +286,10 @@ impl<S: Schedule> Worker<S> {
     /// does not count, and the attempt is one whose worker was lost.
     async fn finish(&self, attempt: &Attempt, outcome: &Outcome) -> Option<Duration> {
         let started = &attempt.started;
-        let ended_ms = self.clock.now_ms();
+        let ended = self.clock.elapsed();
         let mut pause = Duration::from_millis(100);
         loop {
-            match self.store_end(attempt, outcome, ended_ms).await {
+            match self.store_end(attempt, outcome, ended).await {
                 Ok(Some((next, wait))) => {
                     // Not before: an end that does not count must not be counted.
                     self.tell(attempt, outcome, next);
@@ -286,9 +300,7 @@ impl<S: Schedule> Worker<S> {
                     tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease was lost; this end does not count");
                     return Some(LEASE);
                 }
-                Err(StoreError::Unavailable(error))
-                    if self.clock.now_ms() < ended_ms + millis(DATABASE_LOST) =>
-                {
+                Err(StoreError::Unavailable(error)) if self.clock.elapsed() < ended + DATABASE_LOST => {
                     tracing::warn!(delivery.id = %started.id, error = %error, "can't store the end of an attempt yet");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(3));
@@ -306,13 +318,13 @@ impl<S: Schedule> Worker<S> {
         &self,
         attempt: &Attempt,
         outcome: &Outcome,
-        ended_ms: i64,
+        ended: Duration,
     ) -> Result<Option<(Next, Option<Duration>)>, StoreError> {
         let Attempt { tenant, started, token, .. } = attempt;
         let mut transaction = tenant.store.begin(&self.clock).await?;
         let now = transaction.now();
         // When the attempt ended, by the database's clock.
-        let ended = now - duration(self.clock.now_ms() - ended_ms);
+        let ended = now - self.clock.elapsed().saturating_sub(ended);
         let next = delivery::after_attempt(outcome, started.attempt, ended, self.settings.backoff_base);
         let now_ms = now.as_millisecond();
         let ours =
@@ -357,13 +369,9 @@ impl<S: Schedule> Worker<S> {
         }
     }
 
-    /// Ends a claim that was kept: first the keeping, so that nothing renews one that is over.
-    async fn end(&self, taken: Taken, next: Option<Duration>) {
-        self.end_all(vec![taken], next).await;
-    }
-
-    async fn end_all(&self, taken: Vec<Taken>, next: Option<Duration>) {
-        let ended = taken.into_iter().map(|Taken { claim, slot, kept }| {
+    /// Ends claims that were kept: first the keeping, so that nothing renews one that is over.
+    async fn end(&self, ended: Vec<(Taken, Option<Duration>)>) {
+        let ended = ended.into_iter().map(|(Taken { claim, slot, kept }, next)| {
             drop(kept);
             (claim, slot, next)
         });

@@ -87,15 +87,17 @@ impl Retention {
     /// Answers how many deliveries went.
     async fn delete_old(&self, tenant: &Tenant) -> Result<u64, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        let before_ms = self.clock.now_ms() - millis(self.keep);
         let mut deleted = 0;
         loop {
             let mut transaction = database.begin(&self.clock).await?;
+            // By the clock that said when they ended.
+            let now_ms = transaction.now_ms();
+            let before_ms = now_ms - millis(self.keep);
             let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
             deleted += batch;
             if batch < BATCH as u64 {
                 // Who asked for what stays for a while, however short deliveries are kept.
-                let before_ms = before_ms.min(self.clock.now_ms() - millis(KEEP_RESENDS));
+                let before_ms = before_ms.min(now_ms - millis(KEEP_RESENDS));
                 retention::delete_resends(&mut transaction, before_ms).await?;
                 transaction.commit().await?;
                 return Ok(deleted);

@@ -231,10 +231,14 @@ async fn keep_house(
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
     let now_ms = now.as_millisecond();
-    if matches!(leases, Leases::AreOver) {
-        deliveries::release_leases(&mut transaction, now_ms).await?;
-    }
-    let ended = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
+    let over_ms = match leases {
+        Leases::AreHeld => now_ms - deliveries::LATE_END_MS,
+        Leases::AreOver => {
+            deliveries::release_leases(&mut transaction, now_ms).await?;
+            now_ms
+        }
+    };
+    let ended = deliveries::end_lost_fifths(&mut transaction, over_ms, now_ms).await?;
     idempotency::forget(&mut transaction, now_ms - millis(KEEP_ANSWERS)).await?;
     transaction.commit().await?;
     metrics.dead_lettered(FailureClass::WorkerLost, ended);

@@ -108,6 +108,26 @@ async fn a_frozen_workers_late_end_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_costs_no_attempt_its_lease() {
+    let stage = Stage::with(Behaviour { fail: None, delay: Duration::from_secs(8) }).await;
+    let worker = stage.spawn("worker", "--attempt-timeout 20s");
+    let (api, _worker) = tokio::join!(stage.serve("api"), worker.ready(&stage.home));
+    let database = postgres::client(&stage.database).await;
+    save_many(&sign_in(&api).await, 5).await;
+    under_way(&database).await;
+    stage.redis.freeze();
+    let lapsed = "SELECT count(*) FROM delivery WHERE lease_until_ms < extract(epoch FROM now()) * 1000";
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(6) {
+        assert_eq!(number(&database, lapsed).await, 0, "after {:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stage.redis.thaw();
+    all_succeed(&stage, &database, 5).await;
+    assert_eq!(stage.sink.received().len(), 5, "each came once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_redis_loses_no_delivery_and_no_retry() {
     let failing = Fail { status: 500, times: Some(40) };
     let stage = Stage::with(Behaviour { fail: Some(failing), delay: Duration::from_millis(50) }).await;
