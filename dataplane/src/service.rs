@@ -21,7 +21,8 @@ use crate::detector::Detector;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::schedule::live::LiveSchedule;
-use crate::shutdown::{self, Shutdown, Stopper};
+use crate::schedule::telling::Telling;
+use crate::shutdown::{self, Shutdown, Signals, Stopper};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
@@ -77,7 +78,7 @@ impl Service {
         Arc::new(App {
             clock: self.clock.clone(),
             tenants: Arc::clone(&self.tenants),
-            schedule: Arc::clone(&self.schedule),
+            telling: Arc::new(Telling::new(Arc::clone(&self.schedule))),
             passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
             throttle: Throttle::default(),
             metrics: Arc::clone(&self.metrics),
@@ -99,6 +100,8 @@ impl Service {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
         self.running.spawn(server::serve(listener, api::router(Arc::clone(app)), clients, shutdown.clone()));
+        let (telling, shutdown) = (Arc::clone(&app.telling), shutdown.clone());
+        self.running.spawn(async move { telling.run(shutdown).await });
     }
 
     /// Makes deliveries, and deletes those that are old. Answers which tenants have attempts.
@@ -155,12 +158,12 @@ impl Service {
     }
 
     /// Asks all parts to stop, and waits for them; a second signal ends the wait.
-    pub async fn drain(&mut self, stopper: &Stopper) {
+    pub async fn drain(&mut self, stopper: &Stopper, signals: &mut Signals) {
         stopper.stop();
         let drained = async { while self.running.join_next().await.is_some() {} };
         tokio::select! {
             () = drained => {}
-            _ = shutdown::signal() => println!("Stopped at once. What was under way is taken up at the next start."),
+            () = signals.next() => println!("Stopped at once. What was under way is taken up at the next start."),
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, duration, millis};
 use crate::random;
-use crate::schedule::{Claim, Schedule};
+use crate::schedule::{Claim, Entry, Hint, Schedule, ScheduleError};
 use crate::shutdown::Shutdown;
 use crate::store::StoreError;
 use crate::store::deliveries::{self, Started};
@@ -39,6 +39,9 @@ const DATABASE_AWAY: Duration = Duration::from_secs(2);
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
 /// A database that is away for longer than this loses the ends of the attempts that wait for it.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
+
+/// Attempts at once of which the end is not stored yet; more than there could be, each tenant having its share.
+const ENDINGS: u32 = 1 << 24;
 
 /// What an operator may set.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +66,8 @@ pub struct Worker<S> {
     settings: WorkerSettings,
     metrics: Arc<Metrics>,
     slots: Arc<Semaphore>,
+    /// One of each attempt until its end is stored.
+    endings: Arc<Semaphore>,
     running: Arc<Running>,
     active: Arc<Active>,
 }
@@ -78,8 +83,9 @@ impl<S: Schedule> Worker<S> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let slots = Arc::new(Semaphore::new(settings.slots));
+        let endings = Arc::new(Semaphore::new(ENDINGS as usize));
         let (running, active) = (Arc::default(), Arc::default());
-        Self { clock, tenants, schedule, sender, settings, metrics, slots, running, active }
+        Self { clock, tenants, schedule, sender, settings, metrics, slots, endings, running, active }
     }
 
     /// Which tenants have had attempts, for [`report`].
@@ -91,16 +97,30 @@ impl<S: Schedule> Worker<S> {
     pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
         let keeper = tokio::spawn(Arc::clone(&self).keep_leases());
         while !shutdown.is_requested() {
-            if self.claim_once().await == 0 {
-                tokio::select! {
-                    () = self.wait_for_work() => {}
-                    () = shutdown.requested() => break,
+            let claimed = self.claim_once().await;
+            let wait = async {
+                match claimed {
+                    Ok(0) => self.wait_for_work().await,
+                    Ok(_) => {}
+                    // Whatever it says of what is due: asked at once it would only fail once more.
+                    Err(error) => {
+                        tracing::warn!(error = %error, "can't claim deliveries");
+                        self.clock.sleep(SCHEDULE_AWAY).await;
+                    }
                 }
+            };
+            tokio::select! {
+                () = wait => {}
+                () = shutdown.requested() => break,
             }
         }
-        // All slots free: no attempt is under way, so none is cut off by our own shutdown.
+        // All slots free, and all ends stored: no attempt is under way, so none is cut off by our own shutdown.
         let all = u32::try_from(self.settings.slots).unwrap_or(u32::MAX);
-        if tokio::time::timeout(self.settings.drain, self.slots.acquire_many(all)).await.is_err() {
+        let ended = async {
+            let _slots = self.slots.acquire_many(all).await;
+            let _endings = self.endings.acquire_many(ENDINGS).await;
+        };
+        if tokio::time::timeout(self.settings.drain, ended).await.is_err() {
             tracing::warn!(
                 "some attempts could not be ended; they are taken over when their leases have run out"
             );
@@ -112,29 +132,25 @@ impl<S: Schedule> Worker<S> {
         let poll = self.settings.poll_interval;
         let wait = match self.schedule.next_due().await {
             Ok(due) if self.slots.available_permits() > 0 => due.unwrap_or(poll).min(poll),
-            // No free slot: the next thing to happen is that a claim is settled, which is told.
+            // No free slot: the next thing to happen is that one is.
             Ok(_) => poll,
             Err(_) => poll.min(SCHEDULE_AWAY),
         };
+        let is_full = self.slots.available_permits() == 0;
         tokio::select! {
             () = self.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
+            _ = self.slots.acquire(), if is_full => {}
         }
         self.sender.drop_idle();
     }
 
     /// One poll: claims what is due within the free slots and the contract's limit, and starts on it. Answers how much.
-    async fn claim_once(self: &Arc<Self>) -> usize {
+    async fn claim_once(self: &Arc<Self>) -> Result<usize, ScheduleError> {
         let free = self.slots.available_permits().min(CLAIM_LIMIT);
         // Before the claim, which takes its time too: no lease is taken to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
-        let claims = match self.schedule.claim(free, LEASE).await {
-            Ok(claims) => claims,
-            Err(error) => {
-                tracing::warn!(error = %error, "can't claim deliveries");
-                return 0;
-            }
-        };
+        let claims = self.schedule.claim(free, LEASE).await?;
         let count = claims.len();
         let mut by_tenant: BTreeMap<Arc<str>, Vec<(Claim, OwnedSemaphorePermit)>> = BTreeMap::new();
         for claim in claims {
@@ -147,15 +163,30 @@ impl<S: Schedule> Worker<S> {
             let worker = Arc::clone(self);
             match self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) {
                 Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, until)),
-                // Not served, or not now: the rows wait for the tenant to come back.
-                None => tokio::spawn(async move {
-                    let later = worker.settings.poll_interval;
-                    let ended = claims.into_iter().map(|(claim, slot)| (claim, slot, Some(later)));
-                    worker.settle(ended.collect()).await;
-                }),
+                // Not served, or not now.
+                None => tokio::spawn(async move { worker.put_off(claims).await }),
             };
         }
-        count
+        Ok(count)
+    }
+
+    /// Rows that wait for their tenant or their webhook to come back are nothing that is due: the sweep tells them again
+    /// then, since a tenant that is declared anew is swept.
+    async fn put_off(&self, claims: Vec<(Claim, OwnedSemaphorePermit)>) {
+        let entries: Vec<Entry> = claims.iter().map(|(claim, _)| claim.entry.clone()).collect();
+        self.settle(claims.into_iter().map(|(claim, slot)| (claim, Some(slot), None)).collect()).await;
+        // Back already: the sweep that followed may have found them claimed.
+        let is_back = |entry: &Entry| {
+            let tenant = self.tenants.by_uid(&entry.tenant);
+            tenant.is_some_and(|tenant| !tenant.config.suspended && !tenant.holds(&entry.webhook))
+        };
+        let hint = |entry| Hint { entry, wait: Duration::ZERO };
+        let back: Vec<Hint> = entries.into_iter().filter(is_back).map(hint).collect();
+        if !back.is_empty()
+            && let Err(error) = self.schedule.put(back).await
+        {
+            tracing::warn!(error = %error, "can't tell the schedule; a sweep will");
+        }
     }
 
     /// One tenant's part of a poll. The claims are kept from now on: a database may let us wait for longer than a
@@ -167,29 +198,31 @@ impl<S: Schedule> Worker<S> {
         until: Duration,
     ) {
         let token: Arc<str> = hex::encode(random::bytes::<16>()).into();
+        let (held, claims): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|(claim, _)| tenant.holds(&claim.entry.webhook));
+        if !held.is_empty() {
+            let worker = Arc::clone(&self);
+            tokio::spawn(async move { worker.put_off(held).await });
+        }
+        if claims.is_empty() {
+            return;
+        }
         let taken = claims.into_iter().map(|(claim, slot)| {
             let kept = self.running.keep(&claim, &token, &tenant.store, until);
-            Taken { claim, slot, kept }
+            Taken { claim, slot: Some(slot), kept }
         });
-        let (held, taken): (Vec<_>, Vec<_>) = taken.partition(|taken| tenant.holds(taken.webhook()));
         let (taken, gone): (Vec<_>, Vec<_>) =
-            taken.into_iter().partition(|taken| tenant.webhook(taken.webhook()).is_some());
-        // Wait for their webhook to come back.
-        let mut ended: Vec<_> =
-            held.into_iter().map(|taken| (taken, Some(self.settings.poll_interval))).collect();
-        if !taken.is_empty() || !gone.is_empty() {
-            match self.begin(&tenant, &taken, &gone, &token).await {
-                Ok(batch) => {
-                    ended.extend(self.start(&tenant, taken, batch, &token));
-                    ended.extend(gone.into_iter().map(|gone| (gone, None)));
-                }
-                Err(error) => {
-                    tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
-                    let all = taken.into_iter().chain(gone);
-                    ended.extend(all.map(|taken| (taken, Some(DATABASE_AWAY))));
-                }
+            taken.partition(|taken| tenant.webhook(&taken.claim.entry.webhook).is_some());
+        let ended = match self.begin(&tenant, &taken, &gone, &token).await {
+            Ok(batch) => {
+                let stale = self.start(&tenant, taken, batch, &token);
+                stale.into_iter().chain(gone.into_iter().map(|gone| (gone, None))).collect()
             }
-        }
+            Err(error) => {
+                tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
+                taken.into_iter().chain(gone).map(|taken| (taken, Some(DATABASE_AWAY))).collect()
+            }
+        };
         self.end(ended).await;
     }
 
@@ -257,7 +290,9 @@ impl<S: Schedule> Worker<S> {
     }
 
     /// One attempt, from the POST to its stored end.
-    async fn attempt(self: Arc<Self>, attempt: Attempt, taken: Taken) {
+    async fn attempt(self: Arc<Self>, attempt: Attempt, mut taken: Taken) {
+        // Semaphores are never closed here.
+        let _ending = Arc::clone(&self.endings).acquire_owned().await;
         let Attempt { tenant, started, event, .. } = &attempt;
         // A webhook of the same name that was made for another customer is another webhook.
         let webhook = tenant.webhook(&started.webhook);
@@ -277,6 +312,9 @@ impl<S: Schedule> Worker<S> {
             }
             None => Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default()),
         };
+        // What is left is the database's: one that is away keeps nobody else from being attempted. Its own tenant's share
+        // goes on being used.
+        taken.slot = None;
         let next = self.finish(&attempt, &outcome).await;
         self.end(vec![(taken, next)]).await;
     }
@@ -321,7 +359,10 @@ impl<S: Schedule> Worker<S> {
         ended: Duration,
     ) -> Result<Option<(Next, Option<Duration>)>, StoreError> {
         let Attempt { tenant, started, token, .. } = attempt;
-        let mut transaction = tenant.store.begin(&self.clock).await?;
+        // As it is served now: its URL or its password may have been changed since.
+        let served = self.tenants.by_uid(&tenant.config.uid);
+        let store = &served.as_ref().unwrap_or(tenant).store;
+        let mut transaction = store.begin(&self.clock).await?;
         let now = transaction.now();
         // When the attempt ended, by the database's clock.
         let ended = now - self.clock.elapsed().saturating_sub(ended);
@@ -360,7 +401,7 @@ impl<S: Schedule> Worker<S> {
 
     /// Ends claims. Their slots are free before the schedule tells that something changed, so that who is woken by it
     /// finds them.
-    async fn settle(&self, ended: Vec<(Claim, OwnedSemaphorePermit, Option<Duration>)>) {
+    async fn settle(&self, ended: Vec<(Claim, Option<OwnedSemaphorePermit>, Option<Duration>)>) {
         let ended: Vec<_> = ended.into_iter().map(|(claim, _slot, next)| (claim, next)).collect();
         if !ended.is_empty()
             && let Err(error) = self.schedule.settle(ended).await
@@ -379,17 +420,11 @@ impl<S: Schedule> Worker<S> {
     }
 }
 
-/// A claim with the slot it uses, kept until it is settled.
+/// A claim with the slot it uses while its attempt is made, kept until it is settled.
 struct Taken {
     claim: Claim,
-    slot: OwnedSemaphorePermit,
+    slot: Option<OwnedSemaphorePermit>,
     kept: Kept,
-}
-
-impl Taken {
-    fn webhook(&self) -> &str {
-        &self.claim.entry.webhook
-    }
 }
 
 /// What one transaction has begun.

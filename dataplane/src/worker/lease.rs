@@ -102,6 +102,9 @@ impl<S: Schedule> Worker<S> {
 
     async fn renew(self: Arc<Self>, token: Arc<str>, renewal: Renewal) {
         let Renewal { store, claims } = renewal;
+        // As it is served now: its URL or its password may have been changed since.
+        let served = claims.first().and_then(|claim| self.tenants.by_uid(&claim.entry.tenant));
+        let store = served.map_or(store, |tenant| Arc::clone(&tenant.store));
         let ids: Vec<DeliveryId> = claims.iter().map(|claim| claim.entry.id).collect();
         let renewed = async {
             let mut transaction = store.begin(&self.clock).await?;
