@@ -139,6 +139,19 @@ impl Board {
         Ok(())
     }
 
+    /// Whether this process may read how the tenant's webhooks are doing: of all, one in each interval.
+    pub async fn health_turn(&self, tenant: &str, every: Duration) -> Result<bool, Error> {
+        let mut command = redis::cmd("SET");
+        command
+            .arg(self.keys.webhooks_turn(tenant))
+            .arg("")
+            .arg("NX")
+            .arg("PX")
+            .arg(every.as_millis() as u64);
+        let answer: Option<String> = self.connection.query(&command).await?;
+        Ok(answer.is_some())
+    }
+
     /// How webhooks are, in the order of `uids`; `None`: nobody has told.
     pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<WebhookHealth>>, Error> {
         let [_, health] = self.keys.webhooks();

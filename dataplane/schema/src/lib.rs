@@ -26,6 +26,11 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0001_orders_and_deliveries.sql"),
     },
     Migration { version: 2, name: "back office", sql: include_str!("../migrations/0002_back_office.sql") },
+    Migration {
+        version: 3,
+        name: "webhook health",
+        sql: include_str!("../migrations/0003_webhook_health.sql"),
+    },
 ];
 
 /// The table that says how far a database is. Runs before the plan is asked for; harmless when it exists.

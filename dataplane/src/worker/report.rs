@@ -12,8 +12,10 @@ use crate::shutdown::Shutdown;
 use crate::store::health;
 use crate::tenants::{Tenant, Tenants};
 
-/// How long after an attempt its tenant's webhooks are told of at the latest.
+/// How often those with attempts are looked at.
 const EVERY: Duration = Duration::from_secs(5);
+/// Of all workers, one reads a tenant's in this time; it is over when the same one comes again.
+const TURN: Duration = Duration::from_millis(4_500);
 
 /// The tenants with attempts since the last report.
 #[derive(Debug, Default)]
@@ -47,7 +49,17 @@ pub async fn run(
             () = shutdown.requested() => return,
         }
         for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
-            tell(&tenant, &board).await;
+            let told = async {
+                // Somebody else has just told, perhaps before our attempts; or nobody can.
+                match board.health_turn(&tenant.config.uid, TURN).await {
+                    Ok(true) => tell(&tenant, &board).await,
+                    Ok(false) | Err(_) => active.note(&tenant.config.uid),
+                }
+            };
+            tokio::select! {
+                () = told => {}
+                () = shutdown.requested() => return,
+            }
         }
     }
 }
