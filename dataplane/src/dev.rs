@@ -98,7 +98,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let wake = Arc::new(Notify::new());
     let management = service.manage(&app, management_listener);
     service.start_api(&app, api_listener, &shutdown);
-    service.start_worker(policy, &arguments.deliveries, &shutdown);
+    service.start_worker(policy, &arguments.deliveries, None, &shutdown);
     service.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
     service.start_detector(arguments.invoice_scan_interval, &shutdown);
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());

@@ -128,7 +128,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         service.start_api(&app, listener, &shutdown);
     }
     if is(Role::Worker) {
-        let active = service.start_worker(policy, &arguments.deliveries, &shutdown);
+        let active = service.start_worker(policy, &arguments.deliveries, Some(Arc::clone(&board)), &shutdown);
         let (tenants, clock) = (Arc::clone(&service.tenants), service.clock.clone());
         service.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
         let sweeper = service.sweeper().shared(board);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
+use docket_redis::Board;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -104,11 +105,13 @@ impl Service {
         self.running.spawn(async move { telling.run(shutdown).await });
     }
 
-    /// Makes deliveries, and deletes those that are old. Answers which tenants have attempts.
+    /// Makes deliveries, and deletes those that are old; `board`: where other processes do the same. Answers which tenants
+    /// have attempts.
     pub fn start_worker(
         &mut self,
         policy: EgressPolicy,
         settings: &DeliveryArguments,
+        board: Option<Arc<Board>>,
         shutdown: &Shutdown,
     ) -> Arc<Active> {
         let worker = Arc::new(Worker::new(
@@ -127,7 +130,7 @@ impl Service {
         let active = worker.active();
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
-        let retention = Retention::new(clock, tenants, settings.delivery_retention);
+        let retention = Retention::new(clock, tenants, settings.delivery_retention).shared(board);
         self.running.spawn(retention.run(shutdown.clone()));
         active
     }

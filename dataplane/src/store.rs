@@ -65,6 +65,14 @@ impl Database {
         }
     }
 
+    /// The same for statements that nobody waits for and that may take long, which keeps nobody else from the database.
+    pub async fn patient_reader(&self) -> Result<Connection, StoreError> {
+        match self {
+            Self::Sqlite(_) => self.reader().await,
+            Self::Postgres(database) => database.patient_connection().await.map(Connection::Postgres),
+        }
+    }
+
     /// Begins a transaction. PostgreSQL tells the time, which all processes then share; a file has `clock`'s.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
         let (connection, now) = match self {

@@ -17,15 +17,16 @@ use std::time::Duration;
 
 use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next, Outcome};
 use docket_egress::Sender;
+use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, duration, millis};
 use crate::random;
 use crate::schedule::{Claim, Entry, Hint, Schedule, ScheduleError};
 use crate::shutdown::Shutdown;
-use crate::store::StoreError;
 use crate::store::deliveries::{self, Started};
 use crate::store::events::{self, ToSend};
+use crate::store::{Database, StoreError};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use lease::{Kept, Running};
@@ -249,7 +250,8 @@ impl<S: Schedule> Worker<S> {
             ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
         let (mut lost, mut due_again) = (0, HashMap::new());
         if !refused.is_empty() {
-            lost = deliveries::end_lost_fifths_of(&mut transaction, &refused, now_ms).await?;
+            let over_ms = now_ms - deliveries::LATE_END_MS;
+            lost = deliveries::end_lost_fifths_of(&mut transaction, &refused, over_ms, now_ms).await?;
             let again = deliveries::due_again(&mut transaction, &refused).await?;
             due_again = again.iter().map(|due| (due.id, duration(due.at_ms - now_ms))).collect();
         }
@@ -324,7 +326,7 @@ impl<S: Schedule> Worker<S> {
     /// does not count, and the attempt is one whose worker was lost.
     async fn finish(&self, attempt: &Attempt, outcome: &Outcome) -> Option<Duration> {
         let started = &attempt.started;
-        let ended = self.clock.elapsed();
+        let ended = Ended { at: self.clock.now(), elapsed: self.clock.elapsed() };
         let mut pause = Duration::from_millis(100);
         loop {
             match self.store_end(attempt, outcome, ended).await {
@@ -338,7 +340,9 @@ impl<S: Schedule> Worker<S> {
                     tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease was lost; this end does not count");
                     return Some(LEASE);
                 }
-                Err(StoreError::Unavailable(error)) if self.clock.elapsed() < ended + DATABASE_LOST => {
+                Err(StoreError::Unavailable(error))
+                    if self.clock.elapsed() < ended.elapsed + DATABASE_LOST =>
+                {
                     tracing::warn!(delivery.id = %started.id, error = %error, "can't store the end of an attempt yet");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(3));
@@ -356,7 +360,7 @@ impl<S: Schedule> Worker<S> {
         &self,
         attempt: &Attempt,
         outcome: &Outcome,
-        ended: Duration,
+        ended: Ended,
     ) -> Result<Option<(Next, Option<Duration>)>, StoreError> {
         let Attempt { tenant, started, token, .. } = attempt;
         // As it is served now: its URL or its password may have been changed since.
@@ -364,8 +368,11 @@ impl<S: Schedule> Worker<S> {
         let store = &served.as_ref().unwrap_or(tenant).store;
         let mut transaction = store.begin(&self.clock).await?;
         let now = transaction.now();
-        // When the attempt ended, by the database's clock.
-        let ended = now - self.clock.elapsed().saturating_sub(ended);
+        // By the database's clock: a file has ours, a server has its own.
+        let ended = match store.database() {
+            Database::Sqlite(_) => ended.at,
+            Database::Postgres(_) => now - self.clock.elapsed().saturating_sub(ended.elapsed),
+        };
         let next = delivery::after_attempt(outcome, started.attempt, ended, self.settings.backoff_base);
         let now_ms = now.as_millisecond();
         let ours =
@@ -433,6 +440,13 @@ struct Batch {
     events: HashMap<String, ToSend>,
     /// How long until the others are to be looked at again; those that are done are missing.
     due_again: HashMap<DeliveryId, Duration>,
+}
+
+/// When an attempt ended, by both of our clocks.
+#[derive(Clone, Copy)]
+struct Ended {
+    at: Timestamp,
+    elapsed: Duration,
 }
 
 struct Attempt {

@@ -139,15 +139,10 @@ impl Board {
         Ok(())
     }
 
-    /// Whether this process may read how the tenant's webhooks are doing: of all, one in each interval.
-    pub async fn health_turn(&self, tenant: &str, every: Duration) -> Result<bool, Error> {
+    /// Whether this process may do something that one of all is enough for, in each interval.
+    pub async fn turn(&self, what: &str, every: Duration) -> Result<bool, Error> {
         let mut command = redis::cmd("SET");
-        command
-            .arg(self.keys.webhooks_turn(tenant))
-            .arg("")
-            .arg("NX")
-            .arg("PX")
-            .arg(every.as_millis() as u64);
+        command.arg(self.keys.turn(what)).arg("").arg("NX").arg("PX").arg(every.as_millis() as u64);
         let answer: Option<String> = self.connection.query(&command).await?;
         Ok(answer.is_some())
     }

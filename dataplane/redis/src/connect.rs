@@ -3,6 +3,7 @@
 //! A call ends within two seconds, whatever Redis does: it may be stopped, unplugged, or failing over. It is for the
 //! caller to come again; each call finds a new connection if the old one is no use.
 
+use std::error::Error as StdError;
 use std::pin::pin;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -226,20 +227,12 @@ fn unconnected(error: RedisError) -> Error {
 }
 
 fn is_denied(error: &RedisError) -> bool {
-    let certificate = || {
-        let mut source = Some(error as &(dyn std::error::Error + 'static));
-        while let Some(error) = source {
-            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
-                return true;
-            }
-            source = error.source();
-        }
-        false
-    };
+    // An error of TLS is inside of one of I/O, which redis shares between its clones.
+    let io = error.source().and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
+    let tls = io.and_then(|io| io.downcast_ref::<io::Error>()).and_then(io::Error::get_ref);
     error.kind() == ErrorKind::AuthenticationFailed
         || matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
-        || certificate()
+        || tls.is_some_and(|tls| tls.is::<rustls::Error>())
 }
 
 /// Whether the same server will do what it is asked in a moment.

@@ -91,9 +91,9 @@ impl Keys {
         [self.name("webhooks"), self.name("webhooks-health")]
     }
 
-    /// STRING that is there for a moment: a worker reads how this tenant's webhooks are doing.
-    pub fn webhooks_turn(&self, tenant: &str) -> String {
-        self.name(&format!("webhooks-turn:{tenant}"))
+    /// STRING that is there for a while: one process does this, and the others need not.
+    pub fn turn(&self, what: &str) -> String {
+        self.name(&format!("turn:{what}"))
     }
 
     fn of_schedule(&self, what: &str) -> String {

@@ -353,53 +353,43 @@ pub async fn end_without_webhook(
     Ok(ended)
 }
 
-/// Ends those of these deliveries whose fifth attempt was cut off, there being no sixth to tell how it went; see
-/// [`LATE_END_MS`].
-pub async fn end_lost_fifths_of(
-    transaction: &mut Transaction,
-    ids: &[DeliveryId],
-    now_ms: i64,
-) -> Result<u64, StoreError> {
-    let sql = format!("{END_LOST_FIFTHS} AND id IN ({}) RETURNING id", slots(6));
-    let mut ended = 0;
-    for chunk in ids.chunks(SLOTS) {
-        let mut params = lost_fifths(now_ms, now_ms - LATE_END_MS);
-        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
-        ended += end_as_lost(transaction, &sql, params, now_ms).await?;
-    }
-    Ok(ended)
-}
-
-/// The same of all deliveries whose lease was over at `over_ms`.
+/// Ends deliveries whose fifth attempt was cut off and whose lease was over at `over_ms`: there is no sixth to tell how
+/// it went. See [`LATE_END_MS`].
 pub async fn end_lost_fifths(
     transaction: &mut Transaction,
     over_ms: i64,
     now_ms: i64,
 ) -> Result<u64, StoreError> {
-    let sql = format!("{END_LOST_FIFTHS} RETURNING id");
-    end_as_lost(transaction, &sql, lost_fifths(now_ms, over_ms), now_ms).await
+    let sql = "SELECT id FROM delivery WHERE status IN ('Pending', 'Failed') AND attempt_count >= $1 \
+               AND lease_until_ms <= $2";
+    let rows = transaction.query(sql, params![MAX_ATTEMPTS, over_ms]).await?;
+    let ids = rows.iter().map(|row| row.parsed(0)).collect::<Result<Vec<_>, _>>()?;
+    end_lost_fifths_of(transaction, &ids, over_ms, now_ms).await
 }
 
-const END_LOST_FIFTHS: &str = "UPDATE delivery SET status = $1, failure_class = $2, finished_at_ms = $3, \
-    lease_token = NULL, lease_until_ms = NULL, http_status = NULL, response_body = NULL \
-    WHERE status IN ('Pending', 'Failed') AND attempt_count >= $4 AND lease_until_ms <= $5";
-
-fn lost_fifths(now_ms: i64, over_ms: i64) -> Vec<Param> {
-    let (status, class) = (Status::DeadLetter.as_str(), FailureClass::WorkerLost.as_str());
-    params![status, class, now_ms, MAX_ATTEMPTS, over_ms]
-}
-
-async fn end_as_lost(
+/// The same of these deliveries.
+pub async fn end_lost_fifths_of(
     transaction: &mut Transaction,
-    sql: &str,
-    params: Vec<Param>,
+    ids: &[DeliveryId],
+    over_ms: i64,
     now_ms: i64,
 ) -> Result<u64, StoreError> {
-    let rows = transaction.query(sql, params).await?;
-    for row in &rows {
-        note_lost_attempt(transaction, row.parsed(0)?, now_ms).await?;
+    let sql = format!(
+        "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
+         lease_until_ms = NULL, http_status = NULL, response_body = NULL WHERE status IN ('Pending', 'Failed') \
+         AND attempt_count >= $3 AND lease_until_ms <= $4 AND id IN ({}) RETURNING id",
+        slots(5)
+    );
+    let mut ended = 0;
+    for chunk in ids.chunks(SLOTS) {
+        let mut params = params![FailureClass::WorkerLost.as_str(), now_ms, MAX_ATTEMPTS, over_ms];
+        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+        for row in transaction.query(&sql, params).await? {
+            ended += 1;
+            note_lost_attempt(transaction, row.parsed(0)?, now_ms).await?;
+        }
     }
-    Ok(rows.len() as u64)
+    Ok(ended)
 }
 
 /// A delivery with its event, without its payload: what the logs and the CLI list.

@@ -154,6 +154,13 @@ impl Postgres {
         })
     }
 
+    /// For statements that may take long: that says nothing of how the database is. The server's own bound stays.
+    pub(super) async fn patient_connection(&self) -> Result<PostgresConnection, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.limited = false;
+        Ok(connection)
+    }
+
     /// Begins a transaction, and says when by the server's clock.
     pub(super) async fn begin(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
         let mut connection = self.connection().await?;

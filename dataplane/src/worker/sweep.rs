@@ -173,20 +173,10 @@ impl<S: Schedule> Sweeper<S> {
         }
     }
 
-    /// Sweeps the tenants whose database may have changed since the last time. One that is away is swept next time,
-    /// and delays nobody else by more than its own wait.
-    pub async fn sweep(&mut self) {
-        self.begin_all(Leases::AreHeld, Duration::ZERO);
-        self.finish().await;
-    }
-
-    /// The first sweep of a process that knows it is alone: what a dead one had begun is due at once.
+    /// The first sweep of a process that knows it is alone: what a dead one had begun is due at once. A database that is
+    /// away is swept next time, and delays nobody else by more than its own wait.
     pub async fn take_over(&mut self) {
         self.begin_all(Leases::AreOver, Duration::ZERO);
-        self.finish().await;
-    }
-
-    async fn finish(&mut self) {
         while let Some(swept) = self.sweeps.join_next_with_id().await {
             self.end(swept);
         }

@@ -94,14 +94,14 @@ async fn a_silent_pod_is_dropped() {
 }
 
 #[tokio::test]
-async fn of_all_workers_one_at_a_time_reads_a_tenants_health() {
+async fn of_all_processes_one_at_a_time_has_a_turn() {
     let server = Server::start(&[]);
     let (one, other) = (board(&server), board(&server));
     let every = Duration::from_millis(300);
-    assert!(one.health_turn("a", every).await.expect("answers"));
-    assert!(!other.health_turn("a", every).await.expect("answers"));
-    assert!(other.health_turn("b", every).await.expect("answers"), "another tenant");
-    patiently("the next turn", async || match other.health_turn("a", every).await {
+    assert!(one.turn("a", every).await.expect("answers"));
+    assert!(!other.turn("a", every).await.expect("answers"));
+    assert!(other.turn("b", every).await.expect("answers"), "something else");
+    patiently("the next turn", async || match other.turn("a", every).await {
         Ok(true) => Ok(()),
         other => Err(other),
     })

@@ -114,7 +114,9 @@ async fn a_fifth_attempt_is_waited_for_beyond_its_lease(rig: Rig) {
     }
     let over_ms = T0 + 6;
     let lost = async |now_ms| {
-        rig.write(async |t| deliveries::end_lost_fifths_of(t, &[ids[0], ids[2]], now_ms).await).await
+        let asked = [ids[0], ids[2]];
+        rig.write(async |t| deliveries::end_lost_fifths_of(t, &asked, now_ms - LATE_END_MS, now_ms).await)
+            .await
     };
     assert_eq!(lost(over_ms + LATE_END_MS - 1).await, 0);
     let due = deliveries::due_again(&mut rig.reader().await, &ids[..1]).await.expect("a statement");
