@@ -157,7 +157,7 @@ fn webhooks(declared: &Declared) -> Webhooks<'_> {
 /// Has what was queued looked at now.
 enum Teller<'a> {
     Dev(&'a Path),
-    Serve(RedisSchedule, &'a str),
+    Serve(Box<RedisSchedule>, &'a str),
     Nobody,
 }
 
@@ -171,7 +171,8 @@ impl<'a> Teller<'a> {
             return Ok(Self::Nobody);
         };
         let (connection, keys) = serve::redis::connect(&at.redis)?;
-        Ok(Self::Serve(RedisSchedule::new(connection, &keys, SHARES), &config.uid))
+        let schedule = RedisSchedule::new(connection, &keys, SHARES);
+        Ok(Self::Serve(Box::new(schedule), &config.uid))
     }
 
     /// It is committed: whoever can't be told finds it by the next sweep.

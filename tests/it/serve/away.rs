@@ -114,6 +114,11 @@ async fn a_loss_is_over_only_when_every_tenant_was_told() {
     stage.received(1).await;
     // Its failed deliveries are to be told again; nobody knows of them but the database.
     let database = postgres::client(&url).await;
+    let ended = "SELECT 1 FROM delivery WHERE status = 'Succeeded'";
+    eventually("its end is stored", SOON, async || {
+        database.query_opt(ended, &[]).await.expect("a statement").is_some()
+    })
+    .await;
     let sql = "UPDATE delivery SET status = 'Failed', finished_at_ms = NULL";
     proxy.cut();
     assert_eq!(database.execute(sql, &[]).await.expect("a statement"), 1);
