@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::schedule::live::LiveSchedule;
+use crate::schedule::telling::Telling;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
@@ -19,8 +20,8 @@ pub struct App {
     pub clock: Clock,
     /// Who is served.
     pub tenants: Arc<Tenants>,
-    /// When to look at deliveries.
-    pub schedule: Arc<LiveSchedule>,
+    /// Says when to look at deliveries.
+    pub telling: Arc<Telling<LiveSchedule>>,
     /// Checks passwords.
     pub passwords: Passwords,
     /// Slows guessing down.

@@ -138,6 +138,11 @@ fn load(source: &SourceArguments) -> Result<Loaded> {
     Folder::new(source.config_dir.clone(), source.data_dir.clone()).load(&mut random::fill)
 }
 
+fn declared_external(mut folder: Folder, client_code: &str) -> Result<bool> {
+    let loaded = folder.load(&mut random::fill)?;
+    Ok(loaded.tenant(client_code).is_some_and(|served| served.config.database.is_some()))
+}
+
 fn new_file(at: &TenantArguments, if_new: IfNew) -> Result<PathBuf> {
     let SourceArguments { config_dir, data_dir } = &at.source;
     let shown = data_dir.display();
@@ -154,6 +159,17 @@ fn new_file(at: &TenantArguments, if_new: IfNew) -> Result<PathBuf> {
         let (tenant, folder) = (&at.tenant, config_dir.display());
         bail!("no tenant with clientCode {tenant} in {folder}; there are: {}", codes.join(", "));
     };
+    // A file that `docket serve` would never read.
+    let served_from =
+        Folder::new(config_dir.clone(), data_dir.clone()).without_writing().with_external_databases();
+    let external = declared_external(served_from, &at.tenant)?;
+    if external {
+        bail!(
+            "tenant {} has a database on a server (spec.database.external), and no data in {shown}: add --postgresql, \
+             or start docket dev first if it is to have a file",
+            at.tenant
+        );
+    }
     eprintln!("Tenant {} has no data in {shown} yet; it begins now.", served.config.client_code);
     Ok(file_of(data_dir, served.config.client_code.as_str()))
 }

@@ -1,7 +1,7 @@
 //! Time comes in as an argument. This file is the one place that reads the system's clock.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -27,6 +27,15 @@ impl Clock {
     /// Milliseconds since 1970 in UTC, as the database stores it.
     pub fn now_ms(&self) -> i64 {
         self.now().as_millisecond()
+    }
+
+    /// Time since some moment in the past, which goes on evenly however the machine's clock is set meanwhile.
+    pub fn elapsed(&self) -> Duration {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        match self {
+            Self::System => START.elapsed(),
+            Self::Manual(_) => duration(self.now_ms()),
+        }
     }
 
     /// Returns after so long by this clock.

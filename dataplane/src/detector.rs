@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::clock::{Clock, millis};
 use crate::schedule::Schedule;
+use crate::schedule::telling::Telling;
 use crate::shutdown::Shutdown;
 use crate::store::StoreError;
 use crate::telemetry::Metrics;
@@ -66,7 +67,7 @@ impl<S: Schedule> Detector<S> {
     ) -> Self {
         Self {
             tenants,
-            scanner: Arc::new(Scanner { clock, schedule, metrics }),
+            scanner: Arc::new(Scanner { clock, telling: Telling::new(schedule), metrics }),
             turns: Turns::new(millis(interval), PLACES),
             memories: HashMap::new(),
             running: JoinSet::new(),
@@ -77,6 +78,8 @@ impl<S: Schedule> Detector<S> {
     /// Detects until shutdown is requested, then waits for the batches under way.
     pub async fn run(mut self, shutdown: Shutdown) {
         let clock = self.scanner.clock.clone();
+        let (scanner, stop) = (Arc::clone(&self.scanner), shutdown.clone());
+        tokio::spawn(async move { scanner.telling.run(stop).await });
         while !shutdown.is_requested() {
             self.follow(clock.now_ms());
             while let Some(turn) = self.turns.begin(clock.now_ms()) {

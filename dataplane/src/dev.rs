@@ -31,7 +31,7 @@ use crate::schedule::live::LiveSchedule;
 use crate::schedule::memory::MemorySchedule;
 use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::serving::Serving;
-use crate::shutdown;
+use crate::shutdown::{self, Signals};
 use crate::telemetry::{self, Metrics};
 use crate::tenants::stores::{StoreSource, Stores};
 use crate::tenants::{OwnReceiver, Tenants};
@@ -93,21 +93,22 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     sweeper.take_over().await;
     service.readiness.has(SCHEDULE);
 
+    let mut signals = Signals::new().context("signals can't be waited for")?;
     let (stopper, shutdown) = shutdown::channel();
     let wake = Arc::new(Notify::new());
     let management = service.manage(&app, management_listener);
     service.start_api(&app, api_listener, &shutdown);
-    service.start_worker(policy, &arguments.deliveries, &shutdown);
+    service.start_worker(policy, &arguments.deliveries, None, &shutdown);
     service.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
     service.start_detector(arguments.invoice_scan_interval, &shutdown);
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
     println!("{banner}");
     service.running.spawn(follow(reading, wake, arguments, shutdown));
 
-    shutdown::signal().await.context("signals can't be waited for")?;
+    signals.next().await;
     println!("Stopping: requests and attempts under way are finished first. Ctrl-C again stops at once.");
     service.readiness.lacks("the end: it is stopping");
-    service.drain(&stopper).await;
+    service.drain(&stopper, &mut signals).await;
     management.stop().await;
     if let Some((receiver, _)) = receiver {
         receiver.stop().await;

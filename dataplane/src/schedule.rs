@@ -13,6 +13,7 @@ use docket_domain::delivery::DeliveryId;
 pub mod live;
 pub mod memory;
 pub mod redis;
+pub mod telling;
 
 #[doc(hidden)] // for the suites that have a Redis to run it on
 pub mod contract;
@@ -63,6 +64,15 @@ pub const SHARES: Shares = Shares { per_webhook: 32, per_tenant: 256 };
 #[error("the schedule is not available: {0}")]
 pub struct ScheduleError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
+/// What [`Schedule::lost`] tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Whatever was told may be gone.
+    New,
+    /// Nothing since the last time, but nobody has [rebuilt](Schedule::rebuilt) it yet.
+    Standing,
+}
+
 /// What is due, and whose turn it is. Every implementation passes the suite in `schedule/contract.rs`.
 ///
 /// A schedule has a clock of its own, so callers say how long to wait, never until when: the database's clock, the
@@ -99,9 +109,9 @@ pub trait Schedule: Send + Sync + 'static {
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
     /// Returns when entries may have been lost, so that a sweep has to tell them again.
-    fn lost(&self) -> impl Future<Output = ()> + Send;
+    fn lost(&self) -> impl Future<Output = Loss> + Send;
 
-    /// Says that a sweep has told all there is, after [`lost`](Self::lost).
+    /// Says that sweeps have told all there is, since [`lost`](Self::lost) told of a new loss.
     fn rebuilt(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 
     /// Whether this process may sweep now: of all that share a schedule, one in each interval.

@@ -10,7 +10,7 @@ mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use docket_egress::EgressPolicy;
 use docket_redis::Board;
 use tokio::sync::Notify;
@@ -26,7 +26,7 @@ use crate::schedule::live::LiveSchedule;
 use crate::schedule::redis::RedisSchedule;
 use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::serving::Serving;
-use crate::shutdown::{self, Shutdown};
+use crate::shutdown::{self, Shutdown, Signals};
 use crate::store::postgres::{Budget, Limits};
 use crate::telemetry::{self, Metrics};
 use crate::tenants::Tenants;
@@ -46,9 +46,19 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     telemetry::start_logging(arguments.log.log_format, &arguments.log.log);
     telemetry::quiet_panics();
     let descriptors = raise_descriptor_limit();
+    ensure!(
+        arguments.database_connections_per_tenant <= arguments.database_connections,
+        "--database-connections-per-tenant is {}, but --database-connections is {}: all tenants have no more than that",
+        arguments.database_connections_per_tenant,
+        arguments.database_connections
+    );
+    let mut signals = Signals::new().context("signals can't be waited for")?;
     let clock = Clock::System;
     let (connection, keys) = redis::connect(&arguments.redis)?;
-    let source = Source::open(&arguments).await?;
+    let source = tokio::select! {
+        source = Source::open(&arguments) => source?,
+        () = signals.next() => return Ok(()),
+    };
     let pod = announce::pod_name(arguments.pod_name.clone());
     let is = |role| arguments.roles.contains(&role);
     let api_listener = match is(Role::Api) {
@@ -105,9 +115,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     tokio::select! {
         begun = begin => begun.map(|_| ())?,
-        signal = shutdown::signal() => return signal.context("signals can't be waited for"),
+        () = signals.next() => return Ok(()),
     }
 
+    service.running.spawn(redis::watch(connection.clone(), shutdown.clone()));
     let board = Arc::new(Board::new(connection, keys));
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
     tracing::info!(pod, roles = roles.join(","), tenants = served.borrow().len(), "serving");
@@ -117,7 +128,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         service.start_api(&app, listener, &shutdown);
     }
     if is(Role::Worker) {
-        let active = service.start_worker(policy, &arguments.deliveries, &shutdown);
+        let active = service.start_worker(policy, &arguments.deliveries, Some(Arc::clone(&board)), &shutdown);
         let (tenants, clock) = (Arc::clone(&service.tenants), service.clock.clone());
         service.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
         let sweeper = service.sweeper().shared(board);
@@ -127,15 +138,15 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         service.start_detector(arguments.invoice_scan_interval, &shutdown);
     }
 
-    shutdown::signal().await.context("signals can't be waited for")?;
+    signals.next().await;
     tracing::info!("stopping: requests and attempts under way are finished first");
     service.readiness.lacks("the end: it is stopping");
     tokio::select! {
         // Whoever sends requests here has to hear of it first.
         () = tokio::time::sleep(arguments.shutdown_delay) => {}
-        _ = shutdown::signal() => {}
+        () = signals.next() => {}
     }
-    service.drain(&stopper).await;
+    service.drain(&stopper, &mut signals).await;
     let _ = announced.await;
     management.stop().await;
     Ok(())

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
+use docket_redis::Board;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -21,7 +22,8 @@ use crate::detector::Detector;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::schedule::live::LiveSchedule;
-use crate::shutdown::{self, Shutdown, Stopper};
+use crate::schedule::telling::Telling;
+use crate::shutdown::{self, Shutdown, Signals, Stopper};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
@@ -77,7 +79,7 @@ impl Service {
         Arc::new(App {
             clock: self.clock.clone(),
             tenants: Arc::clone(&self.tenants),
-            schedule: Arc::clone(&self.schedule),
+            telling: Arc::new(Telling::new(Arc::clone(&self.schedule))),
             passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
             throttle: Throttle::default(),
             metrics: Arc::clone(&self.metrics),
@@ -99,13 +101,17 @@ impl Service {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
         self.running.spawn(server::serve(listener, api::router(Arc::clone(app)), clients, shutdown.clone()));
+        let (telling, shutdown) = (Arc::clone(&app.telling), shutdown.clone());
+        self.running.spawn(async move { telling.run(shutdown).await });
     }
 
-    /// Makes deliveries, and deletes those that are old. Answers which tenants have attempts.
+    /// Makes deliveries, and deletes those that are old; `board`: where other processes do the same. Answers which tenants
+    /// have attempts.
     pub fn start_worker(
         &mut self,
         policy: EgressPolicy,
         settings: &DeliveryArguments,
+        board: Option<Arc<Board>>,
         shutdown: &Shutdown,
     ) -> Arc<Active> {
         let worker = Arc::new(Worker::new(
@@ -124,7 +130,7 @@ impl Service {
         let active = worker.active();
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
-        let retention = Retention::new(clock, tenants, settings.delivery_retention);
+        let retention = Retention::new(clock, tenants, settings.delivery_retention).shared(board);
         self.running.spawn(retention.run(shutdown.clone()));
         active
     }
@@ -155,12 +161,12 @@ impl Service {
     }
 
     /// Asks all parts to stop, and waits for them; a second signal ends the wait.
-    pub async fn drain(&mut self, stopper: &Stopper) {
+    pub async fn drain(&mut self, stopper: &Stopper, signals: &mut Signals) {
         stopper.stop();
         let drained = async { while self.running.join_next().await.is_some() {} };
         tokio::select! {
             () = drained => {}
-            _ = shutdown::signal() => println!("Stopped at once. What was under way is taken up at the next start."),
+            () = signals.next() => println!("Stopped at once. What was under way is taken up at the next start."),
         }
     }
 }

@@ -65,6 +65,14 @@ impl Database {
         }
     }
 
+    /// The same for statements that nobody waits for and that may take long, which keeps nobody else from the database.
+    pub async fn patient_reader(&self) -> Result<Connection, StoreError> {
+        match self {
+            Self::Sqlite(_) => self.reader().await,
+            Self::Postgres(database) => database.patient_connection().await.map(Connection::Postgres),
+        }
+    }
+
     /// Begins a transaction. PostgreSQL tells the time, which all processes then share; a file has `clock`'s.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
         let (connection, now) = match self {
@@ -110,8 +118,14 @@ impl Database {
         }
     }
 
-    /// Brings the schema to this version's, in one transaction; twice or concurrently does no harm.
+    /// Brings the schema to this version's, in one transaction; twice or concurrently does no harm. A database on a
+    /// server that is up to date is only read.
     pub async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
+        if let Self::Postgres(database) = self
+            && missing(database.schema_version().await?)?.is_empty()
+        {
+            return Ok(());
+        }
         let (connection, now) = match self {
             Self::Sqlite(database) => (Connection::Sqlite(database.begin_migration().await?), clock.now()),
             Self::Postgres(database) => {
@@ -123,14 +137,17 @@ impl Database {
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
         let row = transaction.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
         let current = row.ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
-        let missing = docket_schema::missing(current);
-        for migration in missing.map_err(|error| StoreError::Unavailable(Box::new(error)))? {
+        for migration in missing(current)? {
             transaction.batch(migration.sql).await?;
             let params = sql::params![migration.version, migration.name, now.as_millisecond()];
             transaction.execute(docket_schema::RECORD_VERSION, params).await?;
         }
         transaction.commit().await
     }
+}
+
+fn missing(version: i64) -> Result<&'static [docket_schema::Migration], StoreError> {
+    docket_schema::missing(version).map_err(|error| StoreError::Unavailable(Box::new(error)))
 }
 
 /// A connection on loan; it goes back by itself.

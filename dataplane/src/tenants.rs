@@ -7,11 +7,12 @@ pub mod stores;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use docket_crds::{ApiKeyDigest, EventCode, KeyVersion, TenantConfig, WebhookConfig};
 use docket_egress::Trust;
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use stores::Store;
 
@@ -192,6 +193,9 @@ pub fn literal_target(webhook: &WebhookConfig) -> Option<SocketAddr> {
 #[expect(missing_debug_implementations, reason = "holds keys")]
 pub struct Tenants {
     current: RwLock<Arc<Index>>,
+    /// Those that are new or were declared anew, by uid, until somebody asks.
+    changed: Mutex<BTreeSet<String>>,
+    has_changed: Notify,
 }
 
 #[derive(Default)]
@@ -231,7 +235,33 @@ impl Tenants {
                 index.by_subdomain.insert(subdomain.to_ascii_lowercase(), Arc::clone(&tenant));
             }
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(index);
+        let index = Arc::new(index);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, Arc::clone(&index));
+        drop(current);
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.retain(|uid| index.by_uid.contains_key(uid));
+        let anew = index.by_uid.iter().filter(|(uid, tenant)| {
+            before.by_uid.get(*uid).is_none_or(|before| !Arc::ptr_eq(before, tenant))
+        });
+        changed.extend(anew.map(|(uid, _)| uid.clone()));
+        self.has_changed.notify_one();
+    }
+
+    /// Which are new or were declared anew since the last call, by uid; waits until there are some. For one caller.
+    pub async fn changed(&self) -> BTreeSet<String> {
+        loop {
+            let changed = self.take_changed();
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.has_changed.notified().await;
+        }
+    }
+
+    /// The same without waiting.
+    pub fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn current(&self) -> Arc<Index> {

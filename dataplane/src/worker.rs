@@ -17,15 +17,16 @@ use std::time::Duration;
 
 use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next, Outcome};
 use docket_egress::Sender;
+use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, duration, millis};
 use crate::random;
-use crate::schedule::{Claim, Schedule};
+use crate::schedule::{Claim, Entry, Hint, Schedule, ScheduleError};
 use crate::shutdown::Shutdown;
-use crate::store::StoreError;
 use crate::store::deliveries::{self, Started};
 use crate::store::events::{self, ToSend};
+use crate::store::{Database, StoreError};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use lease::{Kept, Running};
@@ -39,6 +40,9 @@ const DATABASE_AWAY: Duration = Duration::from_secs(2);
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
 /// A database that is away for longer than this loses the ends of the attempts that wait for it.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
+
+/// Attempts at once of which the end is not stored yet; more than there could be, each tenant having its share.
+const ENDINGS: u32 = 1 << 24;
 
 /// What an operator may set.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +67,8 @@ pub struct Worker<S> {
     settings: WorkerSettings,
     metrics: Arc<Metrics>,
     slots: Arc<Semaphore>,
+    /// One of each attempt until its end is stored.
+    endings: Arc<Semaphore>,
     running: Arc<Running>,
     active: Arc<Active>,
 }
@@ -78,8 +84,9 @@ impl<S: Schedule> Worker<S> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let slots = Arc::new(Semaphore::new(settings.slots));
+        let endings = Arc::new(Semaphore::new(ENDINGS as usize));
         let (running, active) = (Arc::default(), Arc::default());
-        Self { clock, tenants, schedule, sender, settings, metrics, slots, running, active }
+        Self { clock, tenants, schedule, sender, settings, metrics, slots, endings, running, active }
     }
 
     /// Which tenants have had attempts, for [`report`].
@@ -91,16 +98,30 @@ impl<S: Schedule> Worker<S> {
     pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
         let keeper = tokio::spawn(Arc::clone(&self).keep_leases());
         while !shutdown.is_requested() {
-            if self.claim_once().await == 0 {
-                tokio::select! {
-                    () = self.wait_for_work() => {}
-                    () = shutdown.requested() => break,
+            let claimed = self.claim_once().await;
+            let wait = async {
+                match claimed {
+                    Ok(0) => self.wait_for_work().await,
+                    Ok(_) => {}
+                    // Whatever it says of what is due: asked at once it would only fail once more.
+                    Err(error) => {
+                        tracing::warn!(error = %error, "can't claim deliveries");
+                        self.clock.sleep(SCHEDULE_AWAY).await;
+                    }
                 }
+            };
+            tokio::select! {
+                () = wait => {}
+                () = shutdown.requested() => break,
             }
         }
-        // All slots free: no attempt is under way, so none is cut off by our own shutdown.
+        // All slots free, and all ends stored: no attempt is under way, so none is cut off by our own shutdown.
         let all = u32::try_from(self.settings.slots).unwrap_or(u32::MAX);
-        if tokio::time::timeout(self.settings.drain, self.slots.acquire_many(all)).await.is_err() {
+        let ended = async {
+            let _slots = self.slots.acquire_many(all).await;
+            let _endings = self.endings.acquire_many(ENDINGS).await;
+        };
+        if tokio::time::timeout(self.settings.drain, ended).await.is_err() {
             tracing::warn!(
                 "some attempts could not be ended; they are taken over when their leases have run out"
             );
@@ -112,29 +133,25 @@ impl<S: Schedule> Worker<S> {
         let poll = self.settings.poll_interval;
         let wait = match self.schedule.next_due().await {
             Ok(due) if self.slots.available_permits() > 0 => due.unwrap_or(poll).min(poll),
-            // No free slot: the next thing to happen is that a claim is settled, which is told.
+            // No free slot: the next thing to happen is that one is.
             Ok(_) => poll,
             Err(_) => poll.min(SCHEDULE_AWAY),
         };
+        let is_full = self.slots.available_permits() == 0;
         tokio::select! {
             () = self.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
+            _ = self.slots.acquire(), if is_full => {}
         }
         self.sender.drop_idle();
     }
 
     /// One poll: claims what is due within the free slots and the contract's limit, and starts on it. Answers how much.
-    async fn claim_once(self: &Arc<Self>) -> usize {
+    async fn claim_once(self: &Arc<Self>) -> Result<usize, ScheduleError> {
         let free = self.slots.available_permits().min(CLAIM_LIMIT);
         // Before the claim, which takes its time too: no lease is taken to last longer than it does.
-        let until_ms = self.clock.now_ms() + millis(LEASE);
-        let claims = match self.schedule.claim(free, LEASE).await {
-            Ok(claims) => claims,
-            Err(error) => {
-                tracing::warn!(error = %error, "can't claim deliveries");
-                return 0;
-            }
-        };
+        let until = self.clock.elapsed() + LEASE;
+        let claims = self.schedule.claim(free, LEASE).await?;
         let count = claims.len();
         let mut by_tenant: BTreeMap<Arc<str>, Vec<(Claim, OwnedSemaphorePermit)>> = BTreeMap::new();
         for claim in claims {
@@ -146,16 +163,31 @@ impl<S: Schedule> Worker<S> {
         for (uid, claims) in by_tenant {
             let worker = Arc::clone(self);
             match self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) {
-                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, until_ms)),
-                // Not served, or not now: the rows wait for the tenant to come back.
-                None => tokio::spawn(async move {
-                    let later = worker.settings.poll_interval;
-                    let ended = claims.into_iter().map(|(claim, slot)| (claim, slot, Some(later)));
-                    worker.settle(ended.collect()).await;
-                }),
+                Some(tenant) => tokio::spawn(worker.attempt_batch(tenant, claims, until)),
+                // Not served, or not now.
+                None => tokio::spawn(async move { worker.put_off(claims).await }),
             };
         }
-        count
+        Ok(count)
+    }
+
+    /// Rows that wait for their tenant or their webhook to come back are nothing that is due: the sweep tells them again
+    /// then, since a tenant that is declared anew is swept.
+    async fn put_off(&self, claims: Vec<(Claim, OwnedSemaphorePermit)>) {
+        let entries: Vec<Entry> = claims.iter().map(|(claim, _)| claim.entry.clone()).collect();
+        self.settle(claims.into_iter().map(|(claim, slot)| (claim, Some(slot), None)).collect()).await;
+        // Back already: the sweep that followed may have found them claimed.
+        let is_back = |entry: &Entry| {
+            let tenant = self.tenants.by_uid(&entry.tenant);
+            tenant.is_some_and(|tenant| !tenant.config.suspended && !tenant.holds(&entry.webhook))
+        };
+        let hint = |entry| Hint { entry, wait: Duration::ZERO };
+        let back: Vec<Hint> = entries.into_iter().filter(is_back).map(hint).collect();
+        if !back.is_empty()
+            && let Err(error) = self.schedule.put(back).await
+        {
+            tracing::warn!(error = %error, "can't tell the schedule; a sweep will");
+        }
     }
 
     /// One tenant's part of a poll. The claims are kept from now on: a database may let us wait for longer than a
@@ -164,28 +196,35 @@ impl<S: Schedule> Worker<S> {
         self: Arc<Self>,
         tenant: Arc<Tenant>,
         claims: Vec<(Claim, OwnedSemaphorePermit)>,
-        until_ms: i64,
+        until: Duration,
     ) {
         let token: Arc<str> = hex::encode(random::bytes::<16>()).into();
+        let (held, claims): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|(claim, _)| tenant.holds(&claim.entry.webhook));
+        if !held.is_empty() {
+            let worker = Arc::clone(&self);
+            tokio::spawn(async move { worker.put_off(held).await });
+        }
+        if claims.is_empty() {
+            return;
+        }
         let taken = claims.into_iter().map(|(claim, slot)| {
-            let kept = self.running.keep(&claim, &token, &tenant.store, until_ms);
-            Taken { claim, slot, kept }
+            let kept = self.running.keep(&claim, &token, &tenant.store, until);
+            Taken { claim, slot: Some(slot), kept }
         });
-        let (held, taken): (Vec<_>, Vec<_>) = taken.partition(|taken| tenant.holds(taken.webhook()));
-        self.end_all(held, Some(self.settings.poll_interval)).await;
         let (taken, gone): (Vec<_>, Vec<_>) =
-            taken.into_iter().partition(|taken| tenant.webhook(taken.webhook()).is_some());
-        match self.begin(&tenant, &taken, &gone, &token).await {
+            taken.partition(|taken| tenant.webhook(&taken.claim.entry.webhook).is_some());
+        let ended = match self.begin(&tenant, &taken, &gone, &token).await {
             Ok(batch) => {
-                self.end_all(gone, None).await;
-                self.start(tenant, taken, batch, token).await;
+                let stale = self.start(&tenant, taken, batch, &token);
+                stale.into_iter().chain(gone.into_iter().map(|gone| (gone, None))).collect()
             }
             Err(error) => {
                 tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
-                self.end_all(taken, Some(DATABASE_AWAY)).await;
-                self.end_all(gone, Some(DATABASE_AWAY)).await;
+                taken.into_iter().chain(gone).map(|taken| (taken, Some(DATABASE_AWAY))).collect()
             }
-        }
+        };
+        self.end(ended).await;
     }
 
     /// In one transaction: counts the attempts, ends what has no webhook or no attempt left, and asks when to look
@@ -211,7 +250,8 @@ impl<S: Schedule> Worker<S> {
             ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
         let (mut lost, mut due_again) = (0, HashMap::new());
         if !refused.is_empty() {
-            lost = deliveries::end_lost_fifths(&mut transaction, now_ms).await?;
+            let over_ms = now_ms - deliveries::LATE_END_MS;
+            lost = deliveries::end_lost_fifths_of(&mut transaction, &refused, over_ms, now_ms).await?;
             let again = deliveries::due_again(&mut transaction, &refused).await?;
             due_again = again.iter().map(|due| (due.id, duration(due.at_ms - now_ms))).collect();
         }
@@ -225,25 +265,36 @@ impl<S: Schedule> Worker<S> {
         Ok(Batch { started, events, due_again })
     }
 
-    /// Starts the attempts that were counted; the other claims were stale and are settled.
-    async fn start(self: &Arc<Self>, tenant: Arc<Tenant>, taken: Vec<Taken>, batch: Batch, token: Arc<str>) {
+    /// Starts the attempts that were counted, before anything else is done; answers the other claims, which were stale,
+    /// and when to look at them again.
+    fn start(
+        self: &Arc<Self>,
+        tenant: &Arc<Tenant>,
+        taken: Vec<Taken>,
+        batch: Batch,
+        token: &Arc<str>,
+    ) -> Vec<(Taken, Option<Duration>)> {
         let Batch { mut started, events, due_again } = batch;
+        let mut stale = Vec::new();
         for taken in taken {
             let id = taken.claim.entry.id;
             let Some(index) = started.iter().position(|started| started.id == id) else {
-                self.end(taken, due_again.get(&id).copied()).await;
+                stale.push((taken, due_again.get(&id).copied()));
                 continue;
             };
             let started = started.swap_remove(index);
             // The foreign key of the row says that the event is there.
             let Some(event) = events.get(&started.event_id).cloned() else { continue };
-            let attempt = Attempt { tenant: Arc::clone(&tenant), started, token: Arc::clone(&token), event };
+            let attempt = Attempt { tenant: Arc::clone(tenant), started, token: Arc::clone(token), event };
             tokio::spawn(Arc::clone(self).attempt(attempt, taken));
         }
+        stale
     }
 
     /// One attempt, from the POST to its stored end.
-    async fn attempt(self: Arc<Self>, attempt: Attempt, taken: Taken) {
+    async fn attempt(self: Arc<Self>, attempt: Attempt, mut taken: Taken) {
+        // Semaphores are never closed here.
+        let _ending = Arc::clone(&self.endings).acquire_owned().await;
         let Attempt { tenant, started, event, .. } = &attempt;
         // A webhook of the same name that was made for another customer is another webhook.
         let webhook = tenant.webhook(&started.webhook);
@@ -263,8 +314,11 @@ impl<S: Schedule> Worker<S> {
             }
             None => Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default()),
         };
+        // What is left is the database's: one that is away keeps nobody else from being attempted. Its own tenant's share
+        // goes on being used.
+        taken.slot = None;
         let next = self.finish(&attempt, &outcome).await;
-        self.end(taken, next).await;
+        self.end(vec![(taken, next)]).await;
     }
 
     /// Stores the end of an attempt, and answers when to look again. A database that is away is waited for: the outcome
@@ -272,10 +326,10 @@ impl<S: Schedule> Worker<S> {
     /// does not count, and the attempt is one whose worker was lost.
     async fn finish(&self, attempt: &Attempt, outcome: &Outcome) -> Option<Duration> {
         let started = &attempt.started;
-        let ended_ms = self.clock.now_ms();
+        let ended = Ended { at: self.clock.now(), elapsed: self.clock.elapsed() };
         let mut pause = Duration::from_millis(100);
         loop {
-            match self.store_end(attempt, outcome, ended_ms).await {
+            match self.store_end(attempt, outcome, ended).await {
                 Ok(Some((next, wait))) => {
                     // Not before: an end that does not count must not be counted.
                     self.tell(attempt, outcome, next);
@@ -287,7 +341,7 @@ impl<S: Schedule> Worker<S> {
                     return Some(LEASE);
                 }
                 Err(StoreError::Unavailable(error))
-                    if self.clock.now_ms() < ended_ms + millis(DATABASE_LOST) =>
+                    if self.clock.elapsed() < ended.elapsed + DATABASE_LOST =>
                 {
                     tracing::warn!(delivery.id = %started.id, error = %error, "can't store the end of an attempt yet");
                     tokio::time::sleep(pause).await;
@@ -306,13 +360,19 @@ impl<S: Schedule> Worker<S> {
         &self,
         attempt: &Attempt,
         outcome: &Outcome,
-        ended_ms: i64,
+        ended: Ended,
     ) -> Result<Option<(Next, Option<Duration>)>, StoreError> {
         let Attempt { tenant, started, token, .. } = attempt;
-        let mut transaction = tenant.store.begin(&self.clock).await?;
+        // As it is served now: its URL or its password may have been changed since.
+        let served = self.tenants.by_uid(&tenant.config.uid);
+        let store = &served.as_ref().unwrap_or(tenant).store;
+        let mut transaction = store.begin(&self.clock).await?;
         let now = transaction.now();
-        // When the attempt ended, by the database's clock.
-        let ended = now - duration(self.clock.now_ms() - ended_ms);
+        // By the database's clock: a file has ours, a server has its own.
+        let ended = match store.database() {
+            Database::Sqlite(_) => ended.at,
+            Database::Postgres(_) => now - self.clock.elapsed().saturating_sub(ended.elapsed),
+        };
         let next = delivery::after_attempt(outcome, started.attempt, ended, self.settings.backoff_base);
         let now_ms = now.as_millisecond();
         let ours =
@@ -348,7 +408,7 @@ impl<S: Schedule> Worker<S> {
 
     /// Ends claims. Their slots are free before the schedule tells that something changed, so that who is woken by it
     /// finds them.
-    async fn settle(&self, ended: Vec<(Claim, OwnedSemaphorePermit, Option<Duration>)>) {
+    async fn settle(&self, ended: Vec<(Claim, Option<OwnedSemaphorePermit>, Option<Duration>)>) {
         let ended: Vec<_> = ended.into_iter().map(|(claim, _slot, next)| (claim, next)).collect();
         if !ended.is_empty()
             && let Err(error) = self.schedule.settle(ended).await
@@ -357,13 +417,9 @@ impl<S: Schedule> Worker<S> {
         }
     }
 
-    /// Ends a claim that was kept: first the keeping, so that nothing renews one that is over.
-    async fn end(&self, taken: Taken, next: Option<Duration>) {
-        self.end_all(vec![taken], next).await;
-    }
-
-    async fn end_all(&self, taken: Vec<Taken>, next: Option<Duration>) {
-        let ended = taken.into_iter().map(|Taken { claim, slot, kept }| {
+    /// Ends claims that were kept: first the keeping, so that nothing renews one that is over.
+    async fn end(&self, ended: Vec<(Taken, Option<Duration>)>) {
+        let ended = ended.into_iter().map(|(Taken { claim, slot, kept }, next)| {
             drop(kept);
             (claim, slot, next)
         });
@@ -371,17 +427,11 @@ impl<S: Schedule> Worker<S> {
     }
 }
 
-/// A claim with the slot it uses, kept until it is settled.
+/// A claim with the slot it uses while its attempt is made, kept until it is settled.
 struct Taken {
     claim: Claim,
-    slot: OwnedSemaphorePermit,
+    slot: Option<OwnedSemaphorePermit>,
     kept: Kept,
-}
-
-impl Taken {
-    fn webhook(&self) -> &str {
-        &self.claim.entry.webhook
-    }
 }
 
 /// What one transaction has begun.
@@ -390,6 +440,13 @@ struct Batch {
     events: HashMap<String, ToSend>,
     /// How long until the others are to be looked at again; those that are done are missing.
     due_again: HashMap<DeliveryId, Duration>,
+}
+
+/// When an attempt ended, by both of our clocks.
+#[derive(Clone, Copy)]
+struct Ended {
+    at: Timestamp,
+    elapsed: Duration,
 }
 
 struct Attempt {

@@ -1,4 +1,5 @@
-//! A throw-away PostgreSQL: one server per test process, one database per test.
+//! A throw-away PostgreSQL: one server per test process, one database per test; and servers of a test's own, which may
+//! crash.
 //!
 //! A guard process of its own keeps the server: it waits on a pipe that only this process holds open, so the server
 //! and its files go away however this process ends, also by SIGKILL.
@@ -30,14 +31,52 @@ rm -rf "$2"
 /// Another process may take the port between our look and the server's start.
 const STARTS: u32 = 5;
 
-struct Server {
+/// A server and its files. Dropped, both go away.
+#[expect(missing_debug_implementations, reason = "holds the password")]
+pub struct Server {
     port: u16,
     password: String,
+    folder: PathBuf,
+    account: Account,
     /// Holds the pipe's end; dropped with the process.
     _guard: Child,
 }
 
 impl Server {
+    /// A server of the test's own, which keeps what it has acknowledged when its processes are killed.
+    pub async fn start() -> Self {
+        let start = || (1..=STARTS).find_map(|_| start("")).expect("a free port for PostgreSQL");
+        tokio::task::spawn_blocking(start).await.expect("PostgreSQL starts, see above")
+    }
+
+    /// A new, empty database; answers its URL.
+    pub async fn database(&self) -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let client = client(&self.url("postgres")).await;
+        client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("the server makes databases");
+        self.url(&name)
+    }
+
+    /// Ends it as a crash would: without a word, and without writing anything out.
+    pub fn crash(&self) {
+        self.pg_ctl(&["stop", "--mode", "immediate"]);
+    }
+
+    /// Starts it again after [`crash`](Self::crash), on the same port; returns when it has recovered.
+    pub fn start_again(&self) {
+        self.pg_ctl(&["start", "--wait", "--log", "log"]);
+    }
+
+    fn pg_ctl(&self, arguments: &[&str]) {
+        let mut command = self.account.command(&programs().join("pg_ctl"), &self.folder);
+        command.args(arguments).args(["--silent", "--pgdata", "data"]);
+        // The server would keep a pipe of ours open for as long as it runs.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        assert!(command.status().expect("it is a program").success(), "{arguments:?}: {}", log());
+    }
+
     fn url(&self, database: &str) -> String {
         format!("postgres://postgres:{}@{}:{}/{database}", self.password, Ipv4Addr::LOCALHOST, self.port)
     }
@@ -45,12 +84,7 @@ impl Server {
 
 /// A new, empty database; answers its URL. The first call of a process starts the server, which takes some seconds.
 pub async fn database() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let server = tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above");
-    let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let client = client(&server.url("postgres")).await;
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("the server makes databases");
-    server.url(&name)
+    tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above").database().await
 }
 
 /// A connection of the test's own, to look at a database past the code under test.
@@ -63,11 +97,13 @@ pub async fn client(url: &str) -> Client {
 
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| (1..=STARTS).find_map(|_| start()).expect("a free port for PostgreSQL"))
+    // A commit that is not written out at once is lost only with the server's processes, which nobody kills here.
+    let settings = "synchronous_commit = off\n";
+    SERVER.get_or_init(|| (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL"))
 }
 
 /// `None`: the port was taken in the meantime.
-fn start() -> Option<Server> {
+fn start(settings: &str) -> Option<Server> {
     let programs = programs();
     let folder = Folder::new("postgres");
     let path = folder.path().to_owned();
@@ -77,7 +113,7 @@ fn start() -> Option<Server> {
     let password = random_hex();
     initialise(&programs, &account, &path, &password);
     let port = free_port();
-    configure(&path, port);
+    configure(&path, port, settings);
     let mut guard = account.command(Path::new("/bin/sh"), &path);
     guard.args(["-c", GUARD, "docket-postgres-guard"]).arg(programs.join("pg_ctl")).arg(&path);
     // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
@@ -89,7 +125,7 @@ fn start() -> Option<Server> {
     if line.trim() == "ready" {
         // The guard removes the folder.
         folder.hand_over();
-        return Some(Server { port, password, _guard: guard });
+        return Some(Server { port, password, folder: path, account, _guard: guard });
     }
     let log = std::fs::read_to_string(path.join("log")).unwrap_or_default();
     guard.wait().expect("the guard ends with its pipe");
@@ -109,13 +145,13 @@ fn initialise(programs: &Path, account: &Account, folder: &Path, password: &str)
     assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn configure(folder: &Path, port: u16) {
+fn configure(folder: &Path, port: u16, settings: &str) {
     let path = folder.join("data/postgresql.conf");
     let defaults = std::fs::read_to_string(&path).expect("initdb has written it");
     // fsync off: a test never pulls the machine's plug, and these files are removed anyway.
     let ours = format!(
         "\nlisten_addresses = '{}'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 300\n\
-         fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n",
+         fsync = off\nfull_page_writes = off\n{settings}",
         Ipv4Addr::LOCALHOST
     );
     std::fs::write(&path, defaults + &ours).expect("the file is ours");

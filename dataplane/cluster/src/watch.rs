@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use docket_crds::runtime::{LABEL, LABEL_VALUE};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
@@ -59,7 +59,8 @@ impl Cluster {
         let parameters = kube::api::ListParams::default().labels(&label());
         let what = format!("the runtime Secrets of namespace {} can't be listed", self.namespace);
         let listed = tokio::time::timeout(LIST, self.secrets.list(&parameters)).await;
-        let listed = listed.with_context(|| format!("{what} within {} s", LIST.as_secs()))?.context(what)?;
+        let listed = listed.with_context(|| format!("{what} within {} s", LIST.as_secs()))?;
+        let listed = listed.map_err(|error| anyhow!("{what}: {}", told_cause(&error)))?;
         let mut secrets = Secrets::default();
         secrets.begin_list();
         listed.items.iter().for_each(|secret| secrets.listed(secret));
@@ -148,7 +149,6 @@ fn took(secrets: &mut Secrets, event: Event<Secret>) -> bool {
     true
 }
 
-/// With its causes. One that quotes an answer, which may be a Secret, says only that it can't be read.
 fn told(error: &watcher::Error) -> String {
     use watcher::Error as Watch;
     let (Watch::InitialListFailed(cause) | Watch::WatchStartFailed(cause) | Watch::WatchFailed(cause)) =
@@ -156,6 +156,11 @@ fn told(error: &watcher::Error) -> String {
     else {
         return error.to_string();
     };
+    told_cause(cause)
+}
+
+/// With its causes. One that quotes an answer, which may be a Secret, says only that it can't be read.
+fn told_cause(cause: &kube::Error) -> String {
     match cause {
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => "an answer can't be read".to_owned(),
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),
@@ -171,4 +176,16 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_not_quoted() {
+        let quotes = serde_json::from_str::<u8>("\"hunter2\"").expect_err("a text is no number");
+        assert!(quotes.to_string().contains("hunter2"));
+        assert_eq!(told_cause(&kube::Error::SerdeError(quotes)), "an answer can't be read");
+    }
 }

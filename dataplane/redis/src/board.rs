@@ -139,6 +139,14 @@ impl Board {
         Ok(())
     }
 
+    /// Whether this process may do something that one of all is enough for, in each interval.
+    pub async fn turn(&self, what: &str, every: Duration) -> Result<bool, Error> {
+        let mut command = redis::cmd("SET");
+        command.arg(self.keys.turn(what)).arg("").arg("NX").arg("PX").arg(every.as_millis() as u64);
+        let answer: Option<String> = self.connection.query(&command).await?;
+        Ok(answer.is_some())
+    }
+
     /// How webhooks are, in the order of `uids`; `None`: nobody has told.
     pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<WebhookHealth>>, Error> {
         let [_, health] = self.keys.webhooks();

@@ -20,9 +20,15 @@ impl Connection {
     /// Whether Redis answers, is new enough, and never evicts: of a Cluster, each primary. An eviction would take single
     /// entries out of the schedule, which nobody could see.
     ///
-    /// Errors: [`Error::Unfit`] names the setting or the version and what it must be.
+    /// Errors: [`Error::Unfit`] names the setting or the version and what it must be, or that it lets us in with another
+    /// password or certificate only.
     pub async fn check(&self) -> Result<Checked, Error> {
-        let () = self.query(&redis::cmd("PING")).await?;
+        match self.query(&redis::cmd("PING")).await {
+            Ok(()) => {}
+            // Without the password, or a user who may not do even that.
+            Err(Error::Refused(said)) => return Err(Error::Unfit(said)),
+            Err(error) => return Err(error),
+        }
         let info = redis::cmd("INFO");
         let sections = match self.is_cluster() {
             true => {

@@ -3,9 +3,11 @@
 //! A call ends within two seconds, whatever Redis does: it may be stopped, unplugged, or failing over. It is for the
 //! caller to come again; each call finds a new connection if the old one is no use.
 
-use std::fmt;
+use std::error::Error as StdError;
+use std::pin::pin;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
@@ -30,6 +32,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A subscription that broke is made again after this.
 const LISTEN_AGAIN: Duration = Duration::from_millis(250);
+/// And any after this: one whose way was cut without a word hears nothing for ever.
+const LISTEN_ANEW: Duration = Duration::from_secs(60);
 
 /// A connection to Redis. Clones are the same connection.
 #[derive(Clone)]
@@ -174,17 +178,19 @@ impl Connection {
 
     /// Listens to a channel for ever. `heard` is called for each message, and whenever some may have been missed.
     pub async fn listen(self, channel: String, heard: impl Fn() + Send) {
-        loop {
+        'listen: loop {
             // What replaces the connection (a new primary, a server that hangs) makes this one doubtful too.
             let mut made = self.0.made.subscribe();
             let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, self.0.subscribe(&channel)).await;
             if let Ok(Ok(subscription)) = subscribed {
                 heard();
                 let mut messages = subscription.into_on_message();
+                let mut old = pin!(tokio::time::sleep(LISTEN_ANEW));
                 loop {
                     tokio::select! {
                         message = messages.next() => if message.is_none() { break },
                         _ = made.changed() => break,
+                        () = &mut old => continue 'listen,
                     }
                     heard();
                 }
@@ -214,6 +220,21 @@ fn is_broken(error: &RedisError) -> bool {
     }
 }
 
+/// Why there is no connection: a server that does not answer may come back, one that does not let us in, or that we do
+/// not trust, needs another setting.
+fn unconnected(error: RedisError) -> Error {
+    if is_denied(&error) { Error::Unfit(error.to_string()) } else { Error::Away(error.to_string()) }
+}
+
+fn is_denied(error: &RedisError) -> bool {
+    // An error of TLS is inside of one of I/O, which redis shares between its clones.
+    let io = error.source().and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
+    let tls = io.and_then(|io| io.downcast_ref::<io::Error>()).and_then(io::Error::get_ref);
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
+        || tls.is_some_and(|tls| tls.is::<rustls::Error>())
+}
+
 /// Whether the same server will do what it is asked in a moment.
 fn is_busy(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain))
@@ -225,14 +246,17 @@ fn worth_another(error: &RedisError) -> bool {
 
 impl Inner {
     async fn connect(&self) -> Result<Live, Error> {
-        let away = |error: RedisError| Error::Away(error.to_string());
         match &self.target.topology {
             Topology::Cluster(nodes) => Ok(Live::Cluster(
-                self.cluster(nodes).map_err(away)?.get_async_connection().await.map_err(away)?,
+                self.cluster(nodes)
+                    .map_err(unconnected)?
+                    .get_async_connection()
+                    .await
+                    .map_err(unconnected)?,
             )),
             Topology::Sentinel(..) | Topology::Standalone(_) => {
                 let client = self.primary().await?;
-                Ok(Live::One(multiplexed(&client).await.map_err(away)?))
+                Ok(Live::One(multiplexed(&client).await.map_err(unconnected)?))
             }
         }
     }
@@ -257,13 +281,12 @@ impl Inner {
 
     /// The server that takes writes.
     async fn primary(&self) -> Result<Client, Error> {
-        let away = |error: RedisError| Error::Away(error.to_string());
         match &self.target.topology {
-            Topology::Standalone(address) => self.client(address, Some(&self.target)).map_err(away),
+            Topology::Standalone(address) => self.client(address, Some(&self.target)).map_err(unconnected),
             Topology::Cluster(nodes) => {
                 let mut next = self.next_node.lock().unwrap_or_else(PoisonError::into_inner);
                 *next = (*next + 1) % nodes.len();
-                self.client(&nodes[*next], Some(&self.target)).map_err(away)
+                self.client(&nodes[*next], Some(&self.target)).map_err(unconnected)
             }
             Topology::Sentinel(sentinels, name) => self.ask_sentinels(sentinels, name).await,
         }
@@ -272,12 +295,11 @@ impl Inner {
     /// Asks all Sentinels at once, and believes the first one whose primary says itself that it is one: during a failover
     /// some know of it later than others.
     async fn ask_sentinels(&self, sentinels: &[Address], name: &str) -> Result<Client, Error> {
-        let away = |error: RedisError| Error::Away(error.to_string());
         let mut asked = JoinSet::new();
         for sentinel in sentinels {
-            let open = self.client(sentinel, None).map_err(away)?;
+            let open = self.client(sentinel, None).map_err(unconnected)?;
             let with_password =
-                self.client(sentinel, Some(&Target { db: 0, ..self.target.clone() })).map_err(away)?;
+                self.client(sentinel, Some(&Target { db: 0, ..self.target.clone() })).map_err(unconnected)?;
             let name = name.to_owned();
             asked.spawn(async move {
                 match ask_sentinel(&open, &name).await {
@@ -291,22 +313,22 @@ impl Inner {
                 }
             });
         }
-        let mut last = format!("no Sentinel knows a primary by the name {name}");
+        let mut last = Error::Away(format!("no Sentinel knows a primary by the name {name}"));
         while let Some(answer) = asked.join_next().await {
             match answer {
                 Ok(Ok(Some(address))) => {
-                    let client = self.client(&address, Some(&self.target)).map_err(away)?;
+                    let client = self.client(&address, Some(&self.target)).map_err(unconnected)?;
                     match role(&client).await {
                         Ok(role) if role == "master" => return Ok(client),
-                        Ok(_) => last = "the Sentinels' primary is a replica".to_owned(),
-                        Err(error) => last = error.to_string(),
+                        Ok(_) => last = Error::Away("the Sentinels' primary is a replica".to_owned()),
+                        Err(error) => last = unconnected(error),
                     }
                 }
-                Ok(Err(error)) => last = error.to_string(),
+                Ok(Err(error)) => last = unconnected(error),
                 Ok(Ok(None)) | Err(_) => {}
             }
         }
-        Err(Error::Away(last))
+        Err(last)
     }
 
     /// `log_in`: with whose credentials, and into which database.
@@ -335,9 +357,8 @@ impl Inner {
     }
 
     async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, Error> {
-        let away = |error: RedisError| Error::Away(error.to_string());
-        let mut subscription = self.primary().await?.get_async_pubsub().await.map_err(away)?;
-        subscription.subscribe(channel).await.map_err(away)?;
+        let mut subscription = self.primary().await?.get_async_pubsub().await.map_err(unconnected)?;
+        subscription.subscribe(channel).await.map_err(unconnected)?;
         Ok(subscription)
     }
 }

@@ -8,6 +8,10 @@
 
 use std::fmt;
 
+/// Of the schedule's keys: another one whenever what they hold changes, so that two versions of Docket at once do not
+/// read each other's. Each then has an index of its own, and the rows decide; what was left behind can be deleted.
+const LAYOUT: u32 = 1;
+
 /// The names of one installation's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
@@ -38,34 +42,37 @@ impl Keys {
     ///
     /// A queue with waiting entries is in `heads` until its first one is due, then in `ready`; in neither while the
     /// webhook has its full share in flight. So a claim never looks at a queue from which it could take nothing.
-    pub fn schedule(&self) -> [String; 9] {
+    pub fn schedule(&self) -> [String; 10] {
         [
             // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>` (claimed).
-            self.name("entries"),
+            self.of_schedule("entries"),
             // ZSET, all scores 0: `<tenant>␀<webhook>␀<due in 15 digits>␀<delivery>`, so each queue is a lexical range in
             // the order of time.
-            self.name("waiting"),
+            self.of_schedule("waiting"),
             // ZSET entry, score: when its claim runs out.
-            self.name("claims"),
+            self.of_schedule("claims"),
             // HASH tenant and queue -> claims in flight; no field for none.
-            self.name("flight"),
+            self.of_schedule("flight"),
             // ZSET queue, score: when its first entry falls due.
-            self.name("heads"),
+            self.of_schedule("heads"),
             // ZSET, all scores 0: queues with something due, below their webhook's share.
-            self.name("ready"),
+            self.of_schedule("ready"),
             // ZSET, all scores 0: tenants with a queue in `ready`, below their share.
-            self.name("ring"),
+            self.of_schedule("ring"),
             // HASH tenant -> the webhook that was served last.
-            self.name("turns"),
+            self.of_schedule("turns"),
             // HASH `turn`: the tenant served last; `fence`: the last one given; `built`: the history of the server (its
             // replication id) for which the index is complete; `swept`: when a process began to sweep.
-            self.name("state"),
+            self.of_schedule("state"),
+            // HASH process -> `<history>␀<number of the loss>` of the server for which it rebuilds.
+            self.of_schedule("rebuilding"),
         ]
     }
 
-    /// The last of [`schedule`](Self::schedule), and HASH process -> the history of the server for which it rebuilds.
+    /// The last two of [`schedule`](Self::schedule).
     pub fn rebuilding(&self) -> [String; 2] {
-        [self.name("state"), self.name("rebuilding")]
+        let [.., state, rebuilding] = self.schedule();
+        [state, rebuilding]
     }
 
     /// A channel, not a key: told when something falls due earlier than was known. The message is empty.
@@ -82,6 +89,15 @@ impl Keys {
     /// ZSET webhook, score: when its health was told; and HASH webhook -> five numbers, see `board.rs`.
     pub fn webhooks(&self) -> [String; 2] {
         [self.name("webhooks"), self.name("webhooks-health")]
+    }
+
+    /// STRING that is there for a while: one process does this, and the others need not.
+    pub fn turn(&self, what: &str) -> String {
+        self.name(&format!("turn:{what}"))
+    }
+
+    fn of_schedule(&self, what: &str) -> String {
+        self.name(&format!("{LAYOUT}:{what}"))
     }
 
     fn name(&self, what: &str) -> String {
@@ -105,7 +121,7 @@ mod tests {
         let mut names: Vec<String> = keys.schedule().into();
         names.extend(keys.pods());
         names.extend(keys.webhooks());
-        names.extend([keys.rebuilding()[1].clone(), keys.changed()]);
+        names.push(keys.changed());
         assert!(names.iter().all(|name| name.starts_with("{docket:blue}:")), "{names:?}");
         let count = names.len();
         names.sort();

@@ -26,11 +26,19 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0001_orders_and_deliveries.sql"),
     },
     Migration { version: 2, name: "back office", sql: include_str!("../migrations/0002_back_office.sql") },
+    Migration {
+        version: 3,
+        name: "webhook health",
+        sql: include_str!("../migrations/0003_webhook_health.sql"),
+    },
 ];
 
 /// The table that says how far a database is. Runs before the plan is asked for; harmless when it exists.
 pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \
      (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at_ms BIGINT NOT NULL)";
+
+/// Whether PostgreSQL has that table.
+pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 
 /// The highest version applied; 0 on an empty database.
 pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0) FROM schema_version";

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, Transaction};
 
 pub use target::{InvalidUrl, Target};
 
-use crate::{ADVISORY_LOCK, CREATE_VERSION_TABLE, CURRENT_VERSION, NewerSchema};
+use crate::{ADVISORY_LOCK, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema};
 
 /// Why a database was not migrated; nothing of it has happened then.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
 
 /// The version of a database's schema; 0: it has none.
 pub async fn version(client: &Client) -> Result<i64, Error> {
-    let there = client.query_one("SELECT to_regclass('schema_version') IS NOT NULL", &[]).await?;
+    let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
     if there.get(0) { client.query_one(CURRENT_VERSION, &[]).await.map(|row| row.get(0)) } else { Ok(0) }
 }
 

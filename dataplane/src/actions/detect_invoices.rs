@@ -75,7 +75,14 @@ async fn announce_all(
     let numbers = in_time(invoices::lock_new(&mut transaction, family, numbers)).await?;
     let mut announced = Vec::new();
     for number in &numbers {
-        announced.extend(in_time(announce(&mut transaction, tenant, family, number, now)).await?);
+        match in_time(announce(&mut transaction, tenant, family, number, now)).await {
+            Ok(hints) => announced.extend(hints),
+            Err(error) => {
+                // Now, and not when the server sees that the connection was closed: who comes next passes locked rows over.
+                let _ = in_time(transaction.rollback()).await;
+                return Err(error);
+            }
+        }
     }
     in_time(transaction.commit()).await?;
     Ok(announced)

@@ -4,7 +4,6 @@
 mod audit;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -31,7 +30,7 @@ use crate::actions::export_order::export_order;
 use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
 use crate::actions::save_order::save_order;
 use crate::app::App;
-use crate::schedule::{Hint, Schedule};
+use crate::schedule::Hint;
 use crate::store::idempotency::{self, Kept};
 use crate::store::resends::Resend;
 use crate::store::{StoreError, Transaction};
@@ -40,8 +39,6 @@ use crate::store::{StoreError, Transaction};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Set to `true` on an answer that was kept from an earlier request.
 const REPLAYED: &str = "idempotency-replayed";
-/// How long an answer waits for the schedule.
-const TELL: Duration = Duration::from_millis(500);
 /// Characters of an idempotency key.
 const MAX_KEY: usize = 128;
 
@@ -253,13 +250,7 @@ async fn once(
         audit.log(caller);
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule was not told.
-    if !hints.is_empty() {
-        match tokio::time::timeout(TELL, app.schedule.put(hints)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(error = %error, "can't tell the schedule; a sweep will"),
-            Err(_) => tracing::warn!("the schedule does not answer; a sweep will tell it"),
-        }
-    }
+    app.telling.tell(hints).await;
     Ok(body)
 }
 

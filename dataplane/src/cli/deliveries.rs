@@ -3,6 +3,7 @@
 mod shown;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use docket_crds::EventCode;
@@ -84,13 +85,14 @@ async fn one(
     declared: &Declared,
     id: DeliveryId,
 ) -> Result<()> {
+    let teller = Teller::new(at, declared)?;
     let mut transaction = database.begin(clock).await?;
     let webhooks = webhooks(declared);
     let now = transaction.now();
     let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), now).await;
     let (resent, due) = resent.map_err(|refusal| told(refusal, &no_such(id)))?;
     transaction.commit().await?;
-    let then = tell(at, declared, vec![due], now).await?;
+    let then = teller.tell(vec![due], now).await;
     println!("Delivery {} queued; {then}.", resent.id);
     Ok(())
 }
@@ -117,12 +119,13 @@ async fn several(
         print!("{}", shown::preview(&many, extent, total));
         return Ok(());
     }
+    let teller = Teller::new(at, declared)?;
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
     let (resend, extent, dues) =
         resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), now).await?;
     transaction.commit().await?;
-    tell(at, declared, dues, now).await?;
+    teller.tell(dues, now).await;
     let server = if at.is_served() { "docket serve" } else { "docket dev" };
     print!("{}", shown::started(&at.tenant, server, &many, &resend, extent));
     Ok(())
@@ -151,28 +154,50 @@ fn webhooks(declared: &Declared) -> Webhooks<'_> {
     }
 }
 
-/// Has what was queued looked at now. It is committed: whoever can't be told finds it by the next sweep.
-async fn tell(
-    at: &TenantArguments,
-    declared: &Declared,
-    dues: Vec<Due>,
-    now: Timestamp,
-) -> Result<&'static str> {
-    const LATER: &str = "the next sweep of a running `docket serve` finds it";
-    if !at.is_served() {
-        dev::reading::wake(&at.source.data_dir)?;
-        return Ok("a running `docket dev` sends it now");
+/// Has what was queued looked at now.
+enum Teller<'a> {
+    Dev(&'a Path),
+    Serve(Box<RedisSchedule>, &'a str),
+    Nobody,
+}
+
+impl<'a> Teller<'a> {
+    /// Before anything is written: afterwards a wrong flag would look as if nothing had been.
+    fn new(at: &'a TenantArguments, declared: &'a Declared) -> Result<Self> {
+        if !at.is_served() {
+            return Ok(Self::Dev(&at.source.data_dir));
+        }
+        let Some(config) = declared.config.as_ref().filter(|_| at.redis.redis_url_file.is_some()) else {
+            return Ok(Self::Nobody);
+        };
+        let (connection, keys) = serve::redis::connect(&at.redis)?;
+        let schedule = RedisSchedule::new(connection, &keys, SHARES);
+        Ok(Self::Serve(Box::new(schedule), &config.uid))
     }
-    let Some(config) = declared.config.as_ref().filter(|_| at.redis.redis_url_file.is_some()) else {
-        return Ok(LATER);
-    };
-    let (connection, keys) = serve::redis::connect(&at.redis)?;
-    let schedule = RedisSchedule::new(connection, &keys, SHARES);
-    match schedule.put(hints(&config.uid, dues, now)).await {
-        Ok(()) => Ok("a running `docket serve` sends it now"),
-        Err(error) => {
-            eprintln!("{error}");
-            Ok(LATER)
+
+    /// It is committed: whoever can't be told finds it by the next sweep.
+    async fn tell(self, dues: Vec<Due>, now: Timestamp) -> &'static str {
+        let (told, now_sent, later) = match self {
+            Self::Dev(data_dir) => (
+                dev::reading::wake(data_dir),
+                "a running `docket dev` sends it now",
+                "the next sweep of a running `docket dev` finds it",
+            ),
+            Self::Serve(schedule, uid) => (
+                schedule.put(hints(uid, dues, now)).await.map_err(Into::into),
+                "a running `docket serve` sends it now",
+                LATER,
+            ),
+            Self::Nobody => return LATER,
+        };
+        match told {
+            Ok(()) => now_sent,
+            Err(error) => {
+                eprintln!("{error:#}");
+                later
+            }
         }
     }
 }
+
+const LATER: &str = "the next sweep of a running `docket serve` finds it";

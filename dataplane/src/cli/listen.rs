@@ -7,7 +7,7 @@ use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 
 use crate::args::ListenArguments;
 use crate::clock::Clock;
-use crate::shutdown;
+use crate::shutdown::Signals;
 
 /// `docket listen`: a receiver for whoever writes one.
 pub async fn run(arguments: ListenArguments) -> Result<()> {
@@ -37,6 +37,7 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
     })
     .await
     .context("the receiver can't start; choose another address with --listen")?;
+    let mut signals = Signals::new()?;
     let address = receiver.address();
     let ca = arguments.certificate_dir.join("receiver-ca.pem");
     println!(
@@ -59,7 +60,7 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
             std::net::IpAddr::V6(ip) => format!("{ip}/128"),
         }
     );
-    shutdown::signal().await?;
+    signals.next().await;
     receiver.stop().await;
     Ok(())
 }

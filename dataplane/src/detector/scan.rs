@@ -8,6 +8,7 @@ use docket_domain::invoice::InvoiceFamily;
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::clock::Clock;
 use crate::schedule::Schedule;
+use crate::schedule::telling::Telling;
 use crate::shutdown::Shutdown;
 use crate::store::sqlite::Looks;
 use crate::store::{Database, StoreError};
@@ -17,7 +18,7 @@ use crate::tenants::Tenant;
 /// What every turn needs.
 pub(super) struct Scanner<S> {
     pub(super) clock: Clock,
-    pub(super) schedule: Arc<S>,
+    pub(super) telling: Telling<S>,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -122,9 +123,7 @@ impl<S: Schedule> Scanner<S> {
             deliveries = hints.len(),
             "invoices detected"
         );
-        if let Err(error) = self.schedule.put(hints).await {
-            tracing::warn!(error = %error, "can't tell the schedule; the next sweep will");
-        }
+        self.telling.tell(hints).await;
     }
 }
 

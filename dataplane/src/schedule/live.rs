@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::memory::MemorySchedule;
 use super::redis::RedisSchedule;
-use super::{Claim, Hint, Schedule, ScheduleError};
+use super::{Claim, Hint, Loss, Schedule, ScheduleError};
 
 /// The schedule that a program runs with.
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
@@ -49,7 +49,7 @@ impl Schedule for LiveSchedule {
         of_either!(self, schedule => schedule.changed())
     }
 
-    async fn lost(&self) {
+    async fn lost(&self) -> Loss {
         of_either!(self, schedule => schedule.lost())
     }
 

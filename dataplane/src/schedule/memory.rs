@@ -7,7 +7,7 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 use tokio::sync::Notify;
 
-use super::{Claim, Entry, Hint, Schedule, ScheduleError, Shares};
+use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
 use crate::clock::{Clock, duration, millis};
 
 /// The schedule in memory.
@@ -244,7 +244,7 @@ impl Schedule for MemorySchedule {
     }
 
     /// Never: it is lost with its process only.
-    async fn lost(&self) {
+    async fn lost(&self) -> Loss {
         std::future::pending().await
     }
 

@@ -4,6 +4,7 @@
 //! in none of the structures that a claim looks at (`docket_redis::keys`). Redis may lose everything: then
 //! [`lost`](Schedule::lost) returns and a sweep tells it again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Claim, Entry, Hint, Schedule, ScheduleError, Shares};
+use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
 use crate::clock::millis;
 use crate::random;
 
@@ -41,16 +42,25 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RedisSchedule {
     connection: Connection,
-    keys: [String; 9],
+    keys: [String; 10],
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the shares and the channel.
     common: [String; 3],
     /// Tells this process from the others that rebuild.
     process: String,
     changed: Arc<Notify>,
-    /// When it may be asked next whether everything is there.
-    next_look: Mutex<Instant>,
+    looks: Mutex<Looks>,
+    /// The number of the next loss that is heard of.
+    loss: AtomicU64,
     listener: AbortHandle,
+}
+
+/// How Redis is asked whether it still has everything.
+#[derive(Debug)]
+struct Looks {
+    next: Instant,
+    /// The last answer was heard, so a loss of its number is not new any more.
+    heard: bool,
 }
 
 impl RedisSchedule {
@@ -67,7 +77,8 @@ impl RedisSchedule {
             common: [shares.per_webhook.to_string(), shares.per_tenant.to_string(), keys.changed()],
             process: hex::encode(random::bytes::<8>()),
             changed,
-            next_look: Mutex::new(Instant::now()),
+            looks: Mutex::new(Looks { next: Instant::now(), heard: true }),
+            loss: AtomicU64::new(0),
             listener,
         }
     }
@@ -157,23 +168,32 @@ impl Schedule for RedisSchedule {
 
     /// When Redis does not say that it has all there is: it is new, was emptied, was set back, or another server took over,
     /// which may not have got everything. Until somebody has [rebuilt](Schedule::rebuilt) it, this returns once a second.
-    async fn lost(&self) {
-        let mut next_look = self.next_look.lock().await;
+    async fn lost(&self) -> Loss {
+        let mut looks = self.looks.lock().await;
         loop {
-            tokio::time::sleep_until(*next_look).await;
-            *next_look = Instant::now() + LOOK;
-            let process = std::slice::from_ref(&self.process);
-            // A Redis that is away is for those to tell who need it.
-            if let Ok(1) = LOST.run::<u8>(&self.connection, &self.rebuilding, process).await {
-                return;
+            tokio::time::sleep_until(looks.next).await;
+            looks.next = Instant::now() + LOOK;
+            // An answer that nobody heard may have told of a loss: it is told again, as another.
+            if !looks.heard {
+                self.loss.fetch_add(1, Ordering::Relaxed);
+            }
+            looks.heard = false;
+            let arguments = [self.process.clone(), self.loss.load(Ordering::Relaxed).to_string()];
+            let answer = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
+            looks.heard = answer.is_ok();
+            match answer {
+                Ok(1) => return Loss::New,
+                Ok(2) => return Loss::Standing,
+                // A Redis that is away is for those to tell who need it.
+                Ok(_) | Err(_) => {}
             }
         }
     }
 
     /// Counts only if [`lost`](Schedule::lost) had returned here before the sweep, and nothing was lost during it.
     async fn rebuilt(&self) -> Result<(), ScheduleError> {
-        let process = std::slice::from_ref(&self.process);
-        REBUILT.run(&self.connection, &self.rebuilding, process).await.map_err(failed)
+        let arguments = [self.process.clone(), self.loss.load(Ordering::Relaxed).to_string()];
+        REBUILT.run(&self.connection, &self.rebuilding, &arguments).await.map_err(failed)
     }
 
     async fn sweep_turn(&self, every: Duration) -> Result<bool, ScheduleError> {

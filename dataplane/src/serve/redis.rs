@@ -6,9 +6,12 @@ use anyhow::{Context, Result};
 use docket_redis::{Connection, Error, Keys};
 
 use crate::args::RedisArguments;
+use crate::shutdown::Shutdown;
 
 /// How often a Redis that is away is asked again at start.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How often it is looked at later.
+const LOOK: Duration = Duration::from_secs(60);
 /// How often that is told.
 const TOLD: u32 = 20;
 
@@ -26,6 +29,26 @@ pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
     )
 }
 
+/// Looks again now and then, until shutdown is requested: a setting may be changed, and a new primary may have another.
+/// What is served goes on; whoever runs Redis has to know.
+pub async fn watch(connection: Connection, shutdown: Shutdown) {
+    let mut is_told = false;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = shutdown.requested() => return,
+        }
+        match connection.check().await {
+            Err(error @ Error::Unfit(_)) if !is_told => {
+                tracing::error!(error = %error, "--redis-url-file: Redis is no longer as it must be");
+                is_told = true;
+            }
+            Ok(_) => is_told = false,
+            Err(_) => {}
+        }
+    }
+}
+
 /// Returns once Redis has answered and is as it must be.
 ///
 /// Errors: it never will be, before somebody changes a setting of it.
@@ -40,7 +63,7 @@ pub async fn check(connection: &Connection) -> Result<()> {
             }
             Err(error @ Error::Unfit(_)) => return Err(error).context("--redis-url-file"),
             Err(error) if attempt % TOLD == 0 => {
-                tracing::warn!(error = %error, "Redis can't be used yet; this is tried again");
+                tracing::warn!(error = %error, "--redis-url-file: Redis can't be used yet; this is tried again");
             }
             Err(_) => {}
         }

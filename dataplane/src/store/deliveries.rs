@@ -205,11 +205,16 @@ async fn note_lost_attempt(
     transaction.execute(sql, params).await
 }
 
-/// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time.
-/// One that is missing from the answer is done.
+/// A fifth attempt that did not tell its end is lost when its lease has been over for so long, in milliseconds. A
+/// worker that could not reach the database may come late with the end, which is the truth; nobody waits for anything
+/// else.
+pub const LATE_END_MS: i64 = 30_000;
+
+/// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time; of
+/// a fifth attempt when it is lost. One that is missing from the answer is done.
 pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
     let sql = format!(
-        "SELECT id, webhook, due_at_ms, lease_until_ms FROM delivery \
+        "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery \
          WHERE status IN ('Pending', 'Failed') AND id IN ({})",
         slots(1)
     );
@@ -217,7 +222,9 @@ pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Resul
     for chunk in ids.chunks(SLOTS) {
         for row in connection.query(&sql, filled(chunk.iter().map(|id| id.to_string().into()))).await? {
             let (due, lease): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
-            dues.push(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: lease.unwrap_or(due).max(due) });
+            let late = if row.get::<i64>(4)? < i64::from(MAX_ATTEMPTS) { 0 } else { LATE_END_MS };
+            let at_ms = lease.map_or(due, |until_ms| until_ms + late).max(due);
+            dues.push(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms });
         }
     }
     Ok(dues)
@@ -248,7 +255,7 @@ pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Resul
 }
 
 /// Stores how an attempt ended and what the delivery is now. `false`: the lease was lost, somebody else has the
-/// delivery, and nothing was changed.
+/// delivery, and nothing was changed. Stored already, by a commit whose answer did not come, is stored.
 pub async fn finish_attempt(
     transaction: &mut Transaction,
     started: &Started,
@@ -279,7 +286,7 @@ pub async fn finish_attempt(
         started.attempt,
     ];
     if transaction.execute(sql, params).await? == 0 {
-        return Ok(false);
+        return is_stored(transaction, started, class).await;
     }
     let sql = "UPDATE attempt SET finished_at_ms = $1, failure_class = $2, http_status = $3, remote_address = $4, \
                response_body = $5, dns_us = $6, connect_us = $7, tls_us = $8, first_byte_us = $9, total_us = $10 \
@@ -302,6 +309,21 @@ pub async fn finish_attempt(
     ];
     transaction.execute(sql, params).await?;
     Ok(true)
+}
+
+/// Whether an attempt has this end already. A lost one has another: only we know how ours ended.
+async fn is_stored(
+    transaction: &mut Transaction,
+    started: &Started,
+    class: Option<&'static str>,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT failure_class FROM attempt WHERE delivery_id = $1 AND attempt_no = $2 \
+               AND finished_at_ms IS NOT NULL";
+    let row = transaction.query_opt(sql, params![started.id.to_string(), started.attempt]).await?;
+    Ok(row
+        .map(|row| row.get::<Option<String>>(0))
+        .transpose()?
+        .is_some_and(|stored| stored.as_deref() == class))
 }
 
 /// Ends deliveries without a further attempt: their webhook is gone. An attempt that was cut off is noted as
@@ -331,18 +353,43 @@ pub async fn end_without_webhook(
     Ok(ended)
 }
 
-/// Ends deliveries whose fifth attempt was cut off: there is no sixth to tell how it went.
-pub async fn end_lost_fifths(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
+/// Ends deliveries whose fifth attempt was cut off and whose lease was over at `over_ms`: there is no sixth to tell how
+/// it went. See [`LATE_END_MS`].
+pub async fn end_lost_fifths(
+    transaction: &mut Transaction,
+    over_ms: i64,
+    now_ms: i64,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT id FROM delivery WHERE status IN ('Pending', 'Failed') AND attempt_count >= $1 \
+               AND lease_until_ms <= $2";
+    let rows = transaction.query(sql, params![MAX_ATTEMPTS, over_ms]).await?;
+    let ids = rows.iter().map(|row| row.parsed(0)).collect::<Result<Vec<_>, _>>()?;
+    end_lost_fifths_of(transaction, &ids, over_ms, now_ms).await
+}
+
+/// The same of these deliveries.
+pub async fn end_lost_fifths_of(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+    over_ms: i64,
+    now_ms: i64,
+) -> Result<u64, StoreError> {
     let sql = format!(
         "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
-         lease_until_ms = NULL, http_status = NULL, response_body = NULL WHERE status IN ('Pending', 'Failed') AND attempt_count >= {MAX_ATTEMPTS} \
-         AND lease_until_ms <= $3 RETURNING id"
+         lease_until_ms = NULL, http_status = NULL, response_body = NULL WHERE status IN ('Pending', 'Failed') \
+         AND attempt_count >= $3 AND lease_until_ms <= $4 AND id IN ({}) RETURNING id",
+        slots(5)
     );
-    let rows = transaction.query(&sql, params![FailureClass::WorkerLost.as_str(), now_ms, now_ms]).await?;
-    for row in &rows {
-        note_lost_attempt(transaction, row.parsed(0)?, now_ms).await?;
+    let mut ended = 0;
+    for chunk in ids.chunks(SLOTS) {
+        let mut params = params![FailureClass::WorkerLost.as_str(), now_ms, MAX_ATTEMPTS, over_ms];
+        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+        for row in transaction.query(&sql, params).await? {
+            ended += 1;
+            note_lost_attempt(transaction, row.parsed(0)?, now_ms).await?;
+        }
     }
-    Ok(rows.len() as u64)
+    Ok(ended)
 }
 
 /// A delivery with its event, without its payload: what the logs and the CLI list.

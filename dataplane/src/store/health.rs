@@ -1,11 +1,6 @@
 //! How a tenant's webhooks are doing: what `Webhook.status.deliveries` is made of.
 
-use super::sql::params;
 use super::{Connection, StoreError};
-
-/// Finished deliveries that are looked at for the last success and the last dead letter of each webhook: enough to
-/// tell of a webhook that is in use, and bounded for one that is not.
-const LATEST: i64 = 1_000;
 
 /// One webhook's deliveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,27 +13,32 @@ pub struct WebhookHealth {
     pub retrying: i64,
     /// Deliveries that were given up and are still kept.
     pub dead_letter: i64,
-    /// When one succeeded last, in milliseconds since 1970; `None`: none among the latest.
+    /// When one succeeded last, in milliseconds since 1970; `None`: none that is still kept.
     pub last_success_at_ms: Option<i64>,
-    /// When one was given up last, in milliseconds since 1970; `None`: none among the latest.
+    /// When one was given up last, in milliseconds since 1970; `None`: none that is still kept.
     pub last_dead_letter_at_ms: Option<i64>,
 }
 
+/// Each webhook on its own, from one to the next of the index that begins with them: a busy one hides no other, and what
+/// has ended long ago is not read.
+#[doc(hidden)] // for the suite that looks at its plan
+pub const BY_WEBHOOK: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery UNION ALL \
+    SELECT (SELECT min(d.webhook) FROM delivery d WHERE d.webhook > hook.webhook) \
+    FROM hook WHERE hook.webhook IS NOT NULL) \
+    SELECT h.webhook, coalesce(p.pending, 0), coalesce(p.retrying, 0), \
+    (SELECT count(*) FROM delivery d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter'), \
+    (SELECT max(d.finished_at_ms) FROM delivery d WHERE d.webhook = h.webhook AND d.status = 'Succeeded' \
+    AND d.finished_at_ms IS NOT NULL), \
+    (SELECT max(d.finished_at_ms) FROM delivery d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
+    AND d.finished_at_ms IS NOT NULL) \
+    FROM hook h LEFT JOIN (SELECT webhook, count(*) AS pending, \
+    count(CASE WHEN status = 'Failed' THEN 1 END) AS retrying FROM delivery \
+    WHERE status IN ('Pending', 'Failed') GROUP BY webhook) p ON p.webhook = h.webhook \
+    WHERE h.webhook IS NOT NULL ORDER BY h.webhook";
+
 /// Of every webhook that has deliveries, in the order of their uids.
 pub async fn by_webhook(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
-    let sql = "SELECT webhook, CAST(sum(pending) AS BIGINT), CAST(sum(retrying) AS BIGINT), CAST(sum(dead) AS BIGINT), \
-               max(succeeded), max(died) FROM (\
-               SELECT webhook, count(*) AS pending, count(CASE WHEN status = 'Failed' THEN 1 END) AS retrying, \
-               0 AS dead, CAST(NULL AS BIGINT) AS succeeded, CAST(NULL AS BIGINT) AS died \
-               FROM delivery WHERE status IN ('Pending', 'Failed') GROUP BY webhook \
-               UNION ALL SELECT webhook, 0, 0, count(*), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM delivery \
-               WHERE status = 'DeadLetter' GROUP BY webhook \
-               UNION ALL SELECT webhook, 0, 0, 0, max(CASE WHEN status = 'Succeeded' THEN finished_at_ms END), \
-               max(CASE WHEN status = 'DeadLetter' THEN finished_at_ms END) FROM (\
-               SELECT webhook, status, finished_at_ms FROM delivery WHERE finished_at_ms IS NOT NULL \
-               ORDER BY finished_at_ms DESC LIMIT $1) latest GROUP BY webhook) parts \
-               GROUP BY webhook ORDER BY webhook";
-    let rows = connection.query(sql, params![LATEST]).await?;
+    let rows = connection.query(BY_WEBHOOK, Vec::new()).await?;
     rows.iter()
         .map(|row| {
             Ok(WebhookHealth {

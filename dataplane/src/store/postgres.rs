@@ -33,12 +33,19 @@ use budget::{Grant, Opened, Place, PoolId};
 const WAIT: Duration = Duration::from_secs(3);
 /// Who has waited for nearly as long may still open one.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How long one statement may take; the server ends it then.
+/// How long one statement may take; the server ends it then (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that has not ended it by then is not there.
 const NO_ANSWER: Duration = Duration::from_secs(12);
 /// A tenant with a statement that takes longer gets no more connections but one at a time.
 const SLOW: Duration = Duration::from_secs(2);
+/// How long a step of a migration waits for locks; whoever comes after such a step waits as well.
+const MIGRATION_LOCK: Duration = Duration::from_secs(5);
+
+/// What a connection has from the server, as options of its start. A client that vanished in the middle of a
+/// transaction, with its machine or its network, must not keep its locks.
+const SESSION: &str = "-c statement_timeout=10s -c idle_in_transaction_session_timeout=15s \
+                       -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3";
 
 /// One round trip for both; in microseconds since 1970.
 const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
@@ -56,9 +63,11 @@ struct Pool {
     id: PoolId,
     /// As many as the tenant may have connections.
     turns: Arc<Semaphore>,
-    /// The database has not answered yet, did not last time, or takes long.
+    /// The database has answered once.
+    is_known: AtomicBool,
+    /// It did not answer last time, or takes long.
     is_away: AtomicBool,
-    /// Who may try it nonetheless.
+    /// Who may try it while it is away or not known.
     retry: Arc<Semaphore>,
 }
 
@@ -103,7 +112,8 @@ impl Postgres {
             id: budget.new_pool(),
             turns: Arc::new(Semaphore::new(budget.limits().per_tenant)),
             budget: budget.clone(),
-            is_away: AtomicBool::new(true),
+            is_known: AtomicBool::new(false),
+            is_away: AtomicBool::new(false),
             retry: Arc::new(Semaphore::new(1)),
         };
         Ok(Self { pool: Arc::new(pool) })
@@ -138,9 +148,17 @@ impl Postgres {
             under_way: false,
             not_done: 0,
             limited: true,
+            retry,
             _turn: turn,
-            _retry: retry,
+            migration: None,
         })
+    }
+
+    /// For statements that may take long: that says nothing of how the database is. The server's own bound stays.
+    pub(super) async fn patient_connection(&self) -> Result<PostgresConnection, StoreError> {
+        let mut connection = self.connection().await?;
+        connection.limited = false;
+        Ok(connection)
     }
 
     /// Begins a transaction, and says when by the server's clock.
@@ -157,15 +175,32 @@ impl Postgres {
         Ok((connection, now.ok_or(StoreError::Unexpected("the server's time"))?))
     }
 
-    /// Like [`begin`](Self::begin), after whoever else migrates.
+    /// Like [`begin`](Self::begin), after whoever else migrates, who is waited for within bounds. Of all tenants only
+    /// so many migrate at once: it may take minutes.
     pub(super) async fn begin_migration(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
+        // Semaphores are never closed here.
+        let migration = Arc::clone(self.pool.budget.migrations()).acquire_owned().await.ok();
         let (mut connection, now) = self.begin().await?;
+        connection.migration = migration;
         // A large database takes its time, once.
-        connection.batch("SET LOCAL statement_timeout = 0").await?;
+        let lock_timeout = MIGRATION_LOCK.as_millis();
+        let limits = format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock_timeout}");
+        connection.batch(&limits).await?;
         connection.limited = false;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
         Ok((connection, now))
+    }
+
+    /// How far the schema is; takes no lock.
+    pub(super) async fn schema_version(&self) -> Result<i64, StoreError> {
+        let mut connection = self.connection().await?;
+        let there = connection.query(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
+        if !there.first().map_or(Ok(false), |row| row.get(0))? {
+            return Ok(0);
+        }
+        let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
+        rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)
     }
 }
 
@@ -182,13 +217,22 @@ impl Pool {
 
     /// `None`: the database answers, so there is nothing to hold back.
     async fn wait_for_retry(&self) -> Option<Retry> {
-        if !self.is_away.load(Ordering::Relaxed) {
+        if self.answers() {
             return None;
         }
         let retry = Arc::clone(&self.retry).acquire_owned().await.ok()?;
-        let place = Arc::clone(self.budget.retries()).acquire_owned().await.ok()?;
+        // One that is not known yet must not wait for those that are known to be away.
+        let places = match self.is_away.load(Ordering::Relaxed) {
+            true => self.budget.retries(),
+            false => self.budget.first_tries(),
+        };
+        let place = Arc::clone(places).acquire_owned().await.ok()?;
         // Who was before us may have had an answer.
-        self.is_away.load(Ordering::Relaxed).then_some((retry, place))
+        (!self.answers()).then_some((retry, place))
+    }
+
+    fn answers(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed) && !self.is_away.load(Ordering::Relaxed)
     }
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
@@ -237,6 +281,7 @@ impl Pool {
         };
         let away = answer.as_ref().is_err_and(is_away);
         self.is_away.store(away, Ordering::Relaxed);
+        self.is_known.store(true, Ordering::Relaxed);
         Ok(answer.map_err(StoreError::from))
     }
 }
@@ -244,7 +289,7 @@ impl Pool {
 /// With what each of our connections has.
 fn configured(mut config: Config) -> Config {
     config.connect_timeout(WAIT);
-    config.options(format!("-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis()));
+    config.options(SESSION);
     config.application_name("docket");
     // A server that vanished without closing the connection.
     config.keepalives_idle(STATEMENT_TIMEOUT);
@@ -279,7 +324,10 @@ pub struct PostgresConnection {
     /// Whether statements have a time limit.
     limited: bool,
     _turn: Option<OwnedSemaphorePermit>,
-    _retry: Option<Retry>,
+    /// Until the database has answered.
+    retry: Option<Retry>,
+    /// While it migrates.
+    migration: Option<OwnedSemaphorePermit>,
 }
 
 impl PostgresConnection {
@@ -334,6 +382,8 @@ impl PostgresConnection {
         let answer = answer.map_err(unavailable)?;
         self.under_way = false;
         let answer = answer?;
+        // What comes now may take long, and holds back no other tenant that is to be tried.
+        self.retry = None;
         self.not_done -= 1;
         Ok(answer)
     }
@@ -367,9 +417,15 @@ impl From<tokio_postgres::Error> for StoreError {
         };
         let code = server.code();
         // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40
-        // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby.
+        // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby;
+        // 25P03: this transaction was left alone for too long, as by a process that was frozen.
         let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&&code.code()[..2])
-            || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code);
+            || [
+                SqlState::LOCK_NOT_AVAILABLE,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            ]
+            .contains(code);
         let said = ServerError { code: code.code().to_owned(), message: server.message().to_owned() };
         match code {
             &SqlState::UNIQUE_VIOLATION | &SqlState::FOREIGN_KEY_VIOLATION => Self::Conflict,

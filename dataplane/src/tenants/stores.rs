@@ -2,35 +2,63 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
-use tokio::sync::OnceCell;
+use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::store::postgres::{Budget, Postgres};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Database, StoreError, Transaction};
 
+/// How long a request waits for the schema. A connection is waited for less long, and tells better what is wrong.
+const WAIT: Duration = Duration::from_secs(5);
+
 /// One tenant's database, migrated before its first use.
 #[expect(missing_debug_implementations, reason = "holds a URL with a password")]
 pub struct Store {
     database: Database,
-    migrated: OnceCell<()>,
+    migrated: Arc<OnceLock<()>>,
+    /// Who migrates.
+    turn: Arc<Semaphore>,
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("its schema was not brought up to date within {} s; that goes on", WAIT.as_secs())]
+struct Migrating;
 
 impl Store {
     /// Around a database that may not have its schema yet.
     pub fn new(database: Database) -> Self {
-        Self { database, migrated: OnceCell::new() }
+        Self { database, migrated: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// The database with its schema. An error leaves the migration to the next call.
+    /// The database with its schema. An error leaves the migration to the next call; one that takes long goes on when
+    /// nobody waits for it any more.
     pub async fn ready(&self, clock: &Clock) -> Result<&Database, StoreError> {
-        self.migrated.get_or_try_init(|| self.database.migrate(clock)).await?;
+        if self.migrated.get().is_none() {
+            let migrated = tokio::time::timeout(WAIT, self.migrate(clock)).await;
+            migrated.map_err(|_| StoreError::Unavailable(Box::new(Migrating)))??;
+        }
         Ok(&self.database)
+    }
+
+    async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        if self.migrated.get().is_some() {
+            return Ok(());
+        }
+        let (database, migrated, clock) = (self.database.clone(), Arc::clone(&self.migrated), clock.clone());
+        let migration = tokio::spawn(async move {
+            let _turn = turn;
+            database.migrate(&clock).await?;
+            let _ = migrated.set(());
+            Ok(())
+        });
+        migration.await.unwrap_or(Err(StoreError::Unexpected("a migration that did not end")))
     }
 
     /// A transaction of the database with its schema.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 
@@ -22,7 +23,8 @@ type Key = (Arc<str>, DeliveryId, Arc<str>);
 struct Lease {
     claim: Claim,
     store: Arc<Store>,
-    until_ms: i64,
+    /// By [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    until: Duration,
 }
 
 /// Leases of one batch, to be renewed together.
@@ -55,23 +57,33 @@ impl Running {
         claim: &Claim,
         token: &Arc<str>,
         store: &Arc<Store>,
-        until_ms: i64,
+        until: Duration,
     ) -> Kept {
         let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, Arc::clone(token));
-        let lease = Lease { claim: claim.clone(), store: Arc::clone(store), until_ms };
+        let lease = Lease { claim: claim.clone(), store: Arc::clone(store), until };
         self.lock().insert(key.clone(), lease);
         Kept { running: Arc::clone(self), key }
     }
 
-    /// The leases that end before `before_ms`, which are taken to last until `until_ms` from now on; by token.
-    fn renewals(&self, before_ms: i64, until_ms: i64) -> HashMap<Arc<str>, Renewal> {
+    /// The leases that end before `before`, which are taken to last until `until` from now on; by token.
+    fn renewals(&self, before: Duration, until: Duration) -> HashMap<Arc<str>, Renewal> {
         let mut renewals = HashMap::new();
-        for ((.., token), lease) in self.lock().iter_mut().filter(|(_, lease)| lease.until_ms < before_ms) {
-            lease.until_ms = until_ms;
+        for ((.., token), lease) in self.lock().iter_mut().filter(|(_, lease)| lease.until < before) {
+            lease.until = until;
             let empty = || Renewal { store: Arc::clone(&lease.store), claims: Vec::new() };
             renewals.entry(Arc::clone(token)).or_insert_with(empty).claims.push(lease.claim.clone());
         }
         renewals
+    }
+
+    /// These were not renewed after all: the next look tries again.
+    fn not_renewed(&self, claims: &[Claim], token: &Arc<str>) {
+        let mut leases = self.lock();
+        for Claim { entry, .. } in claims {
+            if let Some(lease) = leases.get_mut(&(Arc::clone(&entry.tenant), entry.id, Arc::clone(token))) {
+                lease.until = Duration::ZERO;
+            }
+        }
     }
 }
 
@@ -80,9 +92,8 @@ impl<S: Schedule> Worker<S> {
     pub(super) async fn keep_leases(self: Arc<Self>) {
         loop {
             self.clock.sleep(LEASE / 4).await;
-            let now_ms = self.clock.now_ms();
-            let until_ms = now_ms + millis(LEASE);
-            for (token, renewal) in self.running.renewals(now_ms + millis(LEASE) * 2 / 3, until_ms) {
+            let now = self.clock.elapsed();
+            for (token, renewal) in self.running.renewals(now + LEASE * 2 / 3, now + LEASE) {
                 // One task each: a tenant whose database hangs must not cost the others their leases.
                 tokio::spawn(Arc::clone(&self).renew(token, renewal));
             }
@@ -91,9 +102,9 @@ impl<S: Schedule> Worker<S> {
 
     async fn renew(self: Arc<Self>, token: Arc<str>, renewal: Renewal) {
         let Renewal { store, claims } = renewal;
-        if let Err(error) = self.schedule.renew(&claims, LEASE).await {
-            tracing::warn!(error = %error, "can't renew claims");
-        }
+        // As it is served now: its URL or its password may have been changed since.
+        let served = claims.first().and_then(|claim| self.tenants.by_uid(&claim.entry.tenant));
+        let store = served.map_or(store, |tenant| Arc::clone(&tenant.store));
         let ids: Vec<DeliveryId> = claims.iter().map(|claim| claim.entry.id).collect();
         let renewed = async {
             let mut transaction = store.begin(&self.clock).await?;
@@ -101,8 +112,16 @@ impl<S: Schedule> Worker<S> {
             deliveries::renew(&mut transaction, &ids, &token, until_ms).await?;
             transaction.commit().await
         };
-        if let Err::<(), StoreError>(error) = renewed.await {
+        // At once: a Redis that hangs must not cost the rows their leases, which are what counts.
+        let (row, claim) = tokio::join!(renewed, self.schedule.renew(&claims, LEASE));
+        if let Err::<(), StoreError>(error) = &row {
             tracing::warn!(error = %error, "can't renew leases");
+        }
+        if let Err(error) = &claim {
+            tracing::warn!(error = %error, "can't renew claims");
+        }
+        if row.is_err() || claim.is_err() {
+            self.running.not_renewed(&claims, &token);
         }
     }
 }

@@ -12,8 +12,12 @@ use crate::shutdown::Shutdown;
 use crate::store::health;
 use crate::tenants::{Tenant, Tenants};
 
-/// How long after an attempt its tenant's webhooks are told of at the latest.
+/// How often those with attempts are looked at.
 const EVERY: Duration = Duration::from_secs(5);
+/// A server that has not answered by then is not there.
+const READ: Duration = Duration::from_secs(30);
+/// Of all workers, one reads a tenant's in this time; it is over when the same one comes again.
+const TURN: Duration = Duration::from_millis(4_500);
 
 /// The tenants with attempts since the last report.
 #[derive(Debug, Default)]
@@ -47,7 +51,17 @@ pub async fn run(
             () = shutdown.requested() => return,
         }
         for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
-            tell(&tenant, &board).await;
+            let told = async {
+                // Somebody else has just told, perhaps before our attempts; or nobody can.
+                match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
+                    Ok(true) => tell(&tenant, &board).await,
+                    Ok(false) | Err(_) => active.note(&tenant.config.uid),
+                }
+            };
+            tokio::select! {
+                () = told => {}
+                () = shutdown.requested() => return,
+            }
         }
     }
 }
@@ -55,12 +69,13 @@ pub async fn run(
 /// How the tenant's webhooks are doing, for the operator's status. Nothing depends on it.
 pub(super) async fn tell(tenant: &Tenant, board: &Board) {
     let code = tenant.config.client_code.as_str();
-    let read = async { health::by_webhook(&mut tenant.store.database().reader().await?).await };
-    let healths = match read.await {
-        Ok(healths) => healths,
-        Err(error) => {
+    let read = async { health::by_webhook(&mut tenant.store.database().patient_reader().await?).await };
+    let healths = match tokio::time::timeout(READ, read).await {
+        Ok(Ok(healths)) => healths,
+        Ok(Err(error)) => {
             return tracing::warn!(tenant.code = code, error = %error, "can't see how webhooks are doing");
         }
+        Err(_) => return tracing::warn!(tenant.code = code, "can't see how webhooks are doing in time"),
     };
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     let told = healths.into_iter().map(|health| {

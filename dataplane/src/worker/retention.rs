@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use docket_redis::Board;
 use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, millis};
@@ -28,12 +29,20 @@ pub struct Retention {
     clock: Clock,
     tenants: Arc<Tenants>,
     keep: Duration,
+    /// Where others that share the databases tell whose turn it is; `None`: there are no others.
+    board: Option<Arc<Board>>,
 }
 
 impl Retention {
     /// Keeps finished deliveries for `keep`.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, keep: Duration) -> Self {
-        Self { clock, tenants, keep }
+        Self { clock, tenants, keep, board: None }
+    }
+
+    /// For one of many processes, of which one is enough for each round.
+    #[must_use]
+    pub fn shared(self, board: Option<Arc<Board>>) -> Self {
+        Self { board, ..self }
     }
 
     /// A round now and then, the first one soon, until shutdown is requested.
@@ -49,9 +58,20 @@ impl Retention {
             next_ms = self.clock.now_ms() + millis(pause);
             // What a round has not committed when it is dropped has not happened.
             tokio::select! {
-                () = self.round() => {}
+                () = self.round_in_turn(pause) => {}
                 () = shutdown.requested() => return,
             }
+        }
+    }
+
+    async fn round_in_turn(&self, pause: Duration) {
+        // Over when the same one comes again. A round that nobody knows to be ours does no harm.
+        let turn = match &self.board {
+            Some(board) => board.turn("retention", pause * 9 / 10).await.unwrap_or(true),
+            None => true,
+        };
+        if turn {
+            self.round().await;
         }
     }
 
@@ -87,15 +107,17 @@ impl Retention {
     /// Answers how many deliveries went.
     async fn delete_old(&self, tenant: &Tenant) -> Result<u64, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        let before_ms = self.clock.now_ms() - millis(self.keep);
         let mut deleted = 0;
         loop {
             let mut transaction = database.begin(&self.clock).await?;
+            // By the clock that said when they ended.
+            let now_ms = transaction.now_ms();
+            let before_ms = now_ms - millis(self.keep);
             let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
             deleted += batch;
             if batch < BATCH as u64 {
                 // Who asked for what stays for a while, however short deliveries are kept.
-                let before_ms = before_ms.min(self.clock.now_ms() - millis(KEEP_RESENDS));
+                let before_ms = before_ms.min(now_ms - millis(KEEP_RESENDS));
                 retention::delete_resends(&mut transaction, before_ms).await?;
                 transaction.commit().await?;
                 return Ok(deleted);

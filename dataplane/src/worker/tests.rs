@@ -12,8 +12,8 @@ use serde_json::json;
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
 use crate::clock::ManualClock;
+use crate::schedule::SHARES;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::{Entry, Hint, SHARES};
 use crate::shutdown::{self, Stopper};
 use crate::store::deliveries::Listed;
 use crate::store::events::About;
@@ -190,7 +190,7 @@ async fn a_poll_takes_25_due_deliveries_and_no_more() {
     let worker = Arc::new(Worker::new(clock, Arc::default(), schedule, sender, settings, Arc::default()));
     let mut taken = Vec::new();
     for _ in 0..4 {
-        taken.push(worker.claim_once().await);
+        taken.push(worker.claim_once().await.expect("claims"));
     }
     assert_eq!(taken, [25, 25, 10, 0], "the 61st is not due");
 }

@@ -1,12 +1,13 @@
 //! What pods tell the operator.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use docket_redis::Board;
 use docket_redis::board::WebhookHealth;
 use docket_tests::redis::Server;
 
-use crate::rig::{connection, keys};
+use crate::rig::{connection, keys, patiently};
 
 fn board(server: &Server) -> Board {
     Board::new(connection(&server.url()), keys())
@@ -90,6 +91,21 @@ async fn a_silent_pod_is_dropped() {
     // It was only slow, and is back.
     pod.announce("api-1", &["api"], &HashMap::new()).await.expect("tells");
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-1", "api-2"]);
+}
+
+#[tokio::test]
+async fn of_all_processes_one_at_a_time_has_a_turn() {
+    let server = Server::start(&[]);
+    let (one, other) = (board(&server), board(&server));
+    let every = Duration::from_millis(300);
+    assert!(one.turn("a", every).await.expect("answers"));
+    assert!(!other.turn("a", every).await.expect("answers"));
+    assert!(other.turn("b", every).await.expect("answers"), "something else");
+    patiently("the next turn", async || match other.turn("a", every).await {
+        Ok(true) => Ok(()),
+        other => Err(other),
+    })
+    .await;
 }
 
 #[tokio::test]

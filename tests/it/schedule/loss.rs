@@ -1,8 +1,9 @@
 //! Redis loses what it was told, or all of it, or becomes another server.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use docket::schedule::{SHARES, Schedule};
+use docket::schedule::{Hint, Loss, SHARES, Schedule};
 use docket_tests::redis::{Cluster, Sentinels};
 
 use crate::rig::{Rig, claimed, end, hint, patiently, put, schedule, soon};
@@ -34,7 +35,7 @@ async fn an_emptied_redis_is_rebuilt() {
     assert!(!is_lost(&rig.schedule).await);
     assert_eq!(claimed(&rig.schedule, 9).await.len(), 1);
     end(&rig.schedule, claims).await;
-    assert_eq!(rig.server.cli(&["HLEN", "{docket}:entries"]), "1");
+    assert_eq!(rig.server.cli(&["HLEN", "{docket}:1:entries"]), "1");
 }
 
 #[tokio::test]
@@ -48,6 +49,55 @@ async fn a_loss_during_the_rebuilding_is_one_more() {
     assert!(is_lost(&rig.schedule).await);
     rig.schedule.rebuilt().await.expect("tells");
     assert!(!is_lost(&rig.schedule).await && !is_lost(&other).await);
+}
+
+#[tokio::test]
+async fn a_loss_is_new_once_and_stands_until_it_is_rebuilt() {
+    let rig = Rig::new();
+    assert_eq!(soon("an empty Redis", rig.schedule.lost()).await, Loss::New);
+    assert_eq!(soon("the same", rig.schedule.lost()).await, Loss::Standing);
+    rig.server.cli(&["FLUSHALL"]);
+    assert_eq!(soon("another loss", rig.schedule.lost()).await, Loss::New);
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await);
+    rig.server.cli(&["FLUSHALL"]);
+    assert_eq!(soon("another loss", rig.schedule.lost()).await, Loss::New);
+    rig.server.cli(&["FLUSHALL"]);
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(is_lost(&rig.schedule).await, "what was told went with the second one");
+}
+
+/// Somebody else deleted a key, or wrote to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_contradict_each_other_are_thrown_away_and_rebuilt() {
+    const KEYS: [&str; 7] = ["entries", "waiting", "claims", "flight", "heads", "ready", "ring"];
+    for key in KEYS {
+        let rig = Rig::with(SHARES);
+        build(&rig).await;
+        let later = Hint { wait: Duration::from_millis(200), ..hint("b", "w", 9) };
+        put(&rig.schedule, (1..6).map(|number| hint("a", "w", number)).chain([later])).await;
+        let held = rig.schedule.claim(2, Duration::from_millis(100)).await.expect("claims");
+        assert_eq!(held.len(), 2);
+        assert_eq!(rig.server.cli(&["DEL", &format!("{{docket}}:1:{key}")]), "1", "{key}");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        let begun = std::time::Instant::now();
+        let mut claimed = BTreeSet::new();
+        while claimed.len() < 6 {
+            // As a sweep does, at each interval or after a loss.
+            if tokio::time::timeout(Duration::from_millis(1_200), rig.schedule.lost()).await.is_ok() {
+                put(&rig.schedule, (1..6).map(|number| hint("a", "w", number))).await;
+                put(&rig.schedule, [hint("b", "w", 9)]).await;
+                rig.schedule.rebuilt().await.expect("tells");
+            } else {
+                put(&rig.schedule, (1..6).map(|number| hint("a", "w", number))).await;
+                put(&rig.schedule, [hint("b", "w", 9)]).await;
+            }
+            let claims = rig.schedule.claim(9, Duration::from_millis(100)).await.expect("no error stays");
+            claimed.extend(claims.iter().map(|claim| (claim.entry.tenant.to_string(), claim.entry.id)));
+            end(&rig.schedule, claims).await;
+            assert!(begun.elapsed() < Duration::from_secs(15), "{key}: {claimed:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -120,7 +170,7 @@ async fn a_new_primary_is_found_and_its_index_is_lost() {
     // What the other one still took, before it heard of the switch, is lost, and known to be.
     soon("word that it may not have everything", schedule.lost()).await;
     patiently("the first primary", || schedule.put(vec![hint("a", "w", 3)])).await;
-    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:waiting"]), "3");
+    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:1:waiting"]), "3");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

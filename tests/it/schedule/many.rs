@@ -35,7 +35,7 @@ async fn four_processes_claim_each_entry_once() {
     assert_eq!(ids.len(), 10_000);
     assert_eq!(ids.into_iter().collect::<HashSet<_>>().len(), 10_000);
     // Nothing is kept of what is done: what remains says whose turn it was, and which fence was given last.
-    assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:state");
+    assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:1:state");
 }
 
 #[tokio::test]

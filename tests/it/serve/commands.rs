@@ -35,6 +35,32 @@ async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
     stage.received(3).await;
 }
 
+/// A file would be read by nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_on_postgresql_gets_no_file() {
+    let stage = Stage::new().await;
+    let customer = ["customer", "add", "--code", "C-9", "--name", "Nine"];
+    let refused = stage.command_with(&customer, &[], "").expect_err("it has a database");
+    assert!(refused.contains("add --postgresql"), "{refused}");
+    assert!(!stage.home.database("ACME").exists());
+    stage.command(&customer, "").expect("where it belongs");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resend_that_cannot_be_told_is_not_made() {
+    let stage = Stage::new().await;
+    let api = stage.serve("api").await;
+    save(&sign_in(&api).await).await;
+    let database = postgres::client(&stage.database).await;
+    let dead = "UPDATE delivery SET status = 'DeadLetter', finished_at_ms = 1 RETURNING id";
+    let id: String = database.query_one(dead, &[]).await.expect("a statement").get(0);
+    let told = ["--postgresql", "--redis-url-file", "/nowhere/url"];
+    let refused = stage.command_with(&["deliveries", "resend", &id], &told, "").expect_err("no such file");
+    assert!(refused.contains("--redis-url-file"), "{refused}");
+    let count = database.query_one("SELECT count(*) FROM delivery", &[]).await.expect("a statement");
+    assert_eq!(count.get::<_, i64>(0), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_that_is_not_there_is_told_with_those_that_are() {
     let stage = Stage::new().await;

@@ -1,13 +1,17 @@
 //! Faults of real processes and servers: nothing is lost, nothing is sent without being counted, and nobody has to restart
 //! Docket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docket_receiver::{Behaviour, Fail};
 use docket_tests::docket::{Client, Dev, eventually, signal};
 use docket_tests::postgres;
 use docket_tests::receiver::Sink;
+use serde_json::json;
+use tokio::task::JoinSet;
 use tokio_postgres::Client as Database;
 
 use crate::stage::{SOON, Stage, external, save, sign_in};
@@ -108,6 +112,26 @@ async fn a_frozen_workers_late_end_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_costs_no_attempt_its_lease() {
+    let stage = Stage::with(Behaviour { fail: None, delay: Duration::from_secs(8) }).await;
+    let worker = stage.spawn("worker", "--attempt-timeout 20s");
+    let (api, _worker) = tokio::join!(stage.serve("api"), worker.ready(&stage.home));
+    let database = postgres::client(&stage.database).await;
+    save_many(&sign_in(&api).await, 5).await;
+    under_way(&database).await;
+    stage.redis.freeze();
+    let lapsed = "SELECT count(*) FROM delivery WHERE lease_until_ms < extract(epoch FROM now()) * 1000";
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(6) {
+        assert_eq!(number(&database, lapsed).await, 0, "after {:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stage.redis.thaw();
+    all_succeed(&stage, &database, 5).await;
+    assert_eq!(stage.sink.received().len(), 5, "each came once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_redis_loses_no_delivery_and_no_retry() {
     let failing = Fail { status: 500, times: Some(40) };
     let stage = Stage::with(Behaviour { fail: Some(failing), delay: Duration::from_millis(50) }).await;
@@ -182,4 +206,57 @@ async fn a_thousand_deliveries_to_a_hanging_endpoint_delay_no_other_tenant() {
         // Attempts to the hanging endpoint take 3 s here: one that waited for such a one would show.
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
+    let server = postgres::Server::start().await;
+    let quick = Behaviour { fail: None, delay: Duration::from_millis(50) };
+    let stage = Stage::on(server.database().await, quick).await;
+    let (api, _one, _two) = two_workers(&stage).await;
+    let client = Arc::new(sign_in(&api).await);
+    let (stop, mut savers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+    for _ in 0..4 {
+        let (client, stop) = (Arc::clone(&client), Arc::clone(&stop));
+        savers.spawn(async move {
+            let (mut saved, mut refused) = (Vec::new(), 0);
+            while !stop.load(Ordering::Relaxed) {
+                let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
+                match reply.status {
+                    200 => saved.push(reply.json()["webOrderId"].as_str().expect("an id").to_owned()),
+                    status => {
+                        assert_eq!(status, 503, "{reply:?}");
+                        refused += 1;
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                }
+            }
+            (saved, refused)
+        });
+    }
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.crash();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.start_again();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stop.store(true, Ordering::Relaxed);
+    let (mut saved, mut refused) = (Vec::new(), 0);
+    while let Some(ended) = savers.join_next().await {
+        let (more, failed) = ended.expect("no panic");
+        saved.extend(more);
+        refused += failed;
+    }
+    assert!(saved.len() > 50 && refused > 0, "{} saved, {refused} refused", saved.len());
+
+    // What was committed and not acknowledged is there whole as well.
+    let database = postgres::client(&stage.database).await;
+    let count = number(&database, "SELECT count(*) FROM delivery").await;
+    all_succeed(&stage, &database, count).await;
+    let rows = database.query("SELECT web_order_id FROM event", &[]).await.expect("a statement");
+    let sent: HashSet<String> = rows.iter().map(|row| row.get(0)).collect();
+    let lost: Vec<&String> = saved.iter().filter(|id| !sent.contains(*id)).collect();
+    assert!(lost.is_empty(), "saved and not sent: {lost:?}");
+    println!("{} saved, {refused} refused, {count} delivered", saved.len());
 }

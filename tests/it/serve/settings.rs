@@ -50,6 +50,10 @@ async fn what_is_missing_or_wrong_is_named() {
         (with(&["--database-connections", "0"]), &["--database-connections", "0"]),
         (replaced(&good, "--shutdown-delay", Path::new("5")), &["--shutdown-delay", "a number and a unit"]),
         (with(&["--pod-name", "a b"]), &["--pod-name", "blanks"]),
+        (
+            with(&["--database-connections", "4", "--database-connections-per-tenant", "5"]),
+            &["--database-connections-per-tenant is 5", "--database-connections is 4"],
+        ),
     ];
     for (arguments, words) in cases {
         let words_of: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -73,6 +77,30 @@ async fn a_redis_that_may_evict_is_refused_at_start() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (done, text) = stage.home.command_alone(&words);
     assert!(!done && text.contains("--redis-url-file") && text.contains("noeviction"), "{text}");
+}
+
+/// It would be so for ever: only somebody who changes the file can help.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_lets_nobody_in_ends_the_start() {
+    let stage = Stage::new().await;
+    let server = Server::start_with_password("right", &[]);
+    // Whoever is there has a certificate of nobody we trust; more is not asked of it.
+    let untrusted = stage.sink.url("").replace("https://", "rediss://:right@");
+    for (url, why) in [
+        (format!("redis://:hunter2@127.0.0.1:{}", server.port), "authentication failed"),
+        (format!("redis://127.0.0.1:{}", server.port), "NOAUTH"),
+        (untrusted, "invalid peer certificate"),
+    ] {
+        let file = stage.home.log("denied");
+        std::fs::write(&file, url).expect("writable");
+        let arguments =
+            replaced(&stage.arguments("worker", "--management 127.0.0.1:0"), "--redis-url-file", &file);
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (done, text) = stage.home.command_alone(&words);
+        assert!(!done && text.contains("--redis-url-file: Redis can't be used"), "{why}: {text}");
+        assert!(text.contains(why), "{why:?} is not in {text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -44,7 +44,12 @@ impl Stage {
 
     /// With a receiver that behaves like this.
     pub(crate) async fn with(behaviour: Behaviour) -> Self {
-        let (sink, database) = (Sink::behaving(0, behaviour).await, postgres::database().await);
+        Self::on(postgres::database().await, behaviour).await
+    }
+
+    /// With its database here.
+    pub(crate) async fn on(database: String, behaviour: Behaviour) -> Self {
+        let sink = Sink::behaving(0, behaviour).await;
         let redis = tokio::task::spawn_blocking(|| Server::start(&[])).await.expect("Redis starts");
         let tenant = external("acme", 'a', &database);
         let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/orders");

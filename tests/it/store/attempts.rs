@@ -31,6 +31,7 @@ on_both_databases!(
     a_last_failure_is_a_dead_letter,
     the_second_attempt_clears_what_the_first_said,
     a_wrong_token_finishes_nothing,
+    an_end_that_was_stored_already_is_ours,
     a_late_end_after_a_takeover_counts_for_nothing,
     an_end_counts_once,
     a_lease_is_kept_by_its_owner_only,
@@ -275,6 +276,20 @@ async fn the_second_attempt_clears_what_the_first_said(rig: Rig) {
     let attempts = rig.attempts(id).await;
     assert_eq!((attempts[0].http_status, attempts[0].response_body.as_deref()), (Some(500), Some("oops")));
     assert_eq!((attempts[1].http_status, attempts[1].response_body.as_deref()), (Some(204), None));
+}
+
+/// As after a commit whose answer did not come.
+async fn an_end_that_was_stored_already_is_ours(rig: Rig) {
+    let ids = rig.queued(2, T0).await;
+    for (id, outcome, next) in
+        [(ids[0], succeeded(), Next::Succeeded), (ids[1], failed(FailureClass::Dns), retry_at(T0 + 60_000))]
+    {
+        let started = rig.begin(&[id], "mine", T0, T0 + 4).await.remove(0);
+        assert!(rig.finish(&started, "mine", &outcome, next, T0 + 1).await);
+        let before = rig.picture(id).await;
+        assert!(rig.finish(&started, "mine", &outcome, next, T0 + 2).await, "{outcome:?}");
+        assert_eq!(rig.picture(id).await, before);
+    }
 }
 
 async fn a_wrong_token_finishes_nothing(rig: Rig) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use docket::clock::Clock;
 use docket::store::postgres::{Budget, Limits, Postgres};
 use docket::store::{Database, StoreError, contacts};
-use docket::tenants::stores::{StoreSource, Stores};
+use docket::tenants::stores::{Store, StoreSource, Stores};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_tests::docket::tenant_config;
 use docket_tests::postgres;
@@ -242,4 +242,77 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
     let none = TenantConfig { database: None, ..with("second") };
     let error = stores.of(&none).err().expect("managed databases are the operator's").to_string();
     assert!(error.contains("spec.database") && error.contains("external"), "{error}");
+}
+
+/// As when the operator is in the middle of a long migration of theirs, or was killed in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
+    const STUCK: usize = 8;
+    let budget = budget(8, 4);
+    let lock = async |url: &str| {
+        let client = postgres::client(url).await;
+        let lock = format!("SELECT pg_advisory_lock({})", docket_schema::ADVISORY_LOCK);
+        client.batch_execute(&lock).await.expect("nobody migrates");
+        client
+    };
+    let (mut locks, mut stores, mut waiting) = (Vec::new(), Vec::new(), JoinSet::new());
+    for _ in 0..STUCK {
+        let url = postgres::database().await;
+        locks.push(lock(&url).await);
+        let store = Arc::new(Store::new(open(&url, &budget)));
+        stores.push(Arc::clone(&store));
+        waiting.spawn(async move {
+            let begun = Instant::now();
+            (store.ready(&Clock::System).await.map(|_| ()), begun.elapsed())
+        });
+    }
+    eventually("some wait for their locks", async || budget.open() >= 2).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // Known to nobody here, migrated long ago, and somebody has the lock of those who migrate.
+    let mut current = Vec::new();
+    for _ in 0..3 {
+        let (url, _) = database(&self::budget(1, 1)).await;
+        current.push(lock(&url).await);
+        let (store, begun) = (Store::new(open(&url, &budget)), Instant::now());
+        assert!(!look(store.ready(&Clock::System).await.expect("it is current")).await.expect("it answers"));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+    while let Some(waited) = waiting.join_next().await {
+        let (result, took) = waited.expect("no panic");
+        assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
+        assert!(took < Duration::from_secs(7), "{took:?}");
+    }
+    drop(locks);
+    for store in stores {
+        store.ready(&Clock::System).await.expect("the lock is free");
+    }
+}
+
+/// As with a process that was frozen, or whose machine was lost: the server ends its transaction, and its locks with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_is_left_alone_is_ended_by_the_server() {
+    let budget = budget(4, 4);
+    let (_, database) = database(&budget).await;
+    let mut reader = database.reader().await.expect("a connection");
+    for (setting, value) in
+        [("tcp_keepalives_idle", "10"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")]
+    {
+        let row = reader.query_opt(&format!("SHOW {setting}"), Vec::new()).await.expect("a setting");
+        assert_eq!(row.expect("a row").get::<String>(0).expect("a text"), value, "{setting}");
+    }
+    drop(reader);
+    let mut left = database.begin(&Clock::System).await.expect("a connection");
+    contacts::insert_customer(&mut left, "NEW", "New", 0).await.expect("a row");
+    let begun = Instant::now();
+    // Waits for the row of the other one, whose statement has a bound of 10 s.
+    let both = async || loop {
+        match write(&database, "NEW").await {
+            Err(StoreError::Unavailable(_)) => assert!(begun.elapsed() < Duration::from_secs(30)),
+            result => return result,
+        }
+    };
+    both().await.expect("the other one was rolled back");
+    println!("the row was free after {:?}", begun.elapsed());
+    let ended = left.commit().await;
+    assert!(matches!(ended, Err(StoreError::Unavailable(_))), "{ended:?}");
 }

@@ -1,6 +1,6 @@
 //! Deliveries that end, or change hands, without anybody finishing an attempt.
 
-use docket::store::deliveries;
+use docket::store::deliveries::{self, LATE_END_MS};
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
 
 use super::{Rig, T0, on_both_databases};
@@ -11,6 +11,7 @@ on_both_databases!(
     an_attempt_cut_off_before_its_webhook_went_is_lost,
     a_lost_fifth_attempt_is_a_dead_letter,
     a_fifth_attempt_under_way_is_left_alone,
+    a_fifth_attempt_is_waited_for_beyond_its_lease,
     a_dead_process_leaves_its_leases,
 );
 
@@ -20,7 +21,7 @@ impl Rig {
     }
 
     async fn end_lost_fifths(&self, now_ms: i64) -> u64 {
-        self.write(async |t| deliveries::end_lost_fifths(t, now_ms).await).await
+        self.write(async |t| deliveries::end_lost_fifths(t, now_ms, now_ms).await).await
     }
 }
 
@@ -102,6 +103,35 @@ async fn a_fifth_attempt_under_way_is_left_alone(rig: Rig) {
     let before = rig.picture(id).await;
     assert_eq!(rig.end_lost_fifths(T0 + 99).await, 0);
     assert_eq!(rig.picture(id).await, before);
+}
+
+/// Its worker may have the end and no way to the database.
+async fn a_fifth_attempt_is_waited_for_beyond_its_lease(rig: Rig) {
+    let ids = rig.queued(3, T0).await;
+    let mut fifth = Vec::new();
+    for attempt in 1..=i64::from(MAX_ATTEMPTS) {
+        fifth = rig.begin(&ids[..2], "mine", T0 + attempt, T0 + attempt + 1).await;
+    }
+    let over_ms = T0 + 6;
+    let lost = async |now_ms| {
+        let asked = [ids[0], ids[2]];
+        rig.write(async |t| deliveries::end_lost_fifths_of(t, &asked, now_ms - LATE_END_MS, now_ms).await)
+            .await
+    };
+    assert_eq!(lost(over_ms + LATE_END_MS - 1).await, 0);
+    let due = deliveries::due_again(&mut rig.reader().await, &ids[..1]).await.expect("a statement");
+    assert_eq!(due[0].at_ms, over_ms + LATE_END_MS, "nobody looks at it before");
+    assert_eq!(lost(over_ms + LATE_END_MS).await, 1);
+    assert_eq!(rig.delivery(ids[1]).await.status, Status::Failed, "it was not asked for");
+    let outcome = Outcome::Succeeded(Report::default());
+    let second = fifth.iter().find(|started| started.id == ids[1]).expect("it was begun");
+    let ours = rig
+        .write(async |t| {
+            deliveries::finish_attempt(t, second, "mine", &outcome, Next::Succeeded, T0 + 99).await
+        })
+        .await;
+    assert!(ours);
+    assert_eq!(rig.delivery(ids[1]).await.status, Status::Succeeded);
 }
 
 async fn a_dead_process_leaves_its_leases(rig: Rig) {

@@ -1,12 +1,22 @@
 //! What is deleted when it is old, and what never is.
 
-use docket::clock::Clock;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket::clock::{Clock, ManualClock};
 use docket::store::deliveries::{self, NewDelivery};
 use docket::store::resends::{self, Resend};
 use docket::store::{StoreError, retention};
+use docket::tenants::stores::Store;
+use docket::tenants::{Held, Tenant, Tenants};
+use docket::worker::retention::Retention;
 use docket_domain::delivery::Status;
+use docket_egress::Trust;
+use docket_tests::docket::tenant_config;
+use jiff::Timestamp;
 
-use super::{Rig, T0, WEBHOOK, delivery_id, new_delivery, on_both_databases};
+use super::{CUSTOMER, Rig, T0, WEBHOOK, delivery_id, new_delivery, on_both_databases};
 
 on_both_databases!(
     what_has_ended_long_ago_goes_with_its_attempts_and_its_event,
@@ -48,6 +58,26 @@ async fn what_has_ended_long_ago_goes_with_its_attempts_and_its_event(rig: Rig) 
     assert_eq!(delete(&rig, T0 + 11, 100).await, 2);
     assert_eq!(left(&rig).await, [1, 1, 1]);
     assert_eq!(rig.delivery(delivery_id(2)).await.about.shown(), "W-2");
+}
+
+/// The process's clock is far ahead, as of a machine that lost its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_is_a_matter_of_the_databases_clock() {
+    let rig = Rig::postgres().await;
+    rig.queued(2, T0).await;
+    let now_ms = rig.write(async |t| Ok(t.now_ms())).await;
+    let day = Duration::from_secs(24 * 3600);
+    finish(&rig, 0, Status::Succeeded, now_ms - 1_000).await;
+    finish(&rig, 1, Status::Succeeded, now_ms - 2 * 24 * 3_600_000).await;
+    let far_ahead = ManualClock::new(Timestamp::from_millisecond(now_ms).expect("in range") + 1_000 * day);
+    let config = serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
+    let store = Arc::new(Store::new(rig.opened_again()));
+    let held = Held::These(BTreeSet::new());
+    let tenants = Arc::new(Tenants::default());
+    tenants.replace(vec![Arc::new(Tenant::new(config, store, held, &Trust::nobody(), None))]);
+    Retention::new(Clock::Manual(far_ahead), tenants, day).round().await;
+    assert_eq!(left(&rig).await[0], 1, "only what is older than a day");
+    assert_eq!(rig.delivery(delivery_id(0)).await.status, Status::Succeeded);
 }
 
 async fn what_is_unfinished_stays_however_old(rig: Rig) {
@@ -139,7 +169,7 @@ async fn a_resend_at_the_same_time_keeps_its_event(rig: Rig) {
         transaction.commit().await.map(|()| deleted)
     });
     // Time to get as far as it can: it has to wait for the resend.
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
     resend.commit().await.expect("committed");
     assert_eq!(retention.await.expect("no panic").expect("no conflict"), 1);
     assert_eq!(left(&rig).await, [1, 0, 1], "the event of the resend is there");

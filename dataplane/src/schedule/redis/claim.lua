@@ -10,7 +10,12 @@ while #claimed < limit do
     if not t then break end
     local last = call('HGET', TURNS, t) or ''
     local q = first(READY, '(' .. t .. '\0' .. last, '(' .. t .. '\1') or first(READY, '[' .. t .. '\0', '(' .. t .. '\1')
-    local head, after = unpack(call('ZRANGEBYLEX', WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 'LIMIT', 0, 2))
+    local head, after
+    if q then head, after = unpack(call('ZRANGEBYLEX', WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 'LIMIT', 0, 2)) end
+    if not head then
+        start_anew()
+        break
+    end
     local w, id = string.sub(q, #t + 2), string.sub(head, #q + 18)
     local key = t .. '\0' .. id
     fence = fence + 1

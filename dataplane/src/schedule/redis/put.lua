@@ -9,11 +9,20 @@ for i = 4, #ARGV, 4 do
     elseif kind == 'w' then
         -- What is due already keeps its place before what came later.
         local due_either_way = tonumber(was_due) <= now and due <= now
+        local waiting = t .. '\0' .. was_w .. '\0' .. was_due .. '\0' .. id
         if was_w ~= w or not due_either_way then
-            call('ZREM', WAITING, t .. '\0' .. was_w .. '\0' .. was_due .. '\0' .. id)
+            call('ZREM', WAITING, waiting)
             touch(t .. '\0' .. was_w)
             wait(t, w, id, due)
+        else
+            -- Wherever it was missing, it is there again.
+            call('ZADD', WAITING, 0, waiting)
+            touch(t .. '\0' .. w)
         end
+    elseif not call('ZSCORE', CLAIMS, key) then
+        -- A claim that never runs out.
+        start_anew()
+        wait(t, w, id, due)
     end
 end
 settle_queues()

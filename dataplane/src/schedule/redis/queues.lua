@@ -2,7 +2,7 @@
 -- hold. A queue (q) is one webhook's: '<tenant>\0<webhook>'. An entry (key) is '<tenant>\0<delivery>'.
 --
 -- ARGV: attempts at once per webhook, per tenant, the channel; then the transition's own.
-local ENTRIES, WAITING, CLAIMS, FLIGHT, HEADS, READY, RING, TURNS, STATE = unpack(KEYS)
+local ENTRIES, WAITING, CLAIMS, FLIGHT, HEADS, READY, RING, TURNS, STATE, REBUILDING = unpack(KEYS)
 local per_webhook, per_tenant, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local call = redis.call
 
@@ -85,6 +85,14 @@ local function read(key)
     return string.match(call('HGET', ENTRIES, key) or '', '^(%a)%z([^%z]*)%z(.*)$')
 end
 
+-- The keys contradict each other: somebody else wrote to them. All are thrown away, but for what fences claims off, and
+-- the index counts as lost.
+local function start_anew()
+    call('DEL', ENTRIES, WAITING, CLAIMS, FLIGHT, HEADS, READY, RING, TURNS, REBUILDING)
+    call('HDEL', STATE, 'built')
+    touched = {}
+end
+
 -- Ends the claim of an entry, which is due again at a time, or gone (nil).
 local function end_claim(key, w, due)
     local t, id = string.match(key, '^([^%z]*)%z(.*)$')
@@ -98,9 +106,11 @@ end
 
 -- Does what time alone brings about.
 local function refresh()
+    if call('EXISTS', FLIGHT) == 1 and call('EXISTS', CLAIMS) == 0 then start_anew() end
     local over = call('ZRANGEBYSCORE', CLAIMS, '-inf', number(now), 'WITHSCORES', 'LIMIT', 0, AT_ONCE)
     for i = 1, #over, 2 do
-        local _, w = read(over[i])
+        local kind, w = read(over[i])
+        if kind ~= 'c' then return start_anew() end
         end_claim(over[i], w, tonumber(over[i + 1]))
     end
     for _, q in ipairs(call('ZRANGEBYSCORE', HEADS, '-inf', number(now), 'LIMIT', 0, AT_ONCE)) do touch(q) end

@@ -34,8 +34,12 @@ pub struct Budget {
 struct Shared {
     limits: Limits,
     state: Mutex<State>,
-    /// For tenants whose database is away: all of them together leave the others half of the places.
+    /// For tenants whose database is away, and for those of which it is not known yet: a quarter of the places each, so
+    /// that all of them together leave the others half.
     retries: Arc<Semaphore>,
+    first_tries: Arc<Semaphore>,
+    /// For migrations, which may take long: a quarter.
+    migrations: Arc<Semaphore>,
 }
 
 /// While somebody waits, no place is free and no connection is idle.
@@ -180,8 +184,10 @@ impl Budget {
             waiting: VecDeque::new(),
             last_number: 0,
         };
-        let retries = Arc::new(Semaphore::new((limits.total / 2).max(1)));
-        Self { shared: Arc::new(Shared { limits, state: Mutex::new(state), retries }) }
+        let quarter = || Arc::new(Semaphore::new((limits.total / 4).max(1)));
+        let (retries, first_tries, migrations) = (quarter(), quarter(), quarter());
+        let state = Mutex::new(state);
+        Self { shared: Arc::new(Shared { limits, state, retries, first_tries, migrations }) }
     }
 
     /// How many connections are open, or just being opened.
@@ -206,6 +212,14 @@ impl Budget {
 
     pub(super) fn retries(&self) -> &Arc<Semaphore> {
         &self.shared.retries
+    }
+
+    pub(super) fn first_tries(&self) -> &Arc<Semaphore> {
+        &self.shared.first_tries
+    }
+
+    pub(super) fn migrations(&self) -> &Arc<Semaphore> {
+        &self.shared.migrations
     }
 
     pub(super) fn new_pool(&self) -> PoolId {
