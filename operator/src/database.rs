@@ -21,6 +21,7 @@ pub use servers::{InvalidServer, Servers};
 
 use admin::Locked;
 use observed::Observed;
+use session::{LoginError, Session};
 
 /// A managed database as a Tenant declares it.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +39,12 @@ pub struct Wanted<'a> {
     pub connection_limit: u32,
     /// The role's password; one that differs from the server's replaces it.
     pub password: &'a SecretString,
+    /// The URL that was made last and the version of the schema there. It is believed while the role has no connection
+    /// left, because the data plane has them all.
+    pub known: Option<(&'a DatabaseUrl, i64)>,
 }
 
-/// A managed database that is there, migrated, and answers with this URL.
+/// A managed database that is there and takes logins with this URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// The server it is on.
@@ -49,8 +53,9 @@ pub struct Made {
     pub url: DatabaseUrl,
     /// Owns the database and all that is in it.
     pub role: String,
-    /// The version of its schema.
-    pub schema_version: i64,
+    /// The version of its schema, or why it is not this version's. Apart from the URL, because a new password counts
+    /// from its first moment, whatever becomes of the schema.
+    pub schema: Result<i64, DatabaseError>,
 }
 
 /// More steps than any state of a database needs: somebody undoes them as fast as they are taken.
@@ -76,17 +81,29 @@ impl Servers {
             locked.unlock().await?;
         }
         let url = admin.tenant_url(wanted.name, &role, wanted.password);
-        let mut session = match admin.log_in(&url, wanted.name, &role).await {
-            Err(session::LoginError::Password(_)) => {
-                let mut locked = admin.lock(wanted.name).await?;
-                locked.batch(&plan::set_password(&role, wanted.password)).await?;
-                locked.unlock().await?;
-                admin.log_in(&url, wanted.name, &role).await?
-            }
-            session => session?,
+        let known = wanted.known.filter(|(known, _)| **known == url).map(|(_, version)| version);
+        let mut login = Session::open(url.expose()).await;
+        // A server that is full need not have looked at the password.
+        let doubted = match &login {
+            Err(LoginError::Password(_)) => true,
+            Err(LoginError::Full(_)) => known.is_none(),
+            _ => false,
         };
-        let schema_version = session.migrate().await?;
-        Ok(Made { server: server.name().to_owned(), url, role, schema_version })
+        if doubted {
+            let mut locked = admin.lock(wanted.name).await?;
+            locked.batch(&plan::set_password(&role, wanted.password)).await?;
+            locked.unlock().await?;
+            login = Session::open(url.expose()).await;
+        }
+        let newest = docket_schema::MIGRATIONS.len() as i64;
+        let schema = match login {
+            Ok(mut session) => session.migrate().await,
+            // Never the admin in its place: what is in the database is the tenant's, and would run with the admin's rights.
+            Err(LoginError::Full(_)) if known == Some(newest) => Ok(newest),
+            Err(LoginError::Full(error)) => Err(full(&role, &error)),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Made { server: server.name().to_owned(), url, role, schema })
     }
 
     /// Drops a managed database and its role, with what sessions it has. That it is absent is success.
@@ -114,7 +131,14 @@ impl Servers {
 
 /// Migrates a database that somebody else has made; answers the version of its schema.
 pub async fn migrate_external(url: &DatabaseUrl) -> Result<i64, DatabaseError> {
-    session::Session::open(url.expose()).await.map_err(DatabaseError::from)?.migrate().await
+    Session::open(url.expose()).await.map_err(DatabaseError::from)?.migrate().await
+}
+
+fn full(role: &str, error: &DatabaseError) -> DatabaseError {
+    DatabaseError::unreachable(format!(
+        "no connection left for the role {role:?} to see to the schema; raise \
+         spec.database.managed.connectionLimit above what the data plane's pods take together ({error})"
+    ))
 }
 
 async fn settle(locked: &mut Locked, wanted: &Wanted<'_>, role: &str) -> Result<(), DatabaseError> {

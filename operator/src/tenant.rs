@@ -249,7 +249,7 @@ async fn finish(
     set_status(operator, &subject.tenant, previous, &status).await?;
     let told = conditions::find(&status.conditions, types::DATABASE_READY);
     let may_pass = told.is_some_and(|told| !is_terminal(&told.reason));
-    if refused || matches!(database, Database::Failed(_)) && may_pass {
+    if refused || matches!(database, Database::Failed(..)) && may_pass {
         return Ok(Done::Failed);
     }
     let resync = operator.resync(&meta.uid);

@@ -46,7 +46,7 @@ pub(super) struct Session {
 pub(super) enum LoginError {
     /// The password is not the role's.
     Password(DatabaseError),
-    /// The password is right, but there is no connection left.
+    /// There is no connection left, for the role or at all.
     Full(DatabaseError),
     /// Anything else.
     Other(DatabaseError),
@@ -83,11 +83,6 @@ impl Session {
         let mut tasks = JoinSet::new();
         tasks.spawn(connection);
         Ok(Self { client, _connection: tasks })
-    }
-
-    /// What it makes belongs to this role; `role` is quoted.
-    pub(super) async fn act_as(&self, role: &str) -> Result<(), DatabaseError> {
-        Ok(bounded(self.client.batch_execute(&format!("SET ROLE {role}"))).await??)
     }
 
     /// Brings the schema to this version's; answers the version.

@@ -123,15 +123,18 @@ fn without_lost(previous: &TenantConfig, refused: &[Reason]) -> TenantConfig {
 
 fn generated(made: &Made, previous: Option<&TenantConfig>) -> Generated {
     let text = |value: &SecretBytes| String::from_utf8_lossy(value.expose()).into_owned();
-    let url = match &made.database {
-        Database::Ready(_, url) => Some(url.clone()),
+    let served = previous.and_then(|previous| previous.database.as_ref());
+    let url = match (&made.database, served) {
+        (Database::Ready(_, url), _) => Some(url),
+        // The password before this one is over, and the schema goes on as it is.
+        (Database::Failed(_, Some(url)), Some(served)) if url.is_same_database(served) => Some(url),
         // What was ensured before is served on; that it could not be seen to is told by DatabaseReady.
-        Database::Failed(_) | Database::NotTried => previous.and_then(|previous| previous.database.clone()),
+        (Database::Failed(..) | Database::NotTried, served) => served,
     };
     Generated {
         api_keys: made.api_keys.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
         signing_keys: made.signing.signing_keys(),
-        database: GeneratedDatabase::Postgres(url),
+        database: GeneratedDatabase::Ensured(url.cloned()),
     }
 }
 
@@ -143,7 +146,7 @@ fn is_told_better(reason: &Reason, told: &[Reason]) -> bool {
 fn memory(made: &Made, fetched: &Fetched) -> Memory {
     let database = match &made.database {
         Database::Ready(ensured, _) => Some(ensured.clone()),
-        Database::Failed(_) | Database::NotTried => {
+        Database::Failed(..) | Database::NotTried => {
             fetched.stored.as_ref().and_then(|stored| stored.memory.database.clone())
         }
     };

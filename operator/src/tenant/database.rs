@@ -20,8 +20,8 @@ use crate::{
 pub enum Database {
     /// It is as wanted, at this URL.
     Ready(EnsuredDatabase, DatabaseUrl),
-    /// It could not be made so.
-    Failed(DatabaseError),
+    /// It could not be made so. With the URL that its role logs in with, if all but the schema is as wanted.
+    Failed(DatabaseError, Option<DatabaseUrl>),
     /// Something else has to be mended first, and is told elsewhere.
     NotTried,
 }
@@ -44,43 +44,50 @@ pub async fn ensure(
     let meta = &subject.tenant.meta;
     let password = password.map(|password| text(password).into());
     let server = server_of(&subject.tenant);
-    let Some(want) = want(subject, tenant, fetched, password.as_ref(), server.as_deref()) else {
+    let stored = fetched.stored.as_ref();
+    let known = stored.and_then(|stored| stored.memory.database.as_ref());
+    let url = stored.and_then(|stored| stored.config()?.database.as_ref());
+    let Some(mut want) = want(subject, tenant, fetched, password.as_ref(), server.as_deref()) else {
         return Database::NotTried;
     };
+    if let Want::Managed(wanted) = &mut want {
+        wanted.known = url.zip(known.map(|known| known.schema_version));
+    }
     let mark = match &want {
         Want::Managed(wanted) => operator.databases.mark(wanted.server).await,
         Want::External(_) => None,
     };
     let fingerprint = fingerprint(&meta.uid, &want, mark.as_deref());
-    let ensured = fetched.stored.as_ref().and_then(|stored| stored.memory.database.as_ref());
-    let ensured = ensured.filter(|ensured| ensured.fingerprint == fingerprint);
-    let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
+    let ensured = known.filter(|known| known.fingerprint == fingerprint);
     if let (Some(ensured), Some(url)) = (ensured, url)
         && !operator.database_is_due(meta, asked)
     {
-        return Database::Ready(ensured.clone(), url);
+        return Database::Ready(ensured.clone(), url.clone());
     }
-    let result = match want {
-        Want::Managed(wanted) => operator.databases.ensure(&wanted).await.map(|made| {
-            let (role, server) = (Some(made.role), Some(made.server));
-            let ensured = EnsuredDatabase { fingerprint, role, server, schema_version: made.schema_version };
-            (ensured, made.url)
-        }),
-        Want::External(url) => migrate_external(&url).await.map(|schema_version| {
-            let ensured = EnsuredDatabase { fingerprint, role: None, server: None, schema_version };
-            (ensured, url)
-        }),
+    let database = look(operator, want, fingerprint).await;
+    operator.database_was_seen(&meta.uid, matches!(database, Database::Ready(..)));
+    if let Database::Failed(error, _) = &database {
+        tracing::warn!(tenant = %meta.name, %error, "database");
+    }
+    database
+}
+
+async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Database {
+    let (url, role, server, schema) = match want {
+        Want::Managed(wanted) => match operator.databases.ensure(&wanted).await {
+            Ok(made) => (made.url, Some(made.role), Some(made.server), made.schema),
+            Err(error) => return Database::Failed(error, None),
+        },
+        Want::External(url) => {
+            let schema = migrate_external(&url).await;
+            (url, None, None, schema)
+        }
     };
-    match result {
-        Ok((ensured, url)) => {
-            operator.database_was_seen(&meta.uid, true);
-            Database::Ready(ensured, url)
+    match schema {
+        Ok(schema_version) => {
+            Database::Ready(EnsuredDatabase { fingerprint, role, server, schema_version }, url)
         }
-        Err(error) => {
-            operator.database_was_seen(&meta.uid, false);
-            tracing::warn!(tenant = %meta.name, %error, "database");
-            Database::Failed(error)
-        }
+        Err(error) => Database::Failed(error, role.map(|_| url)),
     }
 }
 
@@ -108,6 +115,7 @@ fn want<'a>(
             adopt: meta.adopt_database.as_deref() == Some(&managed.name),
             connection_limit: managed.connection_limit,
             password: password?,
+            known: None,
         }));
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
@@ -126,7 +134,15 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
     use secrecy::ExposeSecret;
     let schema = docket_schema::MIGRATIONS.len();
     let parts = match want {
-        Want::Managed(Wanted { server: _, name, owner_uid, adopt: _, connection_limit, password }) => {
+        Want::Managed(Wanted {
+            server: _,
+            name,
+            owner_uid,
+            adopt: _,
+            connection_limit,
+            password,
+            known: _,
+        }) => {
             let server = server_mark.unwrap_or_default();
             format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())
         }

@@ -115,7 +115,7 @@ fn database(database: &Database) -> Verdict {
         Database::Ready(..) => {
             verdict(Truth::True, reasons::MIGRATED, "the database has the schema of this version".to_owned())
         }
-        Database::Failed(error) => verdict(Truth::False, reason_of(error), error.to_string()),
+        Database::Failed(error, _) => verdict(Truth::False, reason_of(error), error.to_string()),
         Database::NotTried => verdict(
             Truth::False,
             reasons::PROVISIONING,
@@ -137,7 +137,7 @@ fn reason_of(error: &DatabaseError) -> &'static str {
 fn database_status(tenant: &Tenant, database: &Database, previous: &TenantStatus) -> DatabaseStatus {
     let ensured = match database {
         Database::Ready(ensured, _) => Some(ensured),
-        Database::Failed(_) | Database::NotTried => None,
+        Database::Failed(..) | Database::NotTried => None,
     };
     let last = previous.database.clone().unwrap_or_default();
     let schema_version = ensured.map(|ensured| ensured.schema_version.to_string()).or(last.schema_version);

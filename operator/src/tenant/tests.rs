@@ -128,9 +128,24 @@ fn what_cannot_be_resolved_goes_on_as_it_last_was() {
     assert!(outcome.served);
     assert_eq!(outcome.reasons[0].code, reasons::SECRET_NOT_FOUND);
 
-    let failed = Made { database: Database::Failed(away()), ..made() };
+    let failed = Made { database: Database::Failed(away(), None), ..made() };
     let result = built(&first, &stored(runtime.clone(), memory.clone()), &failed, false);
     assert_eq!(result.runtime.unwrap().0.config.database, runtime.config.database);
+}
+
+#[test]
+fn a_new_password_counts_while_the_schema_fails_and_another_database_does_not() {
+    let subject = subject(examples::declared(), Vec::new());
+    let (runtime, memory) = built(&subject, &Fetched::default(), &made(), false).runtime.unwrap();
+    let served_after = |url: &str, fetched: &Fetched| {
+        let url = DatabaseUrl::parse(url).unwrap();
+        let failed = Made { database: Database::Failed(away(), Some(url)), ..made() };
+        built(&subject, fetched, &failed, false).runtime.map(|(runtime, _)| runtime.config.database.unwrap())
+    };
+    let before = stored(runtime.clone(), memory);
+    assert_eq!(served_after("postgres://u:q@db/x", &before).unwrap().expose(), "postgres://u:q@db/x");
+    assert_eq!(served_after("postgres://u:q@other/x", &before), runtime.config.database);
+    assert_eq!(served_after("postgres://u:q@db/x", &Fetched::default()), None, "it never had a schema");
 }
 
 fn away() -> crate::database::DatabaseError {
@@ -182,7 +197,7 @@ fn a_conflict_makes_nothing_new_and_gives_the_lost_subdomain_up() {
 #[test]
 fn the_status_says_which_condition_fails_first() {
     let subject = subject(examples::declared(), Vec::new());
-    let database = Database::Failed(away());
+    let database = Database::Failed(away(), None);
     let pending = Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, "late");
     let facts = Facts {
         meta: &subject.tenant.meta,

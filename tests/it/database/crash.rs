@@ -55,7 +55,7 @@ async fn a_database_being_made() {
         &rig,
         &proxy,
         async || rig.superusers().drop_database(None, &rig.name, OWNER).await.unwrap(),
-        async || rig.servers.ensure(&rig.wanted()).await.map(|_| ()),
+        async || rig.servers.ensure(&rig.wanted()).await?.schema.map(|_| ()),
         async || {
             assert_eq!(rig.state().await, expected);
             let database = in_database(&rig.root, &rig.name);
@@ -82,7 +82,7 @@ async fn a_database_being_taken_over_with_a_new_password() {
         async || {
             superusers.ensure(&Wanted { adopt: true, ..rig.wanted() }).await.unwrap();
         },
-        async || rig.servers.ensure(&wanted).await.map(|_| ()),
+        async || rig.servers.ensure(&wanted).await?.schema.map(|_| ()),
         async || assert!(rig.state().await.iter().all(|line| line.ends_with(OTHER))),
     )
     .await;

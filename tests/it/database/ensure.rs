@@ -6,14 +6,13 @@ use docket_tests::postgres;
 use secrecy::SecretString;
 
 use super::log::Log;
-use super::{OTHER, OWNER, Rig, in_database, quoted, refusal, with_user};
+use super::{NEWEST, OTHER, OWNER, Rig, in_database, quoted, refusal, with_user};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_made_with_all_that_belongs_to_it() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;
     assert_eq!((made.server.as_str(), made.role.clone()), ("main", format!("{}_app", rig.name)));
-    assert_eq!(made.schema_version, docket_schema::MIGRATIONS.len() as i64);
     let role = &made.role;
     assert_eq!(
         rig.state().await,
@@ -150,19 +149,49 @@ async fn a_new_password_leaves_open_connections_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_without_a_connection_left_is_kept_all_the_same() {
+async fn a_new_password_counts_whatever_becomes_of_the_schema() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    postgres::client(made.url.expose()).await.batch_execute("DELETE FROM schema_version").await.unwrap();
+    let password = SecretString::from("a newer secret");
+    let rotated = rig.servers.ensure(&Wanted { password: &password, ..rig.wanted() }).await.unwrap();
+    assert!(matches!(rotated.schema, Err(DatabaseError::MigrationFailed { .. })), "{:?}", rotated.schema);
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
+    assert_eq!(refusal(rotated.url.expose()).await, None);
+}
+
+/// The owner of a database decides what runs there, so the admin never goes in: not even when the owner sees to it that
+/// nobody else can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in_its_place() {
     let rig = Rig::new().await;
     let limit = |connection_limit| Wanted { connection_limit, ..rig.wanted() };
     let made = rig.servers.ensure(&limit(5)).await.unwrap();
-    let _data_plane = postgres::client(made.url.expose()).await;
-    assert_eq!(rig.servers.ensure(&limit(1)).await, Ok(made.clone()));
+    let owner = postgres::client(made.url.expose()).await;
+    let trap = "CREATE TABLE caught (who TEXT); \
+                CREATE FUNCTION trap() RETURNS BIGINT LANGUAGE plpgsql AS \
+                    $$ BEGIN INSERT INTO caught VALUES (session_user); RETURN 2; END $$; \
+                ALTER TABLE schema_version RENAME TO hidden; \
+                CREATE VIEW schema_version AS SELECT trap() AS version";
+    owner.batch_execute(trap).await.unwrap();
+
+    let known = Wanted { known: Some((&made.url, NEWEST)), ..limit(1) };
+    assert_eq!(rig.servers.ensure(&known).await, Ok(made.clone()), "it was migrated before");
     assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
-    rig.by_hand("ALTER ROLE {role} CONNECTION LIMIT 5").await;
-    postgres::client(made.url.expose()).await.batch_execute("DROP OWNED BY CURRENT_USER").await.unwrap();
-    rig.servers.ensure(&limit(1)).await.expect("migrated in its place");
-    let sql = "SELECT tableowner FROM pg_tables WHERE tablename = 'counter'";
-    let root = postgres::client(in_database(&rig.root, &rig.name).as_str()).await;
-    assert_eq!(root.query_one(sql, &[]).await.unwrap().get::<_, String>(0), made.role);
+    let older = Wanted { known: Some((&made.url, NEWEST - 1)), ..limit(1) };
+    for wanted in [limit(1), older] {
+        let full = rig.servers.ensure(&wanted).await.unwrap();
+        assert_eq!(full.url, made.url);
+        let told = full.schema.unwrap_err();
+        assert!(matches!(told, DatabaseError::Unreachable { .. }), "{told:?}");
+        let told = told.to_string();
+        assert!(
+            told.contains("no connection left for the role") && told.contains("connectionLimit"),
+            "{told}"
+        );
+    }
+    let caught = "SELECT count(*) FROM caught";
+    assert_eq!(owner.query_one(caught, &[]).await.unwrap().get::<_, i64>(0), 0, "nobody went in");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,7 +265,7 @@ async fn a_schema_ahead_is_said() {
     let made = rig.ensure().await;
     let ahead = "INSERT INTO schema_version VALUES (99, 'from the future', 0)";
     postgres::client(made.url.expose()).await.batch_execute(ahead).await.unwrap();
-    let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap().schema.unwrap_err();
     assert!(matches!(&error, DatabaseError::SchemaNewer(newer) if newer.found == 99), "{error}");
     assert_eq!(migrate_external(&made.url).await, Err(error));
 }
@@ -245,9 +274,8 @@ async fn a_schema_ahead_is_said() {
 async fn an_external_database_is_migrated() {
     let root = postgres::database().await;
     let url = DatabaseUrl::parse(&root).unwrap();
-    let newest = docket_schema::MIGRATIONS.len() as i64;
     let (one, two) = tokio::join!(migrate_external(&url), migrate_external(&url));
-    assert_eq!((one, two), (Ok(newest), Ok(newest)));
+    assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
     let client = postgres::client(&root).await;
     client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
     client.batch_execute("CREATE TABLE counter (unlike BIGINT)").await.unwrap();

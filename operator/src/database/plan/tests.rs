@@ -39,6 +39,7 @@ fn step(observed: &Observed, adopt: bool) -> Result<Option<String>, DatabaseErro
         adopt,
         connection_limit: 50,
         password: &password,
+        known: None,
     };
     let step = next(observed, &wanted, ROLE)?;
     Ok(step.map(|step| step.sql))
