@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use docket_crds::{EventCode, Tenant, Webhook};
+use docket_crds::{EventCode, Runtime, Tenant, Webhook};
 use futures_util::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
@@ -23,7 +23,7 @@ use crate::{
     metrics::Metrics,
     name::Name,
     observe::merged,
-    programmed::{Pods, programmed},
+    programmed::{Handed, Pods},
     queue::{Done, Queue, jittered},
     tenant, watch as watches,
     webhook::{
@@ -80,8 +80,8 @@ struct Observed {
     pods: Arc<Pods>,
     /// With the time when the counts were last told.
     health: HashMap<String, (Health, Instant)>,
-    /// What was handed over: the revision of each tenant by uid, and what was said about it.
-    handed: HashMap<String, (Name, String, Verdict)>,
+    /// What was handed over of each tenant by uid, and what was said about it.
+    handed: HashMap<String, (Name, Handed, Vec<Verdict>)>,
 }
 
 impl Operator {
@@ -151,18 +151,26 @@ impl Operator {
         lock(&self.observed).health.get(webhook_uid).map(|(health, _)| *health)
     }
 
-    /// A revision of a tenant was handed over; answers whether pods serve it. Changes of that are looked at from now on.
-    pub fn handed(&self, meta: &Meta, revision: &str) -> Verdict {
+    /// These were handed over of a tenant, the last one last; answers what pods serve of it, and the pods. Changes of
+    /// that are looked at from now on.
+    pub fn handed(&self, meta: &Meta, runtimes: &[&Runtime]) -> (Handed, Arc<Pods>) {
         let mut observed = lock(&self.observed);
-        let verdict = programmed(&observed.pods, &meta.uid, revision);
-        let entry = (meta.name.clone(), revision.to_owned(), verdict.clone());
-        observed.handed.insert(meta.uid.clone(), entry);
-        verdict
+        let pods = observed.pods.clone();
+        let entry = observed.handed.entry(meta.uid.clone());
+        let (_, handed, told) = entry.or_insert_with(|| (meta.name.clone(), Handed::default(), Vec::new()));
+        runtimes.iter().for_each(|runtime| handed.note(runtime));
+        *told = handed.verdicts(&pods, &meta.uid);
+        (handed.clone(), pods)
     }
 
     /// Whether anything is known of the pods.
     pub fn observes(&self) -> bool {
         *lock(&self.observed).pods != Pods::NotObserved
+    }
+
+    /// Whether the board was read.
+    pub fn reads_the_board(&self) -> bool {
+        matches!(*lock(&self.observed).pods, Pods::Seen(_))
     }
 
     /// What the pods report now.
@@ -173,10 +181,8 @@ impl Operator {
         }
         observed.pods = Arc::new(pods);
         let pods = &observed.pods;
-        let news = observed
-            .handed
-            .iter()
-            .filter(|(uid, (_, revision, told))| programmed(pods, uid, revision) != *told);
+        let news =
+            observed.handed.iter().filter(|(uid, (_, handed, told))| handed.verdicts(pods, uid) != *told);
         let keys = news.map(|(_, (name, ..))| Key::Tenant(name.clone())).collect();
         drop(observed);
         self.changed(keys);

@@ -22,7 +22,7 @@ mod tests;
 use std::time::Duration;
 
 use docket_crds::{
-    Reason, Tenant, TenantConfig, TenantStatus,
+    Reason, Runtime, Tenant, TenantStatus,
     conditions::{self as reasons, types},
     tenant::DeletionPolicy,
 };
@@ -216,31 +216,40 @@ async fn finish(
 ) -> Result<Done, CallError> {
     let meta = &subject.tenant.meta;
     let Built { runtime, reasons, mut webhooks } = built;
-    let mut config: Option<&TenantConfig> = None;
+    let stored = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
     let (mut verdict, mut refused) = (None, false);
     if let Some((runtime, memory)) = &runtime {
-        match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
+        let written = match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
             // Too many webhooks for one Secret, above all: somebody has to know.
-            Err(CallError::Refused(why)) => {
-                let message = format!("its runtime Secret can't be written: {why}");
-                verdict = Some(Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message));
-                refused = true;
-            }
-            written => {
-                if written? {
-                    tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
-                    if lost_signing_keys(fetched, previous) {
-                        operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
-                    }
-                }
-                verdict = Some(operator.handed(meta, &runtime.revision));
+            Err(CallError::Refused(why)) => Err(why),
+            written => Ok(written?),
+        };
+        if let Ok(true) = written {
+            tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
+            if lost_signing_keys(fetched, previous) {
+                operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
             }
         }
-        config = Some(&runtime.config);
+        let new = Some(runtime).filter(|_| written.is_ok());
+        // What was stored before counts too: this may be the first pass of this process.
+        let handed: Vec<&Runtime> = stored.into_iter().chain(new).collect();
+        let (handed, pods) = operator.handed(meta, &handed);
+        let unwritten = written.err().map(|why| {
+            let message = format!("its runtime Secret can't be written: {why}");
+            Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message)
+        });
+        refused = unwritten.is_some();
+        for (_, uid, outcome) in &mut webhooks {
+            let as_stored =
+                stored.is_some_and(|stored| build::same_webhook(&stored.config, &runtime.config, uid));
+            outcome.programmed = match &unwritten {
+                Some(unwritten) if !as_stored => Some(unwritten.clone()),
+                _ => handed.webhook(&pods, &meta.uid, uid),
+            };
+        }
+        verdict = Some(unwritten.unwrap_or_else(|| handed.tenant(&pods, &meta.uid)));
     }
-    for (_, _, outcome) in &mut webhooks {
-        outcome.programmed = verdict.clone();
-    }
+    let config = runtime.as_ref().map(|(runtime, _)| &runtime.config);
     let keys = operator.cluster().set_outcomes(webhooks);
     operator.changed(keys);
     let tenant = subject.tenant.document.as_ref().ok();

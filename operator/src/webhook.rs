@@ -54,7 +54,8 @@ pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallErr
         return Ok(Done::After(None));
     };
     let health = operator.health(&webhook.meta.uid);
-    let facts = Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref() };
+    let observed = operator.reads_the_board();
+    let facts = Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref(), observed };
     let status = status::status(&facts, &previous, now);
     set_status(operator, &webhook, &previous, &status).await?;
     Ok(Done::After(None))

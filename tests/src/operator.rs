@@ -125,6 +125,14 @@ impl Release {
         url
     }
 
+    /// A Redis that the operator reads what pods report from.
+    pub fn with_redis(&mut self) -> crate::redis::Server {
+        let server = crate::redis::Server::start(&[]);
+        let file = self.file("redis.url", &server.url());
+        self.flags.push(format!("--redis-url-file={}", file.display()));
+        server
+    }
+
     /// Starts the operator and waits until it is ready.
     pub async fn start(&self) -> Operator {
         let mut operator = self.spawn("operator");

@@ -157,6 +157,12 @@ fn serves(config: &TenantConfig, webhook_uid: &str) -> bool {
     config.webhooks.iter().any(|webhook| webhook.uid == webhook_uid)
 }
 
+/// Whether both serve a webhook, and in the same way.
+pub fn same_webhook(one: &TenantConfig, other: &TenantConfig, uid: &str) -> bool {
+    let of = |config: &TenantConfig| config.webhooks.iter().find(|webhook| webhook.uid == uid).cloned();
+    of(one).is_some() && of(one) == of(other)
+}
+
 /// Webhooks that were served and whose object is there but can't be read.
 fn unreadable_webhooks(
     config: &TenantConfig,

@@ -90,7 +90,7 @@ fn a_minimal_tenant_is_built_and_told_ready() {
         reasons: &built.reasons,
         config: Some(&runtime.config),
         database: &made.database,
-        programmed: Some(programmed(&Pods::NotObserved, "uid-acme", &runtime.revision)),
+        programmed: Some(programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision])),
     };
     let first = status(&facts, &TenantStatus::default(), NOW);
     assert!(first.conditions.iter().all(|condition| condition.status == "True"), "{first:?}");

@@ -1,5 +1,6 @@
 //! What the cluster path is held to: against a real kube-apiserver.
 
+mod board;
 mod crds;
 mod deletion;
 mod faults;
