@@ -87,8 +87,9 @@ pub const UNREACHABLE: &str = "Unreachable";
 /// The operator was given no server of the name in `spec.database.managed.server`. Give it one, or create the Tenant
 /// again with another name.
 pub const SERVER_NOT_FOUND: &str = "ServerNotFound";
-/// There is a database of this name that was not made for this Tenant. To take it over, annotate the Tenant with
-/// `docket.dev/adopt-database: "<name>"`.
+/// There is a database of this name that was not made for this Tenant, or an external one that another Tenant has. One of
+/// an earlier Tenant of this name is taken over with the annotation `docket.dev/adopt-database: "<name>"`; of all others
+/// the message says what has to be done.
 pub const NOT_OWNED: &str = "NotOwned";
 /// The schema could not be brought to this version; the message says which step failed. The operator tries again.
 pub const MIGRATION_FAILED: &str = "MigrationFailed";

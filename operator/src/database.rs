@@ -1,6 +1,6 @@
 //! Tenants' databases on PostgreSQL servers: made, kept as declared, migrated, dropped.
 //!
-//! A database belongs to a Tenant by the Tenant's UID in the comment on the database and on its role. Each pass looks
+//! A database belongs to a Tenant by the comment on the database and on its role: the Tenant's UID, name and installation. Each pass looks
 //! first (`observed`), decides on one step (`plan`), takes it and looks again, until nothing is left to do; so it
 //! does not matter where the pass before it ended. A pass at rest writes nothing.
 
@@ -13,6 +13,7 @@ mod servers;
 mod session;
 
 use docket_crds::DatabaseUrl;
+use docket_schema::postgres::Target;
 use secrecy::SecretString;
 
 pub use error::DatabaseError;
@@ -32,8 +33,12 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// The Tenant's UID.
     pub owner_uid: &'a str,
-    /// Whether a database with another Tenant's mark is taken over: the Tenant's annotation
-    /// `docket.dev/adopt-database` has this very name.
+    /// The Tenant's `namespace/name`.
+    pub tenant: &'a str,
+    /// Tells this operator's installation from others that use the server.
+    pub installation: &'a str,
+    /// Whether a database is taken over that an earlier Tenant of this very name had: the annotation
+    /// `docket.dev/adopt-database` has the database's name.
     pub adopt: bool,
     /// How many connections the role may hold.
     pub connection_limit: u32,
@@ -129,9 +134,53 @@ impl Servers {
     }
 }
 
-/// Migrates a database that somebody else has made; answers the version of its schema.
-pub async fn migrate_external(url: &DatabaseUrl) -> Result<i64, DatabaseError> {
-    Session::open(url.expose()).await.map_err(DatabaseError::from)?.migrate().await
+/// A database that somebody else has made, as a Tenant declares it.
+#[derive(Clone, Debug)]
+pub struct External<'a> {
+    /// Where it is.
+    pub url: DatabaseUrl,
+    /// The Tenant's UID.
+    pub owner_uid: &'a str,
+    /// Whether it is taken from another Tenant that has, or had, it: the annotation `docket.dev/adopt-database` has its
+    /// name. Who may write this URL can read all that is there anyway.
+    pub adopt: bool,
+}
+
+/// Migrates a database that somebody else has made, and writes into it which Tenant has it; answers the version of its
+/// schema. Two Tenants on one database would each give up the other's deliveries.
+///
+/// Errors: [`DatabaseError::NotOwned`] when another Tenant has it; nothing is touched then.
+pub async fn migrate_external(external: &External<'_>) -> Result<i64, DatabaseError> {
+    let External { url, owner_uid, adopt } = external;
+    let mut session = Session::open(url.expose()).await.map_err(DatabaseError::from)?;
+    let others = async |session: &Session| {
+        Ok::<_, DatabaseError>(session.owner().await?.filter(|owner| owner != owner_uid && !adopt))
+    };
+    if let Some(other) = others(&session).await? {
+        return Err(has_another(url, &other));
+    }
+    let version = session.migrate().await?;
+    session.claim(owner_uid, *adopt).await?;
+    // Of two at once, one was first.
+    match others(&session).await? {
+        Some(other) => Err(has_another(url, &other)),
+        None => Ok(version),
+    }
+}
+
+/// The name of the database that a URL means; empty where it means none.
+pub fn database_of(url: &DatabaseUrl) -> String {
+    let target = Target::parse(url.expose()).ok();
+    target.and_then(|target| target.config.get_dbname().map(str::to_owned)).unwrap_or_default()
+}
+
+fn has_another(url: &DatabaseUrl, owner: &str) -> DatabaseError {
+    let name = database_of(url);
+    let whose = format!(
+        "is that of the Tenant with UID {owner}: two can't share one. Give this Tenant another database; or, if that \
+         Tenant is gone, annotate this one with docket.dev/adopt-database={name}"
+    );
+    DatabaseError::NotOwned { what: format!("database {name:?}"), whose }
 }
 
 fn full(role: &str, error: &DatabaseError) -> DatabaseError {

@@ -19,7 +19,7 @@ use crate::name::Name;
 pub const RECONCILE: &str = "docket.dev/reconcile";
 /// Look at the object anew: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
 pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// Take over a database that another Tenant's uid owns: annotation with the database's name.
+/// Take over the database of an earlier Tenant of this name: annotation with the database's name.
 pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
 /// The finalizer of Tenants whose database is dropped with them.
 pub const FINALIZER: &str = "docket.dev/tenant-cleanup";

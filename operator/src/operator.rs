@@ -129,6 +129,11 @@ impl Operator {
         self.webhooks.retry();
     }
 
+    /// This installation, among those that use the same database servers.
+    pub fn installation(&self) -> String {
+        self.held.installation()
+    }
+
     /// The time.
     #[expect(clippy::disallowed_methods, reason = "the one place of the operator that reads the clock")]
     pub fn now(&self) -> Timestamp {

@@ -93,4 +93,14 @@ impl Session {
             MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: words(&error) },
         })
     }
+
+    /// The Tenant that has this external database, by UID; `None`: nobody yet.
+    pub(super) async fn owner(&self) -> Result<Option<String>, DatabaseError> {
+        Ok(bounded(postgres::owner(&self.client)).await??)
+    }
+
+    /// Writes that a Tenant has it, if nobody does; in another's place only if `adopt`.
+    pub(super) async fn claim(&mut self, uid: &str, adopt: bool) -> Result<(), DatabaseError> {
+        Ok(bounded(postgres::claim(&mut self.client, uid, adopt)).await??)
+    }
 }

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    database::{DatabaseError, Wanted, migrate_external},
+    database::{DatabaseError, External, Wanted, database_of, migrate_external},
     declared::Declared,
     name::Name,
     operator::Operator,
@@ -29,7 +29,18 @@ pub enum Database {
 /// What one tenant's database is to be like.
 enum Want<'a> {
     Managed(Wanted<'a>),
-    External(DatabaseUrl),
+    External(External<'a>),
+}
+
+/// What the Tenant itself does not say of its database.
+struct Beside<'a> {
+    /// `namespace/name` of the Tenant.
+    tenant: String,
+    installation: String,
+    server: Option<String>,
+    password: Option<SecretString>,
+    /// As it was last: the URL that is served, and the version of the schema there.
+    known: Option<(&'a DatabaseUrl, i64)>,
 }
 
 /// Sees to the database. `password`: of a managed one, once its Secret is there. `asked`: look, whatever is known.
@@ -42,17 +53,19 @@ pub async fn ensure(
     asked: bool,
 ) -> Database {
     let meta = &subject.tenant.meta;
-    let password = password.map(|password| text(password).into());
-    let server = server_of(&subject.tenant);
     let stored = fetched.stored.as_ref();
     let known = stored.and_then(|stored| stored.memory.database.as_ref());
     let url = stored.and_then(|stored| stored.config()?.database.as_ref());
-    let Some(mut want) = want(subject, tenant, fetched, password.as_ref(), server.as_deref()) else {
+    let beside = Beside {
+        tenant: meta.name.to_string(),
+        installation: operator.installation(),
+        server: server_of(&subject.tenant),
+        password: password.map(|password| text(password).into()),
+        known: url.zip(known.map(|known| known.schema_version)),
+    };
+    let Some(want) = want(subject, tenant, fetched, &beside) else {
         return Database::NotTried;
     };
-    if let Want::Managed(wanted) = &mut want {
-        wanted.known = url.zip(known.map(|known| known.schema_version));
-    }
     let mark = match &want {
         Want::Managed(wanted) => operator.databases.mark(wanted.server).await,
         Want::External(_) => None,
@@ -78,9 +91,9 @@ async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Datab
             Ok(made) => (made.url, Some(made.role), Some(made.server), made.schema),
             Err(error) => return Database::Failed(error, None),
         },
-        Want::External(url) => {
-            let schema = migrate_external(&url).await;
-            (url, None, None, schema)
+        Want::External(external) => {
+            let schema = migrate_external(&external).await;
+            (external.url, None, None, schema)
         }
     };
     match schema {
@@ -103,26 +116,30 @@ fn want<'a>(
     subject: &'a Subject,
     tenant: &'a Tenant,
     fetched: &Fetched,
-    password: Option<&'a SecretString>,
-    server: Option<&'a str>,
+    beside: &'a Beside<'a>,
 ) -> Option<Want<'a>> {
     let meta = &subject.tenant.meta;
+    let adopts = |database: &str| meta.adopt_database.as_deref() == Some(database);
     if let Some(managed) = &tenant.spec.database.managed {
         return Some(Want::Managed(Wanted {
-            server,
+            server: beside.server.as_deref(),
             name: &managed.name,
             owner_uid: &meta.uid,
-            adopt: meta.adopt_database.as_deref() == Some(&managed.name),
+            tenant: &beside.tenant,
+            installation: &beside.installation,
+            adopt: adopts(&managed.name),
             connection_limit: managed.connection_limit,
-            password: password?,
-            known: None,
+            password: beside.password.as_ref()?,
+            known: beside.known,
         }));
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
     let name = Name::new(&meta.name.namespace, &secret.name);
     // A Secret that is missing or no URL is told by the compile step.
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
-    Some(Want::External(DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?))
+    let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
+    let adopt = adopts(&database_of(&url));
+    Some(Want::External(External { url, owner_uid: &meta.uid, adopt }))
 }
 
 fn text(bytes: &SecretBytes) -> &str {
@@ -138,6 +155,8 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
             server: _,
             name,
             owner_uid,
+            tenant: _,
+            installation: _,
             adopt: _,
             connection_limit,
             password,
@@ -146,7 +165,7 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
             let server = server_mark.unwrap_or_default();
             format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())
         }
-        Want::External(url) => format!("external|{}", url.expose()),
+        Want::External(External { url, .. }) => format!("external|{}", url.expose()),
     };
     hex::encode(&Sha256::digest(format!("{uid}|{schema}|{parts}"))[..16])
 }

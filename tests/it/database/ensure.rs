@@ -1,7 +1,7 @@
 //! A database made and kept as wanted.
 
 use docket_crds::DatabaseUrl;
-use docket_operator::database::{DatabaseError, Wanted, migrate_external};
+use docket_operator::database::{DatabaseError, External, Wanted, database_of, migrate_external};
 use docket_tests::postgres;
 use secrecy::SecretString;
 
@@ -17,8 +17,10 @@ async fn a_database_is_made_with_all_that_belongs_to_it() {
     assert_eq!(
         rig.state().await,
         [
-            format!("database {role}|t|-1|UTF8|{{{role}=CTc/{role}}}|docket.dev/tenant-uid={OWNER}"),
-            format!("role t|20|f|f|f|f|docket.dev/tenant-uid={OWNER}"),
+            format!(
+                "database {role}|t|-1|UTF8|{{{role}=CTc/{role}}}|docket.dev/tenant-uid={OWNER} tenant=tenants/acme installation=here"
+            ),
+            format!("role t|20|f|f|f|f|docket.dev/tenant-uid={OWNER} tenant=tenants/acme installation=here"),
         ]
     );
     let tenant = postgres::client(made.url.expose()).await;
@@ -113,6 +115,12 @@ async fn another_tenant_takes_over_where_it_is_said() {
     let error = rig.servers.ensure(&newer).await.unwrap_err();
     assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
     assert_eq!(rig.state().await, before);
+    for (tenant, installation) in [("others/acme", "here"), ("tenants/acme", "there")] {
+        let stranger = Wanted { adopt: true, tenant, installation, ..newer };
+        let error = rig.servers.ensure(&stranger).await.unwrap_err();
+        assert!(error.to_string().contains("COMMENT ON DATABASE"), "{error}");
+        assert_eq!(rig.state().await, before);
+    }
     let adopted = rig.servers.ensure(&Wanted { adopt: true, ..newer }).await.unwrap();
     assert_eq!(adopted, made);
     postgres::client(made.url.expose()).await.batch_execute("TABLE kept").await.unwrap();
@@ -267,23 +275,52 @@ async fn a_schema_ahead_is_said() {
     postgres::client(made.url.expose()).await.batch_execute(ahead).await.unwrap();
     let error = rig.servers.ensure(&rig.wanted()).await.unwrap().schema.unwrap_err();
     assert!(matches!(&error, DatabaseError::SchemaNewer(newer) if newer.found == 99), "{error}");
-    assert_eq!(migrate_external(&made.url).await, Err(error));
+    assert_eq!(migrate_external(&external(&made.url)).await, Err(error));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_external_database_is_migrated() {
     let root = postgres::database().await;
     let url = DatabaseUrl::parse(&root).unwrap();
-    let (one, two) = tokio::join!(migrate_external(&url), migrate_external(&url));
+    let declared = external(&url);
+    let (one, two) = tokio::join!(migrate_external(&declared), migrate_external(&declared));
     assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
     let client = postgres::client(&root).await;
     client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
     client.batch_execute("CREATE TABLE counter (unlike BIGINT)").await.unwrap();
-    let error = migrate_external(&url).await.unwrap_err();
+    let error = migrate_external(&external(&url)).await.unwrap_err();
     assert!(matches!(error, DatabaseError::MigrationFailed { .. }), "{error}");
     let left = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'";
     assert_eq!(client.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 1, "nothing of it has happened");
     let absent = in_database(&url::Url::parse(&root).unwrap(), "absent");
-    let error = migrate_external(&DatabaseUrl::parse(absent.as_str()).unwrap()).await.unwrap_err();
+    let error = migrate_external(&external(&DatabaseUrl::parse(absent.as_str()).unwrap())).await.unwrap_err();
     assert!(matches!(&error, DatabaseError::Unreachable { reason } if reason.contains("absent")), "{error}");
+}
+
+fn external(url: &DatabaseUrl) -> External<'static> {
+    External { url: url.clone(), owner_uid: OWNER, adopt: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_external_database_has_one_tenant() {
+    let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&url)).await.unwrap();
+    migrate_external(&external(&url)).await.expect("it is its own");
+    let other = External { owner_uid: OTHER, ..external(&url) };
+    let error = migrate_external(&other).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::NotOwned { .. }), "{error}");
+    let (told, name) = (error.to_string(), database_of(&url));
+    assert!(told.contains(OWNER) && told.contains(&format!("docket.dev/adopt-database={name}")), "{told}");
+    migrate_external(&External { adopt: true, ..other.clone() }).await.expect("it is said");
+    migrate_external(&other).await.expect("the annotation is needed once");
+    migrate_external(&external(&url)).await.expect_err("the first one has lost it");
+    let client = postgres::client(url.expose()).await;
+    let rows: Vec<String> = client
+        .query("SELECT uid FROM tenant_owner", &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(rows, [OTHER]);
 }

@@ -62,6 +62,8 @@ impl Rig {
             server: None,
             name: &self.name,
             owner_uid: OWNER,
+            tenant: "tenants/acme",
+            installation: "here",
             adopt: false,
             connection_limit: 20,
             password: &self.password,

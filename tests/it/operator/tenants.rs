@@ -1,7 +1,8 @@
 //! A Tenant on its way to being served, and what stands in its way.
 
+use docket_tests::apiserver::cluster;
 use docket_tests::docket::eventually;
-use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
+use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
 use serde_json::json;
 
 #[tokio::test]
@@ -133,6 +134,33 @@ async fn a_database_that_was_never_reached_is_not_served() {
 }
 
 #[tokio::test]
+async fn of_two_tenants_on_one_external_database_the_second_is_told() {
+    let release = Release::new("shared");
+    let _operator = release.start().await;
+    let url = docket_tests::postgres::database().await;
+    let external = |name: &str| {
+        let code = name.to_uppercase();
+        format!(
+            "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: {name}}}\nspec:\n  clientCode: {code}\n  \
+             database: {{external: {{secretKeyRef: {{name: db, key: url}}}}}}\n---\n"
+        )
+    };
+    release.apply(&format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: db}}\nstringData: {{url: '{url}'}}\n"
+    ));
+    release.apply(&external("one"));
+    release.wait("tenant", "one", "Ready", "True").await;
+    release.apply(&external("two"));
+    let told = release.wait("tenant", "two", "Ready", "False NotOwned").await;
+    assert!(told.contains("two can't share one"), "{told}");
+    assert!(release.runtime("two").is_none());
+    release.kubectl(&["delete", "tenant", "one"]);
+    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    release.kubectl(&["annotate", "tenant", "two", &format!("docket.dev/adopt-database={name}")]);
+    release.wait("tenant", "two", "Ready", "True").await;
+}
+
+#[tokio::test]
 async fn a_new_password_is_handed_over_although_the_schema_fails() {
     let mut release = Release::new("password");
     release.with_postgres().await;
@@ -154,7 +182,7 @@ async fn a_new_password_is_handed_over_although_the_schema_fails() {
 async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
     let mut release = Release::new("adopt");
     let admin = release.with_postgres().await;
-    let _operator = release.start().await;
+    let operator = release.start().await;
     release.apply(&tenant_yaml("adopted"));
     release.wait("tenant", "adopted", "Ready", "True").await;
     release.kubectl(&["delete", "tenant", "adopted"]);
@@ -171,6 +199,23 @@ async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
     assert!(told.contains("docket.dev/adopt-database"), "{told}");
     release.kubectl(&["annotate", "tenant", "adopted", "docket.dev/adopt-database=tenant_adopted"]);
     release.wait("tenant", "adopted", "Ready", "True").await;
+
+    let elsewhere = cluster().namespace("adopt-elsewhere");
+    release.watch(&elsewhere);
+    operator.terminate().await;
+    let _operator = release.start().await;
+    release.kubectl(&["delete", "tenant", "adopted"]);
+    let annotated = "metadata: {name: adopted, annotations: {docket.dev/adopt-database: tenant_adopted}}";
+    release.apply_in(&elsewhere, &tenant_yaml("adopted").replace("metadata: {name: adopted}", annotated));
+    let told = async || {
+        let thief = object(cluster(), &elsewhere, "tenant", "adopted");
+        let conditions = thief["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let told = conditions.into_iter().find(|condition| condition["type"] == "DatabaseReady");
+        told.map(|told| format!("{} {}", told["reason"], told["message"])).unwrap_or_default()
+    };
+    let refused = async || told().await.starts_with("\"NotOwned\"");
+    eventually("who may only annotate gets nothing", SOON, refused).await;
+    assert!(told().await.contains("COMMENT ON DATABASE"), "{}", told().await);
 
     let client = docket_tests::postgres::client(&admin).await;
     client.batch_execute("CREATE DATABASE tenant_someones").await.unwrap();
