@@ -12,7 +12,7 @@ use std::{
     fmt,
 };
 
-pub use conflicts::{claimed, duplicates};
+pub use conflicts::{claimed, claimed_by, duplicates, taken};
 
 use crate::{
     ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,

@@ -63,6 +63,15 @@ pub struct Made {
     pub schema: Result<i64, DatabaseError>,
 }
 
+/// What a deletion has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// Nothing.
+    Wholly,
+    /// The role, and why the server does not drop it.
+    ButTheRole(String),
+}
+
 /// More steps than any state of a database needs: somebody undoes them as fast as they are taken.
 const STEPS: usize = 8;
 
@@ -111,7 +120,8 @@ impl Servers {
         Ok(Made { server: server.name().to_owned(), url, role, schema })
     }
 
-    /// Drops a managed database and its role, with what sessions it has. That it is absent is success.
+    /// Drops a managed database and its role, with what sessions it has. That it is absent is success. A role that the server
+    /// does not drop, since somebody has given it something elsewhere, can't log in from then on.
     ///
     /// Errors: [`DatabaseError::NotOwned`] when the database is marked as somebody else's; nothing is touched then.
     pub async fn drop_database(
@@ -119,15 +129,24 @@ impl Servers {
         server: Option<&str>,
         name: &str,
         owner_uid: &str,
-    ) -> Result<(), DatabaseError> {
+    ) -> Result<Dropped, DatabaseError> {
         let role = role_of(name);
         let admin = self.choose(server)?.admin().await?;
         let mut locked = admin.lock(name).await?;
         for _ in 0..STEPS {
             let observed = Observed::read(&mut locked, name, &role).await?;
-            match plan::next_of_deletion(&observed, name, &role, owner_uid)? {
-                Some(step) => locked.batch(&step).await?,
-                None => return locked.unlock().await,
+            let Some(step) = plan::next_of_deletion(&observed, name, &role, owner_uid)? else {
+                locked.unlock().await?;
+                return Ok(Dropped::Wholly);
+            };
+            match locked.batch(&step).await {
+                Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
+                    // Best of all without a right to anything; that it has none to log in is what counts.
+                    let _ = locked.batch(&plan::lock_out(&role)).await;
+                    locked.unlock().await?;
+                    return Ok(Dropped::ButTheRole(reason));
+                }
+                result => result?,
             }
         }
         Err(DatabaseError::changing(name))

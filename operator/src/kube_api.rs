@@ -150,6 +150,12 @@ impl KubeApi {
         }
     }
 
+    /// Whether there is an object of this name and uid at this moment.
+    pub async fn lives<T: Document>(&self, name: &Name, uid: &str) -> Result<bool, CallError> {
+        let found = within(self.objects::<T>(&name.namespace).get_metadata_opt(&name.name)).await?;
+        Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid)))
+    }
+
     /// Makes a Secret; [`CallError::Conflict`] when there is one of that name.
     pub async fn create_secret(&self, secret: &Secret) -> Result<Secret, CallError> {
         let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();

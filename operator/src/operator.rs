@@ -1,14 +1,14 @@
 //! What both drivers work with, and the loop that gives them work.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use docket_crds::{EventCode, Runtime, Tenant, Webhook};
+use docket_crds::{ApiKeyDigest, EventCode, Runtime, Tenant, Webhook};
 use futures_util::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
@@ -18,6 +18,7 @@ use crate::{
     conditions::Verdict,
     database::Servers,
     declared::{Document, Meta},
+    keys::Keys,
     kube_api::{CallError, KubeApi},
     lease::Held,
     metrics::Metrics,
@@ -72,6 +73,7 @@ pub struct Operator {
     /// When each database is to be looked at again although nothing about it changed.
     looks: Mutex<HashMap<String, Instant>>,
     observed: Mutex<Observed>,
+    keys: Mutex<Keys>,
 }
 
 /// What the data plane reports.
@@ -105,6 +107,7 @@ impl Operator {
             webhooks: Queue::default(),
             looks: Mutex::default(),
             observed: Mutex::default(),
+            keys: Mutex::default(),
         }
     }
 
@@ -226,10 +229,19 @@ impl Operator {
         lock(&self.looks).insert(uid.to_owned(), Instant::now() + again);
     }
 
+    /// A Tenant has these API keys; answers those that an earlier one has, which are not this one's.
+    pub fn set_keys(&self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest> {
+        let (taken, concerned) = lock(&self.keys).set(meta, keys);
+        self.changed(concerned.into_iter().map(Key::Tenant).collect());
+        taken
+    }
+
     /// A Tenant is gone.
     pub fn forget(&self, uid: &str) {
         lock(&self.looks).remove(uid);
         lock(&self.observed).handed.remove(uid);
+        let others = lock(&self.keys).forget(uid);
+        self.changed(others.into_iter().map(Key::Tenant).collect());
     }
 
     /// Works until `stop`: what was begun is finished.

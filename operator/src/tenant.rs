@@ -45,14 +45,30 @@ use crate::{
     },
 };
 
-/// One pass over a Tenant.
+/// One pass over a Tenant. What the API server does not let us do is told before it is an error: a quota, a policy or a
+/// missing right is somebody's to mend.
 pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallError> {
+    let result = pass(operator, name).await;
+    let tenant = operator.cluster().tenant(name);
+    if let (Err(error @ (CallError::Forbidden(_) | CallError::Refused(_))), Some(tenant)) = (&result, tenant)
+    {
+        let previous: TenantStatus = tenant.status();
+        let status = status::refused(&tenant.meta, error, &previous, operator.now());
+        set_status(operator, &tenant, &previous, &status).await?;
+    }
+    result
+}
+
+async fn pass(operator: &Operator, name: &Name) -> Result<Done, CallError> {
     let Some(tenant) = operator.cluster().tenant(name) else {
         return remove::gone(operator, name).await;
     };
     if tenant.meta.deleting.is_some() {
         return remove::delete(operator, &tenant).await;
     }
+    let own = operator.cluster().own_secrets(name);
+    // Also where nothing is done about this one: nobody goes on being served because of what comes after him.
+    apply::remove_of_gone(operator, own.iter().filter(|secret| secret.tenant_uid != tenant.meta.uid)).await?;
     let previous: TenantStatus = tenant.status();
     if tenant.meta.paused {
         let status = status::paused(&tenant.meta, &previous, operator.now());
@@ -201,6 +217,9 @@ fn compiled(
             built.reasons.push(reason.clone());
         }
     }
+    let keys = built.runtime.iter().flat_map(|(runtime, _)| &runtime.config.api_keys).map(|key| key.digest);
+    let taken = operator.set_keys(&subject.tenant.meta, keys.collect());
+    built.without_keys(tenant, &taken);
     built
 }
 

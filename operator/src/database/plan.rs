@@ -98,6 +98,12 @@ pub(super) fn set_password(role: &str, password: &SecretString) -> Step {
     Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
 }
 
+/// For a role that can't be dropped.
+pub(super) fn lock_out(role: &str) -> Step {
+    let sql = format!("ALTER ROLE {} NOLOGIN", identifier(role));
+    Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
+}
+
 enum Owner<'a> {
     /// Neither database nor role is there.
     Nobody,

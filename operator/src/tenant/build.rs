@@ -1,10 +1,10 @@
 //! Pure: everything fetched and made becomes what should exist, and what is to be said about it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use docket_crds::{
-    Compiled, EventCode, Generated, GeneratedDatabase, Inputs, Reason, Runtime, SecretBytes, Tenant,
-    TenantConfig, ValueKind, Webhook, WebhookConfig, compile::compile, conditions,
+    ApiKeyDigest, Compiled, EventCode, Generated, GeneratedDatabase, Inputs, Reason, Runtime, SecretBytes,
+    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig, compile::compile, conditions,
 };
 
 use crate::{
@@ -41,6 +41,24 @@ pub struct Built {
     pub reasons: Vec<Reason>,
     /// Each Webhook that names the tenant.
     pub webhooks: Vec<(Name, String, Outcome)>,
+}
+
+impl Built {
+    /// Takes out API keys that another Tenant has, and says so.
+    pub fn without_keys(&mut self, tenant: &Tenant, taken: &HashSet<ApiKeyDigest>) {
+        let Some((runtime, _)) = self.runtime.as_mut().filter(|_| !taken.is_empty()) else {
+            return;
+        };
+        let Runtime { generation, mut config, held_webhooks, .. } = runtime.clone();
+        for key in config.api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
+            let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
+            let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
+            let message =
+                "another Tenant, which is older, has this very key; give this one its own".to_owned();
+            self.reasons.push(Reason { code: conditions::SECRET_INVALID, field, message });
+        }
+        *runtime = Runtime::new(generation, config, held_webhooks);
+    }
 }
 
 /// Whether the Webhook of this name and uid is there and can't be read at all.

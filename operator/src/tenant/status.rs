@@ -11,6 +11,7 @@ use crate::{
     conditions::{self, Truth, Verdict, type_of},
     database::{DatabaseError, role_of},
     declared::Meta,
+    kube_api::CallError,
     tenant::{database::Database, generated},
 };
 
@@ -105,6 +106,17 @@ pub fn not_dropped(
     TenantStatus {
         observed_generation: Some(meta.generation),
         conditions: conditions::conditions(&previous.conditions, &verdicts, meta.generation, now),
+        ..previous.clone()
+    }
+}
+
+/// The status after the API server has not let us do what we have to; the conditions of what was seen before stay.
+pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
+    let verdict = |kind, truth| Verdict::new(kind, truth, reasons::API_REFUSED, error.to_string());
+    let verdicts = [verdict(types::READY, Truth::False), verdict(types::RECONCILING, Truth::True)];
+    TenantStatus {
+        observed_generation: Some(meta.generation),
+        conditions: conditions::with_ready(&previous.conditions, &verdicts, meta.generation, now),
         ..previous.clone()
     }
 }

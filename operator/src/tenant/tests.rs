@@ -195,6 +195,32 @@ fn a_conflict_makes_nothing_new_and_gives_the_lost_subdomain_up() {
 }
 
 #[test]
+fn one_that_cannot_be_read_keeps_what_it_has() {
+    let mut cluster = Cluster::default();
+    let older = examples::with(json!({
+        "metadata": {"name": "older", "uid": "0", "creationTimestamp": "2025-01-01T00:00:00Z"},
+        "spec": {"clientCode": "OLD", "subdomains": ["x"], "apiKeys": "all"}
+    }));
+    assert!(older.document.is_err());
+    let later =
+        examples::with(json!({"spec": {"clientCode": "old", "database": {"managed": {"name": "other"}}}}));
+    let before = examples::with(json!({
+        "metadata": {"name": "before", "uid": "b", "creationTimestamp": "2024-01-01T00:00:00Z"},
+        "spec": {"clientCode": "BEFORE", "subdomains": ["x"], "database": {"managed": {"name": "before"}}}
+    }));
+    for tenant in [&older, &later, &before] {
+        cluster.tenant_applied(tenant.clone());
+    }
+    let refused = |tenant| {
+        let subject = Subject::of(&cluster, tenant);
+        validate(&subject).err().map(|refused| refused.reasons[0].to_string())
+    };
+    let told = refused(later).expect("it is refused");
+    assert!(told.contains("\"old\" is already used by Tenant tenants/older"), "{told}");
+    assert_eq!(refused(before), None, "who came first is not refused because of a later one");
+}
+
+#[test]
 fn the_status_says_which_condition_fails_first() {
     let subject = subject(examples::declared(), Vec::new());
     let database = Database::Failed(away(), None);

@@ -54,7 +54,7 @@ async fn a_database_being_made() {
     let cuts = at_each_question(
         &rig,
         &proxy,
-        async || rig.superusers().drop_database(None, &rig.name, OWNER).await.unwrap(),
+        async || rig.superusers().drop_database(None, &rig.name, OWNER).await.map(drop).unwrap(),
         async || rig.servers.ensure(&rig.wanted()).await?.schema.map(|_| ()),
         async || {
             assert_eq!(rig.state().await, expected);
@@ -99,7 +99,7 @@ async fn a_database_being_dropped() {
         async || {
             rig.ensure().await;
         },
-        async || rig.servers.drop_database(None, &rig.name, OWNER).await,
+        async || rig.servers.drop_database(None, &rig.name, OWNER).await.map(drop),
         async || assert!(rig.state().await.is_empty()),
     )
     .await;

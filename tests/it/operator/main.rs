@@ -6,6 +6,7 @@ mod deletion;
 mod faults;
 mod keys;
 mod leadership;
+mod refused;
 mod rig;
 mod tenants;
 mod webhooks;
