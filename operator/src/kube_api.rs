@@ -59,6 +59,10 @@ impl From<kube::Error> for CallError {
                 404 => Self::NotFound,
                 409 => Self::Conflict,
                 429 | 500..=599 => Self::Away(status.message.clone()),
+                // What a policy says is somebody's words about it; the API server's own may repeat what was sent.
+                _ if status.message.contains(" denied ") => {
+                    Self::Refused(format!("{} {}: {}", status.code, status.reason, status.message))
+                }
                 _ => Self::Refused(format!("{} {}", status.code, status.reason)),
             },
             // It may quote what it could not read.

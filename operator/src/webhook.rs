@@ -3,7 +3,7 @@
 pub mod status;
 
 use docket_crds::{
-    Reason, Webhook, WebhookStatus,
+    Reason, TargetUrl, Webhook, WebhookStatus,
     compile::unreachable_tenant,
     conditions::{TENANT_NOT_FOUND, TENANT_NOT_READY, types},
 };
@@ -59,7 +59,10 @@ pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallErr
     };
     let health = operator.health(&webhook.meta.uid);
     let observed = operator.reads_the_board();
-    let facts = Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref(), observed };
+    let target = webhook.document.as_ref().ok().map(|document| document.spec.target_url.parse::<TargetUrl>());
+    let is_private = target.is_some_and(|target| target.is_ok_and(|target| target.is_private_address()));
+    let facts =
+        Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref(), observed, is_private };
     let status = status::status(&facts, &previous, now);
     set_status(operator, &webhook, &previous, &status).await?;
     Ok(Done::After(None))

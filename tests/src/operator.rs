@@ -233,6 +233,26 @@ impl Release {
         Some(serde_json::from_slice(&json).expect("the operator writes JSON"))
     }
 
+    /// Moves the times of a tenant's signing keys back, as if so many minutes had passed for them since.
+    pub fn signing_keys_age(&self, tenant: &str, minutes: i64) {
+        let uid = self.object("tenant", tenant)["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        let (namespace, name) = (self.namespace.as_str(), format!("docket-tenant-{uid}"));
+        let secret = object(cluster(), namespace, "secret", &name);
+        let memory = decode(secret["data"]["operator.json"].as_str().expect("the operator remembers"));
+        let mut memory: Value = serde_json::from_slice(&memory).expect("the operator writes JSON");
+        for key in memory["signingKeys"].as_array_mut().expect("there are keys") {
+            for field in ["madeAt", "signsSince"] {
+                if let Some(time) = key[field].as_str() {
+                    let time: jiff::Timestamp = time.parse().expect("a time");
+                    key[field] = (time - jiff::SignedDuration::from_mins(minutes)).to_string().into();
+                }
+            }
+        }
+        let patch = json!({"stringData": {"operator.json": memory.to_string()}}).to_string();
+        let arguments = ["--namespace", namespace, "patch", "secret", &name, "--type=merge", "-p", &patch];
+        cluster().kubectl(&arguments, "").expect("the administrator may");
+    }
+
     /// A value of a Secret in the namespace of tenants.
     pub fn secret(&self, name: &str, key: &str) -> Option<String> {
         let secret = self.object("secret", name);

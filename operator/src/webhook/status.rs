@@ -47,19 +47,26 @@ pub struct Facts<'a> {
     pub health: Option<&'a Health>,
     /// Whether what the data plane tells can be read.
     pub observed: bool,
+    /// Its target is a private address, by its digits.
+    pub is_private: bool,
 }
 
 /// The status after a pass.
 pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
-    let Facts { meta, outcome, health, observed } = facts;
+    let Facts { meta, outcome, health, observed, is_private } = facts;
     let of_type = |kind: &str| -> Vec<&Reason> {
         outcome.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()
     };
-    let mut accepted = Verdict::of_reasons(
-        types::ACCEPTED,
-        &of_type(types::ACCEPTED),
-        (reasons::ACCEPTED, "valid, and its Tenant allows it"),
-    );
+    // What the data plane is allowed to reach is its own setting, so this is no reason to refuse it.
+    let valid = match is_private {
+        false => "valid, and its Tenant allows it",
+        true => {
+            "valid, and its Tenant allows it; spec.targetURL is a private address, which the data plane reaches only \
+             where its --allow-egress says so"
+        }
+    };
+    let mut accepted =
+        Verdict::of_reasons(types::ACCEPTED, &of_type(types::ACCEPTED), (reasons::ACCEPTED, valid));
     if outcome.tenant_suspended && accepted.truth == Truth::True {
         let message = "its Tenant has spec.suspend: true, so no new deliveries are made";
         accepted = Verdict::new(types::ACCEPTED, Truth::False, reasons::TENANT_SUSPENDED, message);
@@ -176,7 +183,8 @@ mod tests {
             tenant_suspended: false,
             programmed: None,
         };
-        let facts = Facts { meta: &meta, outcome: &outcome, health: health.as_ref(), observed };
+        let facts =
+            Facts { meta: &meta, outcome: &outcome, health: health.as_ref(), observed, is_private: true };
         status(&facts, previous, Timestamp::UNIX_EPOCH)
     }
 
@@ -192,6 +200,8 @@ mod tests {
         let nothing = WebhookStatus::default();
         let first = after(health(None, 0), true, &nothing);
         assert_eq!(told(&first), Some(reasons::NO_DELIVERIES));
+        let accepted = conditions::find(&first.conditions, types::ACCEPTED).expect("it is told");
+        assert!(accepted.status == "True" && accepted.message.contains("--allow-egress"), "{accepted:?}");
         let second = after(health(Some(5_000), 0), true, &first);
         assert_eq!(told(&second), Some(reasons::DELIVERING));
         let third = after(health(None, 0), true, &second);

@@ -297,6 +297,23 @@ async fn an_external_database_is_migrated() {
     assert!(matches!(&error, DatabaseError::Unreachable { reason } if reason.contains("absent")), "{error}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn another_installation_gets_them_as_documented() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let moved = Wanted { owner_uid: OTHER, installation: "there", adopt: true, ..rig.wanted() };
+    rig.servers.ensure(&moved).await.expect_err("it is the other's");
+    let page = include_str!("../../../docs/operator.md");
+    let sql =
+        page.split("```sql\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
+    let sql = sql.replace("<old>", "here").replace("<new>", "there");
+    let client = rig.root().await;
+    for row in client.query(&sql, &[]).await.expect("it is good SQL") {
+        client.batch_execute(row.get(0)).await.expect("as is what it makes");
+    }
+    assert_eq!(rig.servers.ensure(&moved).await, Ok(made));
+}
+
 fn external(url: &DatabaseUrl) -> External<'static> {
     External { url: url.clone(), owner_uid: OWNER, adopt: false }
 }

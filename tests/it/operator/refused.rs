@@ -3,21 +3,46 @@
 use docket_tests::apiserver::cluster;
 use docket_tests::docket::eventually;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
+use serde_json::json;
 
 #[tokio::test]
 async fn what_the_api_server_does_not_allow_is_told() {
-    let mut release = Release::new("quota");
+    let mut release = Release::new("policy");
     release.with_postgres().await;
     let _operator = release.start().await;
-    // Nobody counts here, so nothing more is allowed at all.
-    release
-        .apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {secrets: '0'}}\n");
+    let namespace = release.tenants.as_str();
+    let policy = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": namespace},
+            "spec": {
+                "matchConstraints": {"resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
+                ]},
+                "validations": [{"expression": "false", "message": "no Secrets without a ticket"}],
+            },
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": namespace},
+            "spec": {
+                "policyName": namespace, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}},
+            },
+        },
+    ]});
+    cluster().kubectl(&["apply", "-f", "-"], &policy.to_string()).expect("the administrator makes policies");
+    let create = ["--namespace", namespace, "create", "secret", "generic", "probe", "--dry-run=server"];
+    let refused = async || cluster().kubectl(&create, "").err.contains("without a ticket");
+    eventually("the policy counts", SOON, refused).await;
     release.apply(&tenant_yaml("limited"));
     let told = release.wait("tenant", "limited", "Ready", "False ApiRefused").await;
-    assert!(told.contains("quota"), "{told}");
+    assert!(told.contains("no Secrets without a ticket"), "{told}");
     assert!(release.condition("tenant", "limited", "Reconciling").starts_with("True ApiRefused"));
     let mark = cluster().mark();
-    release.kubectl(&["delete", "resourcequota", "none"]);
+    let delete = ["delete", "validatingadmissionpolicybinding", namespace];
+    cluster().kubectl(&delete, "").expect("the administrator removes policies");
+    eventually("it no longer counts", SOON, async || !refused().await).await;
     release.kubectl(&["annotate", "tenant", "limited", "docket.dev/requestedAt=now"]);
     release.wait("tenant", "limited", "Ready", "True").await;
     let writes = release.writes(mark);
