@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(all.set(&first, keys("23")), (keys(""), Vec::new()), "nothing is new");
         assert_eq!(all.set(&first, keys("3")), (keys(""), vec![second.name.clone()]));
         assert_eq!(all.set(&second, keys("123")), (keys("3"), Vec::new()));
-        assert_eq!(all.forget("first"), [second.name.clone()]);
+        assert_eq!(all.forget("first"), vec![second.name.clone()]);
         assert_eq!(all.set(&second, keys("123")), (keys(""), Vec::new()));
         assert_eq!(all.forget("second"), []);
         assert!(all.holders.is_empty() && all.of.is_empty());
