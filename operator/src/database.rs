@@ -20,7 +20,7 @@ pub use error::DatabaseError;
 pub use names::role_of;
 pub use servers::{InvalidServer, Servers};
 
-use admin::Locked;
+use admin::{Admin, Locked};
 use observed::Observed;
 use session::{LoginError, Session};
 
@@ -95,28 +95,7 @@ impl Servers {
             locked.unlock().await?;
         }
         let url = admin.tenant_url(wanted.name, &role, wanted.password);
-        let known = wanted.known.filter(|(known, _)| **known == url).map(|(_, version)| version);
-        let mut login = Session::open(url.expose()).await;
-        // A server that is full need not have looked at the password.
-        let doubted = match &login {
-            Err(LoginError::Password(_)) => true,
-            Err(LoginError::Full(_)) => known.is_none(),
-            _ => false,
-        };
-        if doubted {
-            let mut locked = admin.lock(wanted.name).await?;
-            locked.batch(&plan::set_password(&role, wanted.password)).await?;
-            locked.unlock().await?;
-            login = Session::open(url.expose()).await;
-        }
-        let newest = docket_schema::MIGRATIONS.len() as i64;
-        let schema = match login {
-            Ok(mut session) => session.migrate().await,
-            // Never the admin in its place: what is in the database is the tenant's, and would run with the admin's rights.
-            Err(LoginError::Full(_)) if known == Some(newest) => Ok(newest),
-            Err(LoginError::Full(error)) => Err(full(&role, &error)),
-            Err(error) => return Err(error.into()),
-        };
+        let schema = schema(&admin, wanted, &role, &url).await?;
         Ok(Made { server: server.name().to_owned(), url, role, schema })
     }
 
@@ -200,6 +179,42 @@ fn has_another(url: &DatabaseUrl, owner: &str) -> DatabaseError {
          Tenant is gone, annotate this one with docket.dev/adopt-database={name}"
     );
     DatabaseError::NotOwned { what: format!("database {name:?}"), whose }
+}
+
+/// Proves the role's password, and sets it where it is another; brings the schema to this version. An error is about the
+/// login, a result about the schema.
+async fn schema(
+    admin: &Admin,
+    wanted: &Wanted<'_>,
+    role: &str,
+    url: &DatabaseUrl,
+) -> Result<Result<i64, DatabaseError>, DatabaseError> {
+    let known = wanted.known.filter(|(known, _)| *known == url).map(|(_, version)| version);
+    let mut login = Session::open(url.expose()).await;
+    // A server that is full need not have looked at the password.
+    let is_doubted = match &login {
+        Err(LoginError::Password(_)) => true,
+        Err(LoginError::Full(_)) => known.is_none(),
+        _ => false,
+    };
+    if is_doubted {
+        let mut locked = admin.lock(wanted.name).await?;
+        locked.batch(&plan::set_password(role, wanted.password)).await?;
+        locked.unlock().await?;
+        login = Session::open(url.expose()).await;
+    }
+    let newest = docket_schema::MIGRATIONS.len() as i64;
+    match login {
+        // Until this pass ends the data plane has the password before, and a migration may take its time.
+        Ok(session) if is_doubted && wanted.known.is_some() && session.version().await? != newest => Ok(Err(
+            DatabaseError::unreachable("the new password is handed over before the schema is migrated"),
+        )),
+        Ok(mut session) => Ok(session.migrate().await),
+        // Never the admin in its place: what is in the database is the tenant's, and would run with the admin's rights.
+        Err(LoginError::Full(_)) if known == Some(newest) => Ok(Ok(newest)),
+        Err(LoginError::Full(error)) => Ok(Err(full(role, &error))),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn full(role: &str, error: &DatabaseError) -> DatabaseError {

@@ -29,7 +29,7 @@ use docket_crds::{
 
 use crate::{
     conditions::{self, Truth, Verdict, is_terminal},
-    declared::Declared,
+    declared::{Declared, Meta},
     kube_api::{CallError, News},
     name::Name,
     operator::Operator,
@@ -41,8 +41,10 @@ use crate::{
         generated::Wanted,
         signing::{Rotated, rotate},
         status::Facts,
+        stored::Memory,
         validate::{Refused, Valid, validate},
     },
+    webhook::Outcome,
 };
 
 /// One pass over a Tenant. What the API server does not let us do is told before it is an error: a quota, a policy or a
@@ -235,38 +237,11 @@ async fn finish(
 ) -> Result<Done, CallError> {
     let meta = &subject.tenant.meta;
     let Built { runtime, reasons, mut webhooks } = built;
-    let stored = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
     let (mut verdict, mut refused) = (None, false);
-    if let Some((runtime, memory)) = &runtime {
-        let written = match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
-            // Too many webhooks for one Secret, above all: somebody has to know.
-            Err(CallError::Refused(why)) => Err(why),
-            written => Ok(written?),
-        };
-        if let Ok(true) = written {
-            tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
-            if lost_signing_keys(fetched, previous) {
-                operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
-            }
-        }
-        let new = Some(runtime).filter(|_| written.is_ok());
-        // What was stored before counts too: this may be the first pass of this process.
-        let handed: Vec<&Runtime> = stored.into_iter().chain(new).collect();
-        let (handed, pods) = operator.handed(meta, &handed);
-        let unwritten = written.err().map(|why| {
-            let message = format!("its runtime Secret can't be written: {why}");
-            Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message)
-        });
-        refused = unwritten.is_some();
-        for (_, uid, outcome) in &mut webhooks {
-            let as_stored =
-                stored.is_some_and(|stored| build::same_webhook(&stored.config, &runtime.config, uid));
-            outcome.programmed = match &unwritten {
-                Some(unwritten) if !as_stored => Some(unwritten.clone()),
-                _ => handed.webhook(&pods, &meta.uid, uid),
-            };
-        }
-        verdict = Some(unwritten.unwrap_or_else(|| handed.tenant(&pods, &meta.uid)));
+    if let Some(content) = &runtime {
+        let (told, was_refused) =
+            hand_over(operator, meta, content, &mut webhooks, fetched, previous).await?;
+        (verdict, refused) = (Some(told), was_refused);
     }
     let config = runtime.as_ref().map(|(runtime, _)| &runtime.config);
     let keys = operator.cluster().set_outcomes(webhooks);
@@ -283,6 +258,47 @@ async fn finish(
     let resync = operator.resync(&meta.uid);
     let soon = [next, Some(resync)];
     Ok(Done::After(soon.into_iter().flatten().min()))
+}
+
+/// Writes the runtime Secret; answers whether pods serve the tenant, as it does for each webhook, and whether the API server
+/// refused to take it.
+async fn hand_over(
+    operator: &Operator,
+    meta: &Meta,
+    (runtime, memory): &(Runtime, Memory),
+    webhooks: &mut [(Name, String, Outcome)],
+    fetched: &Fetched,
+    previous: &TenantStatus,
+) -> Result<(Verdict, bool), CallError> {
+    let written = match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
+        // Too many webhooks for one Secret, above all: somebody has to know.
+        Err(CallError::Refused(why)) => Err(why),
+        written => Ok(written?),
+    };
+    if let Ok(true) = written {
+        tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
+        if lost_signing_keys(fetched, previous) {
+            operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
+        }
+    }
+    // What was stored before counts too: this may be the first pass of this process.
+    let stored = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
+    let handed: Vec<&Runtime> = stored.into_iter().chain(Some(runtime).filter(|_| written.is_ok())).collect();
+    let (handed, pods) = operator.handed(meta, &handed);
+    let unwritten = written.err().map(|why| {
+        let message = format!("its runtime Secret can't be written: {why}");
+        Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message)
+    });
+    for (_, uid, outcome) in webhooks {
+        let as_stored =
+            stored.is_some_and(|stored| build::same_webhook(&stored.config, &runtime.config, uid));
+        outcome.programmed = match &unwritten {
+            Some(unwritten) if !as_stored => Some(unwritten.clone()),
+            _ => handed.webhook(&pods, &meta.uid, uid),
+        };
+    }
+    let refused = unwritten.is_some();
+    Ok((unwritten.unwrap_or_else(|| handed.tenant(&pods, &meta.uid)), refused))
 }
 
 /// Whether there was a runtime Secret once and the signing keys in it are gone.

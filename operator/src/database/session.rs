@@ -85,6 +85,11 @@ impl Session {
         Ok(Self { client, _connection: tasks })
     }
 
+    /// The schema's version; 0: there is none.
+    pub(super) async fn version(&self) -> Result<i64, DatabaseError> {
+        Ok(bounded(postgres::version(&self.client)).await??)
+    }
+
     /// Brings the schema to this version's; answers the version.
     pub(super) async fn migrate(&mut self) -> Result<i64, DatabaseError> {
         postgres::migrate(&mut self.client).await.map_err(|error| match error {

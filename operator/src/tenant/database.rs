@@ -3,11 +3,15 @@
 //! Looking at a database costs a login, so it is done when something about it changed, when the last look failed, when
 //! it is asked for, and now and then; not for every change of a Webhook.
 
-use docket_crds::{DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind};
+use docket_crds::{
+    DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind,
+    conditions::{self as reasons, types},
+};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    conditions,
     database::{DatabaseError, External, Wanted, database_of, migrate_external},
     declared::Declared,
     name::Name,
@@ -61,7 +65,7 @@ pub async fn ensure(
         installation: operator.installation(),
         server: server_of(&subject.tenant),
         password: password.map(|password| text(password).into()),
-        known: url.zip(known.map(|known| known.schema_version)),
+        known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(&subject.tenant)),
     };
     let Some(want) = want(subject, tenant, fetched, &beside) else {
         return Database::NotTried;
@@ -83,6 +87,15 @@ pub async fn ensure(
         tracing::warn!(tenant = %meta.name, %error, "database");
     }
     database
+}
+
+/// Whether the last look found another schema than the one that was there before.
+fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
+    let status: TenantStatus = tenant.status();
+    let told = conditions::find(&status.conditions, types::DATABASE_READY);
+    told.is_some_and(|told| {
+        [reasons::MIGRATION_FAILED, reasons::SCHEMA_NEWER].contains(&told.reason.as_str())
+    })
 }
 
 async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Database {

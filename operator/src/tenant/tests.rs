@@ -14,7 +14,7 @@ use super::{
     build::build,
     signing::rotate,
     status::status,
-    stored::{EnsuredDatabase, Memory, Stored},
+    stored::{EnsuredDatabase, Stored},
     *,
 };
 use crate::{

@@ -162,8 +162,13 @@ async fn a_new_password_counts_whatever_becomes_of_the_schema() {
     let made = rig.ensure().await;
     postgres::client(made.url.expose()).await.batch_execute("DELETE FROM schema_version").await.unwrap();
     let password = SecretString::from("a newer secret");
-    let rotated = rig.servers.ensure(&Wanted { password: &password, ..rig.wanted() }).await.unwrap();
-    assert!(matches!(rotated.schema, Err(DatabaseError::MigrationFailed { .. })), "{:?}", rotated.schema);
+    let served = Wanted { password: &password, known: Some((&made.url, NEWEST)), ..rig.wanted() };
+    let rotated = rig.servers.ensure(&served).await.unwrap();
+    let error = rotated.schema.unwrap_err();
+    assert!(error.to_string().contains("handed over before the schema is migrated"), "{error}");
+    let again = rig.servers.ensure(&served).await.unwrap();
+    assert!(matches!(again.schema, Err(DatabaseError::MigrationFailed { .. })), "{:?}", again.schema);
+    assert_eq!(again.url, rotated.url);
     assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
     assert_eq!(refusal(rotated.url.expose()).await, None);
 }
