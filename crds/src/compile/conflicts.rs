@@ -133,12 +133,12 @@ mod tests {
         let spec = json!({"clientCode": "ACME", "subdomains": ["x", 7], "apiKeys": "all"});
         let held = claimed_by(&spec);
         assert_eq!(held, [("ClientCodeConflict", "acme".to_owned()), ("SubdomainConflict", "x".to_owned())]);
-        let later = tenant("b", "b", &["y", "X"], "b");
+        let later = tenant("b", "b", &["y", "x"], "b");
         let found: Vec<_> = taken(&later, &held, ("default", "a")).iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             [
-                "SubdomainConflict: spec.subdomains[1]: subdomain \"X\" is already used by Tenant default/a; choose another"
+                "SubdomainConflict: spec.subdomains[1]: subdomain \"x\" is already used by Tenant default/a; choose another"
             ]
         );
         assert_eq!(claimed_by(&json!("nothing")), []);
