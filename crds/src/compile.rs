@@ -12,7 +12,7 @@ use std::{
     fmt,
 };
 
-pub use conflicts::{claimed, duplicates};
+pub use conflicts::{claimed, claimed_by, duplicates, taken};
 
 use crate::{
     ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,
@@ -78,8 +78,10 @@ pub enum GeneratedDatabase {
     /// A file per tenant, whatever the spec says.
     #[default]
     Embedded,
-    /// PostgreSQL, with the URL of the managed database; `None` while it is not made, and for an external one.
-    Postgres(Option<DatabaseUrl>),
+    /// PostgreSQL, external ones only, at the URLs in their Secrets.
+    Declared,
+    /// PostgreSQL, with the URL that was seen to, of a managed or an external one; `None`: not yet.
+    Ensured(Option<DatabaseUrl>),
 }
 
 impl fmt::Debug for Generated {

@@ -44,6 +44,12 @@ pub const SUSPENDED: &str = "Suspended";
 /// `Ready`: the annotation that pauses the operator is set, and it leaves the object alone. Remove the annotation.
 pub const PAUSED: &str = "Paused";
 
+// `Ready` is false, whatever the other conditions say.
+
+/// The API server does not let the operator do what it has to: a quota is used up, an admission policy is against it, or a
+/// right is missing. Mend what the message names; the operator tries again.
+pub const API_REFUSED: &str = "ApiRefused";
+
 // `Accepted` is false.
 
 /// The spec breaks a rule of the CRD; the object was stored before the rule was there. Change what the message names.
@@ -59,6 +65,9 @@ pub const TENANT_NOT_FOUND: &str = "TenantNotFound";
 /// No such Tenant in another namespace, or it does not allow the webhook's; one reason for both, so that nobody can
 /// find out which tenants there are. Have the Tenant's `spec.webhooks.allowedNamespaces` include the namespace.
 pub const REF_NOT_PERMITTED: &str = "RefNotPermitted";
+/// The Tenant is paused or can't be read, so nothing is decided about what is new or changed of the webhook. See the
+/// Tenant's conditions.
+pub const TENANT_NOT_READY: &str = "TenantNotReady";
 /// The Tenant is suspended, so the webhook gets no new deliveries. Set the Tenant's `spec.suspend` to false.
 pub const TENANT_SUSPENDED: &str = "TenantSuspended";
 
@@ -87,8 +96,9 @@ pub const UNREACHABLE: &str = "Unreachable";
 /// The operator was given no server of the name in `spec.database.managed.server`. Give it one, or create the Tenant
 /// again with another name.
 pub const SERVER_NOT_FOUND: &str = "ServerNotFound";
-/// There is a database of this name that was not made for this Tenant. To take it over, annotate the Tenant with
-/// `docket.dev/adopt-database: "<name>"`.
+/// There is a database of this name that was not made for this Tenant, or an external one that another Tenant has. One of
+/// an earlier Tenant of this name is taken over with the annotation `docket.dev/adopt-database: "<name>"`; of all others
+/// the message says what has to be done.
 pub const NOT_OWNED: &str = "NotOwned";
 /// The schema could not be brought to this version; the message says which step failed. The operator tries again.
 pub const MIGRATION_FAILED: &str = "MigrationFailed";

@@ -79,6 +79,16 @@ impl DatabaseUrl {
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
+
+    /// Whether both are one user of one database, whatever the passwords and settings.
+    pub fn is_same_database(&self, other: &Self) -> bool {
+        let of = |url: &Self| {
+            let url = url::Url::parse(url.expose()).expect("it was parsed before");
+            let host = url.host_str().map(str::to_owned);
+            (host, url.port().unwrap_or(5432), url.username().to_owned(), url.path().to_owned())
+        };
+        of(self) == of(other)
+    }
 }
 
 impl PartialEq for DatabaseUrl {
@@ -133,6 +143,20 @@ mod tests {
         }
         for bad in ["", "mysql://u:p@db/x", "postgres://u:p@db", "postgres:///x", "host=db user=u"] {
             assert_eq!(DatabaseUrl::parse(bad), Err(InvalidDatabaseUrl), "{bad}");
+        }
+    }
+    #[test]
+    fn one_database_has_many_urls() {
+        let same = |one: &str, other: &str| {
+            let url = |text| DatabaseUrl::parse(text).unwrap();
+            url(one).is_same_database(&url(other))
+        };
+        let one = "postgres://u:p@db/x";
+        assert!(same(one, "postgresql://u:q@db:5432/x?sslmode=require"));
+        for other in
+            ["postgres://v:p@db/x", "postgres://u:p@eb/x", "postgres://u:p@db:1/x", "postgres://u:p@db/y"]
+        {
+            assert!(!same(one, other), "{other}");
         }
     }
 }

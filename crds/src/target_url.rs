@@ -112,6 +112,23 @@ impl TargetUrl {
         self.url.port().unwrap_or(HTTPS_PORT)
     }
 
+    /// Whether the host is an address, and one that is loopback, private or link-local. Of a name only who looks it up knows.
+    pub fn is_private_address(&self) -> bool {
+        match self.url.host() {
+            Some(url::Host::Ipv4(address)) => {
+                address.is_loopback()
+                    || address.is_private()
+                    || address.is_link_local()
+                    || address.is_unspecified()
+            }
+            Some(url::Host::Ipv6(address)) => {
+                let local = address.is_unique_local() || address.is_unicast_link_local();
+                address.is_loopback() || address.is_unspecified() || local
+            }
+            Some(url::Host::Domain(_)) | None => false,
+        }
+    }
+
     /// The URL as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -243,5 +260,17 @@ mod tests {
         let json = serde_json::to_string(&target).unwrap();
         assert_eq!(serde_json::from_str::<TargetUrl>(&json).unwrap(), target);
         assert!(refusal(&format!("{text}x")).contains("at most 2048"));
+    }
+
+    #[test]
+    fn a_private_address_is_known_by_its_digits() {
+        let is_private =
+            |host: &str| format!("https://{host}:8443/").parse::<TargetUrl>().unwrap().is_private_address();
+        for host in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[fd00::1]", "[fe80::1]"] {
+            assert!(is_private(host), "{host}");
+        }
+        for host in ["localhost", "h.example", "93.184.215.14", "[2606:2800:21f::1]"] {
+            assert!(!is_private(host), "{host}");
+        }
     }
 }

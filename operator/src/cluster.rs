@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use docket_crds::{Tenant, TenantStatus, ValueKind, Webhook, conditions::types, runtime};
+use docket_crds::{Tenant, TenantStatus, ValueKind, Webhook, compile::claimed, conditions::types, runtime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use references::Referrer;
@@ -49,24 +49,22 @@ pub struct OwnSecret {
     pub tenant_uid: String,
     /// Of this version.
     pub resource_version: String,
+    /// It is for the data plane; the others are for the tenant.
+    pub is_runtime: bool,
 }
 
 impl OwnSecret {
-    /// Reads it from an object's metadata; `None` when it does not say which Tenant it is for.
-    pub fn of(name: Name, meta: &ObjectMeta) -> Option<Self> {
+    /// Reads it from an object's metadata; `None` when it does not say which Tenant it is for, or says so in a place where
+    /// we make none for that one: anybody can write our labels on a Secret of his own.
+    pub fn of(name: Name, meta: &ObjectMeta, release_namespace: &str) -> Option<Self> {
         let (namespace, tenant) = meta.annotations.as_ref()?.get(labels::TENANT)?.split_once('/')?;
-        Some(Self {
-            name,
-            uid: meta.uid.clone()?,
-            tenant: Name::new(namespace, tenant),
-            tenant_uid: meta.labels.as_ref()?.get(labels::TENANT_UID)?.clone(),
-            resource_version: meta.resource_version.clone().unwrap_or_default(),
-        })
-    }
-
-    /// Whether it is for the data plane; the others are for the tenant.
-    pub fn is_runtime(&self) -> bool {
-        self.name.name == runtime::secret_name(&self.tenant_uid)
+        let tenant_uid = meta.labels.as_ref()?.get(labels::TENANT_UID)?.clone();
+        let is_runtime =
+            name.namespace == release_namespace && name.name == runtime::secret_name(&tenant_uid);
+        let resource_version = meta.resource_version.clone().unwrap_or_default();
+        let (uid, tenant) = (meta.uid.clone()?, Name::new(namespace, tenant));
+        let is_in_place = is_runtime || name.namespace == tenant.namespace;
+        is_in_place.then_some(Self { name, uid, tenant, tenant_uid, resource_version, is_runtime })
     }
 }
 
@@ -125,8 +123,12 @@ impl Cluster {
         names.filter_map(|name| self.webhook(name)).collect()
     }
 
-    /// The Tenants that want something `tenant` wants too, with itself, the one that came first ahead. Those that
-    /// cannot be read are left out.
+    /// What a Tenant claims for itself alone, whether it can be read or not.
+    pub fn claims(&self, tenant: &Name) -> Vec<(&'static str, String)> {
+        self.claims.of(tenant).to_vec()
+    }
+
+    /// The Tenants that want something `tenant` wants too, with itself, the one that came first ahead.
     ///
     /// The API server tells creation by the second. Of one second the one that was accepted stays ahead: a newcomer
     /// must not win by its uid what another is already served with.
@@ -191,15 +193,27 @@ impl Cluster {
             return Vec::new();
         }
         let mut concerned = self.claims.rivals(&name);
-        // What cannot be read keeps what it had: it goes on being served.
-        if let Ok(document) = &tenant.document {
-            self.claims.set(&name, document);
-            self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
+        match &tenant.document {
+            Ok(document) => {
+                self.claims.set(&name, claimed(document));
+                self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
+            }
+            // What cannot be read keeps what it had: it goes on being served.
+            Err(_) => {
+                let mut claims = self.claims.of(&name).to_vec();
+                claims.extend(
+                    tenant.claims.iter().filter(|claim| !self.claims.of(&name).contains(claim)).cloned(),
+                );
+                self.claims.set(&name, claims);
+            }
         }
         concerned.extend(self.claims.rivals(&name));
         concerned.insert(name.clone());
         let mut keys: Vec<Key> = concerned.into_iter().map(Key::Tenant).collect();
-        if before.is_none_or(|before| before.meta.uid != tenant.meta.uid) || tenant.document.is_err() {
+        let is_left = |meta: &Meta| (meta.uid.clone(), meta.deleting.is_some(), meta.paused);
+        if before.is_none_or(|before| is_left(&before.meta) != is_left(&tenant.meta))
+            || tenant.document.is_err()
+        {
             keys.extend(self.webhook_keys(&name));
         }
         keys

@@ -76,6 +76,7 @@ pub fn type_of(code: &str) -> &'static str {
         | conditions::SUBDOMAIN_CONFLICT
         | conditions::DATABASE_NAME_CONFLICT
         | conditions::TENANT_NOT_FOUND
+        | conditions::TENANT_NOT_READY
         | conditions::REF_NOT_PERMITTED
         | conditions::TENANT_SUSPENDED => types::ACCEPTED,
         conditions::PROVISIONING => types::DATABASE_READY,
@@ -93,6 +94,7 @@ pub fn is_terminal(code: &str) -> bool {
             | conditions::PROVISIONING
             | conditions::PENDING
             | conditions::STORE_UNAVAILABLE
+            | conditions::API_REFUSED
     )
 }
 
@@ -155,9 +157,20 @@ pub fn paused(previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Co
     let message =
         "the annotation docket.dev/reconcile is \"disabled\": nothing is changed until it is removed";
     let verdict = Verdict::new(types::READY, Truth::Unknown, conditions::PAUSED, message);
-    let mut all = conditions(previous, &[verdict], generation, now);
-    let kept = [types::READY, types::RECONCILING, types::STALLED];
-    all.extend(previous.iter().filter(|condition| !kept.contains(&condition.type_.as_str())).cloned());
+    with_ready(previous, &[verdict], generation, now)
+}
+
+/// Another `Ready`, with `Reconciling` or `Stalled` if that is among the verdicts; all else as it was.
+pub fn with_ready(
+    previous: &[Condition],
+    verdicts: &[Verdict],
+    generation: i64,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut all = conditions(previous, verdicts, generation, now);
+    let summaries = [types::READY, types::RECONCILING, types::STALLED];
+    let kept = previous.iter().filter(|condition| !summaries.contains(&condition.type_.as_str())).cloned();
+    all.splice(1..1, kept);
     all
 }
 
@@ -193,6 +206,8 @@ pub const KNOWN: &[&str] = &[
     conditions::NO_DELIVERIES,
     conditions::SUSPENDED,
     conditions::PAUSED,
+    conditions::API_REFUSED,
+    conditions::TENANT_NOT_READY,
     conditions::INVALID_SPEC,
     conditions::CLIENT_CODE_CONFLICT,
     conditions::SUBDOMAIN_CONFLICT,

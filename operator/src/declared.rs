@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use docket_crds::{API_VERSION, Tenant, Violation, Webhook};
+use docket_crds::{API_VERSION, Tenant, Violation, Webhook, compile::claimed_by};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
@@ -19,7 +19,7 @@ use crate::name::Name;
 pub const RECONCILE: &str = "docket.dev/reconcile";
 /// Look at the object anew: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
 pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// Take over a database that another Tenant's uid owns: annotation with the database's name.
+/// Take over the database of an earlier Tenant of this name: annotation with the database's name.
 pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
 /// The finalizer of Tenants whose database is dropped with them.
 pub const FINALIZER: &str = "docket.dev/tenant-cleanup";
@@ -128,6 +128,8 @@ pub struct Declared<T> {
     pub document: Result<T, Vec<Violation>>,
     /// The tenant a Webhook names, also when the rest of it cannot be read.
     pub tenant_ref: Option<Name>,
+    /// Of a Tenant that cannot be read: what it claims all the same, as [`claimed_by`] has it.
+    pub claims: Vec<(&'static str, String)>,
     /// Its status as JSON text, the smallest form: there are tens of thousands.
     status: Box<str>,
 }
@@ -139,8 +141,10 @@ impl<T: Document> Declared<T> {
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
         let spec = object.data.get_mut("spec").map(Value::take).unwrap_or_default();
         let tenant_ref = tenant_ref(&spec, &meta.name.namespace);
+        let claims = claimed_by(&spec);
         let document = document(&meta, spec);
-        Some(Arc::new(Self { meta, document, tenant_ref, status: status.into() }))
+        let claims = if document.is_ok() { Vec::new() } else { claims };
+        Some(Arc::new(Self { meta, document, tenant_ref, claims, status: status.into() }))
     }
 
     /// The status it has; of its default where it has none or one that is not ours.

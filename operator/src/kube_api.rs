@@ -59,6 +59,10 @@ impl From<kube::Error> for CallError {
                 404 => Self::NotFound,
                 409 => Self::Conflict,
                 429 | 500..=599 => Self::Away(status.message.clone()),
+                // What a policy says is somebody's words about it; the API server's own may repeat what was sent.
+                _ if status.message.contains(" denied ") => {
+                    Self::Refused(format!("{} {}: {}", status.code, status.reason, status.message))
+                }
                 _ => Self::Refused(format!("{} {}", status.code, status.reason)),
             },
             // It may quote what it could not read.
@@ -148,6 +152,12 @@ impl KubeApi {
             Err(CallError::Forbidden(_)) => Ok(None),
             other => other,
         }
+    }
+
+    /// Whether there is an object of this name and uid at this moment.
+    pub async fn lives<T: Document>(&self, name: &Name, uid: &str) -> Result<bool, CallError> {
+        let found = within(self.objects::<T>(&name.namespace).get_metadata_opt(&name.name)).await?;
+        Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid)))
     }
 
     /// Makes a Secret; [`CallError::Conflict`] when there is one of that name.

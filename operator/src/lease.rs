@@ -43,13 +43,13 @@ impl Settings {
     }
 }
 
-/// Until when we may write.
+/// Until when we may write, and as which installation.
 #[derive(Debug)]
-pub struct Held(Mutex<Option<Instant>>, watch::Sender<bool>);
+pub struct Held(Mutex<Option<Instant>>, watch::Sender<bool>, Mutex<String>);
 
 impl Default for Held {
     fn default() -> Self {
-        Self(Mutex::new(None), watch::Sender::new(false))
+        Self(Mutex::new(None), watch::Sender::new(false), Mutex::default())
     }
 }
 
@@ -57,6 +57,12 @@ impl Held {
     /// Whether we may write at this moment.
     pub fn is_held(&self) -> bool {
         self.is_held_at(Instant::now())
+    }
+
+    /// What tells this installation from others that use the same database servers, in this cluster or another: the
+    /// Lease's uid, which needs no right that the operator does not have. Known whenever we may write.
+    pub fn installation(&self) -> String {
+        self.2.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn is_held_at(&self, now: Instant) -> bool {
@@ -144,6 +150,8 @@ pub async fn keep(client: Client, settings: &Settings, held: &Held, now: fn() ->
                 if holding != held.is_held() {
                     tracing::info!(lease.identity = settings.identity, lease.held = holding, "lease");
                 }
+                let uid = lease.0.metadata.uid.clone().unwrap_or_default();
+                *held.2.lock().unwrap_or_else(PoisonError::into_inner) = uid;
                 // Not for each look of those who wait: it would wake up whoever waits with them.
                 if holding || *held.1.borrow() {
                     held.set(until);

@@ -6,7 +6,7 @@
 //! - `observe` reads what the data plane reports through Redis.
 //! - `lease` says who may write; `admin` and `metrics` say how it is.
 //!
-//! Rules are pure (`cluster`, `conditions`, `programmed`, `tenant::{validate, build, signing, generated, status}`,
+//! Rules are pure (`cluster`, `keys`, `conditions`, `programmed`, `tenant::{validate, build, signing, generated, status}`,
 //! `webhook::status`); everything else is I/O around them.
 
 pub mod admin;
@@ -15,6 +15,7 @@ pub mod cluster;
 pub mod conditions;
 pub mod database;
 pub mod declared;
+pub mod keys;
 pub mod kube_api;
 pub mod labels;
 pub mod lease;

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use docket_redis::{
     Board,
-    board::{PodServed, WebhookHealth},
+    board::{POD_COUNTS, PodServed, WebhookHealth},
 };
 use tokio::time::Instant;
 
@@ -33,11 +33,14 @@ pub fn board(arguments: &RunArguments) -> anyhow::Result<Option<Board>> {
 pub async fn observe(operator: Arc<Operator>, board: Board) {
     let mut answered = Instant::now();
     let mut health_at: Option<Instant> = None;
+    let mut empty_since: Option<Instant> = None;
     loop {
         match board.pods().await {
             Ok(pods) => {
                 answered = Instant::now();
-                operator.set_pods(seen(pods));
+                if let Some(pods) = believed(pods, &mut empty_since, answered) {
+                    operator.set_pods(pods);
+                }
             }
             Err(error) => {
                 if answered.elapsed() >= PATIENCE || !operator.observes() {
@@ -59,10 +62,16 @@ pub async fn observe(operator: Arc<Operator>, board: Board) {
     }
 }
 
-/// A pod that serves nothing yet is starting, and nobody waits for it.
-fn seen(pods: Vec<PodServed>) -> Pods {
-    let serving = pods.into_iter().filter(|pod| !pod.served.is_empty());
-    Pods::Seen(serving.map(|pod| (pod.pod, pod.served)).collect())
+/// What a look shows; `None`: nothing that counts. A board without a pod may be one that Redis has lost, and then it has the
+/// pods back within a heartbeat or two: what was seen last counts for as long as a pod does.
+fn believed(pods: Vec<PodServed>, empty_since: &mut Option<Instant>, now: Instant) -> Option<Pods> {
+    if pods.is_empty() {
+        let since = *empty_since.get_or_insert(now);
+        return (now.duration_since(since) >= POD_COUNTS).then(|| Pods::Seen(Default::default()));
+    }
+    *empty_since = None;
+    // Also those that serve nothing: they announce themselves once they know what there is to serve.
+    Some(Pods::Seen(pods.into_iter().map(|pod| (pod.pod, pod.served)).collect()))
 }
 
 fn of(health: WebhookHealth) -> Health {
@@ -123,6 +132,25 @@ mod tests {
 
     fn one(pending: i64, retrying: i64) -> HashMap<String, Health> {
         HashMap::from([("w".to_owned(), Health { pending, retrying, ..Health::default() })])
+    }
+
+    #[test]
+    fn an_empty_board_is_not_believed_at_once() {
+        let pod = |served: &[(&str, &str)]| PodServed {
+            pod: "p".into(),
+            roles: Vec::new(),
+            served: served.iter().map(|(uid, revision)| ((*uid).into(), (*revision).into())).collect(),
+        };
+        let seen = |served: &[(&str, &str)]| Some(Pods::Seen([("p".into(), pod(served).served)].into()));
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut empty = None;
+        assert_eq!(believed(Vec::new(), &mut empty, at(0)), None, "as after a start");
+        assert_eq!(believed(vec![pod(&[])], &mut empty, at(1)), seen(&[]), "one that serves nothing counts");
+        assert_eq!(believed(vec![pod(&[("u", "r")])], &mut empty, at(2)), seen(&[("u", "r")]));
+        assert_eq!(believed(Vec::new(), &mut empty, at(3)), None);
+        assert_eq!(believed(Vec::new(), &mut empty, at(12)), None);
+        assert_eq!(believed(Vec::new(), &mut empty, at(13)), Some(Pods::Seen(Default::default())));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! What both drivers work with, and the loop that gives them work.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use docket_crds::{EventCode, Tenant, Webhook};
+use docket_crds::{ApiKeyDigest, EventCode, Runtime, Tenant, Webhook};
 use futures_util::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
@@ -18,12 +18,13 @@ use crate::{
     conditions::Verdict,
     database::Servers,
     declared::{Document, Meta},
+    keys::Keys,
     kube_api::{CallError, KubeApi},
     lease::Held,
     metrics::Metrics,
     name::Name,
     observe::merged,
-    programmed::{Pods, programmed},
+    programmed::{Handed, Pods},
     queue::{Done, Queue, jittered},
     tenant, watch as watches,
     webhook::{
@@ -72,6 +73,7 @@ pub struct Operator {
     /// When each database is to be looked at again although nothing about it changed.
     looks: Mutex<HashMap<String, Instant>>,
     observed: Mutex<Observed>,
+    keys: Mutex<Keys>,
 }
 
 /// What the data plane reports.
@@ -80,8 +82,8 @@ struct Observed {
     pods: Arc<Pods>,
     /// With the time when the counts were last told.
     health: HashMap<String, (Health, Instant)>,
-    /// What was handed over: the revision of each tenant by uid, and what was said about it.
-    handed: HashMap<String, (Name, String, Verdict)>,
+    /// What was handed over of each tenant by uid, and what was said about it.
+    handed: HashMap<String, (Name, Handed, Vec<Verdict>)>,
 }
 
 impl Operator {
@@ -105,6 +107,7 @@ impl Operator {
             webhooks: Queue::default(),
             looks: Mutex::default(),
             observed: Mutex::default(),
+            keys: Mutex::default(),
         }
     }
 
@@ -129,6 +132,11 @@ impl Operator {
         self.webhooks.retry();
     }
 
+    /// This installation, among those that use the same database servers.
+    pub fn installation(&self) -> String {
+        self.held.installation()
+    }
+
     /// The time.
     #[expect(clippy::disallowed_methods, reason = "the one place of the operator that reads the clock")]
     pub fn now(&self) -> Timestamp {
@@ -151,18 +159,26 @@ impl Operator {
         lock(&self.observed).health.get(webhook_uid).map(|(health, _)| *health)
     }
 
-    /// A revision of a tenant was handed over; answers whether pods serve it. Changes of that are looked at from now on.
-    pub fn handed(&self, meta: &Meta, revision: &str) -> Verdict {
+    /// These were handed over of a tenant, the last one last; answers what pods serve of it, and the pods. Changes of
+    /// that are looked at from now on.
+    pub fn handed(&self, meta: &Meta, runtimes: &[&Runtime]) -> (Handed, Arc<Pods>) {
         let mut observed = lock(&self.observed);
-        let verdict = programmed(&observed.pods, &meta.uid, revision);
-        let entry = (meta.name.clone(), revision.to_owned(), verdict.clone());
-        observed.handed.insert(meta.uid.clone(), entry);
-        verdict
+        let pods = observed.pods.clone();
+        let entry = observed.handed.entry(meta.uid.clone());
+        let (_, handed, told) = entry.or_insert_with(|| (meta.name.clone(), Handed::default(), Vec::new()));
+        runtimes.iter().for_each(|runtime| handed.note(runtime));
+        *told = handed.verdicts(&pods, &meta.uid);
+        (handed.clone(), pods)
     }
 
     /// Whether anything is known of the pods.
     pub fn observes(&self) -> bool {
         *lock(&self.observed).pods != Pods::NotObserved
+    }
+
+    /// Whether the board was read.
+    pub fn reads_the_board(&self) -> bool {
+        matches!(*lock(&self.observed).pods, Pods::Seen(_))
     }
 
     /// What the pods report now.
@@ -173,10 +189,8 @@ impl Operator {
         }
         observed.pods = Arc::new(pods);
         let pods = &observed.pods;
-        let news = observed
-            .handed
-            .iter()
-            .filter(|(uid, (_, revision, told))| programmed(pods, uid, revision) != *told);
+        let news =
+            observed.handed.iter().filter(|(uid, (_, handed, told))| handed.verdicts(pods, uid) != *told);
         let keys = news.map(|(_, (name, ..))| Key::Tenant(name.clone())).collect();
         drop(observed);
         self.changed(keys);
@@ -215,10 +229,19 @@ impl Operator {
         lock(&self.looks).insert(uid.to_owned(), Instant::now() + again);
     }
 
+    /// A Tenant has these API keys; answers those that an earlier one has, which are not this one's.
+    pub fn set_keys(&self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest> {
+        let (taken, concerned) = lock(&self.keys).set(meta, keys);
+        self.changed(concerned.into_iter().map(Key::Tenant).collect());
+        taken
+    }
+
     /// A Tenant is gone.
     pub fn forget(&self, uid: &str) {
         lock(&self.looks).remove(uid);
         lock(&self.observed).handed.remove(uid);
+        let others = lock(&self.keys).forget(uid);
+        self.changed(others.into_iter().map(Key::Tenant).collect());
     }
 
     /// Works until `stop`: what was begun is finished.

@@ -22,14 +22,14 @@ mod tests;
 use std::time::Duration;
 
 use docket_crds::{
-    Reason, Tenant, TenantConfig, TenantStatus,
+    Reason, Runtime, Tenant, TenantStatus,
     conditions::{self as reasons, types},
     tenant::DeletionPolicy,
 };
 
 use crate::{
     conditions::{self, Truth, Verdict, is_terminal},
-    declared::Declared,
+    declared::{Declared, Meta},
     kube_api::{CallError, News},
     name::Name,
     operator::Operator,
@@ -41,18 +41,36 @@ use crate::{
         generated::Wanted,
         signing::{Rotated, rotate},
         status::Facts,
+        stored::Memory,
         validate::{Refused, Valid, validate},
     },
+    webhook::Outcome,
 };
 
-/// One pass over a Tenant.
+/// One pass over a Tenant. What the API server does not let us do is told before it is an error: a quota, a policy or a
+/// missing right is somebody's to mend.
 pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallError> {
+    let result = pass(operator, name).await;
+    let tenant = operator.cluster().tenant(name);
+    if let (Err(error @ (CallError::Forbidden(_) | CallError::Refused(_))), Some(tenant)) = (&result, tenant)
+    {
+        let previous: TenantStatus = tenant.status();
+        let status = status::refused(&tenant.meta, error, &previous, operator.now());
+        set_status(operator, &tenant, &previous, &status).await?;
+    }
+    result
+}
+
+async fn pass(operator: &Operator, name: &Name) -> Result<Done, CallError> {
     let Some(tenant) = operator.cluster().tenant(name) else {
         return remove::gone(operator, name).await;
     };
     if tenant.meta.deleting.is_some() {
         return remove::delete(operator, &tenant).await;
     }
+    let own = operator.cluster().own_secrets(name);
+    // Also where nothing is done about this one: nobody goes on being served because of what comes after him.
+    apply::remove_of_gone(operator, own.iter().filter(|secret| secret.tenant_uid != tenant.meta.uid)).await?;
     let previous: TenantStatus = tenant.status();
     if tenant.meta.paused {
         let status = status::paused(&tenant.meta, &previous, operator.now());
@@ -201,6 +219,9 @@ fn compiled(
             built.reasons.push(reason.clone());
         }
     }
+    let keys = built.runtime.iter().flat_map(|(runtime, _)| &runtime.config.api_keys).map(|key| key.digest);
+    let taken = operator.set_keys(&subject.tenant.meta, keys.collect());
+    built.without_keys(tenant, &taken);
     built
 }
 
@@ -216,31 +237,13 @@ async fn finish(
 ) -> Result<Done, CallError> {
     let meta = &subject.tenant.meta;
     let Built { runtime, reasons, mut webhooks } = built;
-    let mut config: Option<&TenantConfig> = None;
     let (mut verdict, mut refused) = (None, false);
-    if let Some((runtime, memory)) = &runtime {
-        match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
-            // Too many webhooks for one Secret, above all: somebody has to know.
-            Err(CallError::Refused(why)) => {
-                let message = format!("its runtime Secret can't be written: {why}");
-                verdict = Some(Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message));
-                refused = true;
-            }
-            written => {
-                if written? {
-                    tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
-                    if lost_signing_keys(fetched, previous) {
-                        operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
-                    }
-                }
-                verdict = Some(operator.handed(meta, &runtime.revision));
-            }
-        }
-        config = Some(&runtime.config);
+    if let Some(content) = &runtime {
+        let (told, was_refused) =
+            hand_over(operator, meta, content, &mut webhooks, fetched, previous).await?;
+        (verdict, refused) = (Some(told), was_refused);
     }
-    for (_, _, outcome) in &mut webhooks {
-        outcome.programmed = verdict.clone();
-    }
+    let config = runtime.as_ref().map(|(runtime, _)| &runtime.config);
     let keys = operator.cluster().set_outcomes(webhooks);
     operator.changed(keys);
     let tenant = subject.tenant.document.as_ref().ok();
@@ -249,12 +252,53 @@ async fn finish(
     set_status(operator, &subject.tenant, previous, &status).await?;
     let told = conditions::find(&status.conditions, types::DATABASE_READY);
     let may_pass = told.is_some_and(|told| !is_terminal(&told.reason));
-    if refused || matches!(database, Database::Failed(_)) && may_pass {
+    if refused || matches!(database, Database::Failed(..)) && may_pass {
         return Ok(Done::Failed);
     }
     let resync = operator.resync(&meta.uid);
     let soon = [next, Some(resync)];
     Ok(Done::After(soon.into_iter().flatten().min()))
+}
+
+/// Writes the runtime Secret; answers whether pods serve the tenant, as it does for each webhook, and whether the API server
+/// refused to take it.
+async fn hand_over(
+    operator: &Operator,
+    meta: &Meta,
+    (runtime, memory): &(Runtime, Memory),
+    webhooks: &mut [(Name, String, Outcome)],
+    fetched: &Fetched,
+    previous: &TenantStatus,
+) -> Result<(Verdict, bool), CallError> {
+    let written = match apply::runtime(operator, meta, fetched.stored.as_ref(), runtime, memory).await {
+        // Too many webhooks for one Secret, above all: somebody has to know.
+        Err(CallError::Refused(why)) => Err(why),
+        written => Ok(written?),
+    };
+    if let Ok(true) = written {
+        tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over");
+        if lost_signing_keys(fetched, previous) {
+            operator.kube.tell::<Tenant>(meta, &remade_signing_keys()).await;
+        }
+    }
+    // What was stored before counts too: this may be the first pass of this process.
+    let stored = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
+    let handed: Vec<&Runtime> = stored.into_iter().chain(Some(runtime).filter(|_| written.is_ok())).collect();
+    let (handed, pods) = operator.handed(meta, &handed);
+    let unwritten = written.err().map(|why| {
+        let message = format!("its runtime Secret can't be written: {why}");
+        Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message)
+    });
+    for (_, uid, outcome) in webhooks {
+        let as_stored =
+            stored.is_some_and(|stored| build::same_webhook(&stored.config, &runtime.config, uid));
+        outcome.programmed = match &unwritten {
+            Some(unwritten) if !as_stored => Some(unwritten.clone()),
+            _ => handed.webhook(&pods, &meta.uid, uid),
+        };
+    }
+    let refused = unwritten.is_some();
+    Ok((unwritten.unwrap_or_else(|| handed.tenant(&pods, &meta.uid)), refused))
 }
 
 /// Whether there was a runtime Secret once and the signing keys in it are gone.

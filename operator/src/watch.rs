@@ -193,6 +193,7 @@ fn events<K: Send + 'static>(
 async fn follow(operator: Arc<Operator>, subject: Subject, scope: Option<String>, mut events: Events) {
     let mut listed = HashSet::new();
     let (mut complete, mut failed) = (false, false);
+    let release = operator.kube.release_namespace();
     while let Some(event) = events.next().await {
         let event = match event {
             Ok(event) => event,
@@ -219,9 +220,9 @@ async fn follow(operator: Arc<Operator>, subject: Subject, scope: Option<String>
             }
             Event::InitApply(object) => {
                 listed.extend(name_of(&object));
-                applied(&mut cluster, subject, object)
+                applied(&mut cluster, subject, release, object)
             }
-            Event::Apply(object) => applied(&mut cluster, subject, object),
+            Event::Apply(object) => applied(&mut cluster, subject, release, object),
             Event::Delete(object) => deleted(&mut cluster, subject, &object),
             Event::InitDone => {
                 let names = std::mem::take(&mut listed);
@@ -262,7 +263,7 @@ fn meta_name(meta: &ObjectMeta) -> Option<Name> {
     Some(Name::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone()?))
 }
 
-fn applied(cluster: &mut Cluster, subject: Subject, object: Seen) -> Vec<Key> {
+fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: Seen) -> Vec<Key> {
     match (subject, object) {
         (_, Seen::Tenant(tenant)) => cluster.tenant_applied(tenant),
         (_, Seen::Webhook(webhook)) => cluster.webhook_applied(webhook),
@@ -274,9 +275,9 @@ fn applied(cluster: &mut Cluster, subject: Subject, object: Seen) -> Vec<Key> {
                 Subject::Values(kind) => {
                     cluster.value_applied(kind, name, meta.resource_version.unwrap_or_default())
                 }
-                Subject::Generated | Subject::Runtimes => {
-                    OwnSecret::of(name, &meta).map(|secret| cluster.own_applied(secret)).unwrap_or_default()
-                }
+                Subject::Generated | Subject::Runtimes => OwnSecret::of(name, &meta, release)
+                    .map(|secret| cluster.own_applied(secret))
+                    .unwrap_or_default(),
                 Subject::Namespaces => {
                     let labels = meta.labels.unwrap_or_default();
                     let terminating = meta.deletion_timestamp.is_some();
@@ -309,8 +310,8 @@ fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<Key> {
         Subject::Tenants => cluster.tenants_listed(listed),
         Subject::Webhooks => cluster.webhooks_listed(listed),
         Subject::Values(kind) => cluster.values_listed(kind, listed),
-        Subject::Generated => cluster.own_listed(listed, |secret| !secret.is_runtime()),
-        Subject::Runtimes => cluster.own_listed(listed, OwnSecret::is_runtime),
+        Subject::Generated => cluster.own_listed(listed, |secret| !secret.is_runtime),
+        Subject::Runtimes => cluster.own_listed(listed, |secret| secret.is_runtime),
         // One that was deleted while nobody watched holds no objects any more.
         Subject::Namespaces => Vec::new(),
     }

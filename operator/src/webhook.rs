@@ -2,7 +2,11 @@
 
 pub mod status;
 
-use docket_crds::{Reason, Webhook, WebhookStatus, compile::unreachable_tenant, conditions::types};
+use docket_crds::{
+    Reason, TargetUrl, Webhook, WebhookStatus,
+    compile::unreachable_tenant,
+    conditions::{TENANT_NOT_FOUND, TENANT_NOT_READY, types},
+};
 
 use crate::{
     conditions::{self, Verdict},
@@ -49,41 +53,71 @@ pub async fn reconcile(operator: &Operator, name: &Name) -> Result<Done, CallErr
         set_status(operator, &webhook, &previous, &status).await?;
         return Ok(Done::After(None));
     }
-    let Some(outcome) = outcome(operator, &webhook) else {
+    let Some(outcome) = outcome(operator, &webhook, &previous) else {
         // Its Tenant is being looked at, and this one after it.
         return Ok(Done::After(None));
     };
     let health = operator.health(&webhook.meta.uid);
-    let facts = Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref() };
+    let observed = operator.reads_the_board();
+    let target = webhook.document.as_ref().ok().map(|document| document.spec.target_url.parse::<TargetUrl>());
+    let is_private = target.is_some_and(|target| target.is_ok_and(|target| target.is_private_address()));
+    let facts =
+        Facts { meta: &webhook.meta, outcome: &outcome, health: health.as_ref(), observed, is_private };
     let status = status::status(&facts, &previous, now);
     set_status(operator, &webhook, &previous, &status).await?;
     Ok(Done::After(None))
 }
 
-/// What there is to say; `None` while the Tenant has not been looked at for this generation.
-fn outcome(operator: &Operator, webhook: &Declared<Webhook>) -> Option<Outcome> {
+/// What there is to say; `None` while the Tenant has not been looked at for this generation, and where all was said.
+fn outcome(operator: &Operator, webhook: &Declared<Webhook>, previous: &WebhookStatus) -> Option<Outcome> {
+    let mut served = false;
     let reasons = match &webhook.document {
         Err(violations) => violations.iter().cloned().map(Reason::from).collect(),
         Ok(document) => {
             let cluster = operator.cluster();
-            if let Some(tenant) = cluster.tenant(webhook.tenant_ref.as_ref()?) {
-                let known = cluster.outcome(&webhook.meta.uid);
-                let known = known.filter(|known| known.generation == webhook.meta.generation).cloned();
-                // Of a Tenant that can't be read nobody knows whom it allows; what was said stays said.
-                return known.filter(|_| tenant.document.is_ok());
+            let tenant = cluster.tenant(webhook.tenant_ref.as_ref()?);
+            let known = cluster.outcome(&webhook.meta.uid);
+            let current = known.filter(|known| known.generation == webhook.meta.generation);
+            match tenant {
+                None => vec![unreachable_tenant(document)],
+                Some(tenant) if tenant.meta.deleting.is_some() => {
+                    vec![lost_tenant(document, TENANT_NOT_FOUND)]
+                }
+                Some(tenant) if tenant.meta.paused || tenant.document.is_err() => {
+                    // Nobody looks at it, so what was said of this generation stays said.
+                    if current.is_some() || previous.observed_generation == Some(webhook.meta.generation) {
+                        return current.filter(|_| tenant.document.is_ok()).cloned();
+                    }
+                    served = known.is_some_and(|known| known.served);
+                    vec![lost_tenant(document, TENANT_NOT_READY)]
+                }
+                Some(_) => return current.cloned(),
             }
-            vec![unreachable_tenant(document)]
         }
     };
     Some(Outcome {
         generation: webhook.meta.generation,
         reasons,
-        served: false,
+        served,
         signed: webhook.document.as_ref().is_ok_and(|document| document.spec.secret_ref.is_some()),
         secret_version: None,
         tenant_suspended: false,
         programmed: None,
     })
+}
+
+/// Why a webhook's Tenant does nothing for it. Across namespaces it is what is told where there is none: that there is one
+/// is nobody's business there.
+fn lost_tenant(webhook: &Webhook, code: &'static str) -> Reason {
+    if webhook.tenant_namespace() != webhook.metadata.namespace {
+        return unreachable_tenant(webhook);
+    }
+    let name = &webhook.spec.tenant_ref.name;
+    let message = match code {
+        TENANT_NOT_FOUND => format!("Tenant {name:?} is being deleted"),
+        _ => format!("Tenant {name:?} is paused or can't be read; see its conditions"),
+    };
+    Reason { code, field: "spec.tenantRef".to_owned(), message }
 }
 
 async fn set_status(

@@ -126,6 +126,14 @@ impl Release {
         url
     }
 
+    /// A Redis that the operator reads what pods report from.
+    pub fn with_redis(&mut self) -> crate::redis::Server {
+        let server = crate::redis::Server::start(&[]);
+        let file = self.file("redis.url", &server.url());
+        self.flags.push(format!("--redis-url-file={}", file.display()));
+        server
+    }
+
     /// Starts the operator and waits until it is ready.
     pub async fn start(&self) -> Operator {
         let mut operator = self.spawn("operator");
@@ -224,6 +232,26 @@ impl Release {
         let secret = object(cluster(), &self.namespace, "secret", &format!("docket-tenant-{uid}"));
         let json = decode(secret["data"]["runtime.json"].as_str()?);
         Some(serde_json::from_slice(&json).expect("the operator writes JSON"))
+    }
+
+    /// Moves the times of a tenant's signing keys back, as if so many minutes had passed for them since.
+    pub fn signing_keys_age(&self, tenant: &str, minutes: i64) {
+        let uid = self.object("tenant", tenant)["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        let (namespace, name) = (self.namespace.as_str(), format!("docket-tenant-{uid}"));
+        let secret = object(cluster(), namespace, "secret", &name);
+        let memory = decode(secret["data"]["operator.json"].as_str().expect("the operator remembers"));
+        let mut memory: Value = serde_json::from_slice(&memory).expect("the operator writes JSON");
+        for key in memory["signingKeys"].as_array_mut().expect("there are keys") {
+            for field in ["madeAt", "signsSince"] {
+                if let Some(time) = key[field].as_str() {
+                    let time: jiff::Timestamp = time.parse().expect("a time");
+                    key[field] = (time - jiff::SignedDuration::from_mins(minutes)).to_string().into();
+                }
+            }
+        }
+        let patch = json!({"stringData": {"operator.json": memory.to_string()}}).to_string();
+        let arguments = ["--namespace", namespace, "patch", "secret", &name, "--type=merge", "-p", &patch];
+        cluster().kubectl(&arguments, "").expect("the administrator may");
     }
 
     /// A value of a Secret in the namespace of tenants.

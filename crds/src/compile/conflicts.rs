@@ -16,6 +16,7 @@ pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
         for claim in claims(tenant) {
             let holder = *holders.entry(claim.key()).or_insert(tenant);
             if !std::ptr::eq(holder, *tenant) {
+                let holder = (holder.metadata.namespace.as_str(), holder.metadata.name.as_str());
                 found.push((index, claim.refused_for(holder)));
             }
         }
@@ -27,6 +28,24 @@ pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
 /// an index over many tenants.
 pub fn claimed(tenant: &Tenant) -> Vec<(&'static str, String)> {
     claims(tenant).map(|claim| claim.key()).collect()
+}
+
+/// As [`claimed`], of a spec that can't be read as a whole: what is there all the same. Its tenant may be served, and keeps
+/// what it has.
+pub fn claimed_by(spec: &serde_json::Value) -> Vec<(&'static str, String)> {
+    let subdomains = spec["subdomains"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let subdomains = subdomains.iter().map(|value| (conditions::SUBDOMAIN_CONFLICT, value));
+    let code = (conditions::CLIENT_CODE_CONFLICT, &spec["clientCode"]);
+    let database = (conditions::DATABASE_NAME_CONFLICT, &spec["database"]["managed"]["name"]);
+    let all = [code].into_iter().chain(subdomains).chain([database]);
+    all.filter_map(|(code, value)| Some((code, value.as_str()?.to_ascii_lowercase()))).collect()
+}
+
+/// What a tenant wants of what an earlier one has, which `held` says in the form of [`claimed`]. `holder`: its namespace
+/// and name.
+pub fn taken(tenant: &Tenant, held: &[(&'static str, String)], holder: (&str, &str)) -> Vec<Reason> {
+    let taken = claims(tenant).filter(|claim| held.contains(&claim.key()));
+    taken.map(|claim| claim.refused_for(holder)).collect()
 }
 
 struct Claim<'a> {
@@ -64,9 +83,8 @@ impl Claim<'_> {
         (self.code, self.value.to_ascii_lowercase())
     }
 
-    fn refused_for(self, holder: &Tenant) -> Reason {
+    fn refused_for(self, (namespace, name): (&str, &str)) -> Reason {
         let Self { code, field, noun, value } = self;
-        let (namespace, name) = (&holder.metadata.namespace, &holder.metadata.name);
         let message =
             format!("{noun} {value:?} is already used by Tenant {namespace}/{name}; choose another");
         Reason::new(code, field, message)
@@ -108,6 +126,24 @@ mod tests {
             ]
         );
         assert!(duplicates(&[&b, &a]).iter().all(|(index, _)| *index == 1));
+    }
+
+    #[test]
+    fn what_cannot_be_read_as_a_whole_still_claims() {
+        let spec = json!({"clientCode": "ACME", "subdomains": ["x", 7], "apiKeys": "all"});
+        let held = claimed_by(&spec);
+        assert_eq!(held, [("ClientCodeConflict", "acme".to_owned()), ("SubdomainConflict", "x".to_owned())]);
+        let later = tenant("b", "b", &["y", "x"], "b");
+        let found: Vec<_> = taken(&later, &held, ("default", "a")).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "SubdomainConflict: spec.subdomains[1]: subdomain \"x\" is already used by Tenant default/a; choose another"
+            ]
+        );
+        assert_eq!(claimed_by(&json!("nothing")), []);
+        let whole = tenant("a", "A", &["x"], "a");
+        assert_eq!(claimed_by(&serde_json::to_value(&whole.spec).unwrap()), claimed(&whole));
     }
 
     #[test]

@@ -79,21 +79,23 @@ fn generated_key(inputs: &Inputs<'_>, name: &str, field: &str) -> Result<ApiKeyD
 
 /// The tenant's database; `None` in the embedded mode.
 pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reason> {
-    let GeneratedDatabase::Postgres(managed) = &inputs.generated.database else {
-        return Ok(None);
+    let ensured = match &inputs.generated.database {
+        GeneratedDatabase::Embedded => return Ok(None),
+        GeneratedDatabase::Declared => None,
+        GeneratedDatabase::Ensured(url) => Some(url),
     };
+    let (mut declared, mut field) = (None, "spec.database.managed");
     if let Some(external) = &inputs.tenant.spec.database.external {
-        let field = "spec.database.external.secretKeyRef";
+        field = "spec.database.external.secretKeyRef";
         let reference = of_tenant(inputs, &external.secret_key_ref, field);
-        return external_url(inputs.values, &reference).map(Some);
+        // Also where it does not count yet: what is wrong with it is told.
+        declared = Some(external_url(inputs.values, &reference)?);
     }
-    match managed {
-        Some(url) => Ok(Some(url.clone())),
-        None => {
-            let message = "the database has not been made yet";
-            Err(Reason::new(conditions::PROVISIONING, "spec.database.managed", message))
-        }
-    }
+    // What the Secret says counts once somebody has been there: a wrong URL must not take the place of a good one.
+    let url = ensured.map_or(declared, Clone::clone);
+    let unmade =
+        || Reason::new(conditions::PROVISIONING, field, "the database has not been made or migrated yet");
+    url.map(Some).ok_or_else(unmade)
 }
 
 fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<DatabaseUrl, Reason> {

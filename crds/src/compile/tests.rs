@@ -226,13 +226,13 @@ fn one_key_cannot_be_two_entries() {
 #[test]
 fn a_managed_database_is_waited_for() {
     let mut case = tenant(json!({}));
-    case.generated.database = GeneratedDatabase::Postgres(None);
+    case.generated.database = GeneratedDatabase::Ensured(None);
     assert_eq!(
         texts(&case.compile().config.unwrap_err()),
-        ["Provisioning: spec.database.managed: the database has not been made yet"]
+        ["Provisioning: spec.database.managed: the database has not been made or migrated yet"]
     );
     let url = DatabaseUrl::parse("postgres://u:p@db/tenant_acme").unwrap();
-    case.generated.database = GeneratedDatabase::Postgres(Some(url.clone()));
+    case.generated.database = GeneratedDatabase::Ensured(Some(url.clone()));
     assert_eq!(config(&case.compile()).database, Some(url));
 }
 
@@ -240,7 +240,7 @@ fn a_managed_database_is_waited_for() {
 fn an_external_database_is_a_url_in_a_secret() {
     let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}));
     assert_eq!(config(&case.compile()).database, None, "the embedded mode does not look");
-    case.generated.database = GeneratedDatabase::Postgres(None);
+    case.generated.database = GeneratedDatabase::Declared;
     assert_eq!(case.compile().config.unwrap_err()[0].code, conditions::SECRET_NOT_FOUND);
     case = case.value("tenants/db/url", b"hunter2");
     let reasons = case.compile().config.unwrap_err();
@@ -248,6 +248,17 @@ fn an_external_database_is_a_url_in_a_secret() {
     assert!(!reasons[0].message.contains("hunter2"));
     case = case.value("tenants/db/url", b"postgresql://u:p@db/x\n");
     assert_eq!(config(&case.compile()).database.as_ref().unwrap().expose(), "postgresql://u:p@db/x");
+}
+
+#[test]
+fn an_external_url_counts_once_it_was_seen_to() {
+    let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}))
+        .value("tenants/db/url", b"postgresql://u:p@typo/x");
+    case.generated.database = GeneratedDatabase::Ensured(None);
+    assert_eq!(case.compile().config.unwrap_err()[0].code, conditions::PROVISIONING);
+    let good = DatabaseUrl::parse("postgresql://u:p@db/x").unwrap();
+    case.generated.database = GeneratedDatabase::Ensured(Some(good.clone()));
+    assert_eq!(config(&case.compile()).database, Some(good));
 }
 
 #[test]
@@ -416,7 +427,7 @@ fn a_key_and_a_webhook_can_be_ended_while_the_tenant_is_broken() {
         .webhook("tenants", json!({}));
     case.generated.api_keys = [("a", KEY), ("b", OTHER_KEY)].map(|(n, k)| (n.into(), k.into())).into();
     let before = config(&case.compile()).clone();
-    case.generated.database = GeneratedDatabase::Postgres(None);
+    case.generated.database = GeneratedDatabase::Ensured(None);
     assert_eq!(config(&case.compile_after(&before)), &before);
 
     case.tenant.spec.api_keys[0].active = false;

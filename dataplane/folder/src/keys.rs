@@ -108,7 +108,7 @@ impl Keys {
             api_keys: self.api_keys.clone(),
             signing_keys: self.signing_keys.clone(),
             database: match is_external {
-                true => GeneratedDatabase::Postgres(None),
+                true => GeneratedDatabase::Declared,
                 false => GeneratedDatabase::Embedded,
             },
         }

@@ -43,6 +43,37 @@ pub async fn version(client: &Client) -> Result<i64, Error> {
     if there.get(0) { client.query_one(CURRENT_VERSION, &[]).await.map(|row| row.get(0)) } else { Ok(0) }
 }
 
+/// Which tenant has a database that Docket did not make, by uid; `None`: nobody has claimed it.
+pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
+    let there = client.query_one("SELECT to_regclass('tenant_owner') IS NOT NULL", &[]).await?;
+    if !there.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client.query_opt("SELECT uid FROM tenant_owner", &[]).await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
+/// Has a tenant own such a database if nobody does, or with `adopt` in any case. Ask [`owner`] who has it then. At rest it
+/// writes nothing.
+pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Error> {
+    if owner(client).await?.is_some_and(|owner| owner == uid || !adopt) {
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
+    let table = "CREATE TABLE IF NOT EXISTS tenant_owner \
+                 (one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one), uid TEXT NOT NULL)";
+    transaction.batch_execute(table).await?;
+    let claim = match adopt {
+        true => {
+            "INSERT INTO tenant_owner (uid) VALUES ($1) ON CONFLICT (one) DO UPDATE SET uid = excluded.uid"
+        }
+        false => "INSERT INTO tenant_owner (uid) VALUES ($1) ON CONFLICT (one) DO NOTHING",
+    };
+    transaction.execute(claim, &[&uid]).await?;
+    transaction.commit().await
+}
+
 async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError> {
     let current = transaction.query_one(CURRENT_VERSION, &[]).await?.get(0);
     for migration in crate::missing(current)? {

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use docket_crds::{Tenant, compile::claimed};
-
 use crate::name::Name;
 
-type Claim = (&'static str, String);
+pub(crate) type Claim = (&'static str, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Claims {
@@ -15,9 +13,12 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn set(&mut self, name: &Name, tenant: &Tenant) {
+    pub(super) fn of(&self, name: &Name) -> &[Claim] {
+        self.of.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn set(&mut self, name: &Name, claims: Vec<Claim>) {
         self.remove(name);
-        let claims = claimed(tenant);
         for claim in &claims {
             self.holders.entry(claim.clone()).or_default().insert(name.clone());
         }

@@ -134,6 +134,7 @@ fn our_own_writes_are_no_news_and_those_of_others_are() {
         tenant: name("a"),
         tenant_uid: "1".into(),
         resource_version: version.into(),
+        is_runtime: false,
     };
     let mut cluster = Cluster::default();
     cluster.own_written(secret("5"));
@@ -158,4 +159,20 @@ fn a_namespaces_labels_concern_the_tenants_named_from_it() {
     assert_eq!(cluster.namespace_applied("tenants", labelled("a")), []);
     assert_eq!(cluster.namespace_applied("tenants", labelled("b")), [key("a")]);
     assert_eq!(cluster.namespace_applied("other", labelled("b")), []);
+}
+
+#[test]
+fn a_secret_is_ours_where_we_make_it_and_nowhere_else() {
+    let meta: ObjectMeta = serde_json::from_value(json!({
+        "uid": "s", "labels": {"docket.dev/tenant-uid": "1"}, "annotations": {"docket.dev/tenant": "tenants/a"}
+    }))
+    .unwrap();
+    let of = |namespace: &str, name: &str| {
+        OwnSecret::of(Name::new(namespace, name), &meta, "docket").map(|secret| secret.is_runtime)
+    };
+    assert_eq!(of("docket", "docket-tenant-1"), Some(true));
+    assert_eq!(of("tenants", "a-database"), Some(false));
+    assert_eq!(of("tenants", "docket-tenant-1"), Some(false), "whoever can write there has made it");
+    assert_eq!(of("elsewhere", "docket-tenant-1"), None);
+    assert_eq!(of("docket", "a-database"), None);
 }

@@ -16,10 +16,10 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
+use super::DatabaseError;
 use super::error::words;
 use super::plan::Step;
-use super::session::{CONNECT_TIMEOUT, LoginError, STATEMENT_TIMEOUT, Session, bounded, configure};
-use super::{DatabaseError, names};
+use super::session::{CONNECT_TIMEOUT, STATEMENT_TIMEOUT, bounded, configure};
 
 /// How many connections of the admin one server has to bear.
 const CONNECTIONS: usize = 8;
@@ -83,28 +83,6 @@ impl Admin {
         let kept = kept.join("&");
         url.set_query(Some(kept.as_str()).filter(|kept| !kept.is_empty()));
         DatabaseUrl::parse(url.as_str()).expect("a URL of PostgreSQL with another user is one")
-    }
-
-    /// Logs in as a tenant's role.
-    ///
-    /// Where the role has no connection left, because the data plane has them all, the admin goes in its place and acts
-    /// as the role; the server has checked the password before it counted.
-    pub(super) async fn log_in(
-        &self,
-        url: &DatabaseUrl,
-        database: &str,
-        role: &str,
-    ) -> Result<Session, LoginError> {
-        match Session::open(url.expose()).await {
-            Err(LoginError::Full(_)) => {
-                let mut own = url::Url::parse(self.url.expose()).expect("it is a URL of PostgreSQL");
-                own.path_segments_mut().expect("it has a host").clear().push(database);
-                let session = Session::open(own.as_str()).await?;
-                session.act_as(&names::identifier(role)).await?;
-                Ok(session)
-            }
-            session => session,
-        }
     }
 }
 

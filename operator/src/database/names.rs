@@ -42,13 +42,37 @@ pub(super) fn literal(text: &str) -> String {
 const MARK: &str = "docket.dev/tenant-uid=";
 
 /// The comment that says whose a database or role is.
-pub(super) fn mark(owner_uid: &str) -> String {
-    format!("{MARK}{owner_uid}")
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark<'a> {
+    /// The Tenant's UID.
+    pub(super) uid: &'a str,
+    /// Its `namespace/name`, and the installation it is in; absent in what earlier versions have marked.
+    pub(super) of: Option<(&'a str, &'a str)>,
 }
 
-/// The UID in a comment; `None`: it is no mark of ours.
-pub(super) fn marked(comment: &str) -> Option<&str> {
-    comment.strip_prefix(MARK).filter(|uid| !uid.is_empty())
+impl<'a> Mark<'a> {
+    pub(super) fn new(uid: &'a str, tenant: &'a str, installation: &'a str) -> Self {
+        Self { uid, of: Some((tenant, installation)) }
+    }
+
+    /// `None`: it is no mark of ours.
+    pub(super) fn read(comment: &'a str) -> Option<Self> {
+        let mut fields = comment.strip_prefix(MARK)?.split(' ');
+        let uid = fields.next().filter(|uid| !uid.is_empty())?;
+        let mut field = |name: &str| fields.next()?.strip_prefix(name);
+        let of = field("tenant=").and_then(|tenant| Some((tenant, field("installation=")?)));
+        Some(Self { uid, of })
+    }
+}
+
+impl std::fmt::Display for Mark<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{MARK}{}", self.uid)?;
+        match self.of {
+            Some((tenant, installation)) => write!(f, " tenant={tenant} installation={installation}"),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -77,9 +101,14 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_back() {
-        assert_eq!(marked(&mark("8c1f")), Some("8c1f"));
+        let mark = Mark::new("8c1f", "a/b", "77");
+        assert_eq!(mark.to_string(), "docket.dev/tenant-uid=8c1f tenant=a/b installation=77");
+        assert_eq!(Mark::read(&mark.to_string()), Some(mark));
+        let of_before = Mark { uid: "8c1f", of: None };
+        assert_eq!(Mark::read("docket.dev/tenant-uid=8c1f"), Some(of_before));
+        assert_eq!(Mark::read("docket.dev/tenant-uid=8c1f tenant=a/b"), Some(of_before));
         for other in ["", "our ERP", "docket.dev/tenant-uid="] {
-            assert_eq!(marked(other), None, "{other}");
+            assert_eq!(Mark::read(other), None, "{other}");
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::names::{identifier, literal, mark, marked};
+use super::names::{Mark, identifier, literal};
 use super::observed::{Database, Observed, Role};
 use super::{DatabaseError, Wanted};
 
@@ -30,8 +30,11 @@ pub(super) fn next(
     }
     match owner(observed, wanted.name, role) {
         Owner::Foreign(error) => return Err(error),
-        Owner::Tenant(uid) if uid != wanted.owner_uid && !wanted.adopt => {
-            return Err(others(observed, wanted.name, role, uid));
+        Owner::Tenant(mark) if mark.uid != wanted.owner_uid => {
+            let is_earlier = mark.of == Some((wanted.tenant, wanted.installation));
+            if !is_earlier || !wanted.adopt {
+                return Err(others(observed, wanted, role, mark.uid, is_earlier));
+            }
         }
         Owner::Nobody | Owner::Tenant(_) => {}
     }
@@ -54,7 +57,7 @@ pub(super) fn next_of_deletion(
     owner_uid: &str,
 ) -> Result<Option<Step>, DatabaseError> {
     match (owner(observed, name, role), &observed.database) {
-        (Owner::Tenant(uid), Some(database)) if uid == owner_uid => {
+        (Owner::Tenant(mark), Some(database)) if mark.uid == owner_uid => {
             let lent = observed.role.as_ref().is_none_or(|role| role.lent_to_admin);
             let quoted = identifier(name);
             let sql = match database {
@@ -69,11 +72,13 @@ pub(super) fn next_of_deletion(
                 needs: format!("the rights of role {role:?}, and to end all sessions there"),
             }))
         }
-        (Owner::Tenant(uid), None) if uid == owner_uid => {
+        (Owner::Tenant(mark), None) if mark.uid == owner_uid => {
             let sql = format!("DROP ROLE {}", identifier(role));
             Ok(Some(Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }))
         }
-        (Owner::Tenant(uid), Some(_)) => Err(others(observed, name, role, uid)),
+        (Owner::Tenant(mark), Some(_)) => {
+            Err(not_owned(observed, name, role, mark.uid, "nothing of it is dropped"))
+        }
         (Owner::Foreign(error), Some(_)) => Err(error),
         (Owner::Nobody | Owner::Tenant(_) | Owner::Foreign(_), _) => Ok(None),
     }
@@ -93,17 +98,23 @@ pub(super) fn set_password(role: &str, password: &SecretString) -> Step {
     Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
 }
 
+/// For a role that can't be dropped.
+pub(super) fn lock_out(role: &str) -> Step {
+    let sql = format!("ALTER ROLE {} NOLOGIN", identifier(role));
+    Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
+}
+
 enum Owner<'a> {
     /// Neither database nor role is there.
     Nobody,
-    /// The Tenant with this UID.
-    Tenant(&'a str),
+    /// The Tenant with this mark.
+    Tenant(Mark<'a>),
     /// Not Docket's.
     Foreign(DatabaseError),
 }
 
 fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner<'a> {
-    let mark_of_role = observed.role.as_ref().and_then(|role| role.comment.as_deref().and_then(marked));
+    let mark_of_role = observed.role.as_ref().and_then(|role| role.comment.as_deref().and_then(Mark::read));
     let foreign = |what: &str, name: &str| {
         Owner::Foreign(DatabaseError::NotOwned {
             what: format!("{what} {name:?}"),
@@ -113,11 +124,11 @@ fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner<'a> {
     match (&observed.database, &observed.role) {
         (None, None) => Owner::Nobody,
         (None, Some(_)) => mark_of_role.map_or_else(|| foreign("role", role), Owner::Tenant),
-        (Some(Database { comment: Some(comment), owned_by_role, .. }), seen) => match marked(comment) {
+        (Some(Database { comment: Some(comment), owned_by_role, .. }), seen) => match Mark::read(comment) {
             None => foreign("database", name),
             // Not ours by its comment, and nothing of ours belongs to it.
             Some(_) if seen.is_some() && mark_of_role.is_none() && !owned_by_role => foreign("role", role),
-            Some(uid) => Owner::Tenant(uid),
+            Some(mark) => Owner::Tenant(mark),
         },
         (Some(Database { comment: None, owned_by_role: true, .. }), _) => {
             mark_of_role.map_or_else(|| foreign("database", name), Owner::Tenant)
@@ -126,16 +137,41 @@ fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner<'a> {
     }
 }
 
-fn others(observed: &Observed, name: &str, role: &str, uid: &str) -> DatabaseError {
+/// `is_earlier`: it was that of an earlier Tenant of this name, here. Nobody else's is given away by somebody who may only
+/// annotate a Tenant of his own.
+fn others(
+    observed: &Observed,
+    wanted: &Wanted<'_>,
+    role: &str,
+    uid: &str,
+    is_earlier: bool,
+) -> DatabaseError {
+    let name = wanted.name;
+    let way = match (is_earlier, &observed.database) {
+        (true, _) => format!("to take it over, annotate this Tenant with docket.dev/adopt-database={name}"),
+        (false, database) => {
+            let (kind, what) = if database.is_some() { ("DATABASE", name) } else { ("ROLE", role) };
+            let (what, mark) = (identifier(what), literal(&mark_of(wanted)));
+            format!(
+                "it was not made for an earlier Tenant {} of this installation, so only the server's administrator \
+                 can hand it over: COMMENT ON {kind} {what} IS {mark}",
+                wanted.tenant
+            )
+        }
+    };
+    not_owned(observed, name, role, uid, &way)
+}
+
+fn not_owned(observed: &Observed, name: &str, role: &str, uid: &str, then: &str) -> DatabaseError {
     let what = match observed.database {
         Some(_) => format!("database {name:?}"),
         None => format!("role {role:?}"),
     };
-    let whose = format!(
-        "belongs to the Tenant with UID {uid}; to take it over, annotate this Tenant with \
-         docket.dev/adopt-database={name}"
-    );
-    DatabaseError::NotOwned { what, whose }
+    DatabaseError::NotOwned { what, whose: format!("belongs to the Tenant with UID {uid}; {then}") }
+}
+
+fn mark_of(wanted: &Wanted<'_>) -> String {
+    Mark::new(wanted.owner_uid, wanted.tenant, wanted.installation).to_string()
 }
 
 fn create_role(observed: &Observed, wanted: &Wanted<'_>, role: &str) -> Result<Step, DatabaseError> {
@@ -145,7 +181,7 @@ fn create_role(observed: &Observed, wanted: &Wanted<'_>, role: &str) -> Result<S
         "CREATE ROLE {quoted} LOGIN CONNECTION LIMIT {} PASSWORD {}; COMMENT ON ROLE {quoted} IS {}",
         wanted.connection_limit,
         verifier(wanted.password),
-        literal(&mark(wanted.owner_uid)),
+        literal(&mark_of(wanted)),
     );
     if !observed.admin.superuser {
         sql = format!("{sql}; {}", lend_to_admin(observed, role)?);
@@ -171,7 +207,7 @@ fn repair(
     wanted: &Wanted<'_>,
     role: &str,
 ) -> Result<Option<Step>, DatabaseError> {
-    let (quoted, mark) = (identifier(role), mark(wanted.owner_uid));
+    let (quoted, mark) = (identifier(role), mark_of(wanted));
     let mut statements = Vec::new();
     if !seen.lent_to_admin {
         statements.push(lend_to_admin(observed, role)?);

@@ -46,7 +46,7 @@ pub(super) struct Session {
 pub(super) enum LoginError {
     /// The password is not the role's.
     Password(DatabaseError),
-    /// The password is right, but there is no connection left.
+    /// There is no connection left, for the role or at all.
     Full(DatabaseError),
     /// Anything else.
     Other(DatabaseError),
@@ -85,9 +85,9 @@ impl Session {
         Ok(Self { client, _connection: tasks })
     }
 
-    /// What it makes belongs to this role; `role` is quoted.
-    pub(super) async fn act_as(&self, role: &str) -> Result<(), DatabaseError> {
-        Ok(bounded(self.client.batch_execute(&format!("SET ROLE {role}"))).await??)
+    /// The schema's version; 0: there is none.
+    pub(super) async fn version(&self) -> Result<i64, DatabaseError> {
+        Ok(bounded(postgres::version(&self.client)).await??)
     }
 
     /// Brings the schema to this version's; answers the version.
@@ -97,5 +97,15 @@ impl Session {
             MigrateError::Database(error) if is_away(&error) => DatabaseError::unreachable(words(&error)),
             MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: words(&error) },
         })
+    }
+
+    /// The Tenant that has this external database, by UID; `None`: nobody yet.
+    pub(super) async fn owner(&self) -> Result<Option<String>, DatabaseError> {
+        Ok(bounded(postgres::owner(&self.client)).await??)
+    }
+
+    /// Writes that a Tenant has it, if nobody does; in another's place only if `adopt`.
+    pub(super) async fn claim(&mut self, uid: &str, adopt: bool) -> Result<(), DatabaseError> {
+        Ok(bounded(postgres::claim(&mut self.client, uid, adopt)).await??)
     }
 }

@@ -8,7 +8,7 @@ use docket_crds::{Runtime, SecretBytes, Tenant, runtime};
 use crate::{
     cluster::OwnSecret,
     declared::Meta,
-    kube_api::{CallError, KubeApi},
+    kube_api::CallError,
     name::Name,
     operator::Operator,
     tenant::{
@@ -24,7 +24,7 @@ pub async fn secret(operator: &Operator, meta: &Meta, planned: Planned) -> Resul
         Step::Create => operator.kube.create_secret(&planned.secret).await?,
         Step::Replace => operator.kube.replace_secret(&planned.secret).await?,
     };
-    if let Some(own) = stored::own(&written) {
+    if let Some(own) = stored::own(&written, operator.kube.release_namespace()) {
         operator.cluster().own_written(own);
     }
     if let Some(news) = &planned.news {
@@ -47,27 +47,37 @@ pub async fn runtime(
     let namespace = operator.kube.release_namespace();
     let secret = stored::secret(namespace, &meta.name, &meta.uid, runtime, memory);
     let written = operator.kube.apply_secret(&secret).await?;
-    if let Some(own) = stored::own(&written) {
+    if let Some(own) = stored::own(&written, operator.kube.release_namespace()) {
         operator.cluster().own_written(own);
     }
     Ok(true)
 }
 
-/// Removes Secrets of ours that nobody wants any more: of an earlier Tenant of this name, and of API keys that are no
-/// longer generated. `tenant`: what is declared; what it wants stays.
+/// Removes what Tenants that are gone have left: it must not go on being served beside, or instead of, one of their name.
+pub async fn remove_of_gone(
+    operator: &Operator,
+    secrets: impl Iterator<Item = &OwnSecret>,
+) -> Result<(), CallError> {
+    for secret in secrets {
+        // What the watch has may be old: after a change of leaders, older than what the one before has made.
+        if !operator.kube.lives::<Tenant>(&secret.tenant, &secret.tenant_uid).await? {
+            operator.forget(&secret.tenant_uid);
+            operator.kube.delete_secret(&secret.name, &secret.uid).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes Secrets of API keys that are no longer generated. `tenant`: what is declared; what it wants stays.
 pub async fn remove_orphans(operator: &Operator, meta: &Meta, tenant: &Tenant) -> Result<(), CallError> {
     let generated = tenant.spec.api_keys.iter().filter(|key| key.generate.is_some());
     let mut wanted: Vec<Name> = generated.map(|key| generated::api_key_name(tenant, &key.name)).collect();
     wanted.extend(tenant.spec.database.managed.iter().map(|_| generated::database_name(tenant)));
     wanted.push(Name::new(operator.kube.release_namespace(), runtime::secret_name(&meta.uid)));
     let own = operator.cluster().own_secrets(&meta.name);
-    remove(&operator.kube, own.iter().filter(|secret| !wanted.contains(&secret.name))).await
-}
-
-/// Removes Secrets of ours.
-pub async fn remove(kube: &KubeApi, secrets: impl Iterator<Item = &OwnSecret>) -> Result<(), CallError> {
-    for secret in secrets {
-        kube.delete_secret(&secret.name, &secret.uid).await?;
+    for secret in own.iter().filter(|secret| secret.tenant_uid == meta.uid && !wanted.contains(&secret.name))
+    {
+        operator.kube.delete_secret(&secret.name, &secret.uid).await?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Pure: everything fetched and made becomes what should exist, and what is to be said about it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use docket_crds::{
-    Compiled, EventCode, Generated, GeneratedDatabase, Inputs, Reason, Runtime, SecretBytes, Tenant,
-    TenantConfig, ValueKind, Webhook, WebhookConfig, compile::compile, conditions,
+    ApiKeyDigest, Compiled, EventCode, Generated, GeneratedDatabase, Inputs, Reason, Runtime, SecretBytes,
+    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig, compile::compile, conditions,
 };
 
 use crate::{
@@ -41,6 +41,24 @@ pub struct Built {
     pub reasons: Vec<Reason>,
     /// Each Webhook that names the tenant.
     pub webhooks: Vec<(Name, String, Outcome)>,
+}
+
+impl Built {
+    /// Takes out API keys that another Tenant has, and says so.
+    pub fn without_keys(&mut self, tenant: &Tenant, taken: &HashSet<ApiKeyDigest>) {
+        let Some((runtime, _)) = self.runtime.as_mut().filter(|_| !taken.is_empty()) else {
+            return;
+        };
+        let Runtime { generation, mut config, held_webhooks, .. } = runtime.clone();
+        for key in config.api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
+            let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
+            let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
+            let message =
+                "another Tenant, which is older, has this very key; give this one its own".to_owned();
+            self.reasons.push(Reason { code: conditions::SECRET_INVALID, field, message });
+        }
+        *runtime = Runtime::new(generation, config, held_webhooks);
+    }
 }
 
 /// Whether the Webhook of this name and uid is there and can't be read at all.
@@ -123,15 +141,18 @@ fn without_lost(previous: &TenantConfig, refused: &[Reason]) -> TenantConfig {
 
 fn generated(made: &Made, previous: Option<&TenantConfig>) -> Generated {
     let text = |value: &SecretBytes| String::from_utf8_lossy(value.expose()).into_owned();
-    let url = match &made.database {
-        Database::Ready(_, url) => Some(url.clone()),
+    let served = previous.and_then(|previous| previous.database.as_ref());
+    let url = match (&made.database, served) {
+        (Database::Ready(_, url), _) => Some(url),
+        // The password before this one is over, and the schema goes on as it is.
+        (Database::Failed(_, Some(url)), Some(served)) if url.is_same_database(served) => Some(url),
         // What was ensured before is served on; that it could not be seen to is told by DatabaseReady.
-        Database::Failed(_) | Database::NotTried => previous.and_then(|previous| previous.database.clone()),
+        (Database::Failed(..) | Database::NotTried, served) => served,
     };
     Generated {
         api_keys: made.api_keys.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
         signing_keys: made.signing.signing_keys(),
-        database: GeneratedDatabase::Postgres(url),
+        database: GeneratedDatabase::Ensured(url.cloned()),
     }
 }
 
@@ -143,7 +164,7 @@ fn is_told_better(reason: &Reason, told: &[Reason]) -> bool {
 fn memory(made: &Made, fetched: &Fetched) -> Memory {
     let database = match &made.database {
         Database::Ready(ensured, _) => Some(ensured.clone()),
-        Database::Failed(_) | Database::NotTried => {
+        Database::Failed(..) | Database::NotTried => {
             fetched.stored.as_ref().and_then(|stored| stored.memory.database.clone())
         }
     };
@@ -152,6 +173,12 @@ fn memory(made: &Made, fetched: &Fetched) -> Memory {
 
 fn serves(config: &TenantConfig, webhook_uid: &str) -> bool {
     config.webhooks.iter().any(|webhook| webhook.uid == webhook_uid)
+}
+
+/// Whether both serve a webhook, and in the same way.
+pub fn same_webhook(one: &TenantConfig, other: &TenantConfig, uid: &str) -> bool {
+    let of = |config: &TenantConfig| config.webhooks.iter().find(|webhook| webhook.uid == uid).cloned();
+    of(one).is_some() && of(one) == of(other)
 }
 
 /// Webhooks that were served and whose object is there but can't be read.

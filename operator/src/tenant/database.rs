@@ -3,12 +3,16 @@
 //! Looking at a database costs a login, so it is done when something about it changed, when the last look failed, when
 //! it is asked for, and now and then; not for every change of a Webhook.
 
-use docket_crds::{DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind};
+use docket_crds::{
+    DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind,
+    conditions::{self as reasons, types},
+};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    database::{DatabaseError, Wanted, migrate_external},
+    conditions,
+    database::{DatabaseError, External, Wanted, database_of, migrate_external},
     declared::Declared,
     name::Name,
     operator::Operator,
@@ -20,8 +24,8 @@ use crate::{
 pub enum Database {
     /// It is as wanted, at this URL.
     Ready(EnsuredDatabase, DatabaseUrl),
-    /// It could not be made so.
-    Failed(DatabaseError),
+    /// It could not be made so. With the URL that its role logs in with, if all but the schema is as wanted.
+    Failed(DatabaseError, Option<DatabaseUrl>),
     /// Something else has to be mended first, and is told elsewhere.
     NotTried,
 }
@@ -29,7 +33,18 @@ pub enum Database {
 /// What one tenant's database is to be like.
 enum Want<'a> {
     Managed(Wanted<'a>),
-    External(DatabaseUrl),
+    External(External<'a>),
+}
+
+/// What the Tenant itself does not say of its database.
+struct Beside<'a> {
+    /// `namespace/name` of the Tenant.
+    tenant: String,
+    installation: String,
+    server: Option<String>,
+    password: Option<SecretString>,
+    /// As it was last: the URL that is served, and the version of the schema there.
+    known: Option<(&'a DatabaseUrl, i64)>,
 }
 
 /// Sees to the database. `password`: of a managed one, once its Secret is there. `asked`: look, whatever is known.
@@ -42,9 +57,17 @@ pub async fn ensure(
     asked: bool,
 ) -> Database {
     let meta = &subject.tenant.meta;
-    let password = password.map(|password| text(password).into());
-    let server = server_of(&subject.tenant);
-    let Some(want) = want(subject, tenant, fetched, password.as_ref(), server.as_deref()) else {
+    let stored = fetched.stored.as_ref();
+    let known = stored.and_then(|stored| stored.memory.database.as_ref());
+    let url = stored.and_then(|stored| stored.config()?.database.as_ref());
+    let beside = Beside {
+        tenant: meta.name.to_string(),
+        installation: operator.installation(),
+        server: server_of(&subject.tenant),
+        password: password.map(|password| text(password).into()),
+        known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(&subject.tenant)),
+    };
+    let Some(want) = want(subject, tenant, fetched, &beside) else {
         return Database::NotTried;
     };
     let mark = match &want {
@@ -52,35 +75,45 @@ pub async fn ensure(
         Want::External(_) => None,
     };
     let fingerprint = fingerprint(&meta.uid, &want, mark.as_deref());
-    let ensured = fetched.stored.as_ref().and_then(|stored| stored.memory.database.as_ref());
-    let ensured = ensured.filter(|ensured| ensured.fingerprint == fingerprint);
-    let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
+    let ensured = known.filter(|known| known.fingerprint == fingerprint);
     if let (Some(ensured), Some(url)) = (ensured, url)
         && !operator.database_is_due(meta, asked)
     {
-        return Database::Ready(ensured.clone(), url);
+        return Database::Ready(ensured.clone(), url.clone());
     }
-    let result = match want {
-        Want::Managed(wanted) => operator.databases.ensure(&wanted).await.map(|made| {
-            let (role, server) = (Some(made.role), Some(made.server));
-            let ensured = EnsuredDatabase { fingerprint, role, server, schema_version: made.schema_version };
-            (ensured, made.url)
-        }),
-        Want::External(url) => migrate_external(&url).await.map(|schema_version| {
-            let ensured = EnsuredDatabase { fingerprint, role: None, server: None, schema_version };
-            (ensured, url)
-        }),
+    let database = look(operator, want, fingerprint).await;
+    operator.database_was_seen(&meta.uid, matches!(database, Database::Ready(..)));
+    if let Database::Failed(error, _) = &database {
+        tracing::warn!(tenant = %meta.name, %error, "database");
+    }
+    database
+}
+
+/// Whether the last look found another schema than the one that was there before.
+fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
+    let status: TenantStatus = tenant.status();
+    let told = conditions::find(&status.conditions, types::DATABASE_READY);
+    told.is_some_and(|told| {
+        [reasons::MIGRATION_FAILED, reasons::SCHEMA_NEWER].contains(&told.reason.as_str())
+    })
+}
+
+async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Database {
+    let (url, role, server, schema) = match want {
+        Want::Managed(wanted) => match operator.databases.ensure(&wanted).await {
+            Ok(made) => (made.url, Some(made.role), Some(made.server), made.schema),
+            Err(error) => return Database::Failed(error, None),
+        },
+        Want::External(external) => {
+            let schema = migrate_external(&external).await;
+            (external.url, None, None, schema)
+        }
     };
-    match result {
-        Ok((ensured, url)) => {
-            operator.database_was_seen(&meta.uid, true);
-            Database::Ready(ensured, url)
+    match schema {
+        Ok(schema_version) => {
+            Database::Ready(EnsuredDatabase { fingerprint, role, server, schema_version }, url)
         }
-        Err(error) => {
-            operator.database_was_seen(&meta.uid, false);
-            tracing::warn!(tenant = %meta.name, %error, "database");
-            Database::Failed(error)
-        }
+        Err(error) => Database::Failed(error, role.map(|_| url)),
     }
 }
 
@@ -96,25 +129,30 @@ fn want<'a>(
     subject: &'a Subject,
     tenant: &'a Tenant,
     fetched: &Fetched,
-    password: Option<&'a SecretString>,
-    server: Option<&'a str>,
+    beside: &'a Beside<'a>,
 ) -> Option<Want<'a>> {
     let meta = &subject.tenant.meta;
+    let adopts = |database: &str| meta.adopt_database.as_deref() == Some(database);
     if let Some(managed) = &tenant.spec.database.managed {
         return Some(Want::Managed(Wanted {
-            server,
+            server: beside.server.as_deref(),
             name: &managed.name,
             owner_uid: &meta.uid,
-            adopt: meta.adopt_database.as_deref() == Some(&managed.name),
+            tenant: &beside.tenant,
+            installation: &beside.installation,
+            adopt: adopts(&managed.name),
             connection_limit: managed.connection_limit,
-            password: password?,
+            password: beside.password.as_ref()?,
+            known: beside.known,
         }));
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
     let name = Name::new(&meta.name.namespace, &secret.name);
     // A Secret that is missing or no URL is told by the compile step.
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
-    Some(Want::External(DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?))
+    let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
+    let adopt = adopts(&database_of(&url));
+    Some(Want::External(External { url, owner_uid: &meta.uid, adopt }))
 }
 
 fn text(bytes: &SecretBytes) -> &str {
@@ -126,11 +164,21 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
     use secrecy::ExposeSecret;
     let schema = docket_schema::MIGRATIONS.len();
     let parts = match want {
-        Want::Managed(Wanted { server: _, name, owner_uid, adopt: _, connection_limit, password }) => {
+        Want::Managed(Wanted {
+            server: _,
+            name,
+            owner_uid,
+            tenant: _,
+            installation: _,
+            adopt: _,
+            connection_limit,
+            password,
+            known: _,
+        }) => {
             let server = server_mark.unwrap_or_default();
             format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())
         }
-        Want::External(url) => format!("external|{}", url.expose()),
+        Want::External(External { url, .. }) => format!("external|{}", url.expose()),
     };
     hex::encode(&Sha256::digest(format!("{uid}|{schema}|{parts}"))[..16])
 }

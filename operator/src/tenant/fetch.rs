@@ -31,6 +31,8 @@ pub struct Subject {
     pub webhooks: Vec<Arc<Declared<Webhook>>>,
     /// All Tenants that want something it wants too, with itself, the first one ahead.
     pub rivals: Vec<Arc<Declared<Tenant>>>,
+    /// What those of them have that came before it and cannot be read.
+    pub held: Vec<(Name, Vec<(&'static str, String)>)>,
     /// Labels of the namespaces of those Webhooks, as far as they are watched.
     labels: HashMap<String, BTreeMap<String, String>>,
     watches_namespaces: bool,
@@ -49,7 +51,10 @@ impl Subject {
             .filter_map(|name| Some((name.to_owned(), cluster.namespace(name)?.labels.clone())))
             .collect();
         let rivals = cluster.rivals(name);
-        Self { rivals, labels, watches_namespaces: cluster.watches_namespaces(), webhooks, tenant }
+        let ahead = rivals.iter().map(|rival| (&rival.meta.name, rival.document.is_err()));
+        let ahead = ahead.take_while(|(rival, _)| *rival != name).filter(|(_, unreadable)| *unreadable);
+        let held = ahead.map(|(rival, _)| (rival.clone(), cluster.claims(rival))).collect();
+        Self { rivals, held, labels, watches_namespaces: cluster.watches_namespaces(), webhooks, tenant }
     }
 
     /// Namespaces whose labels decide something and are not known.

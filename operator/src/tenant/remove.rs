@@ -7,7 +7,7 @@ use docket_crds::{Tenant, TenantStatus, runtime, tenant::DeletionPolicy};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    database::DatabaseError,
+    database::{DatabaseError, Dropped},
     declared::Declared,
     kube_api::{CallError, News},
     name::Name,
@@ -28,9 +28,7 @@ pub async fn gone(operator: &Operator, name: &Name) -> Result<Done, CallError> {
     }
     let own = operator.cluster().own_secrets(name);
     // The others go with their owner.
-    let runtimes = own.iter().filter(|secret| secret.is_runtime());
-    runtimes.clone().for_each(|secret| operator.forget(&secret.tenant_uid));
-    apply::remove(&operator.kube, runtimes).await?;
+    apply::remove_of_gone(operator, own.iter().filter(|secret| secret.is_runtime)).await?;
     Ok(Done::After(None))
 }
 
@@ -49,17 +47,25 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
     if !programmed::is_unserved(&operator.pods(), &meta.uid) && operator.now() < since + PATIENCE {
         return Ok(Done::After(Some(programmed::LOOK_AGAIN)));
     }
-    if let Err(error) = drop_database(operator, tenant).await {
-        if !is_terminating(operator, &meta.name.namespace).await? {
+    let (reason, note) = match drop_database(operator, tenant).await {
+        Ok(Dropped::Wholly) => ("", String::new()),
+        Ok(Dropped::ButTheRole(why)) => (
+            "RoleRetained",
+            format!("the database is dropped; its role stays, and can't log in any more: {why}"),
+        ),
+        Err(error) if is_terminating(operator, &meta.name.namespace).await? => {
+            let what = "the namespace is being deleted and the database could not be dropped, so it stays";
+            ("DatabaseRetained", format!("{what}: {error}"))
+        }
+        Err(error) => {
             let previous: TenantStatus = tenant.status();
             let status = status::not_dropped(meta, &error, &previous, operator.now());
             set_status(operator, tenant, &previous, &status).await?;
             return Ok(Done::Failed);
         }
-        let note = format!(
-            "the namespace is being deleted and the database could not be dropped, so it stays: {error}"
-        );
-        let news = News { reason: "DatabaseRetained", action: "Delete", note, warning: true, secret: None };
+    };
+    if !note.is_empty() {
+        let news = News { reason, action: "Delete", note, warning: true, secret: None };
         operator.kube.tell::<Tenant>(meta, &news).await;
     }
     match operator.kube.hold::<Tenant>(meta, false).await {
@@ -68,7 +74,7 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
     }
 }
 
-async fn drop_database(operator: &Operator, tenant: &Declared<Tenant>) -> Result<(), DatabaseError> {
+async fn drop_database(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Dropped, DatabaseError> {
     // What can't be read has no policy that we could follow.
     let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     match managed {
@@ -76,11 +82,11 @@ async fn drop_database(operator: &Operator, tenant: &Declared<Tenant>) -> Result
             let server = database::server_of(tenant);
             match operator.databases.drop_database(server.as_deref(), &managed.name, &tenant.meta.uid).await {
                 // It is another's: there is nothing of ours to drop.
-                Err(DatabaseError::NotOwned { .. }) => Ok(()),
+                Err(DatabaseError::NotOwned { .. }) => Ok(Dropped::Wholly),
                 other => other,
             }
         }
-        _ => Ok(()),
+        _ => Ok(Dropped::Wholly),
     }
 }
 

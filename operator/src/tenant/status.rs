@@ -11,6 +11,7 @@ use crate::{
     conditions::{self, Truth, Verdict, type_of},
     database::{DatabaseError, role_of},
     declared::Meta,
+    kube_api::CallError,
     tenant::{database::Database, generated},
 };
 
@@ -109,13 +110,24 @@ pub fn not_dropped(
     }
 }
 
+/// The status after the API server has not let us do what we have to; the conditions of what was seen before stay.
+pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
+    let verdict = |kind, truth| Verdict::new(kind, truth, reasons::API_REFUSED, error.to_string());
+    let verdicts = [verdict(types::READY, Truth::False), verdict(types::RECONCILING, Truth::True)];
+    TenantStatus {
+        observed_generation: Some(meta.generation),
+        conditions: conditions::with_ready(&previous.conditions, &verdicts, meta.generation, now),
+        ..previous.clone()
+    }
+}
+
 fn database(database: &Database) -> Verdict {
     let verdict = |truth, reason, message| Verdict::new(types::DATABASE_READY, truth, reason, message);
     match database {
         Database::Ready(..) => {
             verdict(Truth::True, reasons::MIGRATED, "the database has the schema of this version".to_owned())
         }
-        Database::Failed(error) => verdict(Truth::False, reason_of(error), error.to_string()),
+        Database::Failed(error, _) => verdict(Truth::False, reason_of(error), error.to_string()),
         Database::NotTried => verdict(
             Truth::False,
             reasons::PROVISIONING,
@@ -137,7 +149,7 @@ fn reason_of(error: &DatabaseError) -> &'static str {
 fn database_status(tenant: &Tenant, database: &Database, previous: &TenantStatus) -> DatabaseStatus {
     let ensured = match database {
         Database::Ready(ensured, _) => Some(ensured),
-        Database::Failed(_) | Database::NotTried => None,
+        Database::Failed(..) | Database::NotTried => None,
     };
     let last = previous.database.clone().unwrap_or_default();
     let schema_version = ensured.map(|ensured| ensured.schema_version.to_string()).or(last.schema_version);

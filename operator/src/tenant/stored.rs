@@ -122,7 +122,7 @@ fn metadata(release_namespace: &str, tenant: &Name, uid: &str) -> ObjectMeta {
 }
 
 /// A Secret of ours as the cluster's state knows it.
-pub fn own(secret: &Secret) -> Option<OwnSecret> {
+pub fn own(secret: &Secret, release_namespace: &str) -> Option<OwnSecret> {
     let meta = &secret.metadata;
-    OwnSecret::of(Name::new(meta.namespace.clone()?, meta.name.clone()?), meta)
+    OwnSecret::of(Name::new(meta.namespace.clone()?, meta.name.clone()?), meta, release_namespace)
 }

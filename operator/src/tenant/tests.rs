@@ -14,7 +14,7 @@ use super::{
     build::build,
     signing::rotate,
     status::status,
-    stored::{EnsuredDatabase, Memory, Stored},
+    stored::{EnsuredDatabase, Stored},
     *,
 };
 use crate::{
@@ -90,7 +90,7 @@ fn a_minimal_tenant_is_built_and_told_ready() {
         reasons: &built.reasons,
         config: Some(&runtime.config),
         database: &made.database,
-        programmed: Some(programmed(&Pods::NotObserved, "uid-acme", &runtime.revision)),
+        programmed: Some(programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision])),
     };
     let first = status(&facts, &TenantStatus::default(), NOW);
     assert!(first.conditions.iter().all(|condition| condition.status == "True"), "{first:?}");
@@ -128,9 +128,24 @@ fn what_cannot_be_resolved_goes_on_as_it_last_was() {
     assert!(outcome.served);
     assert_eq!(outcome.reasons[0].code, reasons::SECRET_NOT_FOUND);
 
-    let failed = Made { database: Database::Failed(away()), ..made() };
+    let failed = Made { database: Database::Failed(away(), None), ..made() };
     let result = built(&first, &stored(runtime.clone(), memory.clone()), &failed, false);
     assert_eq!(result.runtime.unwrap().0.config.database, runtime.config.database);
+}
+
+#[test]
+fn a_new_password_counts_while_the_schema_fails_and_another_database_does_not() {
+    let subject = subject(examples::declared(), Vec::new());
+    let (runtime, memory) = built(&subject, &Fetched::default(), &made(), false).runtime.unwrap();
+    let served_after = |url: &str, fetched: &Fetched| {
+        let url = DatabaseUrl::parse(url).unwrap();
+        let failed = Made { database: Database::Failed(away(), Some(url)), ..made() };
+        built(&subject, fetched, &failed, false).runtime.map(|(runtime, _)| runtime.config.database.unwrap())
+    };
+    let before = stored(runtime.clone(), memory);
+    assert_eq!(served_after("postgres://u:q@db/x", &before).unwrap().expose(), "postgres://u:q@db/x");
+    assert_eq!(served_after("postgres://u:q@other/x", &before), runtime.config.database);
+    assert_eq!(served_after("postgres://u:q@db/x", &Fetched::default()), None, "it never had a schema");
 }
 
 fn away() -> crate::database::DatabaseError {
@@ -180,9 +195,35 @@ fn a_conflict_makes_nothing_new_and_gives_the_lost_subdomain_up() {
 }
 
 #[test]
+fn one_that_cannot_be_read_keeps_what_it_has() {
+    let mut cluster = Cluster::default();
+    let older = examples::with(json!({
+        "metadata": {"name": "older", "uid": "0", "creationTimestamp": "2025-01-01T00:00:00Z"},
+        "spec": {"clientCode": "OLD", "subdomains": ["x"], "apiKeys": "all"}
+    }));
+    assert!(older.document.is_err());
+    let later =
+        examples::with(json!({"spec": {"clientCode": "old", "database": {"managed": {"name": "other"}}}}));
+    let before = examples::with(json!({
+        "metadata": {"name": "before", "uid": "b", "creationTimestamp": "2024-01-01T00:00:00Z"},
+        "spec": {"clientCode": "BEFORE", "subdomains": ["x"], "database": {"managed": {"name": "before"}}}
+    }));
+    for tenant in [&older, &later, &before] {
+        cluster.tenant_applied(tenant.clone());
+    }
+    let refused = |tenant| {
+        let subject = Subject::of(&cluster, tenant);
+        validate(&subject).err().map(|refused| refused.reasons[0].to_string())
+    };
+    let told = refused(later).expect("it is refused");
+    assert!(told.contains("\"old\" is already used by Tenant tenants/older"), "{told}");
+    assert_eq!(refused(before), None, "who came first is not refused because of a later one");
+}
+
+#[test]
 fn the_status_says_which_condition_fails_first() {
     let subject = subject(examples::declared(), Vec::new());
-    let database = Database::Failed(away());
+    let database = Database::Failed(away(), None);
     let pending = Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, "late");
     let facts = Facts {
         meta: &subject.tenant.meta,

@@ -1,6 +1,6 @@
 //! Pure: whether a Tenant may be acted on as declared.
 
-use docket_crds::{Reason, Tenant, duplicates};
+use docket_crds::{Reason, Tenant, compile::taken, duplicates};
 
 use crate::tenant::fetch::Subject;
 
@@ -35,6 +35,11 @@ pub fn validate(subject: &Subject) -> Result<Valid<'_>, Refused<'_>> {
     };
     let mut reasons: Vec<Reason> = tenant.validate().into_iter().map(Reason::from).collect();
     reasons.extend(conflicts(subject));
+    for (holder, held) in &subject.held {
+        let of_unreadable = taken(tenant, held, (&holder.namespace, &holder.name));
+        let untold: Vec<_> = of_unreadable.into_iter().filter(|reason| !reasons.contains(reason)).collect();
+        reasons.extend(untold);
+    }
     if reasons.is_empty() { Ok(Valid(tenant)) } else { Err(Refused { tenant: Some(tenant), reasons }) }
 }
 

@@ -43,21 +43,30 @@ pub struct Facts<'a> {
     pub meta: &'a Meta,
     /// What became of it.
     pub outcome: &'a Outcome,
-    /// What is delivered; `None`: not observed.
+    /// What is delivered; `None`: nobody has told.
     pub health: Option<&'a Health>,
+    /// Whether what the data plane tells can be read.
+    pub observed: bool,
+    /// Its target is a private address, by its digits.
+    pub is_private: bool,
 }
 
 /// The status after a pass.
 pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
-    let Facts { meta, outcome, health } = facts;
+    let Facts { meta, outcome, health, observed, is_private } = facts;
     let of_type = |kind: &str| -> Vec<&Reason> {
         outcome.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()
     };
-    let mut accepted = Verdict::of_reasons(
-        types::ACCEPTED,
-        &of_type(types::ACCEPTED),
-        (reasons::ACCEPTED, "valid, and its Tenant allows it"),
-    );
+    // What the data plane is allowed to reach is its own setting, so this is no reason to refuse it.
+    let valid = match is_private {
+        false => "valid, and its Tenant allows it",
+        true => {
+            "valid, and its Tenant allows it; spec.targetURL is a private address, which the data plane reaches only \
+             where its --allow-egress says so"
+        }
+    };
+    let mut accepted =
+        Verdict::of_reasons(types::ACCEPTED, &of_type(types::ACCEPTED), (reasons::ACCEPTED, valid));
     if outcome.tenant_suspended && accepted.truth == Truth::True {
         let message = "its Tenant has spec.suspend: true, so no new deliveries are made";
         accepted = Verdict::new(types::ACCEPTED, Truth::False, reasons::TENANT_SUSPENDED, message);
@@ -72,8 +81,12 @@ pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> We
         ));
     }
     verdicts.push(programmed(outcome));
-    if let Some(health) = health {
-        verdicts.push(delivery_healthy(health));
+    let last_success = last_success(*health, previous);
+    let told = conditions::find(&previous.conditions, types::DELIVERY_HEALTHY);
+    match health {
+        Some(health) => verdicts.push(delivery_healthy(health, last_success.is_some())),
+        None if *observed && told.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
+        None => {}
     }
     let mut verdicts = conditions::summarized(verdicts, "the webhook is served as declared", None);
     if outcome.served && verdicts[0].truth != Truth::True && !outcome.reasons.is_empty() {
@@ -81,9 +94,12 @@ pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> We
     }
     let deliveries = deliveries(*health, previous);
     let mut conditions = conditions::conditions(&previous.conditions, &verdicts, meta.generation, now);
-    if health.is_none() {
-        // Not told now: what was told last stays, until it is told otherwise.
-        conditions.extend(conditions::find(&previous.conditions, types::DELIVERY_HEALTHY).cloned());
+    if health.is_none() && !verdicts.iter().any(|verdict| verdict.kind == types::DELIVERY_HEALTHY) {
+        // Not told now: what was told last stays in its place, until it is told otherwise.
+        let last = [types::RECONCILING, types::STALLED];
+        let place = conditions.iter().position(|one| last.contains(&one.type_.as_str()));
+        let place = place.unwrap_or(conditions.len());
+        conditions.splice(place..place, told.cloned());
     }
     WebhookStatus {
         observed_generation: Some(meta.generation),
@@ -113,35 +129,97 @@ fn programmed(outcome: &Outcome) -> Verdict {
 }
 
 /// Whether the receiver takes what is sent.
-fn delivery_healthy(health: &Health) -> Verdict {
+fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
     let verdict = |truth, reason, message| Verdict::new(types::DELIVERY_HEALTHY, truth, reason, message);
     if health.retrying > 0 {
         let message = "the last attempt of one or more deliveries failed; they are repeated";
         verdict(Truth::False, reasons::RETRYING, message)
-    } else if health.failing {
+    } else if health.failing || !has_succeeded && health.dead_letter > 0 {
         let message = "deliveries were given up after their last attempt, and none succeeded since; \
                        `docket deliveries list` shows why, `docket deliveries resend` sends them again";
         verdict(Truth::False, reasons::DEAD_LETTERED, message)
-    } else if health.last_success_at_ms.is_none() {
+    } else if !has_succeeded {
         verdict(Truth::Unknown, reasons::NO_DELIVERIES, "nothing has been sent yet")
     } else {
         verdict(Truth::True, reasons::DELIVERING, "the receiver took the last delivery")
     }
 }
 
-fn counts(health: &Health) -> DeliveryStatus {
-    let last_success = health.last_success_at_ms.and_then(|at| Timestamp::from_second(at / 1000).ok());
-    DeliveryStatus {
-        pending: health.pending,
-        dead_letter: health.dead_letter,
-        last_success_at: last_success.map(Time),
-    }
+/// When the receiver last took one. The data plane looks at the last deliveries only, so what it told before still counts.
+fn last_success(health: Option<&Health>, previous: &WebhookStatus) -> Option<Time> {
+    let now = health.and_then(|health| Timestamp::from_second(health.last_success_at_ms? / 1000).ok());
+    let before = previous.deliveries.as_ref().and_then(|deliveries| deliveries.last_success_at.as_ref());
+    now.max(before.map(|before| before.0)).map(Time)
 }
 
 /// The counts as written: anew only when that is due, so that a busy webhook costs one write a minute.
 fn deliveries(health: Option<&Health>, previous: &WebhookStatus) -> Option<DeliveryStatus> {
     match health {
-        Some(health) if health.counts_are_due || previous.deliveries.is_none() => Some(counts(health)),
+        Some(health) if health.counts_are_due || previous.deliveries.is_none() => Some(DeliveryStatus {
+            pending: health.pending,
+            dead_letter: health.dead_letter,
+            last_success_at: last_success(Some(health), previous),
+        }),
         _ => previous.deliveries.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Name;
+
+    fn after(health: Option<Health>, observed: bool, previous: &WebhookStatus) -> WebhookStatus {
+        let object = serde_json::json!({"metadata": {"name": "w", "namespace": "a", "uid": "u"}});
+        let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+        let meta = Meta::of(&object.metadata).unwrap();
+        assert_eq!(meta.name, Name::new("a", "w"));
+        let outcome = Outcome {
+            generation: 1,
+            reasons: Vec::new(),
+            served: true,
+            signed: false,
+            secret_version: None,
+            tenant_suspended: false,
+            programmed: None,
+        };
+        let facts =
+            Facts { meta: &meta, outcome: &outcome, health: health.as_ref(), observed, is_private: true };
+        status(&facts, previous, Timestamp::UNIX_EPOCH)
+    }
+
+    fn told(status: &WebhookStatus) -> Option<&str> {
+        conditions::find(&status.conditions, types::DELIVERY_HEALTHY).map(|told| told.reason.as_str())
+    }
+
+    #[test]
+    fn a_success_that_was_told_is_not_forgotten() {
+        let health = |last_success_at_ms, dead_letter| {
+            Some(Health { last_success_at_ms, dead_letter, counts_are_due: true, ..Health::default() })
+        };
+        let nothing = WebhookStatus::default();
+        let first = after(health(None, 0), true, &nothing);
+        assert_eq!(told(&first), Some(reasons::NO_DELIVERIES));
+        let accepted = conditions::find(&first.conditions, types::ACCEPTED).expect("it is told");
+        assert!(accepted.status == "True" && accepted.message.contains("--allow-egress"), "{accepted:?}");
+        let second = after(health(Some(5_000), 0), true, &first);
+        assert_eq!(told(&second), Some(reasons::DELIVERING));
+        let third = after(health(None, 0), true, &second);
+        assert_eq!(third, second, "others' deliveries are newer");
+        assert_eq!(told(&after(health(None, 1), true, &nothing)), Some(reasons::DEAD_LETTERED));
+        assert_eq!(told(&after(health(None, 1), true, &second)), Some(reasons::DELIVERING));
+    }
+
+    #[test]
+    fn where_nobody_has_told_what_was_told_stays() {
+        let nothing = WebhookStatus::default();
+        assert_eq!(told(&after(None, false, &nothing)), None);
+        let first = after(None, true, &nothing);
+        assert_eq!(told(&first), Some(reasons::NO_DELIVERIES));
+        let retrying = Health { retrying: 1, counts_are_due: true, ..Health::default() };
+        let second = after(Some(retrying), true, &first);
+        for observed in [false, true] {
+            assert_eq!(after(None, observed, &second), second);
+        }
     }
 }

@@ -54,8 +54,8 @@ async fn a_database_being_made() {
     let cuts = at_each_question(
         &rig,
         &proxy,
-        async || rig.superusers().drop_database(None, &rig.name, OWNER).await.unwrap(),
-        async || rig.servers.ensure(&rig.wanted()).await.map(|_| ()),
+        async || rig.superusers().drop_database(None, &rig.name, OWNER).await.map(drop).unwrap(),
+        async || rig.servers.ensure(&rig.wanted()).await?.schema.map(|_| ()),
         async || {
             assert_eq!(rig.state().await, expected);
             let database = in_database(&rig.root, &rig.name);
@@ -82,8 +82,8 @@ async fn a_database_being_taken_over_with_a_new_password() {
         async || {
             superusers.ensure(&Wanted { adopt: true, ..rig.wanted() }).await.unwrap();
         },
-        async || rig.servers.ensure(&wanted).await.map(|_| ()),
-        async || assert!(rig.state().await.iter().all(|line| line.ends_with(OTHER))),
+        async || rig.servers.ensure(&wanted).await?.schema.map(|_| ()),
+        async || assert!(rig.state().await.iter().all(|line| line.contains(OTHER))),
     )
     .await;
     println!("cut {cuts} times");
@@ -99,7 +99,7 @@ async fn a_database_being_dropped() {
         async || {
             rig.ensure().await;
         },
-        async || rig.servers.drop_database(None, &rig.name, OWNER).await,
+        async || rig.servers.drop_database(None, &rig.name, OWNER).await.map(drop),
         async || assert!(rig.state().await.is_empty()),
     )
     .await;

@@ -1,9 +1,9 @@
 //! A database dropped with all that belongs to it.
 
-use docket_operator::database::DatabaseError;
+use docket_operator::database::{DatabaseError, Dropped};
 use docket_tests::postgres;
 
-use super::{OTHER, OWNER, Rig, refusal};
+use super::{OTHER, OWNER, Rig, in_database, refusal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_goes_with_its_sessions_and_its_role() {
@@ -30,17 +30,18 @@ async fn another_tenants_database_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_the_way_is_said() {
+async fn a_role_that_somebody_has_given_something_can_at_least_not_log_in() {
     let rig = Rig::new().await;
-    rig.ensure().await;
+    let made = rig.ensure().await;
     rig.by_hand("CREATE DATABASE {role} OWNER {role}").await;
-    let error = rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap_err();
-    assert!(
-        matches!(&error, DatabaseError::Refused { reason } if reason.contains("depend on it")),
-        "{error}"
-    );
+    let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
+    assert!(matches!(&dropped, Dropped::ButTheRole(why) if why.contains("depend on it")), "{dropped:?}");
+    assert!(rig.state().await[0].starts_with("role f|"), "{:?}", rig.state().await);
+    let elsewhere = in_database(&url::Url::parse(made.url.expose()).unwrap(), &made.role);
+    assert_eq!(refusal(elsewhere.as_str()).await.as_deref(), Some("28000"));
     rig.by_hand("DROP DATABASE {role}").await;
-    rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
+    assert_eq!(rig.servers.drop_database(None, &rig.name, OWNER).await, Ok(Dropped::Wholly));
+    assert!(rig.state().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

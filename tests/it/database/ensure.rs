@@ -1,25 +1,26 @@
 //! A database made and kept as wanted.
 
 use docket_crds::DatabaseUrl;
-use docket_operator::database::{DatabaseError, Wanted, migrate_external};
+use docket_operator::database::{DatabaseError, External, Wanted, database_of, migrate_external};
 use docket_tests::postgres;
 use secrecy::SecretString;
 
 use super::log::Log;
-use super::{OTHER, OWNER, Rig, in_database, quoted, refusal, with_user};
+use super::{NEWEST, OTHER, OWNER, Rig, in_database, quoted, refusal, with_user};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_made_with_all_that_belongs_to_it() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;
     assert_eq!((made.server.as_str(), made.role.clone()), ("main", format!("{}_app", rig.name)));
-    assert_eq!(made.schema_version, docket_schema::MIGRATIONS.len() as i64);
     let role = &made.role;
     assert_eq!(
         rig.state().await,
         [
-            format!("database {role}|t|-1|UTF8|{{{role}=CTc/{role}}}|docket.dev/tenant-uid={OWNER}"),
-            format!("role t|20|f|f|f|f|docket.dev/tenant-uid={OWNER}"),
+            format!(
+                "database {role}|t|-1|UTF8|{{{role}=CTc/{role}}}|docket.dev/tenant-uid={OWNER} tenant=tenants/acme installation=here"
+            ),
+            format!("role t|20|f|f|f|f|docket.dev/tenant-uid={OWNER} tenant=tenants/acme installation=here"),
         ]
     );
     let tenant = postgres::client(made.url.expose()).await;
@@ -114,6 +115,12 @@ async fn another_tenant_takes_over_where_it_is_said() {
     let error = rig.servers.ensure(&newer).await.unwrap_err();
     assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
     assert_eq!(rig.state().await, before);
+    for (tenant, installation) in [("others/acme", "here"), ("tenants/acme", "there")] {
+        let stranger = Wanted { adopt: true, tenant, installation, ..newer };
+        let error = rig.servers.ensure(&stranger).await.unwrap_err();
+        assert!(error.to_string().contains("COMMENT ON DATABASE"), "{error}");
+        assert_eq!(rig.state().await, before);
+    }
     let adopted = rig.servers.ensure(&Wanted { adopt: true, ..newer }).await.unwrap();
     assert_eq!(adopted, made);
     postgres::client(made.url.expose()).await.batch_execute("TABLE kept").await.unwrap();
@@ -150,19 +157,54 @@ async fn a_new_password_leaves_open_connections_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_without_a_connection_left_is_kept_all_the_same() {
+async fn a_new_password_counts_whatever_becomes_of_the_schema() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    postgres::client(made.url.expose()).await.batch_execute("DELETE FROM schema_version").await.unwrap();
+    let password = SecretString::from("a newer secret");
+    let served = Wanted { password: &password, known: Some((&made.url, NEWEST)), ..rig.wanted() };
+    let rotated = rig.servers.ensure(&served).await.unwrap();
+    let error = rotated.schema.unwrap_err();
+    assert!(error.to_string().contains("handed over before the schema is migrated"), "{error}");
+    let again = rig.servers.ensure(&served).await.unwrap();
+    assert!(matches!(again.schema, Err(DatabaseError::MigrationFailed { .. })), "{:?}", again.schema);
+    assert_eq!(again.url, rotated.url);
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
+    assert_eq!(refusal(rotated.url.expose()).await, None);
+}
+
+/// The owner of a database decides what runs there, so the admin never goes in: not even when the owner sees to it that
+/// nobody else can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in_its_place() {
     let rig = Rig::new().await;
     let limit = |connection_limit| Wanted { connection_limit, ..rig.wanted() };
     let made = rig.servers.ensure(&limit(5)).await.unwrap();
-    let _data_plane = postgres::client(made.url.expose()).await;
-    assert_eq!(rig.servers.ensure(&limit(1)).await, Ok(made.clone()));
+    let owner = postgres::client(made.url.expose()).await;
+    let trap = "CREATE TABLE caught (who TEXT); \
+                CREATE FUNCTION trap() RETURNS BIGINT LANGUAGE plpgsql AS \
+                    $$ BEGIN INSERT INTO caught VALUES (session_user); RETURN 2; END $$; \
+                ALTER TABLE schema_version RENAME TO hidden; \
+                CREATE VIEW schema_version AS SELECT trap() AS version";
+    owner.batch_execute(trap).await.unwrap();
+
+    let known = Wanted { known: Some((&made.url, NEWEST)), ..limit(1) };
+    assert_eq!(rig.servers.ensure(&known).await, Ok(made.clone()), "it was migrated before");
     assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
-    rig.by_hand("ALTER ROLE {role} CONNECTION LIMIT 5").await;
-    postgres::client(made.url.expose()).await.batch_execute("DROP OWNED BY CURRENT_USER").await.unwrap();
-    rig.servers.ensure(&limit(1)).await.expect("migrated in its place");
-    let sql = "SELECT tableowner FROM pg_tables WHERE tablename = 'counter'";
-    let root = postgres::client(in_database(&rig.root, &rig.name).as_str()).await;
-    assert_eq!(root.query_one(sql, &[]).await.unwrap().get::<_, String>(0), made.role);
+    let older = Wanted { known: Some((&made.url, NEWEST - 1)), ..limit(1) };
+    for wanted in [limit(1), older] {
+        let full = rig.servers.ensure(&wanted).await.unwrap();
+        assert_eq!(full.url, made.url);
+        let told = full.schema.unwrap_err();
+        assert!(matches!(told, DatabaseError::Unreachable { .. }), "{told:?}");
+        let told = told.to_string();
+        assert!(
+            told.contains("no connection left for the role") && told.contains("connectionLimit"),
+            "{told}"
+        );
+    }
+    let caught = "SELECT count(*) FROM caught";
+    assert_eq!(owner.query_one(caught, &[]).await.unwrap().get::<_, i64>(0), 0, "nobody went in");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,26 +278,71 @@ async fn a_schema_ahead_is_said() {
     let made = rig.ensure().await;
     let ahead = "INSERT INTO schema_version VALUES (99, 'from the future', 0)";
     postgres::client(made.url.expose()).await.batch_execute(ahead).await.unwrap();
-    let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap().schema.unwrap_err();
     assert!(matches!(&error, DatabaseError::SchemaNewer(newer) if newer.found == 99), "{error}");
-    assert_eq!(migrate_external(&made.url).await, Err(error));
+    assert_eq!(migrate_external(&external(&made.url)).await, Err(error));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_external_database_is_migrated() {
     let root = postgres::database().await;
     let url = DatabaseUrl::parse(&root).unwrap();
-    let newest = docket_schema::MIGRATIONS.len() as i64;
-    let (one, two) = tokio::join!(migrate_external(&url), migrate_external(&url));
-    assert_eq!((one, two), (Ok(newest), Ok(newest)));
+    let declared = external(&url);
+    let (one, two) = tokio::join!(migrate_external(&declared), migrate_external(&declared));
+    assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
     let client = postgres::client(&root).await;
     client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
     client.batch_execute("CREATE TABLE counter (unlike BIGINT)").await.unwrap();
-    let error = migrate_external(&url).await.unwrap_err();
+    let error = migrate_external(&external(&url)).await.unwrap_err();
     assert!(matches!(error, DatabaseError::MigrationFailed { .. }), "{error}");
     let left = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'";
     assert_eq!(client.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 1, "nothing of it has happened");
     let absent = in_database(&url::Url::parse(&root).unwrap(), "absent");
-    let error = migrate_external(&DatabaseUrl::parse(absent.as_str()).unwrap()).await.unwrap_err();
+    let error = migrate_external(&external(&DatabaseUrl::parse(absent.as_str()).unwrap())).await.unwrap_err();
     assert!(matches!(&error, DatabaseError::Unreachable { reason } if reason.contains("absent")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_installation_gets_them_as_documented() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let moved = Wanted { owner_uid: OTHER, installation: "there", adopt: true, ..rig.wanted() };
+    rig.servers.ensure(&moved).await.expect_err("it is the other's");
+    let page = include_str!("../../../docs/operator.md");
+    let sql =
+        page.split("```sql\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
+    let sql = sql.replace("<old>", "here").replace("<new>", "there");
+    let client = rig.root().await;
+    for row in client.query(&sql, &[]).await.expect("it is good SQL") {
+        client.batch_execute(row.get(0)).await.expect("as is what it makes");
+    }
+    assert_eq!(rig.servers.ensure(&moved).await, Ok(made));
+}
+
+fn external(url: &DatabaseUrl) -> External<'static> {
+    External { url: url.clone(), owner_uid: OWNER, adopt: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_external_database_has_one_tenant() {
+    let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&url)).await.unwrap();
+    migrate_external(&external(&url)).await.expect("it is its own");
+    let other = External { owner_uid: OTHER, ..external(&url) };
+    let error = migrate_external(&other).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::NotOwned { .. }), "{error}");
+    let (told, name) = (error.to_string(), database_of(&url));
+    assert!(told.contains(OWNER) && told.contains(&format!("docket.dev/adopt-database={name}")), "{told}");
+    migrate_external(&External { adopt: true, ..other.clone() }).await.expect("it is said");
+    migrate_external(&other).await.expect("the annotation is needed once");
+    migrate_external(&external(&url)).await.expect_err("the first one has lost it");
+    let client = postgres::client(url.expose()).await;
+    let rows: Vec<String> = client
+        .query("SELECT uid FROM tenant_owner", &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(rows, [OTHER]);
 }

@@ -21,6 +21,9 @@ use url::Url;
 const OWNER: &str = "0d7c1c0e-0000-4000-8000-000000000001";
 const OTHER: &str = "0d7c1c0e-0000-4000-8000-000000000002";
 
+/// The version of the schema.
+const NEWEST: i64 = docket_schema::MIGRATIONS.len() as i64;
+
 /// One admin on the process's server, with a name of its own for a database.
 struct Rig {
     /// The superuser's URL.
@@ -59,9 +62,12 @@ impl Rig {
             server: None,
             name: &self.name,
             owner_uid: OWNER,
+            tenant: "tenants/acme",
+            installation: "here",
             adopt: false,
             connection_limit: 20,
             password: &self.password,
+            known: None,
         }
     }
 
@@ -77,7 +83,9 @@ impl Rig {
     }
 
     async fn ensure(&self) -> Made {
-        self.servers.ensure(&self.wanted()).await.expect("the server is there")
+        let made = self.servers.ensure(&self.wanted()).await.expect("the server is there");
+        assert_eq!(made.schema, Ok(NEWEST));
+        made
     }
 
     /// The superuser, in the database that it came with.

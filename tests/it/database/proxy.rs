@@ -115,6 +115,10 @@ fn answers(mut server: TcpStream, mut client: TcpStream, state: &State, cutting:
             let _ = client.shutdown(Shutdown::Both);
             return None;
         };
+        // Mended meanwhile: the question was one that nobody waits for, such as the end of a statement.
+        if state.cut_at.load(Ordering::SeqCst) == 0 {
+            cutting.store(false, Ordering::SeqCst);
+        }
         if cutting.load(Ordering::SeqCst) {
             // Ready for the next question, or in the middle of a login.
             if matches!(message[0], b'Z' | b'R' | b'E') {

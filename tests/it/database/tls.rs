@@ -1,7 +1,7 @@
 //! `sslmode` against a server with a certificate of a throw-away authority.
 
 use docket_crds::DatabaseUrl;
-use docket_operator::database::{DatabaseError, Servers, migrate_external};
+use docket_operator::database::{DatabaseError, External, Servers, migrate_external};
 use docket_tests::scratch::Folder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_postgres::Client;
@@ -59,7 +59,8 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
         url.set_host(Some(host)).expect("a name");
         url.set_query(Some(&query));
         assert_eq!(encrypted(url.as_str()).await, expected, "{host} {query}");
-        let migrated = migrate_external(&DatabaseUrl::parse(url.as_str()).expect("a URL")).await;
+        let url = DatabaseUrl::parse(url.as_str()).expect("a URL");
+        let migrated = migrate_external(&External { url, owner_uid: OWNER, adopt: false }).await;
         assert_eq!(migrated.is_ok(), expected.is_ok(), "{host} {query}: {migrated:?}");
         if let Err(error) = migrated {
             assert!(matches!(&error, DatabaseError::Unreachable { .. }), "{error}");

@@ -116,3 +116,30 @@ async fn a_removed_key_and_a_foreign_secret() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_signing_key_is_handed_out_then_signs_and_the_old_one_verifies_a_day_longer() {
+    let mut release = Release::new("signing");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("signing"));
+    release.wait("tenant", "signing", "Ready", "True").await;
+    let kids = || {
+        let runtime = release.runtime("signing").expect("it is served");
+        let keys = runtime["config"]["tokens"]["signingKeys"].as_array().expect("keys").clone();
+        keys.iter().map(|key| key["kid"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let first = kids();
+    assert_eq!(first.len(), 1);
+    let aged = async |minutes: i64, what: &str, is_so: &dyn Fn(&[String]) -> bool| {
+        release.signing_keys_age("signing", minutes);
+        eventually(what, SOON, async || is_so(&kids())).await;
+    };
+    let days = 24 * 60;
+    aged(90 * days, "the next one is handed out", &|kids| kids.len() == 2 && kids[0] == first[0]).await;
+    let second = kids()[1].clone();
+    aged(10, "it signs", &|kids| kids == [second.clone(), first[0].clone()]).await;
+    aged(days + 5, "the first one is over", &|kids| kids == [second.clone()]).await;
+    let events = release.events("signing");
+    assert!(!events.contains(&"SigningKeysRemade".to_owned()), "no session has ended: {events:?}");
+}

@@ -1,7 +1,8 @@
 //! A Tenant on its way to being served, and what stands in its way.
 
+use docket_tests::apiserver::cluster;
 use docket_tests::docket::eventually;
-use docket_tests::operator::{Release, SOON, tenant_yaml};
+use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
 use serde_json::json;
 
 #[tokio::test]
@@ -102,13 +103,86 @@ async fn an_external_database_comes_from_a_secret_and_is_migrated() {
     ));
     release.wait("tenant", "external", "Ready", "True").await;
     assert_eq!(release.runtime("external").unwrap()["config"]["database"], url);
+
+    let secret = |url: &str| {
+        let secret = json!({"stringData": {"url": url}}).to_string();
+        release.kubectl(&["patch", "secret", "db", "--type=merge", "-p", &secret]);
+    };
+    secret("postgres://nobody:x@127.0.0.1:1/postgres");
+    release.wait("tenant", "external", "DatabaseReady", "False Unreachable").await;
+    release.apply(&webhook_yaml("meanwhile", "external", ""));
+    release.wait("webhook", "meanwhile", "Programmed", "True").await;
+    assert_eq!(release.runtime("external").unwrap()["config"]["database"], url, "the good one goes on");
+    let told = release.condition("tenant", "external", "Ready");
+    assert!(told.contains("goes on being served"), "{told}");
+    secret(&url);
+    release.wait("tenant", "external", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn a_database_that_was_never_reached_is_not_served() {
+    let release = Release::new("unreached");
+    let _operator = release.start().await;
+    release.apply(
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: unreached}\nspec:\n  \
+         clientCode: UNREACHED\n  database: {external: {secretKeyRef: {name: db, key: url}}}\n---\n\
+         apiVersion: v1\nkind: Secret\nmetadata: {name: db, labels: {docket.dev/watch: 'true'}}\n\
+         stringData: {url: 'postgres://nobody:x@127.0.0.1:1/postgres'}\n",
+    );
+    release.wait("tenant", "unreached", "Ready", "False Unreachable").await;
+    assert!(release.runtime("unreached").is_none());
+}
+
+#[tokio::test]
+async fn of_two_tenants_on_one_external_database_the_second_is_told() {
+    let release = Release::new("shared");
+    let _operator = release.start().await;
+    let url = docket_tests::postgres::database().await;
+    let external = |name: &str| {
+        let code = name.to_uppercase();
+        format!(
+            "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: {name}}}\nspec:\n  clientCode: {code}\n  \
+             database: {{external: {{secretKeyRef: {{name: db, key: url}}}}}}\n---\n"
+        )
+    };
+    release.apply(&format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: db}}\nstringData: {{url: '{url}'}}\n"
+    ));
+    release.apply(&external("one"));
+    release.wait("tenant", "one", "Ready", "True").await;
+    release.apply(&external("two"));
+    let told = release.wait("tenant", "two", "Ready", "False NotOwned").await;
+    assert!(told.contains("two can't share one"), "{told}");
+    assert!(release.runtime("two").is_none());
+    release.kubectl(&["delete", "tenant", "one"]);
+    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    release.kubectl(&["annotate", "tenant", "two", &format!("docket.dev/adopt-database={name}")]);
+    release.wait("tenant", "two", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn a_new_password_is_handed_over_although_the_schema_fails() {
+    let mut release = Release::new("password");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("password"));
+    release.wait("tenant", "password", "Ready", "True").await;
+    let url = || release.runtime("password").unwrap()["config"]["database"].as_str().unwrap().to_owned();
+    let before = url();
+    let client = docket_tests::postgres::client(&before).await;
+    client.batch_execute("DELETE FROM schema_version").await.expect("it is the tenant's");
+    let rotate = r#"{"spec":{"database":{"managed":{"passwordRotationGeneration":1}}}}"#;
+    release.kubectl(&["patch", "tenant", "password", "--type=merge", "-p", rotate]);
+    release.wait("tenant", "password", "DatabaseReady", "False MigrationFailed").await;
+    assert_ne!(url(), before);
+    docket_tests::postgres::client(&url()).await.batch_execute("TABLE counter").await.expect("it works");
 }
 
 #[tokio::test]
 async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
     let mut release = Release::new("adopt");
     let admin = release.with_postgres().await;
-    let _operator = release.start().await;
+    let operator = release.start().await;
     release.apply(&tenant_yaml("adopted"));
     release.wait("tenant", "adopted", "Ready", "True").await;
     release.kubectl(&["delete", "tenant", "adopted"]);
@@ -125,6 +199,23 @@ async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
     assert!(told.contains("docket.dev/adopt-database"), "{told}");
     release.kubectl(&["annotate", "tenant", "adopted", "docket.dev/adopt-database=tenant_adopted"]);
     release.wait("tenant", "adopted", "Ready", "True").await;
+
+    let elsewhere = cluster().namespace("adopt-elsewhere");
+    release.watch(&elsewhere);
+    operator.terminate().await;
+    let _operator = release.start().await;
+    release.kubectl(&["delete", "tenant", "adopted"]);
+    let annotated = "metadata: {name: adopted, annotations: {docket.dev/adopt-database: tenant_adopted}}";
+    release.apply_in(&elsewhere, &tenant_yaml("adopted").replace("metadata: {name: adopted}", annotated));
+    let told = async || {
+        let thief = object(cluster(), &elsewhere, "tenant", "adopted");
+        let conditions = thief["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let told = conditions.into_iter().find(|condition| condition["type"] == "DatabaseReady");
+        told.map(|told| format!("{} {}", told["reason"], told["message"])).unwrap_or_default()
+    };
+    let refused = async || told().await.starts_with("\"NotOwned\"");
+    eventually("who may only annotate gets nothing", SOON, refused).await;
+    assert!(told().await.contains("COMMENT ON DATABASE"), "{}", told().await);
 
     let client = docket_tests::postgres::client(&admin).await;
     client.batch_execute("CREATE DATABASE tenant_someones").await.unwrap();

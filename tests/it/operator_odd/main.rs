@@ -87,9 +87,12 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
     release.apply(&tenant_yaml("after"));
     release.wait("tenant", "after", "Ready", "True").await;
     assert_eq!(release.runtime("spoilt"), Some(served), "it goes on as it was");
+    release.apply(&tenant_yaml("rival").replace("RIVAL", "spoilt"));
+    let told = release.wait("tenant", "rival", "Ready", "False ClientCodeConflict").await;
+    assert!(told.contains("/spoilt"), "what can't be read keeps what it has: {told}");
     let webhooks = release.runtime("sound").expect("it is served")["config"]["webhooks"].clone();
     assert_eq!(webhooks[0]["name"], "spoilt");
-    for name in ["spoilt", "strange"] {
+    for name in ["spoilt", "strange", "rival"] {
         release.kubectl(&["delete", "tenant", name]);
     }
 }

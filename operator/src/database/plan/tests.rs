@@ -2,6 +2,12 @@ use super::super::observed::Admin;
 use super::*;
 
 const ROLE: &str = "acme_app";
+const OURS: &str = "docket.dev/tenant-uid=u1 tenant=a/acme installation=i1";
+
+/// Of a Tenant of this name in this installation.
+fn mark(uid: &str) -> String {
+    OURS.replace("u1", uid)
+}
 
 fn role() -> Role {
     Role { comment: Some(mark("u1")), can_log_in: true, connection_limit: 50, lent_to_admin: true }
@@ -36,9 +42,12 @@ fn step(observed: &Observed, adopt: bool) -> Result<Option<String>, DatabaseErro
         server: None,
         name: "acme",
         owner_uid: "u1",
+        tenant: "a/acme",
+        installation: "i1",
         adopt,
         connection_limit: 50,
         password: &password,
+        known: None,
     };
     let step = next(observed, &wanted, ROLE)?;
     Ok(step.map(|step| step.sql))
@@ -67,7 +76,7 @@ fn a_database_is_made_in_three_steps() {
     );
     assert!(
         first.ends_with(
-            "; COMMENT ON ROLE \"acme_app\" IS E'docket.dev/tenant-uid=u1'; GRANT \"acme_app\" TO CURRENT_USER"
+            "; COMMENT ON ROLE \"acme_app\" IS E'docket.dev/tenant-uid=u1 tenant=a/acme installation=i1'; GRANT \"acme_app\" TO CURRENT_USER"
         ),
         "{first}"
     );
@@ -77,7 +86,7 @@ fn a_database_is_made_in_three_steps() {
     let half_made = Database { comment: None, open: false, public: true, ..database() };
     assert_eq!(
         step(&observed(Some(role()), Some(half_made)), false).unwrap().unwrap(),
-        "COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1'; \
+        "COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1 tenant=a/acme installation=i1'; \
          REVOKE ALL ON DATABASE \"acme\" FROM PUBLIC; ALTER DATABASE \"acme\" ALLOW_CONNECTIONS true"
     );
 }
@@ -109,9 +118,46 @@ fn another_tenants_database_needs_the_annotation() {
     );
     assert_eq!(
         step(&theirs, true).unwrap().unwrap(),
-        "COMMENT ON ROLE \"acme_app\" IS E'docket.dev/tenant-uid=u1'; \
-         COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1'"
+        "COMMENT ON ROLE \"acme_app\" IS E'docket.dev/tenant-uid=u1 tenant=a/acme installation=i1'; \
+         COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1 tenant=a/acme installation=i1'"
     );
+}
+
+#[test]
+fn what_was_not_an_earlier_tenants_of_this_name_is_the_administrators_to_give() {
+    for mark in [
+        "docket.dev/tenant-uid=u0",
+        "docket.dev/tenant-uid=u0 tenant=b/acme installation=i1",
+        "docket.dev/tenant-uid=u0 tenant=a/acme installation=i0",
+    ] {
+        let comment = Some(mark.to_owned());
+        let role = Role { comment: comment.clone(), ..role() };
+        let theirs = observed(Some(role.clone()), Some(Database { comment, ..database() }));
+        for adopt in [false, true] {
+            let error = step(&theirs, adopt).unwrap_err().to_string();
+            assert!(error.ends_with(&format!(": COMMENT ON DATABASE \"acme\" IS E'{OURS}'")), "{error}");
+            assert!(!error.contains("adopt-database"), "{error}");
+            let error = step(&observed(Some(role.clone()), None), adopt).unwrap_err().to_string();
+            assert!(error.ends_with(&format!(": COMMENT ON ROLE \"acme_app\" IS E'{OURS}'")), "{error}");
+        }
+        let given = observed(Some(role), Some(database()));
+        assert!(
+            step(&given, false).unwrap().unwrap().starts_with("COMMENT ON ROLE"),
+            "the rest is ours to do"
+        );
+    }
+}
+
+#[test]
+fn a_mark_of_before_is_completed() {
+    let old = Some("docket.dev/tenant-uid=u1".to_owned());
+    let ours = observed(
+        Some(Role { comment: old.clone(), ..role() }),
+        Some(Database { comment: old, ..database() }),
+    );
+    let marks =
+        format!("COMMENT ON ROLE \"acme_app\" IS E'{OURS}'; COMMENT ON DATABASE \"acme\" IS E'{OURS}'");
+    assert_eq!(step(&ours, false), Ok(Some(marks)));
 }
 
 #[test]
