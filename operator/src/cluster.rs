@@ -396,10 +396,12 @@ impl Cluster {
         keys
     }
 
-    /// The API server took a status of ours: what we know of the object is that new.
+    /// The API server took a status of ours: what we know of the object is that new. Unless somebody has changed it
+    /// meanwhile: that is the watch's to tell, or nobody would look at it.
     pub fn tenant_written(&mut self, tenant: Arc<Declared<Tenant>>, seen: &Meta) {
         let known = self.tenants.get(&tenant.meta.name);
-        if known.is_some_and(|known| known.meta.resource_version == seen.resource_version) {
+        let is_current = known.is_some_and(|known| known.meta.resource_version == seen.resource_version);
+        if is_current && !tenant.meta.differs_from(seen) {
             self.tenants.insert(tenant.meta.name.clone(), tenant);
         }
     }
@@ -407,7 +409,8 @@ impl Cluster {
     /// As [`Cluster::tenant_written`].
     pub fn webhook_written(&mut self, webhook: Arc<Declared<Webhook>>, seen: &Meta) {
         let known = self.webhooks.get(&webhook.meta.name);
-        if known.is_some_and(|known| known.meta.resource_version == seen.resource_version) {
+        let is_current = known.is_some_and(|known| known.meta.resource_version == seen.resource_version);
+        if is_current && !webhook.meta.differs_from(seen) {
             self.webhooks.insert(webhook.meta.name.clone(), webhook);
         }
     }

@@ -176,3 +176,16 @@ fn a_secret_is_ours_where_we_make_it_and_nowhere_else() {
     assert_eq!(of("elsewhere", "docket-tenant-1"), None);
     assert_eq!(of("docket", "a-database"), None);
 }
+
+#[test]
+fn a_change_that_our_status_write_met_is_still_news() {
+    let mut cluster = Cluster::default();
+    let seen = tenant("a", "A", "1", 1);
+    cluster.tenant_applied(seen.clone());
+    cluster.tenant_written(tenant("a", "A", "1", 2), &seen.meta);
+    assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 2)), [key("a")]);
+    let seen = webhook("w", 1, json!({}));
+    cluster.webhook_applied(seen.clone());
+    cluster.webhook_written(webhook("w", 2, json!({})), &seen.meta);
+    assert_eq!(cluster.webhook_applied(webhook("w", 2, json!({}))), [key("a"), hook("w")]);
+}
