@@ -25,7 +25,7 @@ use crate::schedule::live::LiveSchedule;
 use crate::schedule::telling::Telling;
 use crate::shutdown::{self, Shutdown, Signals, Stopper};
 use crate::telemetry::Metrics;
-use crate::tenants::Tenants;
+use crate::tenants::{SOURCE_LAG, Tenants};
 use crate::throttle::Throttle;
 use crate::worker::report::Active;
 use crate::worker::retention::Retention;
@@ -123,6 +123,8 @@ impl Service {
                 poll_interval: settings.poll_interval,
                 backoff_base: settings.backoff_base,
                 slots: SLOTS,
+                // A process that is alone has one view of what is declared.
+                source_lag: if board.is_some() { SOURCE_LAG } else { Duration::ZERO },
                 drain: settings.attempt_timeout + STORE_ENDS,
             },
             Arc::clone(&self.metrics),

@@ -76,6 +76,11 @@ pub struct Serving {
 }
 
 impl Serving {
+    /// Whom it serves.
+    pub fn tenants(&self) -> Arc<Tenants> {
+        Arc::clone(&self.tenants)
+    }
+
     /// Serves nobody yet. `own_receiver`: the embedded mode's.
     pub fn new(
         stores: Arc<Stores>,

@@ -24,6 +24,7 @@ pub mod work_orders;
 
 use std::time::Duration;
 
+use docket_schema::Applied;
 use jiff::Timestamp;
 use sql::{Param, Row};
 
@@ -122,7 +123,7 @@ impl Database {
     /// server that is up to date is only read.
     pub async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
         if let Self::Postgres(database) = self
-            && missing(database.schema_version().await?)?.is_empty()
+            && missing(database.applied().await?)?.is_empty()
         {
             return Ok(());
         }
@@ -136,8 +137,7 @@ impl Database {
         let mut transaction = Transaction { connection, now };
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
         let row = transaction.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
-        let current = row.ok_or(StoreError::Unexpected("no schema version"))?.get(0)?;
-        for migration in missing(current)? {
+        for migration in missing(applied(row.as_ref())?)? {
             transaction.batch(migration.sql).await?;
             let params = sql::params![migration.version, migration.name, now.as_millisecond()];
             transaction.execute(docket_schema::RECORD_VERSION, params).await?;
@@ -146,8 +146,13 @@ impl Database {
     }
 }
 
-fn missing(version: i64) -> Result<&'static [docket_schema::Migration], StoreError> {
-    docket_schema::missing(version).map_err(|error| StoreError::Unavailable(Box::new(error)))
+fn applied(row: Option<&Row>) -> Result<Applied, StoreError> {
+    let row = row.ok_or(StoreError::Unexpected("no schema version"))?;
+    Ok(Applied { version: row.get(0)?, needed: row.get(1)? })
+}
+
+fn missing(applied: Applied) -> Result<&'static [docket_schema::Migration], StoreError> {
+    applied.missing().map_err(|error| StoreError::Unavailable(Box::new(error)))
 }
 
 /// A connection on loan; it goes back by itself.

@@ -8,11 +8,13 @@ pub mod stores;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use docket_crds::{ApiKeyDigest, EventCode, KeyVersion, TenantConfig, WebhookConfig};
 use docket_egress::Trust;
 use jiff::Timestamp;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use stores::Store;
 
@@ -188,6 +190,10 @@ pub fn literal_target(webhook: &WebhookConfig) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, webhook.target_url.port()))
 }
 
+/// How far one process may be behind another with what is declared, without a failure that it knows of: a watch that hears
+/// nothing is given up after 75 s.
+pub const SOURCE_LAG: Duration = Duration::from_secs(120);
+
 /// The tenants being served.
 #[derive(Default)]
 #[expect(missing_debug_implementations, reason = "holds keys")]
@@ -196,7 +202,13 @@ pub struct Tenants {
     /// Those that are new or were declared anew, by uid, until somebody asks.
     changed: Mutex<BTreeSet<String>>,
     has_changed: Notify,
+    /// When the source of what is declared could not be followed last.
+    doubted: Mutex<Option<Instant>>,
 }
+
+/// For so long after a failure of its source, what is served may not be what is declared: longer than two failures in a row
+/// are apart (`docket-cluster` hears nothing for 75 s, then waits for 5 s and connects within 5 s).
+const DOUBT: Duration = Duration::from_secs(90);
 
 #[derive(Default)]
 struct Index {
@@ -246,6 +258,17 @@ impl Tenants {
         });
         changed.extend(anew.map(|(uid, _)| uid.clone()));
         self.has_changed.notify_one();
+    }
+
+    /// The source of what is declared can't be followed right now.
+    pub fn doubt(&self) {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether what is not served here was removed, or is at most [`SOURCE_LAG`] new.
+    pub fn is_current(&self) -> bool {
+        let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        doubted.is_none_or(|doubted| doubted.elapsed() > DOUBT)
     }
 
     /// Which are new or were declared anew since the last call, by uid; waits until there are some. For one caller.

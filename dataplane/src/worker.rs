@@ -41,6 +41,9 @@ const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
 /// A database that is away for longer than this loses the ends of the attempts that wait for it.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
 
+/// What this process can't know yet is looked at again after this.
+const NOT_KNOWN: Duration = Duration::from_secs(30);
+
 /// Attempts at once of which the end is not stored yet; more than there could be, each tenant having its share.
 const ENDINGS: u32 = 1 << 24;
 
@@ -53,6 +56,9 @@ pub struct WorkerSettings {
     pub backoff_base: Duration,
     /// Attempts at once, over all tenants.
     pub slots: usize,
+    /// How old a delivery is before an unknown webhook counts as deleted: whoever published it may know what is declared
+    /// sooner than this process does.
+    pub source_lag: Duration,
     /// At shutdown attempts under way may take this long: the longest attempt, and storing how it ended.
     pub drain: Duration,
 }
@@ -175,7 +181,9 @@ impl<S: Schedule> Worker<S> {
     /// then, since a tenant that is declared anew is swept.
     async fn put_off(&self, claims: Vec<(Claim, OwnedSemaphorePermit)>) {
         let entries: Vec<Entry> = claims.iter().map(|(claim, _)| claim.entry.clone()).collect();
-        self.settle(claims.into_iter().map(|(claim, slot)| (claim, Some(slot), None)).collect()).await;
+        // Others may know better.
+        let again = (!self.tenants.is_current()).then_some(NOT_KNOWN);
+        self.settle(claims.into_iter().map(|(claim, slot)| (claim, Some(slot), again)).collect()).await;
         // Back already: the sweep that followed may have found them claimed.
         let is_back = |entry: &Entry| {
             let tenant = self.tenants.by_uid(&entry.tenant);
@@ -216,8 +224,13 @@ impl<S: Schedule> Worker<S> {
             taken.partition(|taken| tenant.webhook(&taken.claim.entry.webhook).is_some());
         let ended = match self.begin(&tenant, &taken, &gone, &token).await {
             Ok(batch) => {
-                let stale = self.start(&tenant, taken, batch, &token);
-                stale.into_iter().chain(gone.into_iter().map(|gone| (gone, None))).collect()
+                let again = |gone: Taken| {
+                    let again = batch.due_again.get(&gone.claim.entry.id).copied();
+                    (gone, again)
+                };
+                let mut ended: Vec<_> = gone.into_iter().map(again).collect();
+                ended.extend(self.start(&tenant, taken, batch, &token));
+                ended
             }
             Err(error) => {
                 tracing::warn!(tenant.code = tenant.config.client_code.as_str(), error = %error, "can't begin attempts");
@@ -239,21 +252,27 @@ impl<S: Schedule> Worker<S> {
         let ids = |taken: &[Taken]| taken.iter().map(|taken| taken.claim.entry.id).collect::<Vec<_>>();
         let mut transaction = tenant.store.begin(&self.clock).await?;
         let now_ms = transaction.now_ms();
-        let without_webhook = match gone.is_empty() {
-            true => 0,
-            false => deliveries::end_without_webhook(&mut transaction, &ids(gone), now_ms).await?,
-        };
+        let (mut without_webhook, mut due_again) = (0, HashMap::new());
+        if !gone.is_empty() {
+            if self.tenants.is_current() {
+                let made_ms = now_ms - millis(self.settings.source_lag);
+                without_webhook =
+                    deliveries::end_without_webhook(&mut transaction, &ids(gone), made_ms, now_ms).await?;
+            }
+            let left = deliveries::due_again(&mut transaction, &ids(gone)).await?;
+            due_again.extend(left.into_iter().map(|due| (due.id, NOT_KNOWN)));
+        }
         let until_ms = now_ms + millis(LEASE);
         let (started, lost_before) =
             deliveries::begin_attempts(&mut transaction, &ids(taken), token, now_ms, until_ms).await?;
         let refused: Vec<DeliveryId> =
             ids(taken).into_iter().filter(|id| !started.iter().any(|started| started.id == *id)).collect();
-        let (mut lost, mut due_again) = (0, HashMap::new());
+        let mut lost = 0;
         if !refused.is_empty() {
             let over_ms = now_ms - deliveries::LATE_END_MS;
             lost = deliveries::end_lost_fifths_of(&mut transaction, &refused, over_ms, now_ms).await?;
             let again = deliveries::due_again(&mut transaction, &refused).await?;
-            due_again = again.iter().map(|due| (due.id, duration(due.at_ms - now_ms))).collect();
+            due_again.extend(again.iter().map(|due| (due.id, duration(due.at_ms - now_ms))));
         }
         let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
         let events = events::to_send(&mut transaction, &event_ids).await?;

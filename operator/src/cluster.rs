@@ -228,8 +228,16 @@ impl Cluster {
         self.claims.remove(name);
         self.references.remove(&Referrer::Tenant(name.clone()));
         concerned.insert(name.clone());
+        self.forget_outcomes(name);
         let webhooks = self.webhook_keys(name);
         concerned.into_iter().map(Key::Tenant).chain(webhooks).collect()
+    }
+
+    /// What a Tenant said about its Webhooks, another one of its name has not.
+    fn forget_outcomes(&mut self, tenant: &Name) {
+        for webhook in self.webhooks_of(tenant) {
+            self.outcomes.remove(&webhook.meta.uid);
+        }
     }
 
     fn webhook_keys(&self, tenant: &Name) -> Vec<Key> {

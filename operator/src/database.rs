@@ -68,8 +68,8 @@ pub struct Made {
 pub enum Dropped {
     /// Nothing.
     Wholly,
-    /// The role, and why the server does not drop it.
-    ButTheRole(String),
+    /// The role: why the server does not drop it, and whether it was kept from logging in.
+    ButTheRole(String, bool),
 }
 
 /// More steps than any state of a database needs: somebody undoes them as fast as they are taken.
@@ -120,10 +120,9 @@ impl Servers {
             };
             match locked.batch(&step).await {
                 Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
-                    // Best of all without a right to anything; that it has none to log in is what counts.
-                    let _ = locked.batch(&plan::lock_out(&role)).await;
+                    let is_locked_out = locked.batch(&plan::lock_out(&role)).await.is_ok();
                     locked.unlock().await?;
-                    return Ok(Dropped::ButTheRole(reason));
+                    return Ok(Dropped::ButTheRole(reason, is_locked_out));
                 }
                 result => result?,
             }
@@ -206,13 +205,14 @@ async fn schema(
     let newest = docket_schema::MIGRATIONS.len() as i64;
     match login {
         // Until this pass ends the data plane has the password before, and a migration may take its time.
-        Ok(session) if is_doubted && wanted.known.is_some() && session.version().await? != newest => Ok(Err(
+        Ok(session) if is_doubted && wanted.known.is_some() && session.is_behind().await? => Ok(Err(
             DatabaseError::unreachable("the new password is handed over before the schema is migrated"),
         )),
         Ok(mut session) => Ok(session.migrate().await),
         // Never the admin in its place: what is in the database is the tenant's, and would run with the admin's rights.
-        Err(LoginError::Full(_)) if known == Some(newest) => Ok(Ok(newest)),
-        Err(LoginError::Full(error)) => Ok(Err(full(role, &error))),
+        Err(LoginError::Full(error)) => {
+            Ok(known.filter(|known| *known >= newest).ok_or_else(|| full(role, &error)))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -82,7 +82,7 @@ impl Held {
         }
     }
 
-    /// Changes with the right to write; when it ends by itself, after [`Held::notice_its_end`].
+    /// Changes with the right to write; when it ends by itself, with the next try to renew it.
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.1.subscribe()
     }

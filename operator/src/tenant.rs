@@ -70,7 +70,8 @@ async fn pass(operator: &Operator, name: &Name) -> Result<Done, CallError> {
     }
     let own = operator.cluster().own_secrets(name);
     // Also where nothing is done about this one: nobody goes on being served because of what comes after him.
-    apply::remove_of_gone(operator, own.iter().filter(|secret| secret.tenant_uid != tenant.meta.uid)).await?;
+    let earlier = own.iter().filter(|secret| secret.is_runtime && secret.tenant_uid != tenant.meta.uid);
+    apply::remove_of_gone(operator, earlier).await?;
     let previous: TenantStatus = tenant.status();
     if tenant.meta.paused {
         let status = status::paused(&tenant.meta, &previous, operator.now());

@@ -69,8 +69,8 @@ impl Cluster {
     }
 
     /// Tells what the Secrets say, from the first complete list on and after each change, for ever. While the API server
-    /// is away nothing changes; that is logged, and tried again.
-    pub async fn follow(self, mut changed: impl FnMut(Loaded)) {
+    /// is away nothing changes; that is logged, tried again, and told to `away` at each failure.
+    pub async fn follow(self, mut changed: impl FnMut(Loaded), away: impl Fn()) {
         let config = watcher::Config { timeout: Some(WATCH), ..watcher::Config::default().labels(&label()) };
         let mut events = pin!(watcher::watcher(self.secrets.clone(), config));
         let mut secrets = Secrets::default();
@@ -108,6 +108,7 @@ impl Cluster {
                 }
                 Some(Err(error)) => {
                     is_away = true;
+                    away();
                     let then = match is_listed {
                         true => "what was served before goes on",
                         false => "nothing is served before the runtime Secrets are listed",

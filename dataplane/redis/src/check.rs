@@ -25,8 +25,12 @@ impl Connection {
     pub async fn check(&self) -> Result<Checked, Error> {
         match self.query(&redis::cmd("PING")).await {
             Ok(()) => {}
-            // Without the password, or a user who may not do even that.
-            Err(Error::Refused(said)) => return Err(Error::Unfit(said)),
+            // Without the password, or a user who may not do even that. Another refusal passes: a full disk, a long script.
+            Err(Error::Refused(said))
+                if ["NOAUTH", "WRONGPASS", "NOPERM"].iter().any(|code| said.contains(code)) =>
+            {
+                return Err(Error::Unfit(said));
+            }
             Err(error) => return Err(error),
         }
         let info = redis::cmd("INFO");

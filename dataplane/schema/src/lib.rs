@@ -12,7 +12,8 @@ pub mod postgres;
 pub struct Migration {
     /// From 1, without gaps.
     pub version: i64,
-    /// What it brings, for people.
+    /// What it brings, for people. Ends in ` (additive)` where a program that does not know the step can go on as before:
+    /// during an upgrade both work on one database.
     pub name: &'static str,
     /// Statements that run as they are on both databases.
     pub sql: &'static str,
@@ -28,7 +29,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "back office", sql: include_str!("../migrations/0002_back_office.sql") },
     Migration {
         version: 3,
-        name: "webhook health",
+        name: "webhook health (additive)",
         sql: include_str!("../migrations/0003_webhook_health.sql"),
     },
 ];
@@ -40,8 +41,9 @@ pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_versio
 /// Whether PostgreSQL has that table.
 pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 
-/// The highest version applied; 0 on an empty database.
-pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0) FROM schema_version";
+/// [`Applied`]: the highest version, and the highest that is not additive; 0 on an empty database.
+pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0), \
+     coalesce(max(CASE WHEN name NOT LIKE '% (additive)' THEN version END), 0) FROM schema_version";
 
 /// Notes a step as applied: version, name, milliseconds since 1970.
 pub const RECORD_VERSION: &str =
@@ -70,12 +72,25 @@ impl std::fmt::Display for NewerSchema {
 
 impl std::error::Error for NewerSchema {}
 
-/// The steps that a database at version `current` still needs.
-pub fn missing(current: i64) -> Result<&'static [Migration], NewerSchema> {
-    usize::try_from(current)
-        .ok()
-        .and_then(|current| MIGRATIONS.get(current..))
-        .ok_or(NewerSchema { found: current })
+/// How far a database is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The highest version applied.
+    pub version: i64,
+    /// The version that a program has to know to work on it: what came after is additive.
+    pub needed: i64,
+}
+
+impl Applied {
+    /// The steps that the database still needs; none of one that is ahead by additive steps alone.
+    pub fn missing(self) -> Result<&'static [Migration], NewerSchema> {
+        let version = usize::try_from(self.version).unwrap_or(usize::MAX);
+        match MIGRATIONS.get(version..) {
+            Some(missing) => Ok(missing),
+            None if self.needed <= MIGRATIONS.len() as i64 => Ok(&[]),
+            None => Err(NewerSchema { found: self.version }),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -91,8 +106,12 @@ mod tests {
 
     #[test]
     fn a_plan_holds_what_is_missing() {
-        assert_eq!(missing(0), Ok(MIGRATIONS));
-        assert_eq!(missing(MIGRATIONS.len() as i64), Ok(&[][..]));
-        assert_eq!(missing(99), Err(NewerSchema { found: 99 }));
+        let missing = |version, needed| Applied { version, needed }.missing();
+        assert_eq!(missing(0, 0), Ok(MIGRATIONS));
+        let newest = MIGRATIONS.len() as i64;
+        assert_eq!(missing(newest, newest), Ok(&[][..]));
+        assert_eq!(missing(99, newest), Ok(&[][..]), "what came after is additive");
+        assert_eq!(missing(99, 98), Err(NewerSchema { found: 99 }));
+        assert_eq!(missing(-1, 99), Err(NewerSchema { found: -1 }), "nobody writes that");
     }
 }

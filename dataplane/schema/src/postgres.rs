@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, Transaction};
 
 pub use target::{InvalidUrl, Target};
 
-use crate::{ADVISORY_LOCK, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema};
+use crate::{ADVISORY_LOCK, Applied, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema};
 
 /// Why a database was not migrated; nothing of it has happened then.
 #[derive(Debug, thiserror::Error)]
@@ -21,26 +21,32 @@ pub enum MigrateError {
 
 /// Brings the schema to this version's, in one transaction; twice or concurrently does no harm. Answers the version.
 ///
-/// A database that is up to date is only read. There is no bound on how long it takes: a large database takes its
-/// time, once. Whoever drops it in the middle has changed nothing.
+/// A database that is up to date is only read. Whoever else migrates is waited for as long as the session's
+/// `statement_timeout` says, tables that are in use for ten seconds each; then there is no bound on how long it takes: a
+/// large database takes its time, once. Whoever drops it in the middle has changed nothing.
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     let newest = crate::MIGRATIONS.len() as i64;
-    if version(client).await? == newest {
-        return Ok(newest);
+    let before = applied(client).await?;
+    if before.missing()?.is_empty() {
+        return Ok(before.version);
     }
     let transaction = client.transaction().await?;
-    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
+    transaction.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'").await?;
     transaction.batch_execute(CREATE_VERSION_TABLE).await?;
     apply_missing(&transaction).await?;
     transaction.commit().await?;
     Ok(newest)
 }
 
-/// The version of a database's schema; 0: it has none.
-pub async fn version(client: &Client) -> Result<i64, Error> {
+/// How far a database's schema is.
+pub async fn applied(client: &Client) -> Result<Applied, Error> {
     let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
-    if there.get(0) { client.query_one(CURRENT_VERSION, &[]).await.map(|row| row.get(0)) } else { Ok(0) }
+    if !there.get::<_, bool>(0) {
+        return Ok(Applied::default());
+    }
+    let row = client.query_one(CURRENT_VERSION, &[]).await?;
+    Ok(Applied { version: row.try_get(0)?, needed: row.try_get(1)? })
 }
 
 /// Which tenant has a database that Docket did not make, by uid; `None`: nobody has claimed it.
@@ -75,8 +81,9 @@ pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Er
 }
 
 async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError> {
-    let current = transaction.query_one(CURRENT_VERSION, &[]).await?.get(0);
-    for migration in crate::missing(current)? {
+    let row = transaction.query_one(CURRENT_VERSION, &[]).await?;
+    let applied = Applied { version: row.try_get(0)?, needed: row.try_get(1)? };
+    for migration in applied.missing()? {
         transaction.batch_execute(migration.sql).await?;
         // The server's clock: the program may run anywhere.
         let record = "INSERT INTO schema_version (version, name, applied_at_ms) \

@@ -50,7 +50,7 @@ pub struct RedisSchedule {
     process: String,
     changed: Arc<Notify>,
     looks: Mutex<Looks>,
-    /// The number of the next loss that is heard of.
+    /// The number of the loss that was heard of last.
     loss: AtomicU64,
     listener: AbortHandle,
 }
@@ -59,8 +59,8 @@ pub struct RedisSchedule {
 #[derive(Debug)]
 struct Looks {
     next: Instant,
-    /// The last answer was heard, so a loss of its number is not new any more.
-    heard: bool,
+    /// How often it was asked: the number of a loss that is heard of then.
+    asked: u64,
 }
 
 impl RedisSchedule {
@@ -77,7 +77,7 @@ impl RedisSchedule {
             common: [shares.per_webhook.to_string(), shares.per_tenant.to_string(), keys.changed()],
             process: hex::encode(random::bytes::<8>()),
             changed,
-            looks: Mutex::new(Looks { next: Instant::now(), heard: true }),
+            looks: Mutex::new(Looks { next: Instant::now(), asked: 0 }),
             loss: AtomicU64::new(0),
             listener,
         }
@@ -173,16 +173,17 @@ impl Schedule for RedisSchedule {
         loop {
             tokio::time::sleep_until(looks.next).await;
             looks.next = Instant::now() + LOOK;
-            // An answer that nobody heard may have told of a loss: it is told again, as another.
-            if !looks.heard {
-                self.loss.fetch_add(1, Ordering::Relaxed);
-            }
-            looks.heard = false;
-            let arguments = [self.process.clone(), self.loss.load(Ordering::Relaxed).to_string()];
+            looks.asked += 1;
+            // An answer that does not come may have told of a loss: its number is not the one we have heard of, so it is told
+            // again. A call that Redis never got changes nothing.
+            let heard = self.loss.load(Ordering::Relaxed);
+            let arguments = [self.process.clone(), heard.to_string(), looks.asked.to_string()];
             let answer = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
-            looks.heard = answer.is_ok();
             match answer {
-                Ok(1) => return Loss::New,
+                Ok(1) => {
+                    self.loss.store(looks.asked, Ordering::Relaxed);
+                    return Loss::New;
+                }
                 Ok(2) => return Loss::Standing,
                 // A Redis that is away is for those to tell who need it.
                 Ok(_) | Err(_) => {}

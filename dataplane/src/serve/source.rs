@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::args::ServeArguments;
 use crate::serving::{Declared, Serving};
 use crate::shutdown::Shutdown;
+use crate::tenants::Tenants;
 use crate::{dev, random};
 
 /// How often the folder is looked at.
@@ -39,6 +40,7 @@ impl Source {
     /// Serves what is declared, again after each change, until shutdown is requested. `first` hears of the first time.
     pub(super) async fn follow(self, mut serving: Serving, first: oneshot::Sender<()>, shutdown: Shutdown) {
         let mut first = Some(first);
+        let tenants = serving.tenants();
         let mut replace = |declared: Declared| {
             serving.replace(declared);
             if let Some(first) = first.take() {
@@ -48,8 +50,10 @@ impl Source {
         };
         let follow = async {
             match self {
-                Self::Folder(folder) => follow_folder(*folder, replace).await,
-                Self::Cluster(cluster) => cluster.follow(|loaded| replace(loaded.into())).await,
+                Self::Folder(folder) => follow_folder(*folder, &tenants, replace).await,
+                Self::Cluster(cluster) => {
+                    cluster.follow(|loaded| replace(loaded.into()), || tenants.doubt()).await
+                }
             }
         };
         tokio::select! {
@@ -59,12 +63,15 @@ impl Source {
     }
 }
 
-async fn follow_folder(mut folder: Folder, mut replace: impl FnMut(Declared)) {
+async fn follow_folder(mut folder: Folder, tenants: &Tenants, mut replace: impl FnMut(Declared)) {
     loop {
         if folder.changed() {
             match folder.load(&mut random::fill) {
                 Ok(loaded) => replace(Declared::from(&loaded)),
-                Err(error) => tracing::warn!("{error:#}; what was served before goes on"),
+                Err(error) => {
+                    tenants.doubt();
+                    tracing::warn!("{error:#}; what was served before goes on");
+                }
             }
         }
         tokio::time::sleep(LOOK).await;

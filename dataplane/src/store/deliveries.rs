@@ -206,9 +206,9 @@ async fn note_lost_attempt(
 }
 
 /// A fifth attempt that did not tell its end is lost when its lease has been over for so long, in milliseconds. A
-/// worker that could not reach the database may come late with the end, which is the truth; nobody waits for anything
-/// else.
-pub const LATE_END_MS: i64 = 30_000;
+/// worker that could not reach the database tries for five minutes to store the end, which is the truth; nobody waits for
+/// anything else.
+pub const LATE_END_MS: i64 = 330_000;
 
 /// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time; of
 /// a fifth attempt when it is lost. One that is missing from the answer is done.
@@ -326,22 +326,24 @@ async fn is_stored(
         .is_some_and(|stored| stored.as_deref() == class))
 }
 
-/// Ends deliveries without a further attempt: their webhook is gone. An attempt that was cut off is noted as
-/// [`FailureClass::WorkerLost`].
+/// Ends those of these deliveries that were made at `made_ms` or before without a further attempt: their webhook is gone.
+/// An attempt that was cut off is noted as [`FailureClass::WorkerLost`].
 pub async fn end_without_webhook(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
+    made_ms: i64,
     now_ms: i64,
 ) -> Result<u64, StoreError> {
     let sql = format!(
         "UPDATE delivery SET status = 'DeadLetter', failure_class = $1, finished_at_ms = $2, lease_token = NULL, \
          lease_until_ms = NULL, http_status = NULL, response_body = NULL WHERE status IN ('Pending', 'Failed') \
-         AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND id IN ({}) RETURNING id, attempt_count",
-        slots(4)
+         AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND created_at_ms <= $4 AND id IN ({}) \
+         RETURNING id, attempt_count",
+        slots(5)
     );
     let mut ended = 0;
     for chunk in ids.chunks(SLOTS) {
-        let mut params = params![FailureClass::WebhookGone.as_str(), now_ms, now_ms];
+        let mut params = params![FailureClass::WebhookGone.as_str(), now_ms, now_ms, made_ms];
         params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
         for row in transaction.query(&sql, params).await? {
             ended += 1;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
+use docket_schema::Applied;
 use docket_schema::postgres::{InvalidUrl, Target};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -158,6 +159,8 @@ impl Postgres {
     pub(super) async fn patient_connection(&self) -> Result<PostgresConnection, StoreError> {
         let mut connection = self.connection().await?;
         connection.limited = false;
+        // Its answer may take long, and says nothing about the database.
+        connection.retry = None;
         Ok(connection)
     }
 
@@ -193,14 +196,14 @@ impl Postgres {
     }
 
     /// How far the schema is; takes no lock.
-    pub(super) async fn schema_version(&self) -> Result<i64, StoreError> {
+    pub(super) async fn applied(&self) -> Result<Applied, StoreError> {
         let mut connection = self.connection().await?;
         let there = connection.query(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
         if !there.first().map_or(Ok(false), |row| row.get(0))? {
-            return Ok(0);
+            return Ok(Applied::default());
         }
         let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
-        rows.first().ok_or(StoreError::Unexpected("no schema version"))?.get(0)
+        super::applied(rows.first())
     }
 }
 

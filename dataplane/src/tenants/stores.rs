@@ -17,6 +17,9 @@ use crate::store::{Database, StoreError, Transaction};
 /// How long a request waits for the schema. A connection is waited for less long, and tells better what is wrong.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// A server that has not done it by then hangs, and others want to migrate.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+
 /// One tenant's database, migrated before its first use.
 #[expect(missing_debug_implementations, reason = "holds a URL with a password")]
 pub struct Store {
@@ -54,7 +57,8 @@ impl Store {
         let (database, migrated, clock) = (self.database.clone(), Arc::clone(&self.migrated), clock.clone());
         let migration = tokio::spawn(async move {
             let _turn = turn;
-            database.migrate(&clock).await?;
+            let ended = tokio::time::timeout(LONGEST, database.migrate(&clock)).await;
+            ended.map_err(|_| StoreError::Unavailable(Box::new(Migrating)))??;
             let _ = migrated.set(());
             Ok(())
         });

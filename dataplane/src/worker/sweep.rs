@@ -75,6 +75,8 @@ pub struct Sweeper<S> {
     sweeps: JoinSet<Swept>,
     /// The tenant of each sweep under way.
     under_way: HashMap<tokio::task::Id, String>,
+    /// Who was declared anew during their sweep, which may not have seen it.
+    once_more: HashSet<String>,
 }
 
 /// What a sweep of one tenant works with.
@@ -117,6 +119,7 @@ impl<S: Schedule> Sweeper<S> {
             untold: None,
             sweeps: JoinSet::new(),
             under_way: HashMap::new(),
+            once_more: HashSet::new(),
         }
     }
 
@@ -147,7 +150,8 @@ impl<S: Schedule> Sweeper<S> {
                 () = clock.sleep(next.saturating_sub(clock.elapsed())) => {
                     next = clock.elapsed() + interval;
                     // A schedule that can't say whose turn it is has lost nothing by one sweep too many.
-                    if !matches!(schedule.sweep_turn(interval).await, Ok(false)) {
+                    // The turn is over when the same one comes again.
+                    if !matches!(schedule.sweep_turn(interval * 9 / 10).await, Ok(false)) {
                         self.begin_all(Leases::AreHeld, spread);
                     }
                 }
@@ -198,6 +202,10 @@ impl<S: Schedule> Sweeper<S> {
     fn begin_changed(&mut self, uids: &BTreeSet<String>) {
         let tenants = Arc::clone(&self.tenants);
         for tenant in uids.iter().filter_map(|uid| tenants.by_uid(uid)) {
+            if self.under_way.values().any(|uid| *uid == tenant.config.uid) {
+                self.once_more.insert(tenant.config.uid.clone());
+                continue;
+            }
             self.seen.remove(&tenant.config.uid);
             self.begin(tenant, Leases::AreHeld, Duration::ZERO, Extent::SomePages);
         }
@@ -209,6 +217,7 @@ impl<S: Schedule> Sweeper<S> {
         self.under_way.clear();
         self.stopped_at.clear();
         self.seen.clear();
+        self.once_more.clear();
         self.untold = Some(self.tenants.all().iter().map(|tenant| tenant.config.uid.clone()).collect());
         self.begin_untold();
     }
@@ -267,6 +276,14 @@ impl<S: Schedule> Sweeper<S> {
         let uid = tenant.config.uid.clone();
         self.seen.remove(&uid);
         self.stopped_at.remove(&uid);
+        if self.once_more.remove(&uid)
+            && let Some(tenant) = self.tenants.by_uid(&uid)
+        {
+            let is_untold = self.untold.as_ref().is_some_and(|untold| untold.contains(&uid));
+            let extent = if is_untold { Extent::All } else { Extent::SomePages };
+            self.begin(tenant, Leases::AreHeld, Duration::ZERO, extent);
+            return;
+        }
         match result {
             // Only what was read whole need not be read again while its files stay the same.
             Ok(None) => {

@@ -56,6 +56,7 @@ impl Rig {
             poll_interval: POLL_INTERVAL,
             backoff_base: BACKOFF_BASE,
             slots: 8,
+            source_lag: Duration::ZERO,
             drain: Duration::from_secs(1),
         };
         let worker =
@@ -159,7 +160,11 @@ async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
     let params = crate::store::sql::params![now_ms, now_ms, id.to_string()];
     transaction.execute(sql, params).await.expect("updates");
     transaction.commit().await.expect("commits");
+    // Its end may still come.
     rig.time.advance(Duration::from_secs(60));
+    rig.settle().await;
+    assert_eq!(rig.delivery(id).await.status, Status::Failed);
+    rig.time.advance(Duration::from_millis(deliveries::LATE_END_MS as u64));
     rig.settle().await;
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.failure_class), (Status::DeadLetter, Some(FailureClass::WorkerLost)));
@@ -185,6 +190,7 @@ async fn a_poll_takes_25_due_deliveries_and_no_more() {
         poll_interval: POLL_INTERVAL,
         backoff_base: BACKOFF_BASE,
         slots: 256,
+        source_lag: Duration::ZERO,
         drain: Duration::from_secs(1),
     };
     let worker = Arc::new(Worker::new(clock, Arc::default(), schedule, sender, settings, Arc::default()));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use docket_schema::postgres::{self, MigrateError, Target};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
@@ -14,6 +15,11 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The server ends a statement itself; this is for a server that hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// How long a migration may take.
+const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
+/// Who migrates; fewer than Tenants are looked at at once by default.
+static MIGRATIONS: Semaphore = Semaphore::const_new(4);
 
 /// What all our connections have in common.
 pub(super) fn configure(config: &mut Config) {
@@ -85,14 +91,26 @@ impl Session {
         Ok(Self { client, _connection: tasks })
     }
 
-    /// The schema's version; 0: there is none.
-    pub(super) async fn version(&self) -> Result<i64, DatabaseError> {
-        Ok(bounded(postgres::version(&self.client)).await??)
+    /// Whether the schema needs a migration.
+    pub(super) async fn is_behind(&self) -> Result<bool, DatabaseError> {
+        let applied = bounded(postgres::applied(&self.client)).await??;
+        Ok(applied.missing().is_ok_and(|missing| !missing.is_empty()))
     }
 
-    /// Brings the schema to this version's; answers the version.
+    /// Brings the schema to this version's; answers the version. Whoever has the database can make that take long, so only
+    /// some are at it at once, and the others' turn comes with the next try.
     pub(super) async fn migrate(&mut self) -> Result<i64, DatabaseError> {
-        postgres::migrate(&mut self.client).await.map_err(|error| match error {
+        let _turn = match self.is_behind().await? {
+            true => Some(MIGRATIONS.try_acquire().map_err(|_| {
+                DatabaseError::unreachable("other databases are being migrated; this one has to wait")
+            })?),
+            false => None,
+        };
+        let migrated = tokio::time::timeout(LONGEST_MIGRATION, postgres::migrate(&mut self.client)).await;
+        let migrated = migrated.map_err(|_| {
+            DatabaseError::unreachable(format!("the migration did not end within {LONGEST_MIGRATION:?}"))
+        })?;
+        migrated.map_err(|error| match error {
             MigrateError::Newer(error) => DatabaseError::SchemaNewer(error),
             MigrateError::Database(error) if is_away(&error) => DatabaseError::unreachable(words(&error)),
             MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: words(&error) },
@@ -106,6 +124,12 @@ impl Session {
 
     /// Writes that a Tenant has it, if nobody does; in another's place only if `adopt`.
     pub(super) async fn claim(&mut self, uid: &str, adopt: bool) -> Result<(), DatabaseError> {
-        Ok(bounded(postgres::claim(&mut self.client, uid, adopt)).await??)
+        bounded(postgres::claim(&mut self.client, uid, adopt)).await?.map_err(|error| match error.code() {
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => DatabaseError::refused(format!(
+                "{}; the URL's role must own the database, or have CREATE on its schema",
+                words(&error)
+            )),
+            _ => error.into(),
+        })
     }
 }

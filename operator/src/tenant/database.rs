@@ -67,7 +67,7 @@ pub async fn ensure(
         password: password.map(|password| text(password).into()),
         known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(&subject.tenant)),
     };
-    let Some(want) = want(subject, tenant, fetched, &beside) else {
+    let Some(mut want) = want(subject, tenant, fetched, &beside) else {
         return Database::NotTried;
     };
     let mark = match &want {
@@ -80,6 +80,10 @@ pub async fn ensure(
         && !operator.database_is_due(meta, asked)
     {
         return Database::Ready(ensured.clone(), url.clone());
+    }
+    // It is taken from another once. An annotation that stays must not take it again from whoever took it since.
+    if let Want::External(external) = &mut want {
+        external.adopt &= ensured.is_none();
     }
     let database = look(operator, want, fingerprint).await;
     operator.database_was_seen(&meta.uid, matches!(database, Database::Ready(..)));

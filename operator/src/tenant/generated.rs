@@ -217,10 +217,14 @@ impl Wanted {
     }
 }
 
-/// Whether we made it for this very Tenant.
+/// Whether we made it for this very Tenant, or for one of its name before it: then it was restored with it, and its value
+/// goes on being good. Who may write it there may read it, too.
 fn is_ours(found: &Secret, owner: &Meta) -> bool {
-    let label = |key: &str| found.metadata.labels.as_ref()?.get(key).map(String::as_str);
-    label(labels::MANAGED_BY) == Some(labels::OPERATOR) && label(labels::TENANT_UID) == Some(&owner.uid)
+    let meta = &found.metadata;
+    let label = |key: &str| meta.labels.as_ref()?.get(key).map(String::as_str);
+    let tenant = meta.annotations.as_ref().and_then(|all| all.get(labels::TENANT));
+    label(labels::MANAGED_BY) == Some(labels::OPERATOR)
+        && (label(labels::TENANT_UID) == Some(&owner.uid) || tenant == Some(&owner.name.to_string()))
         || found.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
 }
 

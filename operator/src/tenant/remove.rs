@@ -49,10 +49,10 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
     }
     let (reason, note) = match drop_database(operator, tenant).await {
         Ok(Dropped::Wholly) => ("", String::new()),
-        Ok(Dropped::ButTheRole(why)) => (
-            "RoleRetained",
-            format!("the database is dropped; its role stays, and can't log in any more: {why}"),
-        ),
+        Ok(Dropped::ButTheRole(why, is_locked_out)) => {
+            let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
+            ("RoleRetained", format!("the database is dropped; its role stays, and {and}: {why}"))
+        }
         Err(error) if is_terminating(operator, &meta.name.namespace).await? => {
             let what = "the namespace is being deleted and the database could not be dropped, so it stays";
             ("DatabaseRetained", format!("{what}: {error}"))

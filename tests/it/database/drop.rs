@@ -35,7 +35,10 @@ async fn a_role_that_somebody_has_given_something_can_at_least_not_log_in() {
     let made = rig.ensure().await;
     rig.by_hand("CREATE DATABASE {role} OWNER {role}").await;
     let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
-    assert!(matches!(&dropped, Dropped::ButTheRole(why) if why.contains("depend on it")), "{dropped:?}");
+    assert!(
+        matches!(&dropped, Dropped::ButTheRole(why, true) if why.contains("depend on it")),
+        "{dropped:?}"
+    );
     assert!(rig.state().await[0].starts_with("role f|"), "{:?}", rig.state().await);
     let elsewhere = in_database(&url::Url::parse(made.url.expose()).unwrap(), &made.role);
     assert_eq!(refusal(elsewhere.as_str()).await.as_deref(), Some("28000"));

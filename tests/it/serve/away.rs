@@ -144,7 +144,7 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
         save(&client).await;
     }
     let entries = || stage.redis.cli(&["HLEN", "{docket}:1:entries"]);
-    assert_eq!(entries(), "5");
+    eventually("all are told", SOON, async || entries() == "5").await;
     let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
     let suspended = yaml.replacen("spec:\n  clientCode:", "spec:\n  suspend: true\n  clientCode:", 1);
     assert_ne!(suspended, yaml);

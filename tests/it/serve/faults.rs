@@ -46,6 +46,7 @@ async fn all_succeed(stage: &Stage, database: &Database, count: i64) {
     }
     for (id, count) in &counted {
         assert!(*count <= 5, "{count} attempts of {id}");
+        assert!(posts.contains_key(id), "{id} succeeded and never came");
     }
     for (id, count) in posts {
         assert!(counted[&id] >= count, "{count} POSTs of {id}, {} counted", counted[&id]);

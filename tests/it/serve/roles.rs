@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docket_redis::{Board, Connection, Keys, Target};
-use docket_tests::docket::{api_key, eventually, request, signal};
+use docket_tests::docket::{Dev, Home, api_key, eventually, request, signal};
 use docket_tests::postgres;
 
 use crate::stage::{SOON, Stage, save, sign_in};
@@ -24,6 +24,33 @@ async fn an_order_saved_by_one_process_is_delivered_by_another_at_once() {
     })
     .await;
     assert_eq!(api.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 0.0);
+}
+
+/// As when its watch is late, or cut: who publishes may know of a webhook before who delivers does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_behind_gives_up_no_delivery_of_a_webhook_it_does_not_know() {
+    let stage = Stage::new().await;
+    let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
+    let older: Vec<&str> =
+        yaml.split("---\n").filter(|document| !document.contains("kind: Webhook")).collect();
+    let behind = Home::with(&older.join("---\n"));
+    let (current, older) = (stage.home.config(), behind.config().display().to_string());
+    let mut arguments = stage.arguments("worker", "");
+    arguments.iter_mut().filter(|argument| **argument == current.display().to_string()).for_each(
+        |argument| {
+            argument.clone_from(&older);
+        },
+    );
+    let (api, _worker) =
+        tokio::join!(stage.serve("api"), Dev::spawn_server(&stage.home, &arguments, &[]).ready(&stage.home));
+    save(&sign_in(&api).await).await;
+    // Ten times the interval at which it looks.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let client = postgres::client(&stage.database).await;
+    let row = client.query_one("SELECT status, attempt_count FROM delivery", &[]).await.expect("one");
+    assert_eq!((row.get::<_, String>(0).as_str(), row.get::<_, i64>(1)), ("Pending", 0));
+    behind.write("all.yaml", &yaml);
+    stage.received(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -120,7 +120,7 @@ async fn a_tenant_whose_table_is_locked_costs_another_nothing() {
     for _ in 0..100 {
         let begun = Instant::now();
         look(&other).await.expect("it is not the other one's lock");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     lock.batch_execute("ROLLBACK").await.expect("it was locked");
@@ -152,7 +152,7 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
     for _ in 0..100 {
         let begun = Instant::now();
         look(&other).await.expect("it is not this one's server");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         budget.close_idle(Duration::ZERO);
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
@@ -275,7 +275,7 @@ async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
         current.push(lock(&url).await);
         let (store, begun) = (Store::new(open(&url, &budget)), Instant::now());
         assert!(!look(store.ready(&Clock::System).await.expect("it is current")).await.expect("it answers"));
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     }
     while let Some(waited) = waiting.join_next().await {
         let (result, took) = waited.expect("no panic");

@@ -17,7 +17,7 @@ on_both_databases!(
 
 impl Rig {
     async fn end_without_webhook(&self, ids: &[docket_domain::delivery::DeliveryId], now_ms: i64) -> u64 {
-        self.write(async |t| deliveries::end_without_webhook(t, ids, now_ms).await).await
+        self.write(async |t| deliveries::end_without_webhook(t, ids, now_ms, now_ms).await).await
     }
 
     async fn end_lost_fifths(&self, now_ms: i64) -> u64 {

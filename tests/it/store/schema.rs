@@ -9,7 +9,11 @@ use docket::store::{Database, StoreError};
 use super::{CUSTOMER, Place, Rig, T0, on_both_databases};
 use docket_tests::{postgres, scratch};
 
-on_both_databases!(a_second_migration_changes_nothing, a_newer_schema_is_refused);
+on_both_databases!(
+    a_second_migration_changes_nothing,
+    a_newer_schema_is_refused,
+    a_newer_schema_that_only_adds_is_worked_on
+);
 
 async fn a_second_migration_changes_nothing(rig: Rig) {
     const LAST: &str = "SELECT max(applied_at_ms) FROM schema_version";
@@ -32,6 +36,16 @@ async fn a_newer_schema_is_refused(rig: Rig) {
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(error.to_string().contains("run a newer Docket"), "{error}");
     assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
+}
+
+/// During an upgrade the processes of before go on, as long as the new steps leave them alone.
+async fn a_newer_schema_that_only_adds_is_worked_on(rig: Rig) {
+    let newer = docket_schema::MIGRATIONS.len() as i64 + 1;
+    let params = vec![Param::from(newer), Param::from("more of it (additive)"), Param::from(T0)];
+    rig.write(async |t| t.execute(docket_schema::RECORD_VERSION, params).await).await;
+    rig.opened_again().migrate(&Clock::System).await.expect("we need not know it");
+    assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
+    assert_eq!(rig.number(&format!("SELECT count(*) FROM customer WHERE code = '{CUSTOMER}'")).await, 1);
 }
 
 /// As eight processes that are started together would.
