@@ -39,6 +39,19 @@ with the setting's name and says what is right. All of them are told at once.
 {{- $wrong = append $wrong (printf "%s.databaseConnectionsPerTenant: must not exceed %s.databaseConnections, which is %d" $component $component (int $v.databaseConnections)) -}}
 {{- end -}}
 {{- end -}}
+{{- $delay := $values.api.shutdownDelay -}}
+{{- $number := regexFind "^[0-9]+" $delay | int64 -}}
+{{- $seconds := $number -}}
+{{- if hasSuffix "ms" $delay -}}
+{{- $seconds = div $number 1000 -}}
+{{- else if hasSuffix "m" $delay -}}
+{{- $seconds = mul $number 60 -}}
+{{- else if hasSuffix "h" $delay -}}
+{{- $seconds = mul $number 3600 -}}
+{{- end -}}
+{{- if gt (add $seconds 25) (int64 $values.api.terminationGracePeriodSeconds) -}}
+{{- $wrong = append $wrong (printf "api.terminationGracePeriodSeconds: must be at least %d, which is api.shutdownDelay and 25 s for requests in flight" (add $seconds 25)) -}}
+{{- end -}}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
 {{- $wrong = append $wrong "httpRoute.parentRefs: name the Gateway, such as [{name: public, namespace: gateways}]" -}}
 {{- end -}}

@@ -91,21 +91,28 @@ impl Session {
         Ok(Self { client, _connection: tasks })
     }
 
-    /// Whether the schema needs a migration.
-    pub(super) async fn is_behind(&self) -> Result<bool, DatabaseError> {
+    /// How far the schema is, and whether it needs a migration.
+    async fn version(&self) -> Result<(i64, bool), DatabaseError> {
         let applied = bounded(postgres::applied(&self.client)).await??;
-        Ok(applied.missing().is_ok_and(|missing| !missing.is_empty()))
+        let missing = applied.missing().map_err(DatabaseError::SchemaNewer)?;
+        Ok((applied.version, !missing.is_empty()))
+    }
+
+    /// Whether the schema needs a migration; what can't be told now, the migration tells.
+    pub(super) async fn is_behind(&self) -> bool {
+        self.version().await.is_ok_and(|(_, is_behind)| is_behind)
     }
 
     /// Brings the schema to this version's; answers the version. Whoever has the database can make that take long, so only
-    /// some are at it at once, and the others' turn comes with the next try.
+    /// some are at it at once; who waits for them in vain comes again.
     pub(super) async fn migrate(&mut self) -> Result<i64, DatabaseError> {
-        let _turn = match self.is_behind().await? {
-            true => Some(MIGRATIONS.try_acquire().map_err(|_| {
-                DatabaseError::unreachable("other databases are being migrated; this one has to wait")
-            })?),
-            false => None,
-        };
+        if let (version, false) = self.version().await? {
+            return Ok(version);
+        }
+        let turn = tokio::time::timeout(STATEMENT_TIMEOUT, MIGRATIONS.acquire()).await;
+        let _turn = turn.map_err(|_| {
+            DatabaseError::unreachable("other databases are being migrated; this one has to wait")
+        })?;
         let migrated = tokio::time::timeout(LONGEST_MIGRATION, postgres::migrate(&mut self.client)).await;
         let migrated = migrated.map_err(|_| {
             DatabaseError::unreachable(format!("the migration did not end within {LONGEST_MIGRATION:?}"))

@@ -43,6 +43,8 @@ fn settings_that_do_not_fit_together_are_named() {
             "api: {serviceAccount: {name: a}}\nworker: {serviceAccount: {name: a}}",
             "worker.serviceAccount.name: a is made for api already",
         ),
+        ("api: {shutdownDelay: 60s}", "api.terminationGracePeriodSeconds: must be at least 85"),
+        ("api: {shutdownDelay: 1m}", "api.terminationGracePeriodSeconds: must be at least 85"),
         ("commonLabels: {app.kubernetes.io/name: x}", "commonLabels: leave out app.kubernetes.io/name"),
         ("api: {podLabels: {helm.sh/chart: x}}", "api.podLabels: leave out helm.sh/chart"),
     ] {
@@ -89,6 +91,8 @@ const WRONG: &[(&str, &str)] = &[
     ("api: {service: {type: ExternalName}}", "/api/service/type"),
     ("api: {extraArgs: ['base-domain']}", "/api/extraArgs/0"),
     ("worker: {allowEgress: [10.0.0.1]}", "/worker/allowEgress/0"),
+    ("worker: {allowEgress: [300.1.1.1/8]}", "/worker/allowEgress/0"),
+    ("worker: {deliveryRetention: 40000d}", "/worker/deliveryRetention"),
     ("worker: {deliveryRetention: 0d}", "/worker/deliveryRetention"),
     ("worker: {sweepInterval: 1d}", "/worker/sweepInterval"),
     ("detector: {autoscaling: {enabled: true}}", "/detector"),

@@ -305,13 +305,15 @@ async fn an_external_database_is_migrated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_installation_gets_them_as_documented() {
     let rig = Rig::new().await;
-    let made = rig.ensure().await;
-    let moved = Wanted { owner_uid: OTHER, installation: "there", adopt: true, ..rig.wanted() };
+    // Installations of this test alone: the statement is about all databases of the server.
+    let first = Wanted { installation: "before-the-move", ..rig.wanted() };
+    let made = rig.servers.ensure(&first).await.expect("the server is there");
+    let moved = Wanted { owner_uid: OTHER, installation: "after-the-move", adopt: true, ..rig.wanted() };
     rig.servers.ensure(&moved).await.expect_err("it is the other's");
     let page = include_str!("../../../docs/operator.md");
     let sql =
         page.split("```sql\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
-    let sql = sql.replace("<old>", "here").replace("<new>", "there");
+    let sql = sql.replace("<old>", "before-the-move").replace("<new>", "after-the-move");
     let client = rig.root().await;
     for row in client.query(&sql, &[]).await.expect("it is good SQL") {
         client.batch_execute(row.get(0)).await.expect("as is what it makes");

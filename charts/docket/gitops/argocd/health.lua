@@ -28,7 +28,7 @@ if ready ~= nil then
   health.message = ready.reason .. ": " .. (ready.message or "")
   if ready.status == "True" then
     health.status = "Healthy"
-  elseif ready.reason == "Paused" then
+  elseif ready.reason == "Paused" or ready.reason == "TenantSuspended" then
     health.status = "Suspended"
   end
 end
