@@ -35,6 +35,7 @@ pub use compile::{
 };
 pub use customer_code::{CustomerCode, InvalidCustomerCode};
 pub use event_code::{EventCategory, EventCode, UnknownEventCode};
+pub use rules::is_object_name;
 pub use runtime::Runtime;
 pub use secret::{DatabaseUrl, InvalidDatabaseUrl, SecretBytes};
 #[cfg(feature = "kube")]

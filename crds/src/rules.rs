@@ -252,15 +252,32 @@ pub(crate) const LABEL: Rule = Rule::Text {
     checks: &[Check { holds: is_label, cel: LABEL_CEL, message: LABEL_MESSAGE }],
 };
 
-/// A name of another object.
-pub(crate) const OBJECT_NAME: Rule = Rule::Text { length: 1..=253, checks: &[] };
+/// A name of another object. It becomes a part of a URL of the API server.
+pub(crate) const OBJECT_NAME: Rule = Rule::Text {
+    length: 1..=253,
+    checks: &[Check {
+        holds: is_dns_name,
+        cel: "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+        message: DNS_NAME.message,
+    }],
+};
+
+/// A key of a Secret or ConfigMap.
+pub(crate) const DATA_KEY: Rule = Rule::Text {
+    length: 1..=253,
+    checks: &[Check {
+        holds: |key| key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
+        cel: "self.matches('^[-._a-zA-Z0-9]*$')",
+        message: "must be letters, digits, \"-\", \"_\" and \".\"",
+    }],
+};
 
 /// Free text shown to people.
 pub(crate) const DISPLAY_NAME: Rule = Rule::Text { length: 0..=128, checks: &[] };
 
 /// A reference to one key of a Secret.
 pub(crate) const SECRET_KEY_REF: Rule =
-    Rule::Record { fields: &[required("name", &OBJECT_NAME), required("key", &OBJECT_NAME)], checks: &[] };
+    Rule::Record { fields: &[required("name", &OBJECT_NAME), required("key", &DATA_KEY)], checks: &[] };
 
 const DNS_NAME: Check<str> = Check {
     holds: is_dns_name,
@@ -304,6 +321,11 @@ fn is_label(text: &str) -> bool {
         && !text.is_empty()
         && !text.starts_with('-')
         && !text.ends_with('-')
+}
+
+/// Whether another object can have this name. One that can't must not become a part of a request to the API server.
+pub fn is_object_name(text: &str) -> bool {
+    text.len() <= 253 && is_dns_name(text)
 }
 
 fn is_dns_name(text: &str) -> bool {

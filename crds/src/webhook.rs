@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     EventCode, Metadata, Violation, customer_code,
-    rules::{self, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required},
+    rules::{self, DATA_KEY, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required},
     target_url,
     tenant::{events, yes},
 };
@@ -172,13 +172,13 @@ const TENANT_REF: Rule = Rule::Record {
 };
 
 const SECRET_REF: Rule =
-    Rule::Record { fields: &[required("name", &OBJECT_NAME), optional("key", &OBJECT_NAME)], checks: &[] };
+    Rule::Record { fields: &[required("name", &OBJECT_NAME), optional("key", &DATA_KEY)], checks: &[] };
 
 const CA_BUNDLE_REF: Rule = Rule::Record {
     fields: &[
         required("kind", &Rule::Choice { noun: "kind", values: &["ConfigMap", "Secret"] }),
         required("name", &OBJECT_NAME),
-        optional("key", &OBJECT_NAME),
+        optional("key", &DATA_KEY),
     ],
     checks: &[],
 };

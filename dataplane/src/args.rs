@@ -513,9 +513,12 @@ fn network(text: &str) -> Result<IpNet, String> {
 }
 
 fn log_filter(text: &str) -> Result<String, String> {
+    // A bare word that is no level would be a target, and silence all others.
+    let level = |part: &str| part.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let is_sound = text.split(',').all(|part| part.contains(['=', '[']) || level(part.trim()));
     match EnvFilter::try_new(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => {
+        Ok(_) if is_sound => Ok(text.to_owned()),
+        _ => {
             Err("must be error, warn, info, debug or trace, or a tracing filter such as docket=debug,warn"
                 .into())
         }

@@ -31,6 +31,8 @@ pub fn quiet_panics() {
 /// Starts logging to standard error. `filter` is tracing's directive syntax, which the arguments have checked.
 pub fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(filter).expect("the arguments have checked it");
+    // It tells the whole of an answer that it can't read, which may hold Secrets.
+    let filter = filter.add_directive("kube_client::client=error".parse().expect("a directive"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {

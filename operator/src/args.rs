@@ -111,7 +111,14 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    // A bare word that is no level would be a target, and silence all others.
+    let level = |part: &str| part.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let is_sound = text.split(',').all(|part| part.contains(['=', '[']) || level(part.trim()));
+    match EnvFilter::try_new(text) {
+        Ok(_) if is_sound => Ok(text.to_owned()),
+        _ => Err("must be error, warn, info, debug or trace, or a filter such as docket_operator=debug,warn"
+            .into()),
+    }
 }
 
 /// `10m`, `90s`, `500ms`, `1h`.
@@ -182,6 +189,16 @@ mod tests {
         assert!(namespace("tenants-1").is_ok());
         for wrong in ["", "Tenants", "-a", "a-", "a.b", &"a".repeat(64)] {
             assert!(namespace(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_a_level_or_says_whose() {
+        for good in ["info", "DEBUG", "off", "docket_operator=debug,warn", "info,kube=warn"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["loud", "info,loud", "=,"] {
+            assert!(filter(bad).is_err(), "{bad}");
         }
     }
 }

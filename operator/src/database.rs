@@ -146,13 +146,18 @@ pub struct External<'a> {
 /// Migrates a database that somebody else has made, and writes into it which Tenant has it; answers the version of its
 /// schema. Two Tenants on one database would each give up the other's deliveries.
 ///
-/// Errors: [`DatabaseError::NotOwned`] when another Tenant has it; nothing is touched then.
+/// Errors: [`DatabaseError::NotOwned`] when another Tenant has it, or it is a managed one; nothing is touched then.
 pub async fn migrate_external(external: &External<'_>) -> Result<i64, DatabaseError> {
     let External { url, owner_uid, adopt } = external;
     let mut session = Session::open(url.expose()).await.map_err(DatabaseError::from)?;
     let others = async |session: &Session| {
         Ok::<_, DatabaseError>(session.owner().await?.filter(|owner| owner != owner_uid && !adopt))
     };
+    if let Some(other) = session.made_for().await? {
+        let (name, whose) =
+            (database_of(url), format!("was made for the Tenant with UID {other}; choose another one"));
+        return Err(DatabaseError::NotOwned { what: format!("database {name:?}"), whose });
+    }
     if let Some(other) = others(&session).await? {
         return Err(has_another(url, &other));
     }

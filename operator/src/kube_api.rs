@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
-use docket_crds::{API_VERSION, SecretBytes, ValueKind};
+use docket_crds::{API_VERSION, SecretBytes, ValueKind, is_object_name};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference, Secret};
 use kube::{
     Api, Client,
@@ -122,8 +122,11 @@ impl KubeApi {
         within(call).await
     }
 
-    /// A Secret, if it is there.
+    /// A Secret, if it is there. None has a name that no object can have: it would be another request.
     pub async fn secret(&self, name: &Name) -> Result<Option<Secret>, CallError> {
+        if !is_object_name(&name.name) {
+            return Ok(None);
+        }
         within(self.secrets(&name.namespace).get_opt(&name.name)).await
     }
 
@@ -131,6 +134,7 @@ impl KubeApi {
     pub async fn values(&self, kind: ValueKind, name: &Name) -> Result<Option<Values>, CallError> {
         let read = match kind {
             ValueKind::Secret => self.secret(name).await.map(|secret| secret.map(of_secret)),
+            ValueKind::ConfigMap if !is_object_name(&name.name) => Ok(None),
             ValueKind::ConfigMap => {
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &name.namespace);
                 within(api.get_opt(&name.name)).await.map(|map| map.map(of_config_map))

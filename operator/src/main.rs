@@ -19,6 +19,8 @@ fn main() -> anyhow::Result<()> {
 
 fn start(arguments: RunArguments) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&arguments.log).expect("the arguments have checked it");
+    // It tells the whole of an answer that it can't read, which may hold Secrets.
+    let filter = filter.add_directive("kube_client::client=error".parse().expect("a directive"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match arguments.log_format {
         LogFormat::Text => {

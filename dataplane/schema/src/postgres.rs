@@ -59,6 +59,13 @@ pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
     row.map(|row| row.try_get(0)).transpose()
 }
 
+/// The comment on the database that the client is in.
+pub async fn comment(client: &Client) -> Result<Option<String>, Error> {
+    let sql =
+        "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()";
+    client.query_one(sql, &[]).await?.try_get(0)
+}
+
 /// Has a tenant own such a database if nobody does, or with `adopt` in any case. Ask [`owner`] who has it then. At rest it
 /// writes nothing.
 pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use tokio_postgres::{Client, Config};
 
 use super::DatabaseError;
 use super::error::{is_away, words};
+use super::names::Mark;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -122,6 +123,12 @@ impl Session {
             MigrateError::Database(error) if is_away(&error) => DatabaseError::unreachable(words(&error)),
             MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: words(&error) },
         })
+    }
+
+    /// The Tenant for which this database was made, by UID; `None`: it was not made by an operator.
+    pub(super) async fn made_for(&self) -> Result<Option<String>, DatabaseError> {
+        let comment = bounded(postgres::comment(&self.client)).await??;
+        Ok(comment.and_then(|comment| Mark::read(&comment).map(|mark| mark.uid.to_owned())))
     }
 
     /// The Tenant that has this external database, by UID; `None`: nobody yet.

@@ -65,6 +65,11 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
         }
     };
     if !note.is_empty() {
+        // A namespace that is being deleted takes no Events, and there is no object any more to look at.
+        let database =
+            tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
+        let (database, server) = (database.map(|managed| managed.name.as_str()), database::server_of(tenant));
+        tracing::warn!(tenant = %meta.name, database, server, "{note}");
         let news = News { reason, action: "Delete", note, warning: true, secret: None };
         operator.kube.tell::<Tenant>(meta, &news).await;
     }

@@ -280,7 +280,10 @@ async fn a_schema_ahead_is_said() {
     postgres::client(made.url.expose()).await.batch_execute(ahead).await.unwrap();
     let error = rig.servers.ensure(&rig.wanted()).await.unwrap().schema.unwrap_err();
     assert!(matches!(&error, DatabaseError::SchemaNewer(newer) if newer.found == 99), "{error}");
-    assert_eq!(migrate_external(&external(&made.url)).await, Err(error));
+    let own = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&own)).await.expect("it is nobody's");
+    postgres::client(own.expose()).await.batch_execute(ahead).await.unwrap();
+    assert_eq!(migrate_external(&external(&own)).await, Err(error));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -323,6 +326,19 @@ async fn another_installation_gets_them_as_documented() {
 
 fn external(url: &DatabaseUrl) -> External<'static> {
     External { url: url.clone(), owner_uid: OWNER, adopt: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_managed_database_is_nobodys_external_one() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let before = rig.state().await;
+    for adopt in [false, true] {
+        let other = External { owner_uid: OTHER, adopt, ..external(&made.url) };
+        let error = migrate_external(&other).await.unwrap_err();
+        assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
+    }
+    assert_eq!(rig.state().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

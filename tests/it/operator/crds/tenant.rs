@@ -73,6 +73,17 @@ fn keys_and_tokens() {
         ("/spec/apiKeys", json!([{"name": "a"}]), one_of),
         ("/spec/apiKeys", both, one_of),
         ("/spec/apiKeys", key("secretKeyRef", Value::Null), Taken),
+        ("/spec/apiKeys", reference(json!({"name": "a.b-1", "key": "A_b.c-1"})), Taken),
+        (
+            "/spec/apiKeys",
+            reference(json!({"name": "?limit=1", "key": "k"})),
+            Both("digits, \"-\" and \".\", beginning"),
+        ),
+        (
+            "/spec/apiKeys",
+            reference(json!({"name": "s", "key": "a/b"})),
+            Both("must be letters, digits, \"-\", \"_\""),
+        ),
         (
             "/spec/apiKeys",
             json!([{"name": "a", "generate": {}}, {"name": "a", "generate": {}}]),

@@ -6,6 +6,9 @@ use super::{Both, Each, Kind, OnlyReader, Says, Taken, read_webhook};
 
 const MISSING: Says = Each("Required value", "is required");
 const ABSOLUTE: Says = Both("targetURL must be an absolute https:// URL");
+const NAME: Says =
+    Both("must be lower-case letters, digits, \"-\" and \".\", beginning and ending with a letter or digit");
+const KEY: Says = Both("must be letters, digits, \"-\", \"_\" and \".\"");
 const CREDENTIALS: Says = Both("targetURL must not carry credentials; use secretRef to sign deliveries");
 const PORT: Says = Both("targetURL must have a port from 1 to 65535, or none for 443");
 const BLANK: Says =
@@ -148,6 +151,14 @@ fn references() {
     webhooks().hold(&[
         ("/spec/secretRef", json!({"name": "s"}), Taken),
         ("/spec/secretRef", json!({"name": "s", "key": "k"}), Taken),
+        ("/spec/secretRef", json!({"name": "a.b-c.1", "key": "A_b.c-1"}), Taken),
+        ("/spec/secretRef", json!({"name": "my secret"}), NAME),
+        ("/spec/secretRef", json!({"name": "?limit=1"}), NAME),
+        ("/spec/secretRef", json!({"name": "../../docket/secrets/redis"}), NAME),
+        ("/spec/secretRef", json!({"name": "a..b"}), NAME),
+        ("/spec/secretRef", json!({"name": "s", "key": "a b"}), KEY),
+        ("/spec/caBundleRef", json!({"kind": "ConfigMap", "name": "my ca"}), NAME),
+        ("/spec/caBundleRef", json!({"kind": "ConfigMap", "name": "c", "key": "a/b"}), KEY),
         ("/spec/secretRef", json!({}), MISSING),
         ("/spec/secretRef", json!({"name": ""}), limits),
         ("/spec/secretRef", json!({"name": "s", "key": ""}), limits),
