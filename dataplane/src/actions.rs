@@ -8,8 +8,8 @@ pub mod resend;
 pub mod save_order;
 pub mod sign_in;
 
-use crate::store::StoreError;
 use docket_orders::Problems;
+use docket_store::StoreError;
 
 /// Why a write was refused. Nothing of it has happened.
 #[derive(Debug, thiserror::Error)]

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::actions::sign_in::SignIn;
 use crate::api::host::Hosts;
-use crate::clock::Clock;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
-use crate::schedule::live::LiveSchedule;
-use crate::schedule::telling::Telling;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
+use docket_program::clock::Clock;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::telling::Telling;
 
 /// What a request handler may use.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]

@@ -14,13 +14,13 @@ use docket_crds::TenantConfig;
 use docket_folder::{Folder, Loaded};
 
 use crate::args::{SourceArguments, TenantArguments};
-use crate::clock::Clock;
-use crate::random;
-use crate::store::Database;
-use crate::store::postgres::Postgres;
-use crate::store::sqlite::Sqlite;
 use crate::tenants::Held;
-use crate::tenants::stores::file_of;
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_store::Database;
+use docket_store::postgres::Postgres;
+use docket_store::sqlite::Sqlite;
+use docket_store::stores::file_of;
 
 /// Connections of a command to PostgreSQL.
 const CONNECTIONS: usize = 2;

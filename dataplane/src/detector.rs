@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::clock::{Clock, millis};
-use crate::schedule::Schedule;
-use crate::schedule::telling::Telling;
-use crate::shutdown::Shutdown;
-use crate::store::StoreError;
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::{Clock, millis};
+use docket_program::shutdown::Shutdown;
+use docket_schedule::Schedule;
+use docket_schedule::telling::Telling;
+use docket_store::StoreError;
 
 use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};

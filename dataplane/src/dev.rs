@@ -23,18 +23,18 @@ use tokio::task::JoinSet;
 use reading::{Reading, follow};
 
 use crate::args::DevArguments;
-use crate::clock::Clock;
-use crate::random;
 use crate::readiness::Readiness;
-use crate::schedule::SHARES;
-use crate::schedule::live::LiveSchedule;
-use crate::schedule::memory::MemorySchedule;
 use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::serving::Serving;
-use crate::shutdown::{self, Signals};
 use crate::telemetry::{self, Metrics};
-use crate::tenants::stores::{StoreSource, Stores};
 use crate::tenants::{OwnReceiver, Tenants};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_program::shutdown::{self, Signals};
+use docket_schedule::SHARES;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::memory::MemorySchedule;
+use docket_store::stores::{StoreSource, Stores};
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
 pub async fn run(mut arguments: DevArguments) -> Result<()> {

@@ -19,19 +19,19 @@ use tokio::task::JoinSet;
 use source::Source;
 
 use crate::args::{Role, ServeArguments};
-use crate::clock::Clock;
 use crate::readiness::Readiness;
-use crate::schedule::SHARES;
-use crate::schedule::live::LiveSchedule;
-use crate::schedule::redis::RedisSchedule;
 use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::serving::Serving;
-use crate::shutdown::{self, Shutdown, Signals};
-use crate::store::postgres::{Budget, Limits};
 use crate::telemetry::{self, Metrics};
 use crate::tenants::Tenants;
-use crate::tenants::stores::{StoreSource, Stores};
 use crate::worker::report;
+use docket_program::clock::Clock;
+use docket_program::shutdown::{self, Shutdown, Signals};
+use docket_schedule::SHARES;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::redis::RedisSchedule;
+use docket_store::postgres::{Budget, Limits};
+use docket_store::stores::{StoreSource, Stores};
 
 /// What is missing at first, in the words of /readyz.
 const CONFIGURATION: &str = "the configuration";

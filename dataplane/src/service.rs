@@ -17,13 +17,9 @@ use crate::api::host::Hosts;
 use crate::api::{self, server};
 use crate::app::App;
 use crate::args::{DeliveryArguments, HostArguments};
-use crate::clock::Clock;
 use crate::detector::Detector;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
-use crate::schedule::live::LiveSchedule;
-use crate::schedule::telling::Telling;
-use crate::shutdown::{self, Shutdown, Signals, Stopper};
 use crate::telemetry::Metrics;
 use crate::tenants::{SOURCE_LAG, Tenants};
 use crate::throttle::Throttle;
@@ -31,6 +27,10 @@ use crate::worker::report::Active;
 use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{Worker, WorkerSettings};
+use docket_program::clock::Clock;
+use docket_program::shutdown::{self, Shutdown, Signals, Stopper};
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::telling::Telling;
 
 /// Attempts at once, over all tenants.
 const SLOTS: usize = 1024;

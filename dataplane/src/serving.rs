@@ -10,8 +10,8 @@ use docket_folder as folder;
 use tokio::sync::watch;
 
 use crate::telemetry::Metrics;
-use crate::tenants::stores::Stores;
 use crate::tenants::{Held, OwnReceiver, Tenant, Tenants, literal_target};
+use docket_store::stores::Stores;
 
 /// What a source declares.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]

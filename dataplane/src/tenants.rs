@@ -3,8 +3,6 @@
 //! Sources of configuration (a folder, or the cluster's runtime Secrets) replace the whole list at once; a request keeps the tenant
 //! it began with. Databases outlive a change of configuration: they are kept by uid.
 
-pub mod stores;
-
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,11 +14,11 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use stores::Store;
+use docket_store::stores::Store;
 
-use crate::clock::duration;
-use crate::schedule::{Entry, Hint};
-use crate::store::deliveries::Due;
+use docket_program::clock::duration;
+use docket_schedule::{Entry, Hint};
+use docket_store::deliveries::Due;
 
 /// A tenant as it is served.
 #[expect(missing_debug_implementations, reason = "holds keys")]

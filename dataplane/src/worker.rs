@@ -20,15 +20,15 @@ use docket_egress::Sender;
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::clock::{Clock, duration, millis};
-use crate::random;
-use crate::schedule::{Claim, Entry, Hint, Schedule, ScheduleError};
-use crate::shutdown::Shutdown;
-use crate::store::deliveries::{self, Started};
-use crate::store::events::{self, ToSend};
-use crate::store::{Database, StoreError};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::{Clock, duration, millis};
+use docket_program::random;
+use docket_program::shutdown::Shutdown;
+use docket_schedule::{Claim, Entry, Hint, Schedule, ScheduleError};
+use docket_store::deliveries::{self, Started};
+use docket_store::events::{self, ToSend};
+use docket_store::{Database, StoreError};
 use lease::{Kept, Running};
 use report::Active;
 

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::detect_invoices;
-use docket::clock::Clock;
-use docket::store::Database;
-use docket::store::postgres::Postgres;
-use docket::store::sqlite::Sqlite;
-use docket::tenants::stores::Store;
 use docket::tenants::{Held, Tenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
+use docket_program::clock::Clock;
+use docket_store::Database;
+use docket_store::postgres::Postgres;
+use docket_store::sqlite::Sqlite;
+use docket_store::stores::Store;
 use docket_tests::docket::tenant_config;
 use docket_tests::{postgres, scratch::Folder};
 

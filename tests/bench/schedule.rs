@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use docket::schedule::redis::RedisSchedule;
-use docket::schedule::{Entry, Hint, SHARES, Schedule};
 use docket_domain::delivery::DeliveryId;
 use docket_redis::{Connection, Keys, Target};
+use docket_schedule::redis::RedisSchedule;
+use docket_schedule::{Entry, Hint, SHARES, Schedule};
 use docket_tests::redis::Server;
 use jiff::Timestamp;
 

@@ -30,15 +30,15 @@ mod transactions;
 mod unavailable;
 mod work_orders;
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::path::PathBuf;
 
-use docket::store::events::About;
-use docket::store::sql::Param;
-use docket::store::{Database, StoreError, Transaction, contacts, deliveries as rows, events as event_rows};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::event::EventId;
+use docket_store::events::About;
+use docket_store::sql::Param;
+use docket_store::{Database, StoreError, Transaction, contacts, deliveries as rows, events as event_rows};
 use docket_tests::{postgres, scratch};
 use jiff::Timestamp;
 
@@ -119,7 +119,7 @@ impl Rig {
         Ok(result)
     }
 
-    async fn reader(&self) -> docket::store::Connection {
+    async fn reader(&self) -> docket_store::Connection {
         self.database.reader().await.expect("a connection")
     }
 
@@ -215,9 +215,9 @@ impl Rig {
 impl Place {
     fn open(&self, connections: usize) -> Database {
         match self {
-            Self::File(_) => Database::Sqlite(docket::store::sqlite::Sqlite::new(self.file())),
+            Self::File(_) => Database::Sqlite(docket_store::sqlite::Sqlite::new(self.file())),
             Self::Url(url) => {
-                Database::Postgres(docket::store::postgres::Postgres::new(url, connections).expect("a URL"))
+                Database::Postgres(docket_store::postgres::Postgres::new(url, connections).expect("a URL"))
             }
         }
     }

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
-use crate::schedule::Hint;
-use crate::store::events::About;
-use crate::store::notes::{self, Milestone, NewNote};
-use crate::store::work_orders::{self, WorkOrder};
-use crate::store::{Connection, Transaction};
 use crate::tenants::Tenant;
+use docket_schedule::Hint;
+use docket_store::events::About;
+use docket_store::notes::{self, Milestone, NewNote};
+use docket_store::work_orders::{self, WorkOrder};
+use docket_store::{Connection, Transaction};
 
 /// A note to be added, as a request says it.
 #[derive(Clone)]

@@ -7,12 +7,12 @@ use docket_domain::invoice::{self, InvoiceFamily};
 use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
-use crate::clock::Clock;
-use crate::schedule::Hint;
-use crate::store::events::About;
-use crate::store::invoices::{self, Invoice};
-use crate::store::{Database, StoreError, Transaction};
 use crate::tenants::Tenant;
+use docket_program::clock::Clock;
+use docket_schedule::Hint;
+use docket_store::events::About;
+use docket_store::invoices::{self, Invoice};
+use docket_store::{Database, StoreError, Transaction};
 
 /// Invoices per transaction at most.
 pub const BATCH: usize = 100;

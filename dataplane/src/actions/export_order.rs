@@ -8,12 +8,12 @@ use jiff::Timestamp;
 
 use super::Refusal;
 use super::publish_event::{Publication, publish_event};
-use crate::schedule::Hint;
-use crate::store::events::About;
-use crate::store::orders::{self, OrderStatus, StoredOrder};
-use crate::store::work_orders::{self, Facility, NewWorkOrder};
-use crate::store::{Connection, StoreError, Transaction, next_number};
 use crate::tenants::Tenant;
+use docket_schedule::Hint;
+use docket_store::events::About;
+use docket_store::orders::{self, OrderStatus, StoredOrder};
+use docket_store::work_orders::{self, Facility, NewWorkOrder};
+use docket_store::{Connection, StoreError, Transaction, next_number};
 
 /// What an export made, now or the first time.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use docket_domain::delivery::DeliveryId;
 use docket_domain::event::{EventId, Payload, envelope};
 use jiff::Timestamp;
 
-use crate::random;
-use crate::schedule::Hint;
-use crate::store::deliveries::{self, Due, NewDelivery};
-use crate::store::events::{self, About, Event};
-use crate::store::{StoreError, Transaction};
 use crate::tenants::Tenant;
+use docket_program::random;
+use docket_schedule::Hint;
+use docket_store::deliveries::{self, Due, NewDelivery};
+use docket_store::events::{self, About, Event};
+use docket_store::{StoreError, Transaction};
 
 /// An event to publish.
 #[expect(missing_debug_implementations, reason = "the payload is legal content")]

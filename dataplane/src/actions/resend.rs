@@ -9,12 +9,12 @@ use docket_domain::delivery::{DeliveryId, Status};
 use jiff::Timestamp;
 
 use super::Refusal;
-use crate::random;
-use crate::store::deliveries::{self, Due, Listed, NewDelivery};
-use crate::store::events;
-use crate::store::resends::{self, Dead, DeadFilter, Extent, Resend};
-use crate::store::{Connection, StoreError, Transaction};
 use crate::tenants::Webhooks;
+use docket_program::random;
+use docket_store::deliveries::{self, Due, Listed, NewDelivery};
+use docket_store::events;
+use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
+use docket_store::{Connection, StoreError, Transaction};
 
 /// Deliveries that one request makes at most, and by default.
 pub const MAX_COUNT: i64 = 10_000;

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
-use crate::schedule::Hint;
-use crate::store::events::About;
-use crate::store::orders::{self, OrderHead, OrderStatus, StoredOrder};
-use crate::store::{Transaction, contacts, next_number};
 use crate::tenants::Tenant;
+use docket_schedule::Hint;
+use docket_store::events::About;
+use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
+use docket_store::{Transaction, contacts, next_number};
 
 /// What a save did.
 #[derive(Debug, Clone)]

@@ -6,12 +6,12 @@
 use docket_domain::token::{self, Key, Subject};
 use secrecy::SecretString;
 
-use crate::clock::Clock;
 use crate::passwords::{Busy, Passwords};
-use crate::store::{StoreError, contacts, employees};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenant;
 use crate::throttle::{Guess, Throttle, TryLater};
+use docket_program::clock::Clock;
+use docket_store::{StoreError, contacts, employees};
 
 /// What sign-in works with.
 #[derive(Clone, Copy)]

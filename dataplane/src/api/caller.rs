@@ -10,8 +10,8 @@ use http::request::Parts;
 use super::error::ApiError;
 use super::tenant::Addressed;
 use crate::app::App;
-use crate::store::{Connection, StoreError, employees};
 use crate::tenants::Tenant;
+use docket_store::{Connection, StoreError, employees};
 
 /// The tenant and the verified token. A handler that takes this can't forget the check.
 #[derive(Clone)]

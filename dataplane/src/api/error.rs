@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
-use crate::store::StoreError;
+use docket_store::StoreError;
 
 /// Why a request was not answered as asked.
 pub enum ApiError {

@@ -15,7 +15,7 @@ use super::limits::{INVOICE_NUMBER, WORK_ORDER};
 use super::query::{Cursor, DateOrTime, Query, page, time};
 use super::words::words;
 use crate::app::App;
-use crate::store::invoices::{self, Invoice, InvoiceFilter};
+use docket_store::invoices::{self, Invoice, InvoiceFilter};
 
 words!(
     /// The families of work orders that have invoices. For documentation of [`InvoiceFamily`].

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use crate::app::App;
-use crate::random;
+use docket_program::random;
 
 const REQUEST_ID: &str = "x-request-id";
 

@@ -21,7 +21,7 @@ use super::words::words;
 use super::writes::{self, Call, Write};
 use crate::actions::add_note::Note;
 use crate::app::App;
-use crate::store::notes::{self, NoteFilter, StoredNote};
+use docket_store::notes::{self, NoteFilter, StoredNote};
 
 /// Characters of a note.
 const MAX_REPORT: usize = 4000;

@@ -25,7 +25,7 @@ use super::query::{Cursor, DateOrTime, Query, page, time};
 use super::writes::{self, Call, Write};
 use crate::actions::export_order::work_orders_of;
 use crate::app::App;
-use crate::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
+use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
 /// The body of POST /Orders/Export.
 #[derive(Deserialize, ToSchema)]

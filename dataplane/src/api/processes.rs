@@ -16,7 +16,7 @@ use super::limits::WORK_ORDER;
 use super::query::{Cursor, DateOrTime, Query, page, time};
 use super::words::words;
 use crate::app::App;
-use crate::store::processes::{self, Process, ProcessAttempt, ProcessFilter};
+use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
 words!(
     /// How the service of process stands. For documentation of [`ServiceStatus`].

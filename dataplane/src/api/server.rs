@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tower::ServiceExt;
 
-use crate::shutdown::Shutdown;
+use docket_program::shutdown::Shutdown;
 
 /// A request's headers must be in by then; on a kept-alive connection this counts from the answer before.
 const HEADER_TIME: Duration = Duration::from_secs(10);

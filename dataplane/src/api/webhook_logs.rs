@@ -19,8 +19,8 @@ use super::error::{ApiError, ProblemBody};
 use super::limits::{INVOICE_NUMBER, WEB_ORDER_ID, WORK_ORDER_KEY};
 use super::query::{Cursor, DateOrTime, Query, page};
 use crate::app::App;
-use crate::store::deliveries::{self, DeliveryFilter};
-use crate::store::events;
+use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::events;
 
 /// Characters of a delivery id.
 const ID: usize = 36;

@@ -30,10 +30,10 @@ use crate::actions::export_order::export_order;
 use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
 use crate::actions::save_order::save_order;
 use crate::app::App;
-use crate::schedule::Hint;
-use crate::store::idempotency::{self, Kept};
-use crate::store::resends::Resend;
-use crate::store::{StoreError, Transaction};
+use docket_schedule::Hint;
+use docket_store::idempotency::{self, Kept};
+use docket_store::resends::Resend;
+use docket_store::{StoreError, Transaction};
 
 /// The header that makes a write safe to repeat.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -14,13 +14,13 @@ use super::{Declared, IfNew, declared, open};
 use crate::actions::Refusal;
 use crate::actions::resend::{self, DEFAULT_PER_SECOND, MAX_COUNT, Many};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
-use crate::clock::Clock;
-use crate::schedule::redis::RedisSchedule;
-use crate::schedule::{SHARES, Schedule};
-use crate::store::Database;
-use crate::store::deliveries::{self, DeliveryFilter, Due};
 use crate::tenants::{Webhooks, hints};
 use crate::{dev, serve};
+use docket_program::clock::Clock;
+use docket_schedule::redis::RedisSchedule;
+use docket_schedule::{SHARES, Schedule};
+use docket_store::Database;
+use docket_store::deliveries::{self, DeliveryFilter, Due};
 
 /// Who asks on the command line, for the audit: the operating system's number of the user.
 fn requested_by() -> String {

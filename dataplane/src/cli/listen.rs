@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 
 use crate::args::ListenArguments;
-use crate::clock::Clock;
-use crate::shutdown::Signals;
+use docket_program::clock::Clock;
+use docket_program::shutdown::Signals;
 
 /// `docket listen`: a receiver for whoever writes one.
 pub async fn run(arguments: ListenArguments) -> Result<()> {

@@ -7,12 +7,12 @@ use secrecy::SecretString;
 
 use super::{IfNew, open};
 use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand};
-use crate::clock::Clock;
 use crate::passwords::{self, MAX_PASSWORD_CHARS};
-use crate::random;
-use crate::store::contacts::{self, Contact};
-use crate::store::employees::{self, Employee};
-use crate::store::{StoreError, next_number};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_store::contacts::{self, Contact};
+use docket_store::employees::{self, Employee};
+use docket_store::{StoreError, next_number};
 
 /// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;

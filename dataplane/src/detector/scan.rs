@@ -6,14 +6,14 @@ use std::time::Duration;
 use docket_domain::invoice::InvoiceFamily;
 
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
-use crate::clock::Clock;
-use crate::schedule::Schedule;
-use crate::schedule::telling::Telling;
-use crate::shutdown::Shutdown;
-use crate::store::sqlite::Looks;
-use crate::store::{Database, StoreError};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenant;
+use docket_program::clock::Clock;
+use docket_program::shutdown::Shutdown;
+use docket_schedule::Schedule;
+use docket_schedule::telling::Telling;
+use docket_store::sqlite::Looks;
+use docket_store::{Database, StoreError};
 
 /// What every turn needs.
 pub(super) struct Scanner<S> {

@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 
 use super::banner;
 use crate::args::DevArguments;
-use crate::random;
 use crate::serving::{Declared, Serving};
-use crate::shutdown::Shutdown;
-use crate::tenants::stores::Stores;
+use docket_program::random;
+use docket_program::shutdown::Shutdown;
+use docket_store::stores::Stores;
 
 /// How often the folder is looked at.
 const LOOK: Duration = Duration::from_millis(400);

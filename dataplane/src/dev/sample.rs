@@ -6,12 +6,12 @@ use anyhow::Result;
 use docket_domain::token::Subject;
 use secrecy::SecretString;
 
-use crate::clock::Clock;
 use crate::passwords;
-use crate::random;
-use crate::store::contacts::{self, Contact};
-use crate::store::employees::{self, Employee};
 use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_store::contacts::{self, Contact};
+use docket_store::employees::{self, Employee};
 
 /// The password of every sample user.
 pub const PASSWORD: &str = "docket-sample-1";

@@ -7,7 +7,7 @@ use docket_redis::board::HEARTBEAT;
 use tokio::sync::watch;
 
 use crate::serving::Served;
-use crate::shutdown::Shutdown;
+use docket_program::shutdown::Shutdown;
 
 /// The name that was given, or one that no other process has.
 pub(super) fn pod_name(given: Option<String>) -> String {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use docket_redis::{Connection, Error, Keys};
 
 use crate::args::RedisArguments;
-use crate::shutdown::Shutdown;
+use docket_program::shutdown::Shutdown;
 
 /// How often a Redis that is away is asked again at start.
 const AGAIN: Duration = Duration::from_millis(500);

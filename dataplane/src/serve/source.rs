@@ -8,10 +8,11 @@ use docket_folder::Folder;
 use tokio::sync::oneshot;
 
 use crate::args::ServeArguments;
+use crate::dev;
 use crate::serving::{Declared, Serving};
-use crate::shutdown::Shutdown;
 use crate::tenants::Tenants;
-use crate::{dev, random};
+use docket_program::random;
+use docket_program::shutdown::Shutdown;
 
 /// How often the folder is looked at.
 const LOOK: Duration = Duration::from_millis(400);

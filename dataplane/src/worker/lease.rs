@@ -8,10 +8,10 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 
 use super::{LEASE, Worker};
-use crate::clock::millis;
-use crate::schedule::{Claim, Schedule};
-use crate::store::{StoreError, deliveries};
-use crate::tenants::stores::Store;
+use docket_program::clock::millis;
+use docket_schedule::{Claim, Schedule};
+use docket_store::stores::Store;
+use docket_store::{StoreError, deliveries};
 
 /// The attempts under way in this process.
 #[derive(Default)]
@@ -23,7 +23,7 @@ type Key = (Arc<str>, DeliveryId, Arc<str>);
 struct Lease {
     claim: Claim,
     store: Arc<Store>,
-    /// By [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    /// By [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
     until: Duration,
 }
 

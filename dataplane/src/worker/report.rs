@@ -7,10 +7,10 @@ use std::time::Duration;
 use docket_redis::Board;
 use docket_redis::board::WebhookHealth;
 
-use crate::clock::Clock;
-use crate::shutdown::Shutdown;
-use crate::store::health;
 use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::Clock;
+use docket_program::shutdown::Shutdown;
+use docket_store::health;
 
 /// How often those with attempts are looked at.
 const EVERY: Duration = Duration::from_secs(5);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use docket_redis::Board;
 use tokio::sync::Semaphore;
 
-use crate::clock::{Clock, millis};
-use crate::shutdown::Shutdown;
-use crate::store::{StoreError, retention};
 use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::{Clock, millis};
+use docket_program::shutdown::Shutdown;
+use docket_store::{StoreError, retention};
 
 /// Deliveries per transaction: others write in between.
 const BATCH: i64 = 200;

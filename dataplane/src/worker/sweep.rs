@@ -17,14 +17,14 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 
 use super::report;
-use crate::clock::{Clock, millis};
-use crate::schedule::{Loss, Schedule};
-use crate::shutdown::Shutdown;
-use crate::store::deliveries::{self, Due};
-use crate::store::sqlite::Looks;
-use crate::store::{Database, StoreError, idempotency};
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::{Clock, millis};
+use docket_program::shutdown::Shutdown;
+use docket_schedule::{Loss, Schedule};
+use docket_store::deliveries::{self, Due};
+use docket_store::sqlite::Looks;
+use docket_store::{Database, StoreError, idempotency};
 
 /// Rows per page, and pages at most per tenant and sweep: the next sweep goes on where this one stopped.
 const PAGE: i64 = 500;

@@ -11,16 +11,16 @@ use serde_json::json;
 
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
-use crate::clock::ManualClock;
-use crate::schedule::SHARES;
-use crate::schedule::memory::MemorySchedule;
-use crate::shutdown::{self, Stopper};
-use crate::store::deliveries::Listed;
-use crate::store::events::About;
-use crate::store::sqlite::Sqlite;
-use crate::store::{Database, contacts};
 use crate::tenants::Held;
-use crate::tenants::stores::Store;
+use docket_program::clock::ManualClock;
+use docket_program::shutdown::{self, Stopper};
+use docket_schedule::SHARES;
+use docket_schedule::memory::MemorySchedule;
+use docket_store::deliveries::Listed;
+use docket_store::events::About;
+use docket_store::sqlite::Sqlite;
+use docket_store::stores::Store;
+use docket_store::{Database, contacts};
 
 struct Rig {
     time: ManualClock,
@@ -157,7 +157,7 @@ async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
     let mut transaction = rig.tenant.store.database().begin(&rig.clock).await.expect("begins");
     let now_ms = rig.clock.now_ms();
     let sql = "UPDATE delivery SET attempt_count = 5, lease_token = 'dead', lease_until_ms = $1, due_at_ms = $2 WHERE id = $3";
-    let params = crate::store::sql::params![now_ms, now_ms, id.to_string()];
+    let params = vec![now_ms.into(), now_ms.into(), id.to_string().into()];
     transaction.execute(sql, params).await.expect("updates");
     transaction.commit().await.expect("commits");
     // Its end may still come.

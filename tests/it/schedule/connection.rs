@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use docket::schedule::{SHARES, Schedule};
+use docket_schedule::{SHARES, Schedule};
 use docket_tests::redis::{Cluster, Server};
 
 use crate::rig::{Rig, connection, hint, patiently, put, schedule, soon};
@@ -109,7 +109,7 @@ async fn futures<T, E>(calls: impl Iterator<Item = impl Future<Output = Result<T
 async fn two_releases_share_a_redis() {
     let server = Server::start(&[]);
     let keys = docket_redis::Keys::new(Some("blue")).expect("a release");
-    let blue = docket::schedule::redis::RedisSchedule::new(connection(&server.url()), &keys, SHARES);
+    let blue = docket_schedule::redis::RedisSchedule::new(connection(&server.url()), &keys, SHARES);
     let other = schedule(&server.url(), SHARES);
     put(&blue, [hint("a", "w", 1)]).await;
     assert_eq!(other.next_due().await.expect("answers"), None);

@@ -2,4 +2,4 @@
 
 use crate::rig::Rig;
 
-docket::contract_suite!(Rig::new());
+docket_schedule::contract_suite!(Rig::new());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use docket::schedule::{Hint, Loss, SHARES, Schedule};
+use docket_schedule::{Hint, Loss, SHARES, Schedule};
 use docket_tests::redis::{Cluster, Sentinels};
 
 use crate::rig::{Rig, claimed, end, hint, patiently, put, schedule, soon};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use docket::schedule::contract;
-use docket::schedule::redis::RedisSchedule;
-use docket::schedule::{Claim, Entry, Hint, Schedule, Shares};
 use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
 use docket_redis::{Connection, Keys, Target};
+use docket_schedule::contract;
+use docket_schedule::redis::RedisSchedule;
+use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
 use docket_tests::redis::Server;
 use jiff::Timestamp;
 

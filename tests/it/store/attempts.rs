@@ -1,15 +1,15 @@
 //! Beginning, keeping and finishing attempts: who may send, and whose end counts.
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket::store::deliveries::{self, Started};
-use docket::store::{Database, StoreError};
 use docket_domain::delivery::{
     DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Phase, PhaseTimes, Report, Status,
 };
+use docket_store::deliveries::{self, Started};
+use docket_store::{Database, StoreError};
 use jiff::Timestamp;
 use tokio::sync::Barrier;
 

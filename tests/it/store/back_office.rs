@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use docket::store::Database;
+use docket_store::Database;
 
 use super::{Rig, T0, on_both_databases};
 

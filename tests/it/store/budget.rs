@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use docket::clock::Clock;
-use docket::store::postgres::{Budget, Limits, Postgres};
-use docket::store::{Database, StoreError, contacts};
-use docket::tenants::stores::{Store, StoreSource, Stores};
 use docket_crds::{DatabaseUrl, TenantConfig};
+use docket_program::clock::Clock;
+use docket_store::postgres::{Budget, Limits, Postgres};
+use docket_store::stores::{Store, StoreSource, Stores};
+use docket_store::{Database, StoreError, contacts};
 use docket_tests::docket::tenant_config;
 use docket_tests::postgres;
 use tokio::task::JoinSet;

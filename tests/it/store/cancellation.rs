@@ -1,14 +1,14 @@
 //! Requests that are cancelled anywhere poison nothing: what was acknowledged is there, what was not is there whole or
 //! not at all, and no connection is left inside a transaction.
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use docket::store::contacts::{self, Contact};
-use docket::store::{Database, StoreError};
+use docket_store::contacts::{self, Contact};
+use docket_store::{Database, StoreError};
 use docket_tests::postgres;
 
 use super::{Place, Rig, T0, on_both_databases};

@@ -1,9 +1,9 @@
 //! Queueing deliveries, and finding them again.
 
-use docket::clock::Clock;
-use docket::store::StoreError;
-use docket::store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_program::clock::Clock;
+use docket_store::StoreError;
+use docket_store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
 
 use super::{Rig, T0, WEBHOOK, delivery_id, event_id, new_delivery, on_both_databases};
 

@@ -1,7 +1,7 @@
 //! Deliveries that end, or change hands, without anybody finishing an attempt.
 
-use docket::store::deliveries::{self, LATE_END_MS};
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
+use docket_store::deliveries::{self, LATE_END_MS};
 
 use super::{Rig, T0, on_both_databases};
 

@@ -1,8 +1,8 @@
 //! Events: the bytes that are signed and sent.
 
-use docket::store::StoreError;
-use docket::store::events::{self, About};
 use docket_crds::EventCode;
+use docket_store::StoreError;
+use docket_store::events::{self, About};
 
 use super::{CUSTOMER, Rig, T0, event_id, on_both_databases};
 

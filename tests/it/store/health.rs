@@ -1,8 +1,8 @@
 //! How webhooks are doing, as the operator shows it.
 
-use docket::store::deliveries as rows;
-use docket::store::health::{self, WebhookHealth};
 use docket_domain::delivery::Status;
+use docket_store::deliveries as rows;
+use docket_store::health::{self, WebhookHealth};
 
 use super::{Rig, T0, WEBHOOK, delivery_id, new_delivery, on_both_databases};
 

@@ -1,8 +1,8 @@
 //! Kept answers.
 
-use docket::clock::Clock;
-use docket::store::StoreError;
-use docket::store::idempotency::{self, Kept};
+use docket_program::clock::Clock;
+use docket_store::StoreError;
+use docket_store::idempotency::{self, Kept};
 
 use super::{Rig, T0, on_both_databases};
 

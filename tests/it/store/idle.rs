@@ -1,6 +1,6 @@
 //! Connections that nobody uses are given back, so that a thousand tenants at rest hold none.
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::time::Duration;
 
 use super::{Rig, on_both_databases};

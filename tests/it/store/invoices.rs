@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
-use docket::clock::{Clock, ManualClock};
-use docket::store::invoices;
-use docket::store::{Database, StoreError};
-use docket::tenants::stores::Store;
 use docket::tenants::{Held, Tenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
+use docket_program::clock::{Clock, ManualClock};
+use docket_store::invoices;
+use docket_store::stores::Store;
+use docket_store::{Database, StoreError};
 use docket_tests::docket::tenant_config;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn detect(rig: &Rig, family: InvoiceFamily) -> Detected {
 async fn payloads(rig: &Rig) -> Vec<Value> {
     let sql = "SELECT body FROM event ORDER BY invoice_number, id";
     let rows = rig.reader().await.query(sql, Vec::new()).await.expect("a statement");
-    let body = |row: &docket::store::sql::Row| row.get::<Vec<u8>>(0).expect("bytes");
+    let body = |row: &docket_store::sql::Row| row.get::<Vec<u8>>(0).expect("bytes");
     rows.iter().map(|row| serde_json::from_slice(&body(row)).expect("JSON")).collect()
 }
 

@@ -1,6 +1,6 @@
 //! A look for new invoices reads the new ones, however many old ones there are.
 
-use docket::store::invoices;
+use docket_store::invoices;
 
 use super::invoices::{TABLES, run};
 use super::{Place, Rig, on_both_databases};

@@ -1,7 +1,7 @@
 //! Searching invoices: one order over four tables.
 
-use docket::store::invoices::{self, InvoiceFilter};
 use docket_domain::invoice::InvoiceFamily;
+use docket_store::invoices::{self, InvoiceFilter};
 
 use super::invoices::{TABLES, insert_sql, run, work_order};
 use super::{Rig, T0, on_both_databases};

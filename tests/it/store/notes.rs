@@ -1,9 +1,9 @@
 //! Notes, status lines and milestones.
 
-use docket::clock::Clock;
-use docket::store::notes::{self, NewNote, NoteFilter};
-use docket::store::work_orders::{self, Facility, NewWorkOrder};
 use docket_domain::work_order::WorkOrderType;
+use docket_program::clock::Clock;
+use docket_store::notes::{self, NewNote, NoteFilter};
+use docket_store::work_orders::{self, Facility, NewWorkOrder};
 
 use super::orders::{self, order};
 use super::{CUSTOMER, Rig, T0, on_both_databases};

@@ -1,10 +1,10 @@
 //! What other programs may try to write into the back office's tables, and what they may not.
 
 use docket::actions::detect_invoices::detect_invoices;
-use docket::clock::Clock;
-use docket::store::invoices::{self, InvoiceFilter};
-use docket::store::processes::{self, ProcessFilter};
 use docket_domain::invoice::InvoiceFamily;
+use docket_program::clock::Clock;
+use docket_store::invoices::{self, InvoiceFilter};
+use docket_store::processes::{self, ProcessFilter};
 
 use super::invoices::tenant;
 use super::{Rig, on_both_databases};
@@ -66,7 +66,7 @@ async fn a_value_of_another_type_is_refused_in_every_column(rig: Rig) {
             let sql = format!("UPDATE {table} SET {column} = {value}");
             let Err(_) = rig.try_write(async |t| t.execute(&sql, Vec::new()).await).await else {
                 // PostgreSQL rounds 1.5 and takes X'FFFE' as the bits of a number's text.
-                let rounds = matches!(rig.database, docket::store::Database::Postgres(_));
+                let rounds = matches!(rig.database, docket_store::Database::Postgres(_));
                 assert!(rounds && ["1.5", "X'FFFE'"].contains(value), "{sql}");
                 continue;
             };

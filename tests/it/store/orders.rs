@@ -1,9 +1,9 @@
 //! Web orders; searching them is in `search`.
 
-use docket::clock::Clock;
-use docket::store::orders::{self, OrderHead, OrderStatus, StoredOrder};
-use docket::store::{StoreError, contacts};
 use docket_orders::OrderType;
+use docket_program::clock::Clock;
+use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
+use docket_store::{StoreError, contacts};
 
 use super::{CUSTOMER, Rig, T0, on_both_databases};
 

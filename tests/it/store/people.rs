@@ -1,11 +1,11 @@
 //! Customers, contacts, employees, and the counters their codes come from.
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::collections::BTreeSet;
 
-use docket::store::contacts::{self, Contact};
-use docket::store::employees::{self, Employee};
-use docket::store::{StoreError, next_number};
+use docket_store::contacts::{self, Contact};
+use docket_store::employees::{self, Employee};
+use docket_store::{StoreError, next_number};
 
 use super::{CUSTOMER, Rig, T0, on_both_databases};
 

@@ -1,9 +1,9 @@
 //! Process work orders and the attempts to serve.
 
-use docket::store::processes::{self, Process, ProcessFilter};
-use docket::store::work_orders::{self, NewWorkOrder};
 use docket_domain::process::ServiceStatus;
 use docket_domain::work_order::WorkOrderType;
+use docket_store::processes::{self, Process, ProcessFilter};
+use docket_store::work_orders::{self, NewWorkOrder};
 
 use super::orders::{self, order};
 use super::{Rig, T0, on_both_databases};

@@ -1,17 +1,17 @@
 //! Dead letters that are sent again: which ones, how fast, never twice, and back again.
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use docket::actions::Refusal;
 use docket::actions::resend::{self, Many, Progress, Stopped};
-use docket::store::deliveries::{self, Due, NewDelivery};
-use docket::store::resends::{self, DeadFilter, Extent, Resend};
-use docket::store::{Database, StoreError};
 use docket::tenants::{Held, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_store::deliveries::{self, Due, NewDelivery};
+use docket_store::resends::{self, DeadFilter, Extent, Resend};
+use docket_store::{Database, StoreError};
 use jiff::Timestamp;
 
 use super::{CUSTOMER, Place, Rig, T0, WEBHOOK, delivery_id, event_id, new_delivery, on_both_databases};
@@ -71,14 +71,14 @@ async fn dead_letters(rig: &Rig, count: u16) {
     rig.write(async |t| {
         for number in 0..count {
             let event = event_id(u16::try_from(events).expect("few") + number);
-            let body = docket::store::events::Event {
+            let body = docket_store::events::Event {
                 id: event.clone(),
                 code: EventCode::OrderCreated,
                 customer_code: CUSTOMER.into(),
-                about: docket::store::events::About::web_order("W-1"),
+                about: docket_store::events::About::web_order("W-1"),
                 body: b"{}".to_vec(),
             };
-            docket::store::events::insert(t, &body, T0).await?;
+            docket_store::events::insert(t, &body, T0).await?;
             let new = new_delivery(delivery_id(number), &event);
             deliveries::insert(t, &new, T0 + 1000 * i64::from(number)).await?;
         }

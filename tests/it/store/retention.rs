@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket::clock::{Clock, ManualClock};
-use docket::store::deliveries::{self, NewDelivery};
-use docket::store::resends::{self, Resend};
-use docket::store::{StoreError, retention};
-use docket::tenants::stores::Store;
 use docket::tenants::{Held, Tenant, Tenants};
 use docket::worker::retention::Retention;
 use docket_domain::delivery::Status;
 use docket_egress::Trust;
+use docket_program::clock::{Clock, ManualClock};
+use docket_store::deliveries::{self, NewDelivery};
+use docket_store::resends::{self, Resend};
+use docket_store::stores::Store;
+use docket_store::{StoreError, retention};
 use docket_tests::docket::tenant_config;
 use jiff::Timestamp;
 

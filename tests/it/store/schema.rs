@@ -1,10 +1,10 @@
 //! Bringing a database to this version's schema.
 
-use docket::clock::Clock;
-use docket::store::deliveries::{self, DeliveryFilter};
-use docket::store::processes::{self, ProcessFilter};
-use docket::store::sql::Param;
-use docket::store::{Database, StoreError};
+use docket_program::clock::Clock;
+use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::processes::{self, ProcessFilter};
+use docket_store::sql::Param;
+use docket_store::{Database, StoreError};
 
 use super::{CUSTOMER, Place, Rig, T0, on_both_databases};
 use docket_tests::{postgres, scratch};

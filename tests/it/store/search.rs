@@ -1,8 +1,8 @@
 //! Searching web orders.
 
-use docket::store::contacts;
-use docket::store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 use docket_orders::OrderType;
+use docket_store::contacts;
+use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
 use super::orders::order;
 use super::{Rig, T0, on_both_databases};

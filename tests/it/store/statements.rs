@@ -27,9 +27,9 @@ fn statements_number_their_parameters_in_order() {
 }
 
 fn sources() -> Vec<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dataplane/src");
-    let mut paths = vec![source.join("store.rs")];
-    let mut folders = vec![source.join("store")];
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dataplane/store/src");
+    let mut paths = Vec::new();
+    let mut folders = vec![source];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of the store") {
             let path = entry.expect("an entry").path();

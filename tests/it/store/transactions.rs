@@ -1,7 +1,7 @@
 //! What a transaction promises, whatever it holds.
 
-use docket::clock::Clock;
-use docket::store::{StoreError, contacts};
+use docket_program::clock::Clock;
+use docket_store::{StoreError, contacts};
 
 use super::cancellation::polled;
 use super::{CUSTOMER, Rig, T0, on_both_databases};

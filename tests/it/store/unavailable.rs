@@ -1,12 +1,12 @@
 //! A database that is away or locked is told as such, soon, and is used again when it is back.
 
-use docket::clock::Clock;
+use docket_program::clock::Clock;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use docket::store::postgres::Postgres;
-use docket::store::sqlite::Sqlite;
-use docket::store::{Database, StoreError, contacts};
+use docket_store::postgres::Postgres;
+use docket_store::sqlite::Sqlite;
+use docket_store::{Database, StoreError, contacts};
 use docket_tests::{postgres, scratch};
 
 use super::{Rig, T0};

@@ -1,8 +1,8 @@
 //! Work orders: what an export makes.
 
-use docket::store::StoreError;
-use docket::store::work_orders::{self, NewWorkOrder};
 use docket_domain::work_order::WorkOrderType;
+use docket_store::StoreError;
+use docket_store::work_orders::{self, NewWorkOrder};
 
 use super::orders::{self, order};
 use super::{Rig, T0, on_both_databases};

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::Saved;
 use crate::api::words::words;
-use crate::store::orders::OrderStatus;
+use docket_store::orders::OrderStatus;
 
 words!(
     /// Where a web order is in its life. For documentation of [`OrderStatus`].

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use crate::api::query::time;
 use crate::api::words::words;
-use crate::store::deliveries::{Listed, StoredAttempt};
-use crate::store::events::About;
+use docket_store::deliveries::{Listed, StoredAttempt};
+use docket_store::events::About;
 
 words!(
     /// Where a delivery is in its life. For documentation of [`Status`].

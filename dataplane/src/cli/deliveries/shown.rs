@@ -4,8 +4,8 @@ use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
 use jiff::Timestamp;
 
 use crate::actions::resend::{Many, Progress, Stopped};
-use crate::store::deliveries::{Listed, StoredAttempt};
-use crate::store::resends::{Extent, Resend};
+use docket_store::deliveries::{Listed, StoredAttempt};
+use docket_store::resends::{Extent, Resend};
 
 pub(super) fn deliveries(listed: &[Listed]) -> String {
     if listed.is_empty() {

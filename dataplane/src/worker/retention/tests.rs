@@ -5,12 +5,12 @@ use docket_egress::Trust;
 use serde_json::json;
 
 use super::*;
-use crate::clock::ManualClock;
-use crate::shutdown;
-use crate::store::Database;
-use crate::store::sqlite::Sqlite;
 use crate::tenants::Held;
-use crate::tenants::stores::Store;
+use docket_program::clock::ManualClock;
+use docket_program::shutdown;
+use docket_store::Database;
+use docket_store::sqlite::Sqlite;
+use docket_store::stores::Store;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

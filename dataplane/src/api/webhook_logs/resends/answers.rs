@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::actions::resend::{Many, Progress, Resent, Stopped};
 use crate::api::query::{DateOrTime, time};
-use crate::store::resends::{Extent, Resend};
+use docket_store::resends::{Extent, Resend};
 
 /// The body of POST /WebhookLogs/Resend.
 #[derive(Deserialize, ToSchema)]

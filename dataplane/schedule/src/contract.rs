@@ -204,7 +204,7 @@ macro_rules! contract_suite {
     ($rig:expr; $($case:ident),* $(,)?) => {$(
         #[tokio::test]
         async fn $case() {
-            $crate::schedule::contract::$case($rig).await;
+            $crate::contract::$case($rig).await;
         }
     )*};
 }

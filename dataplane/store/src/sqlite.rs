@@ -46,8 +46,8 @@ impl Looks {
         self.0.iter().all(Option::is_none)
     }
 
-    #[cfg(test)]
-    pub(crate) fn of_length(length: u64) -> Self {
+    /// A file of this length, in bytes, that was written in 1970 and has no log.
+    pub fn of_length(length: u64) -> Self {
         Self([Some((SystemTime::UNIX_EPOCH, length)), None])
     }
 }

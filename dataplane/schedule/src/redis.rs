@@ -15,8 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
-use crate::clock::millis;
-use crate::random;
+use docket_program::clock::millis;
+use docket_program::random;
 
 macro_rules! script {
     ($($file:literal),*) => {

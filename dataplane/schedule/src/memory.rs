@@ -8,7 +8,7 @@ use docket_domain::delivery::DeliveryId;
 use tokio::sync::Notify;
 
 use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
-use crate::clock::{Clock, duration, millis};
+use docket_program::clock::{Clock, duration, millis};
 
 /// The schedule in memory.
 #[derive(Debug)]
@@ -262,7 +262,7 @@ impl Schedule for MemorySchedule {
 mod tests {
     use super::super::contract;
     use super::*;
-    use crate::clock::ManualClock;
+    use docket_program::clock::ManualClock;
 
     struct Rig {
         time: ManualClock,

@@ -9,10 +9,10 @@ use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use tokio::sync::Semaphore;
 
-use crate::clock::Clock;
-use crate::store::postgres::{Budget, Postgres};
-use crate::store::sqlite::Sqlite;
-use crate::store::{Database, StoreError, Transaction};
+use crate::postgres::{Budget, Postgres};
+use crate::sqlite::Sqlite;
+use crate::{Database, StoreError, Transaction};
+use docket_program::clock::Clock;
 
 /// How long a request waits for the schema. A connection is waited for less long, and tells better what is wrong.
 const WAIT: Duration = Duration::from_secs(5);

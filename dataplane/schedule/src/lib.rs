@@ -73,7 +73,7 @@ pub enum Loss {
     Standing,
 }
 
-/// What is due, and whose turn it is. Every implementation passes the suite in `schedule/contract.rs`.
+/// What is due, and whose turn it is. Every implementation passes the suite in `contract.rs`.
 ///
 /// A schedule has a clock of its own, so callers say how long to wait, never until when: the database's clock, the
 /// schedule's and the process's need not agree.

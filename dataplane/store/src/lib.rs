@@ -20,6 +20,7 @@ pub mod retention;
 pub mod samples;
 pub mod sql;
 pub mod sqlite;
+pub mod stores;
 pub mod work_orders;
 
 use std::time::Duration;
@@ -28,7 +29,7 @@ use docket_schema::Applied;
 use jiff::Timestamp;
 use sql::{Param, Row};
 
-use crate::clock::Clock;
+use docket_program::clock::Clock;
 
 /// One tenant's database.
 #[derive(Clone)]

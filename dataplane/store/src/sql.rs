@@ -51,7 +51,7 @@ impl<T: Into<Param>> From<Option<T>> for Param {
 
 /// `params![a, b]`: a list of [`Param`]s.
 macro_rules! params {
-    ($($value:expr),* $(,)?) => { vec![$($crate::store::sql::Param::from($value)),*] };
+    ($($value:expr),* $(,)?) => { vec![$($crate::sql::Param::from($value)),*] };
 }
 pub(crate) use params;
 

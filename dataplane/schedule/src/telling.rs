@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Hint, Schedule};
-use crate::shutdown::Shutdown;
+use docket_program::shutdown::Shutdown;
 
 /// How long whoever tells waits for the schedule.
 const TELL: Duration = Duration::from_millis(500);

@@ -1,0 +1,5 @@
+//! What both programs start with: the clock, randomness, signals; the outside world as arguments.
+
+pub mod clock;
+pub mod random;
+pub mod shutdown;
