@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::{Clock, millis};
-use docket_program::shutdown::Shutdown;
 use docket_schedule::Schedule;
 use docket_schedule::telling::Telling;
 use docket_store::StoreError;
@@ -76,11 +76,11 @@ impl<S: Schedule> Detector<S> {
     }
 
     /// Detects until shutdown is requested, then waits for the batches under way.
-    pub async fn run(mut self, shutdown: Shutdown) {
+    pub async fn run(mut self, shutdown: CancellationToken) {
         let clock = self.scanner.clock.clone();
         let (scanner, stop) = (Arc::clone(&self.scanner), shutdown.clone());
         tokio::spawn(async move { scanner.telling.run(stop).await });
-        while !shutdown.is_requested() {
+        while !shutdown.is_cancelled() {
             self.follow(clock.now_ms());
             while let Some(turn) = self.turns.begin(clock.now_ms()) {
                 self.begin(turn, &shutdown);
@@ -89,7 +89,7 @@ impl<S: Schedule> Detector<S> {
             tokio::select! {
                 Some(ended) = self.running.join_next() => self.end(ended.ok()),
                 () = clock.sleep_until_ms(next_ms) => {}
-                () = shutdown.requested() => {}
+                () = shutdown.cancelled() => {}
             }
         }
         while let Some(ended) = self.running.join_next().await {
@@ -108,7 +108,7 @@ impl<S: Schedule> Detector<S> {
     }
 
     /// With the tenant as it is served now. The invoices of a suspended one wait.
-    fn begin(&mut self, turn: Turn, shutdown: &Shutdown) {
+    fn begin(&mut self, turn: Turn, shutdown: &CancellationToken) {
         let now_ms = self.scanner.clock.now_ms();
         match self.tenants.by_uid(&turn.uid) {
             None => {
@@ -154,7 +154,7 @@ async fn run_turn<S: Schedule>(
     turn: Turn,
     tenant: Arc<Tenant>,
     mut memory: Memory,
-    shutdown: Shutdown,
+    shutdown: CancellationToken,
 ) -> Ended {
     let code = tenant.config.client_code.to_string();
     let scan = tokio::spawn(async move {

@@ -19,6 +19,7 @@ use docket_folder::Folder;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use reading::{Reading, follow};
 
@@ -30,7 +31,7 @@ use crate::telemetry::{self, Metrics};
 use crate::tenants::{OwnReceiver, Tenants};
 use docket_program::clock::Clock;
 use docket_program::random;
-use docket_program::shutdown::{self, Signals};
+use docket_program::signals::Signals;
 use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::memory::MemorySchedule;
@@ -94,7 +95,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     service.readiness.has(SCHEDULE);
 
     let mut signals = Signals::new().context("signals can't be waited for")?;
-    let (stopper, shutdown) = shutdown::channel();
+    let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
     let management = service.manage(&app, management_listener);
     service.start_api(&app, api_listener, &shutdown);
@@ -103,12 +104,12 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     service.start_detector(arguments.invoice_scan_interval, &shutdown);
     let banner = banner::text(&arguments, &loaded, &samples, begun.elapsed());
     println!("{banner}");
-    service.running.spawn(follow(reading, wake, arguments, shutdown));
+    service.running.spawn(follow(reading, wake, arguments, shutdown.clone()));
 
     signals.next().await;
     println!("Stopping: requests and attempts under way are finished first. Ctrl-C again stops at once.");
     service.readiness.lacks("the end: it is stopping");
-    service.drain(&stopper, &mut signals).await;
+    service.drain(&shutdown, &mut signals).await;
     management.stop().await;
     if let Some((receiver, _)) = receiver {
         receiver.stop().await;

@@ -15,6 +15,7 @@ use docket_egress::EgressPolicy;
 use docket_redis::Board;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use source::Source;
 
@@ -26,7 +27,7 @@ use crate::telemetry::{self, Metrics};
 use crate::tenants::Tenants;
 use crate::worker::report;
 use docket_program::clock::Clock;
-use docket_program::shutdown::{self, Shutdown, Signals};
+use docket_program::signals::Signals;
 use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::redis::RedisSchedule;
@@ -93,7 +94,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     let app = service.app(&arguments.hosts);
     let management = service.manage(&app, management_listener);
-    let (stopper, shutdown) = shutdown::channel();
+    let shutdown = CancellationToken::new();
     let served = serving.served();
     let (first, configured) = tokio::sync::oneshot::channel();
     service.running.spawn(source.follow(serving, first, shutdown.clone()));
@@ -146,18 +147,18 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         () = tokio::time::sleep(arguments.shutdown_delay) => {}
         () = signals.next() => {}
     }
-    service.drain(&stopper, &mut signals).await;
+    service.drain(&shutdown, &mut signals).await;
     let _ = announced.await;
     management.stop().await;
     Ok(())
 }
 
-async fn close_idle(budget: Budget, shutdown: Shutdown) {
+async fn close_idle(budget: Budget, shutdown: CancellationToken) {
     let (unused_for, every) = CLOSE_IDLE;
     loop {
         tokio::select! {
             () = tokio::time::sleep(every) => budget.close_idle(unused_for),
-            () = shutdown.requested() => return,
+            () = shutdown.cancelled() => return,
         }
     }
 }

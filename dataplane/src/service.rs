@@ -12,6 +12,7 @@ use docket_redis::Board;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::host::Hosts;
 use crate::api::{self, server};
@@ -28,7 +29,7 @@ use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{Worker, WorkerSettings};
 use docket_program::clock::Clock;
-use docket_program::shutdown::{self, Shutdown, Signals, Stopper};
+use docket_program::signals::Signals;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::telling::Telling;
 
@@ -61,14 +62,14 @@ pub struct Service {
 /// The management port, which outlives the other parts.
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Management {
-    stopper: Stopper,
+    shutdown: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Management {
     /// Ends it, after everything else.
     pub async fn stop(self) {
-        self.stopper.stop();
+        self.shutdown.cancel();
         let _ = self.task.await;
     }
 }
@@ -90,14 +91,14 @@ impl Service {
 
     /// Serves /healthz, /readyz and /metrics.
     pub fn manage(&self, app: &Arc<App>, listener: TcpListener) -> Management {
-        let (stopper, shutdown) = shutdown::channel();
+        let shutdown = CancellationToken::new();
         let router = api::management(Arc::clone(app));
-        let task = tokio::spawn(server::serve(listener, router, MANAGEMENT_CLIENTS, shutdown));
-        Management { stopper, task }
+        let task = tokio::spawn(server::serve(listener, router, MANAGEMENT_CLIENTS, shutdown.clone()));
+        Management { shutdown, task }
     }
 
     /// Answers requests.
-    pub fn start_api(&mut self, app: &Arc<App>, listener: TcpListener, shutdown: &Shutdown) {
+    pub fn start_api(&mut self, app: &Arc<App>, listener: TcpListener, shutdown: &CancellationToken) {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
         self.running.spawn(server::serve(listener, api::router(Arc::clone(app)), clients, shutdown.clone()));
@@ -112,7 +113,7 @@ impl Service {
         policy: EgressPolicy,
         settings: &DeliveryArguments,
         board: Option<Arc<Board>>,
-        shutdown: &Shutdown,
+        shutdown: &CancellationToken,
     ) -> Arc<Active> {
         let worker = Arc::new(Worker::new(
             self.clock.clone(),
@@ -149,13 +150,13 @@ impl Service {
         sweeper: Sweeper<LiveSchedule>,
         interval: Duration,
         wake: &Arc<Notify>,
-        shutdown: &Shutdown,
+        shutdown: &CancellationToken,
     ) {
         self.running.spawn(sweeper.run(interval, Arc::clone(wake), shutdown.clone()));
     }
 
     /// Looks for new invoices.
-    pub fn start_detector(&mut self, interval: Duration, shutdown: &Shutdown) {
+    pub fn start_detector(&mut self, interval: Duration, shutdown: &CancellationToken) {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
         let detector =
             Detector::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics), interval);
@@ -163,8 +164,8 @@ impl Service {
     }
 
     /// Asks all parts to stop, and waits for them; a second signal ends the wait.
-    pub async fn drain(&mut self, stopper: &Stopper, signals: &mut Signals) {
-        stopper.stop();
+    pub async fn drain(&mut self, shutdown: &CancellationToken, signals: &mut Signals) {
+        shutdown.cancel();
         let drained = async { while self.running.join_next().await.is_some() {} };
         tokio::select! {
             () = drained => {}

@@ -19,12 +19,12 @@ use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Next,
 use docket_egress::Sender;
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::{Clock, duration, millis};
 use docket_program::random;
-use docket_program::shutdown::Shutdown;
 use docket_schedule::{Claim, Entry, Hint, Schedule, ScheduleError};
 use docket_store::deliveries::{self, Started};
 use docket_store::events::{self, ToSend};
@@ -101,9 +101,9 @@ impl<S: Schedule> Worker<S> {
     }
 
     /// Works until shutdown is requested, then waits for the attempts under way.
-    pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
+    pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let keeper = tokio::spawn(Arc::clone(&self).keep_leases());
-        while !shutdown.is_requested() {
+        while !shutdown.is_cancelled() {
             let claimed = self.claim_once().await;
             let wait = async {
                 match claimed {
@@ -118,7 +118,7 @@ impl<S: Schedule> Worker<S> {
             };
             tokio::select! {
                 () = wait => {}
-                () = shutdown.requested() => break,
+                () = shutdown.cancelled() => break,
             }
         }
         // All slots free, and all ends stored: no attempt is under way, so none is cut off by our own shutdown.

@@ -10,7 +10,6 @@ use docket::tenants::{Held, Tenant, Tenants};
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
-use docket_program::shutdown;
 use docket_schedule::memory::MemorySchedule;
 use docket_schedule::{SHARES, Schedule};
 use docket_store::Database;
@@ -19,6 +18,7 @@ use docket_store::stores::Store;
 use docket_tests::docket::{eventually, tenant_config};
 use docket_tests::scratch::Folder;
 use rusqlite::Connection;
+use tokio_util::sync::CancellationToken;
 
 const TENANTS: usize = 1_000;
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -84,8 +84,8 @@ async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
     let clock = Clock::Manual(time.clone());
     let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
     let detector = Detector::new(clock, tenants, Arc::clone(&schedule), Arc::clone(&metrics), INTERVAL);
-    let (stopper, stop) = shutdown::channel();
-    let run = tokio::spawn(detector.run(stop));
+    let shutdown = CancellationToken::new();
+    let run = tokio::spawn(detector.run(shutdown.clone()));
 
     // Everybody's within the first interval: the clock stands still. The flood is the first tenant's.
     let open = || all.iter().filter(|tenant| tenant.store.database().is_open()).count();
@@ -116,7 +116,7 @@ async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
         number_of(&metrics, "docket_invoice_scan_failures_total") == 2
     })
     .await;
-    stopper.stop();
+    shutdown.cancel();
     run.await.expect("it ends");
     assert_eq!(open(), 0);
 }

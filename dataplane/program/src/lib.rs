@@ -2,4 +2,4 @@
 
 pub mod clock;
 pub mod random;
-pub mod shutdown;
+pub mod signals;

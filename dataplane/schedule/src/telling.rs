@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{Hint, Schedule};
-use docket_program::shutdown::Shutdown;
 
 /// How long whoever tells waits for the schedule.
 const TELL: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ impl<S: Schedule> Telling<S> {
     }
 
     /// Tells what could not be told, until shutdown is requested.
-    pub async fn run(&self, shutdown: Shutdown) {
+    pub async fn run(&self, shutdown: CancellationToken) {
         loop {
             let told = async {
                 if self.untold().is_empty() {
@@ -77,7 +77,7 @@ impl<S: Schedule> Telling<S> {
             };
             tokio::select! {
                 () = told => {}
-                () = shutdown.requested() => return,
+                () = shutdown.cancelled() => return,
             }
         }
     }

@@ -19,9 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-
-use docket_program::shutdown::Shutdown;
 
 /// A request's headers must be in by then; on a kept-alive connection this counts from the answer before.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -35,7 +34,7 @@ const BUFFER: usize = 64 * 1024;
 const DRAIN: Duration = Duration::from_secs(25);
 
 /// Serves at most `clients` connections at once until shutdown is requested, then finishes what is under way.
-pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdown: Shutdown) {
+pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdown: CancellationToken) {
     let places = Arc::new(Semaphore::new(clients.clamp(1, CONNECTIONS)));
     let mut connections = JoinSet::new();
     loop {
@@ -45,7 +44,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
         };
         let (accepted, place) = tokio::select! {
             next = next => next,
-            () = shutdown.requested() => break,
+            () = shutdown.cancelled() => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -70,7 +69,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: Shutdown) {
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let router = router.clone();
@@ -90,7 +89,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
     // An error here is the client's: it went away, was too slow or did not speak HTTP.
     tokio::select! {
         _ = connection.as_mut() => {}
-        () = shutdown.requested() => {
+        () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }

@@ -7,7 +7,7 @@ use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 
 use crate::args::ListenArguments;
 use docket_program::clock::Clock;
-use docket_program::shutdown::Signals;
+use docket_program::signals::Signals;
 
 /// `docket listen`: a receiver for whoever writes one.
 pub async fn run(arguments: ListenArguments) -> Result<()> {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::invoice::InvoiceFamily;
+use tokio_util::sync::CancellationToken;
 
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenant;
 use docket_program::clock::Clock;
-use docket_program::shutdown::Shutdown;
 use docket_schedule::Schedule;
 use docket_schedule::telling::Telling;
 use docket_store::sqlite::Looks;
@@ -55,7 +55,7 @@ impl<S: Schedule> Scanner<S> {
         &self,
         tenant: &Tenant,
         memory: &mut Memory,
-        shutdown: &Shutdown,
+        shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.database();
         let looks = database.look();
@@ -69,7 +69,7 @@ impl<S: Schedule> Scanner<S> {
             Ok(false) => memory.has_read(looks),
             _ => memory.seen = None,
         }
-        let comes_back = matches!(result, Ok(true)) && !shutdown.is_requested();
+        let comes_back = matches!(result, Ok(true)) && !shutdown.is_cancelled();
         if !comes_back && std::mem::take(&mut memory.opened) {
             // A thousand open databases would cost hundreds of megabytes, or a thousand connections.
             database.close_idle(Duration::ZERO).await;
@@ -81,7 +81,7 @@ impl<S: Schedule> Scanner<S> {
         &self,
         tenant: &Tenant,
         memory: &mut Memory,
-        shutdown: &Shutdown,
+        shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let (mut more, mut failed) = (false, None);
@@ -96,7 +96,7 @@ impl<S: Schedule> Scanner<S> {
                 // What is wrong with one table keeps nobody from the others.
                 Err(error) => failed = Some(error),
             }
-            if shutdown.is_requested() {
+            if shutdown.is_cancelled() {
                 return Ok(true);
             }
         }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use docket_folder::{Folder, Loaded};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::banner;
 use crate::args::DevArguments;
 use crate::serving::{Declared, Serving};
 use docket_program::random;
-use docket_program::shutdown::Shutdown;
 use docket_store::stores::Stores;
 
 /// How often the folder is looked at.
@@ -50,7 +50,7 @@ pub(super) async fn follow(
     mut reading: Reading,
     wake: Arc<Notify>,
     arguments: DevArguments,
-    shutdown: Shutdown,
+    shutdown: CancellationToken,
 ) {
     let data_dir = &arguments.source.data_dir;
     let mut last_wake = wake_time(data_dir);
@@ -58,7 +58,7 @@ pub(super) async fn follow(
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
-            () = shutdown.requested() => return,
+            () = shutdown.cancelled() => return,
         }
         if reading.folder.changed() {
             match reading.folder.load(&mut random::fill) {

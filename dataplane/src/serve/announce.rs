@@ -5,9 +5,9 @@ use std::sync::Arc;
 use docket_redis::Board;
 use docket_redis::board::HEARTBEAT;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::serving::Served;
-use docket_program::shutdown::Shutdown;
 
 /// The name that was given, or one that no other process has.
 pub(super) fn pod_name(given: Option<String>) -> String {
@@ -24,7 +24,7 @@ pub(super) async fn announce(
     pod: String,
     roles: Vec<&'static str>,
     mut served: watch::Receiver<Served>,
-    shutdown: Shutdown,
+    shutdown: CancellationToken,
 ) {
     let mut is_told = true;
     loop {
@@ -39,7 +39,7 @@ pub(super) async fn announce(
         tokio::select! {
             () = tokio::time::sleep(HEARTBEAT) => {}
             Ok(()) = served.changed() => {}
-            () = shutdown.requested() => break,
+            () = shutdown.cancelled() => break,
         }
     }
     // One that can't be told is forgotten by itself.

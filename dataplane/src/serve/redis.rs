@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use docket_redis::{Connection, Error, Keys};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::RedisArguments;
-use docket_program::shutdown::Shutdown;
 
 /// How often a Redis that is away is asked again at start.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -31,12 +31,12 @@ pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
 
 /// Looks again now and then, until shutdown is requested: a setting may be changed, and a new primary may have another.
 /// What is served goes on; whoever runs Redis has to know.
-pub async fn watch(connection: Connection, shutdown: Shutdown) {
+pub async fn watch(connection: Connection, shutdown: CancellationToken) {
     let mut is_told = false;
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
-            () = shutdown.requested() => return,
+            () = shutdown.cancelled() => return,
         }
         match connection.check().await {
             Err(error @ Error::Unfit(_)) if !is_told => {

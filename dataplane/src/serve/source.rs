@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use docket_cluster::Cluster;
 use docket_folder::Folder;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArguments;
 use crate::dev;
 use crate::serving::{Declared, Serving};
 use crate::tenants::Tenants;
 use docket_program::random;
-use docket_program::shutdown::Shutdown;
 
 /// How often the folder is looked at.
 const LOOK: Duration = Duration::from_millis(400);
@@ -39,7 +39,12 @@ impl Source {
     }
 
     /// Serves what is declared, again after each change, until shutdown is requested. `first` hears of the first time.
-    pub(super) async fn follow(self, mut serving: Serving, first: oneshot::Sender<()>, shutdown: Shutdown) {
+    pub(super) async fn follow(
+        self,
+        mut serving: Serving,
+        first: oneshot::Sender<()>,
+        shutdown: CancellationToken,
+    ) {
         let mut first = Some(first);
         let tenants = serving.tenants();
         let mut replace = |declared: Declared| {
@@ -59,7 +64,7 @@ impl Source {
         };
         tokio::select! {
             () = follow => {}
-            () = shutdown.requested() => {}
+            () = shutdown.cancelled() => {}
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use docket_redis::Board;
 use docket_redis::board::WebhookHealth;
+use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::Clock;
-use docket_program::shutdown::Shutdown;
 use docket_store::health;
 
 /// How often those with attempts are looked at.
@@ -43,12 +43,12 @@ pub async fn run(
     tenants: Arc<Tenants>,
     board: Arc<Board>,
     clock: Clock,
-    shutdown: Shutdown,
+    shutdown: CancellationToken,
 ) {
     loop {
         tokio::select! {
             () = clock.sleep(EVERY) => {}
-            () = shutdown.requested() => return,
+            () = shutdown.cancelled() => return,
         }
         for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
             let told = async {
@@ -60,7 +60,7 @@ pub async fn run(
             };
             tokio::select! {
                 () = told => {}
-                () = shutdown.requested() => return,
+                () = shutdown.cancelled() => return,
             }
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use docket_redis::Board;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::{Clock, millis};
-use docket_program::shutdown::Shutdown;
 use docket_store::{StoreError, retention};
 
 /// Deliveries per transaction: others write in between.
@@ -46,20 +46,20 @@ impl Retention {
     }
 
     /// A round now and then, the first one soon, until shutdown is requested.
-    pub async fn run(self, shutdown: Shutdown) {
+    pub async fn run(self, shutdown: CancellationToken) {
         let (most, least) = ROUNDS;
         let pause = (self.keep / 10).clamp(least, most);
         let mut next_ms = self.clock.now_ms() + millis(pause.min(FIRST));
         loop {
             tokio::select! {
                 () = self.clock.sleep_until_ms(next_ms) => {}
-                () = shutdown.requested() => return,
+                () = shutdown.cancelled() => return,
             }
             next_ms = self.clock.now_ms() + millis(pause);
             // What a round has not committed when it is dropped has not happened.
             tokio::select! {
                 () = self.round_in_turn(pause) => {}
-                () = shutdown.requested() => return,
+                () = shutdown.cancelled() => return,
             }
         }
     }

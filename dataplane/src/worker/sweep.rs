@@ -15,12 +15,12 @@ use docket_redis::Board;
 use jiff::Timestamp;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use super::report;
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::{Clock, millis};
-use docket_program::shutdown::Shutdown;
 use docket_schedule::{Loss, Schedule};
 use docket_store::deliveries::{self, Due};
 use docket_store::sqlite::Looks;
@@ -134,7 +134,7 @@ impl<S: Schedule> Sweeper<S> {
 
     /// Sweeps at each interval, whenever `wake` says so, what was declared anew, and everything that is lost, until
     /// shutdown is requested. What is not told because of that is told by another process, or after the next start.
-    pub async fn run(mut self, interval: Duration, wake: Arc<Notify>, shutdown: Shutdown) {
+    pub async fn run(mut self, interval: Duration, wake: Arc<Notify>, shutdown: CancellationToken) {
         let Work { clock, schedule, .. } = self.work.clone();
         let tenants = Arc::clone(&self.tenants);
         let is_shared = self.work.board.is_some();
@@ -172,7 +172,7 @@ impl<S: Schedule> Sweeper<S> {
                     self.end(swept);
                     self.tell_if_rebuilt().await;
                 }
-                () = shutdown.requested() => return,
+                () = shutdown.cancelled() => return,
             }
         }
     }

@@ -8,12 +8,12 @@ use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, POLL_INTERVAL, Status};
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use serde_json::json;
+use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
 use crate::tenants::Held;
 use docket_program::clock::ManualClock;
-use docket_program::shutdown::{self, Stopper};
 use docket_schedule::SHARES;
 use docket_schedule::memory::MemorySchedule;
 use docket_store::deliveries::Listed;
@@ -28,7 +28,7 @@ struct Rig {
     schedule: Arc<MemorySchedule>,
     clock: Clock,
     folder: std::path::PathBuf,
-    _stopper: Stopper,
+    _stop: DropGuard,
 }
 
 impl Drop for Rig {
@@ -61,12 +61,12 @@ impl Rig {
         };
         let worker =
             Worker::new(clock.clone(), tenants, Arc::clone(&schedule), sender, settings, Arc::default());
-        let (stopper, shutdown) = shutdown::channel();
-        tokio::spawn(Arc::new(worker).run(shutdown));
+        let shutdown = CancellationToken::new();
+        tokio::spawn(Arc::new(worker).run(shutdown.clone()));
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
-        Self { time, tenant, schedule, clock, folder, _stopper: stopper }
+        Self { time, tenant, schedule, clock, folder, _stop: shutdown.drop_guard() }
     }
 
     async fn publish(&self, subject: &str) -> DeliveryId {

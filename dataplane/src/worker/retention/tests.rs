@@ -7,7 +7,6 @@ use serde_json::json;
 use super::*;
 use crate::tenants::Held;
 use docket_program::clock::ManualClock;
-use docket_program::shutdown;
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
@@ -124,8 +123,8 @@ async fn a_database_that_was_never_made_is_not_made() {
 #[tokio::test]
 async fn rounds_come_by_themselves_until_the_shutdown() {
     let rig = Rig::new("run", &["A"], 1).await;
-    let (stopper, shutdown) = shutdown::channel();
-    let running = tokio::spawn(rig.retention.clone().run(shutdown));
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(rig.retention.clone().run(shutdown.clone()));
     rig.time.advance(31 * DAY);
     // The first round may have come before the clock was moved; the next one comes an hour later at most.
     let mut rounds = 0;
@@ -135,6 +134,6 @@ async fn rounds_come_by_themselves_until_the_shutdown() {
         rig.time.advance(Duration::from_secs(3600));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    stopper.stop();
+    shutdown.cancel();
     running.await.expect("it ends");
 }
