@@ -13,7 +13,7 @@ use anyhow::Context;
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::{net::TcpListener, time::Instant};
 
-use crate::operator::Operator;
+use crate::work::Operator;
 
 /// A main runtime that did not come to this in so long is not well.
 const STALE: Duration = Duration::from_secs(60);

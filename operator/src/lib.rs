@@ -1,31 +1,18 @@
-//! The operator of Docket: Tenants and Webhooks of a cluster become what the data plane serves.
+//! The operator of Docket: watches Tenants and Webhooks, provisions what they need, and reports their status.
 //!
-//! - `watch` feeds `cluster` (what we know, indexed) and the `queue`s; `operator` gives the drivers work.
-//! - `tenant` is the driver of Tenants, one file per step; `webhook` that of Webhooks.
-//! - `database` makes managed databases; `kube_api` has the calls to the API server.
-//! - `observe` reads what the data plane reports through Redis.
-//! - `lease` says who may write; `admin` and `metrics` say how it is.
-//!
-//! Rules are pure (`cluster`, `keys`, `conditions`, `programmed`, `tenant::{validate, build, signing, generated, status}`,
-//! `webhook::status`); everything else is I/O around them.
+//! - `work` is the loop: queues, workers, resync. It calls the drivers `tenant` and `webhook`, one file per step.
+//! - `state` is pure: what is declared, who is concerned by a change, and what a status says.
+//! - `kube` talks to the API server: watches, writes, the lease. `database` talks to PostgreSQL, `observe` to Redis.
+//! - `run` wires it all up; `admin` and `metrics` report how the process is.
 
 pub mod admin;
 pub mod args;
-pub mod cluster;
-pub mod conditions;
 pub mod database;
-pub mod declared;
-pub mod keys;
-pub mod kube_api;
-pub mod labels;
-pub mod lease;
+pub mod kube;
 pub mod metrics;
-pub mod name;
 pub mod observe;
-pub mod operator;
-pub mod programmed;
-pub mod queue;
 pub mod run;
+pub mod state;
 pub mod tenant;
-pub mod watch;
 pub mod webhook;
+pub mod work;

@@ -8,7 +8,7 @@ use docket_redis::{
 };
 use tokio::time::Instant;
 
-use crate::{args::RunArguments, operator::Operator, programmed::Pods, webhook::status::Health};
+use crate::{args::RunArguments, state::pods::Pods, webhook::status::Health, work::Operator};
 
 /// How often pods are looked at.
 const PODS_EVERY: Duration = Duration::from_secs(1);

@@ -13,12 +13,14 @@ use crate::{
     admin::{self, Pulse},
     args::RunArguments,
     database::Servers,
-    kube_api::{KubeApi, MANAGER},
-    lease::{self, Held},
+    kube::{
+        client::{KubeApi, MANAGER},
+        lease::{self, Held},
+        watch,
+    },
     metrics::Metrics,
     observe,
-    operator::{Operator, Settings},
-    watch,
+    work::{Operator, Settings},
 };
 
 /// How long passes that were begun may take after a signal to stop.

@@ -15,8 +15,6 @@ pub mod stored;
 pub mod validate;
 
 #[cfg(test)]
-pub(crate) mod examples;
-#[cfg(test)]
 mod tests;
 
 use std::time::Duration;
@@ -28,12 +26,12 @@ use docket_crds::{
 };
 
 use crate::{
-    conditions::{self, Truth, Verdict, is_terminal},
-    declared::{Declared, Meta},
-    kube_api::{CallError, News},
-    name::Name,
-    operator::Operator,
-    queue::Done,
+    kube::client::{CallError, News},
+    state::{
+        conditions::{self, Truth, Verdict, is_terminal},
+        declared::{Declared, Meta},
+        name::Name,
+    },
     tenant::{
         build::{Built, Made},
         database::Database,
@@ -45,6 +43,7 @@ use crate::{
         validate::{Refused, Valid, validate},
     },
     webhook::Outcome,
+    work::{Operator, queue::Done},
 };
 
 /// One pass over a Tenant. What the API server does not let us do is told before it is an error: a quota, a policy or a

@@ -9,13 +9,14 @@ use docket_crds::{
 };
 
 use crate::{
-    conditions::{self, Verdict},
-    declared::Declared,
-    kube_api::CallError,
-    name::Name,
-    operator::Operator,
-    queue::Done,
+    kube::client::CallError,
+    state::{
+        conditions::{self, Verdict},
+        declared::Declared,
+        name::Name,
+    },
     webhook::status::Facts,
+    work::{Operator, queue::Done},
 };
 
 /// What its Tenant's compilation said about a Webhook.

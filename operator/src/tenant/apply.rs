@@ -6,15 +6,13 @@
 use docket_crds::{Runtime, SecretBytes, Tenant, runtime};
 
 use crate::{
-    cluster::OwnSecret,
-    declared::Meta,
-    kube_api::CallError,
-    name::Name,
-    operator::Operator,
+    kube::client::CallError,
+    state::{cluster::OwnSecret, declared::Meta, name::Name},
     tenant::{
         generated::{self, Planned, Step},
         stored::{self, Memory, Stored},
     },
+    work::Operator,
 };
 
 /// Makes or replaces a Secret as planned, and tells it; answers its value.

@@ -8,8 +8,7 @@ use docket_crds::{
 };
 
 use crate::{
-    declared::Declared,
-    name::Name,
+    state::{declared::Declared, name::Name},
     tenant::{
         database::Database,
         fetch::{Fetched, Subject},

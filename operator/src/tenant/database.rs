@@ -11,12 +11,10 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    conditions,
     database::{DatabaseError, External, Wanted, database_of, migrate_external},
-    declared::Declared,
-    name::Name,
-    operator::Operator,
+    state::{conditions, declared::Declared, name::Name},
     tenant::{fetch::Fetched, fetch::Subject, stored::EnsuredDatabase},
+    work::Operator,
 };
 
 /// How the database is.

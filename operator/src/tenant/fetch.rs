@@ -12,10 +12,13 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::{
-    cluster::{Cluster, of_tenant, of_webhook},
-    declared::Declared,
-    kube_api::{CallError, KubeApi, Values},
-    name::Name,
+    kube::client::{CallError, KubeApi, Values},
+    state::{
+        cluster::Cluster,
+        declared::Declared,
+        name::Name,
+        references::{of_tenant, of_webhook},
+    },
     tenant::{generated, stored::Stored},
 };
 

@@ -12,7 +12,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{database::role_of, declared::Meta, kube_api::News, labels, name::Name, tenant::signing::Random};
+use crate::{
+    database::role_of,
+    kube::client::News,
+    state::{declared::Meta, labels, name::Name},
+    tenant::signing::Random,
+};
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";
@@ -266,7 +271,7 @@ fn make(random: Random<'_>) -> SecretBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenant::examples::{declared, tenant};
+    use crate::state::examples::{declared, tenant};
 
     fn wanted(rotation: i64, made_before: bool) -> (Wanted, Meta) {
         let mut tenant = tenant();

@@ -8,13 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     database::{DatabaseError, Dropped},
-    declared::Declared,
-    kube_api::{CallError, News},
-    name::Name,
-    operator::Operator,
-    programmed,
-    queue::Done,
+    kube::client::{CallError, News},
+    state::{declared::Declared, name::Name, pods},
     tenant::{apply, database, set_status, status},
+    work::{Operator, queue::Done},
 };
 
 /// How long pods get to let go of a database before it is dropped under them.
@@ -44,8 +41,8 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
         return Ok(Done::After(None));
     }
     let since = meta.deleting.unwrap_or(Timestamp::UNIX_EPOCH);
-    if !programmed::is_unserved(&operator.pods(), &meta.uid) && operator.now() < since + PATIENCE {
-        return Ok(Done::After(Some(programmed::LOOK_AGAIN)));
+    if !pods::is_unserved(&operator.pods(), &meta.uid) && operator.now() < since + PATIENCE {
+        return Ok(Done::After(Some(pods::LOOK_AGAIN)));
     }
     let (reason, note) = match drop_database(operator, tenant).await {
         Ok(Dropped::Wholly) => ("", String::new()),

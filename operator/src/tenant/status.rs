@@ -8,10 +8,12 @@ use docket_crds::{
 use jiff::Timestamp;
 
 use crate::{
-    conditions::{self, Truth, Verdict, type_of},
     database::{DatabaseError, role_of},
-    declared::Meta,
-    kube_api::CallError,
+    kube::client::CallError,
+    state::{
+        conditions::{self, Truth, Verdict, type_of},
+        declared::Meta,
+    },
     tenant::{database::Database, generated},
 };
 

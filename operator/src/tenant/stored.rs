@@ -9,7 +9,10 @@ use docket_crds::{Runtime, TenantConfig, runtime};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::{cluster::OwnSecret, labels, name::Name, tenant::signing::KnownKey};
+use crate::{
+    state::{cluster::OwnSecret, labels, name::Name},
+    tenant::signing::KnownKey,
+};
 
 /// The key with what only the operator reads.
 const MEMORY_KEY: &str = "operator.json";

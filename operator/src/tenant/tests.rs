@@ -17,11 +17,11 @@ use super::{
     stored::{EnsuredDatabase, Stored},
     *,
 };
-use crate::{
+use crate::state::{
     cluster::Cluster,
     conditions::{Truth, Verdict, find},
-    programmed::{Pods, programmed},
-    tenant::examples,
+    examples,
+    pods::{Pods, programmed},
 };
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;

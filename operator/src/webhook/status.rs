@@ -11,8 +11,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    conditions::{self, Truth, Verdict, type_of},
-    declared::Meta,
+    state::{
+        conditions::{self, Truth, Verdict, type_of},
+        declared::Meta,
+    },
     webhook::Outcome,
 };
 
@@ -167,7 +169,7 @@ fn deliveries(health: Option<&Health>, previous: &WebhookStatus) -> Option<Deliv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Name;
+    use crate::state::name::Name;
 
     fn after(health: Option<Health>, observed: bool, previous: &WebhookStatus) -> WebhookStatus {
         let object = serde_json::json!({"metadata": {"name": "w", "namespace": "a", "uid": "u"}});

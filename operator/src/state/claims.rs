@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::name::Name;
+use crate::state::name::Name;
 
 pub(crate) type Claim = (&'static str, String);
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use docket_crds::{Tenant, ValueKind, Webhook};
 
-use crate::name::Name;
+use crate::state::name::Name;
 
 /// A Secret or ConfigMap that somebody refers to.
 pub(crate) type Value = (ValueKind, Name);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use docket_crds::ApiKeyDigest;
 use jiff::Timestamp;
 
-use crate::{declared::Meta, name::Name};
+use crate::state::{declared::Meta, name::Name};
 
 /// In the order of creation.
 type Holder = (Timestamp, String, Name);
@@ -64,7 +64,7 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenant::examples;
+    use crate::state::examples;
 
     fn meta(name: &str, second: i64) -> Meta {
         let created = Timestamp::from_second(second).unwrap();

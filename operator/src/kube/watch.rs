@@ -24,11 +24,14 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use crate::{
-    cluster::{Cluster, Key, Listed, Namespace, OwnSecret},
-    declared::{Declared, Document, resource},
-    labels,
-    name::Name,
-    operator::Operator,
+    state::{
+        by_name::Listed,
+        cluster::{Cluster, Key, Namespace, OwnSecret},
+        declared::{Declared, Document, resource},
+        labels,
+        name::Name,
+    },
+    work::Operator,
 };
 
 /// What one watch is about.

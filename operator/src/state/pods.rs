@@ -11,7 +11,7 @@ use docket_crds::{
     conditions::{self, types},
 };
 
-use crate::conditions::{Truth, Verdict};
+use crate::state::conditions::{Truth, Verdict};
 
 /// How often pods are asked while something is not served by all of them.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(1);

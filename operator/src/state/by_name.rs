@@ -1,20 +1,28 @@
 //! Objects by name, and by namespace.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::Listed;
-use crate::name::Name;
+use crate::state::name::Name;
+
+/// A list of a watch, whole: what is not in it is gone. `None` as the namespace: of all.
+#[derive(Debug)]
+pub struct Listed {
+    /// The namespace that was listed.
+    pub namespace: Option<String>,
+    /// What was in it.
+    pub names: HashSet<Name>,
+}
 
 #[derive(Debug)]
-pub(super) struct Watched<T>(HashMap<String, BTreeMap<String, (Name, T)>>);
+pub(super) struct ByName<T>(HashMap<String, BTreeMap<String, (Name, T)>>);
 
-impl<T> Default for Watched<T> {
+impl<T> Default for ByName<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T> Watched<T> {
+impl<T> ByName<T> {
     pub(super) fn get(&self, name: &Name) -> Option<&T> {
         Some(&self.0.get(&name.namespace)?.get(&name.name)?.1)
     }

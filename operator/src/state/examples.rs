@@ -6,7 +6,7 @@ use docket_crds::Tenant;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::declared::Declared;
+use crate::state::declared::Declared;
 
 pub(crate) fn document() -> Value {
     serde_saphyr::from_str(

@@ -3,27 +3,24 @@
 //! Fed by the watches, asked by the drivers. Every lookup is by key: with fifty thousand Webhooks nothing here goes
 //! through all of them. No I/O.
 
-mod claims;
-mod references;
-mod watched;
-
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
 use docket_crds::{Tenant, TenantStatus, ValueKind, Webhook, compile::claimed, conditions::types, runtime};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub use references::Referrer;
-pub(crate) use references::{of_tenant, of_webhook};
-
 use crate::{
-    cluster::{claims::Claims, references::References, watched::Watched},
-    conditions,
-    declared::{Declared, Meta},
-    labels,
-    name::Name,
+    state::{
+        by_name::{ByName, Listed},
+        claims::Claims,
+        conditions,
+        declared::{Declared, Meta},
+        labels,
+        name::Name,
+        references::{References, Referrer, of_tenant, of_webhook},
+    },
     webhook::Outcome,
 };
 
@@ -80,14 +77,14 @@ pub struct Namespace {
 /// The state of all watches.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    tenants: Watched<Arc<Declared<Tenant>>>,
-    webhooks: Watched<Arc<Declared<Webhook>>>,
+    tenants: ByName<Arc<Declared<Tenant>>>,
+    webhooks: ByName<Arc<Declared<Webhook>>>,
     webhooks_of: HashMap<Name, BTreeSet<Name>>,
     claims: Claims,
     references: References,
     /// Labelled Secrets and ConfigMaps of users: their resource versions.
-    values: HashMap<ValueKind, Watched<String>>,
-    own: Watched<OwnSecret>,
+    values: HashMap<ValueKind, ByName<String>>,
+    own: ByName<OwnSecret>,
     own_of: HashMap<Name, BTreeSet<Name>>,
     /// The versions we wrote ourselves, which are no news.
     written: HashMap<Name, String>,
@@ -95,15 +92,6 @@ pub struct Cluster {
     namespaces: Option<HashMap<String, Namespace>>,
     /// By the Webhook's uid.
     outcomes: HashMap<String, (Name, Outcome)>,
-}
-
-/// A list of a watch, whole: what is not in it is gone. `None` as the namespace: of all.
-#[derive(Debug)]
-pub struct Listed {
-    /// The namespace that was listed.
-    pub namespace: Option<String>,
-    /// What was in it.
-    pub names: HashSet<Name>,
 }
 
 impl Cluster {

@@ -1,5 +1,7 @@
 //! What both drivers work with, and the loop that gives them work.
 
+pub mod queue;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
@@ -14,23 +16,28 @@ use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    cluster::{Cluster, Key},
-    conditions::Verdict,
     database::Servers,
-    declared::{Document, Meta},
-    keys::Keys,
-    kube_api::{CallError, KubeApi},
-    lease::Held,
+    kube::{
+        client::{CallError, KubeApi},
+        lease::Held,
+        watch as watches,
+    },
     metrics::Metrics,
-    name::Name,
     observe::merged,
-    programmed::{Handed, Pods},
-    queue::{Done, Queue, jittered},
-    tenant, watch as watches,
+    state::{
+        cluster::{Cluster, Key},
+        conditions::Verdict,
+        declared::{Document, Meta},
+        keys::Keys,
+        name::Name,
+        pods::{Handed, Pods},
+    },
+    tenant,
     webhook::{
         self,
         status::{COUNTS_EVERY, Health},
     },
+    work::queue::{Done, Queue, jittered},
 };
 
 /// What was set at start.

@@ -10,7 +10,7 @@ use docket_crds::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::kube_api::News;
+use crate::kube::client::News;
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn every_reason_is_known() {
-        let text = include_str!("../../crds/src/conditions.rs");
+        let text = include_str!("../../../crds/src/conditions.rs");
         let values = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.split('"').nth(1));
         for value in values {
             assert!(KNOWN.contains(&value), "{value}");
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_section_that_says_what_to_do() {
-        let page = include_str!("../../docs/conditions.md");
+        let page = include_str!("../../../docs/conditions.md");
         let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
         for reason in KNOWN {
             assert!(sections.contains(reason), "docs/conditions.md has no section {reason}");

@@ -3,8 +3,10 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use std::collections::HashSet;
+
 use super::*;
-use crate::tenant::examples;
+use crate::state::examples;
 
 fn tenant(name: &str, code: &str, uid: &str, generation: i64) -> Arc<Declared<Tenant>> {
     examples::with(json!({

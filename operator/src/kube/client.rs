@@ -15,9 +15,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    declared::{Document, FINALIZER, Meta, resource},
-    lease::Held,
-    name::Name,
+    kube::lease::Held,
+    state::{
+        declared::{Document, FINALIZER, Meta, resource},
+        name::Name,
+    },
 };
 
 /// The field manager of Secrets.

@@ -13,7 +13,7 @@ use kube::api::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::name::Name;
+use crate::state::name::Name;
 
 /// Leave the object as it is: annotation with the value `disabled`.
 pub const RECONCILE: &str = "docket.dev/reconcile";

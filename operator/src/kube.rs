@@ -1,0 +1,5 @@
+//! The API server: the calls, the watches, and the Lease that decides which replica writes.
+
+pub mod client;
+pub mod lease;
+pub mod watch;
