@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::moment;
+use docket_domain::resend::{MAX_COUNT, MAX_PER_SECOND};
 use docket_receiver::Fail;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use tracing_subscriber::EnvFilter;
 use url::Url;
 
-use crate::actions::resend::{MAX_COUNT, MAX_PER_SECOND};
-use crate::api::query::{NO_TIME, moment};
 use crate::telemetry::LogFormat;
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
@@ -594,7 +594,7 @@ fn event_code(text: &str) -> Result<EventCode, String> {
 
 /// In milliseconds since 1970.
 fn time_ms(text: &str) -> Result<i64, String> {
-    moment(text).map(Timestamp::as_millisecond).ok_or_else(|| NO_TIME.into())
+    moment::parse(text).map(Timestamp::as_millisecond).ok_or_else(|| moment::EXPECTED.into())
 }
 
 fn delivery_id(text: &str) -> Result<DeliveryId, String> {

@@ -7,6 +7,7 @@
 //! * [`event`]: the envelope and the payload of each event code
 //! * [`process`]: what follows from how papers were served
 //! * [`invoice`]: the families of invoices, and what is sent of a header
+//! * [`moment`]: a date or time as a client writes it; [`resend`]: the limits of a bulk resend
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: what a Bearer token claims, and what makes one acceptable
 //! * [`work_order`]: the families of work orders, and how a request names one; [`word`]: enums that are texts
@@ -14,7 +15,9 @@
 pub mod delivery;
 pub mod event;
 pub mod invoice;
+pub mod moment;
 pub mod process;
+pub mod resend;
 pub mod signature;
 pub mod token;
 pub mod word;

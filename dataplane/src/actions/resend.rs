@@ -16,13 +16,6 @@ use docket_store::events;
 use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
 use docket_store::{Connection, StoreError, Transaction};
 
-/// Deliveries that one request makes at most, and by default.
-pub const MAX_COUNT: i64 = 10_000;
-/// Deliveries due per second at most; a request for many shares its webhook with what is new.
-pub const MAX_PER_SECOND: i64 = 100;
-/// Deliveries due per second by default.
-pub const DEFAULT_PER_SECOND: i64 = 10;
-
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
 const INACTIVE: Refusal = Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
@@ -57,9 +50,9 @@ pub struct Many {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
-    /// The oldest so many, 1 to [`MAX_COUNT`].
+    /// The oldest so many, 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
     pub limit: i64,
-    /// Deliveries due per second, 1 to [`MAX_PER_SECOND`].
+    /// Deliveries due per second, 1 to [`MAX_PER_SECOND`](docket_domain::resend::MAX_PER_SECOND).
     pub per_second: i64,
 }
 
@@ -304,6 +297,8 @@ pub async fn progress(
 
 #[cfg(test)]
 mod tests {
+    use docket_domain::resend::MAX_COUNT;
+
     use super::*;
 
     fn many(per_second: i64) -> Many {

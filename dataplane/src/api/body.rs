@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
+use docket_domain::moment;
 use docket_orders::field::Field;
 use docket_orders::problem::Path;
 use docket_orders::{Json, Problem, Problems};
@@ -16,7 +17,6 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::Timestamp;
 
 use super::error::ApiError;
-use super::query::{MAX_TIME, NO_TIME, moment};
 
 /// Sign-in bodies: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;
@@ -163,12 +163,12 @@ impl Fields {
         None
     }
 
-    /// A point in time, as [`moment`] reads it, in milliseconds. Absent and `null` are `None`.
+    /// A point in time, as [`moment::parse`] reads it, in milliseconds. Absent and `null` are `None`.
     pub fn time_ms(&mut self, name: &'static str) -> Option<i64> {
-        let text = self.text(name, MAX_TIME)?;
-        let time = moment(&text);
+        let text = self.text(name, moment::MAX_CHARS)?;
+        let time = moment::parse(&text);
         if time.is_none() {
-            self.problem(name, NO_TIME.to_owned());
+            self.problem(name, moment::EXPECTED.to_owned());
         }
         time.map(Timestamp::as_millisecond)
     }

@@ -8,11 +8,12 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
+use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::Timestamp;
 
 use super::{Declared, IfNew, declared, open};
 use crate::actions::Refusal;
-use crate::actions::resend::{self, DEFAULT_PER_SECOND, MAX_COUNT, Many};
+use crate::actions::resend::{self, Many};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::{Webhooks, hints};
 use crate::{dev, serve};

@@ -8,11 +8,12 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use docket_domain::delivery::DeliveryId;
+use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
 
 use self::answers::{PreviewAnswer, ResendAnswer, ResendPage, ResendRequest, StopAnswer, StopResendRequest};
 
 use super::{ID, MAX_WEBHOOK, delivery_id};
-use crate::actions::resend::{self, DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND, Many};
+use crate::actions::resend::{self, Many};
 use crate::api::body::{Fields, problem};
 use crate::api::caller::Administrator;
 use crate::api::error::{ApiError, ProblemBody};

@@ -1,0 +1,60 @@
+//! A point in time as clients and the command line write it.
+
+use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
+
+/// The longest text that is parsed, in characters.
+pub const MAX_CHARS: usize = 64;
+/// What a text that [`parse`] refuses must be.
+pub const EXPECTED: &str = "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)";
+
+/// Parses a date, which is its first moment in UTC, or a time with an offset. A time beyond what a [`Timestamp`] holds,
+/// such as the last day of the year 9999, becomes the nearest one: no order is that far away.
+pub fn parse(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    let (date_time, offset) = match (pieces.time(), pieces.to_numeric_offset()) {
+        (Some(time), Some(offset)) => (pieces.date().to_datetime(time), offset),
+        (None, None) if text.len() == "2026-11-21".len() => {
+            (pieces.date().at(0, 0, 0, 0), jiff::tz::Offset::UTC)
+        }
+        _ => return None,
+    };
+    let nearest = if pieces.date().year() > 0 { Timestamp::MAX } else { Timestamp::MIN };
+    Some(offset.to_timestamp(date_time).unwrap_or(nearest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_times_with_an_offset_are_parsed() {
+        let seconds = |text| parse(text).map(Timestamp::as_second);
+        assert_eq!(seconds("1970-01-02"), Some(86_400));
+        assert_eq!(seconds("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(seconds("1970-01-01t00:00:01z"), Some(1));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for wrong in [
+            "2026-02-30",
+            "2026-11-21T09:30:00",
+            "09:30:00Z",
+            "2026-11-21Z",
+            "20261121",
+            "x",
+            "2026-11-21T25:00:00Z",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_out_of_range_become_the_nearest_timestamp() {
+        for far in ["9999-12-31", "9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.999999Z"] {
+            assert_eq!(parse(far), Some(Timestamp::MAX), "{far}");
+        }
+        assert!(parse("0000-01-01").is_some_and(|time| time < Timestamp::UNIX_EPOCH));
+    }
+}
