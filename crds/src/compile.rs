@@ -16,7 +16,8 @@ pub use conflicts::{claimed, claimed_by, duplicates, taken};
 
 use crate::{
     ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,
-    Violation, Webhook, WebhookConfig, conditions,
+    Violation, Webhook, WebhookConfig,
+    conditions::ReasonCode,
     tenant::{ApiKeySpec, NamespacesFrom},
 };
 
@@ -110,8 +111,8 @@ pub struct Compiled {
 /// Why something is not served as declared; fit for a status, an event and a log: it never holds a secret's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// One of [`conditions`].
-    pub code: &'static str,
+    /// The kind of problem.
+    pub code: ReasonCode,
     /// Where: `spec.apiKeys[0].secretKeyRef`.
     pub field: String,
     /// What is wrong and what would be right.
@@ -119,7 +120,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    pub(crate) fn new(code: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ReasonCode, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, field: field.into(), message: message.into() }
     }
 }
@@ -137,7 +138,7 @@ impl fmt::Display for Reason {
 
 impl From<Violation> for Reason {
     fn from(violation: Violation) -> Self {
-        Self::new(conditions::INVALID_SPEC, violation.field, violation.message)
+        Self::new(ReasonCode::InvalidSpec, violation.field, violation.message)
     }
 }
 
@@ -162,7 +163,7 @@ fn compile_tenant(
     let mut reasons: Vec<Reason> = inputs.tenant.validate().into_iter().map(Reason::from).collect();
     if inputs.generated.signing_keys.is_empty() {
         let message = "no key for session tokens has been made yet";
-        reasons.push(Reason::new(conditions::PENDING, "spec.tokens", message));
+        reasons.push(Reason::new(ReasonCode::Pending, "spec.tokens", message));
     }
     let database = resolve::database(inputs).map_err(|reason| reasons.push(reason)).ok();
     let Tenant { metadata, spec } = inputs.tenant;
@@ -221,7 +222,7 @@ fn compile_api_key(
     let digest = resolve::api_key(inputs, spec, field)?;
     if let Some(same) = earlier.iter().find(|key| key.digest == digest) {
         let message = format!("this is the same key as {:?}; give each entry its own", same.name);
-        return Err(Reason::new(conditions::SECRET_INVALID, field, message));
+        return Err(Reason::new(ReasonCode::SecretInvalid, field, message));
     }
     Ok(ApiKey { name: spec.name.clone(), digest, active: spec.active, version: spec.version })
 }
@@ -305,13 +306,13 @@ pub fn unreachable_tenant(webhook: &Webhook) -> Reason {
     let own = &webhook.metadata.namespace;
     if namespace == own {
         let message = format!("there is no Tenant {name:?} in namespace {namespace:?}");
-        return Reason::new(conditions::TENANT_NOT_FOUND, "spec.tenantRef", message);
+        return Reason::new(ReasonCode::TenantNotFound, "spec.tenantRef", message);
     }
     let message = format!(
         "there is no Tenant {name:?} in namespace {namespace:?}, or its spec.webhooks.allowedNamespaces does not \
          include {own:?}"
     );
-    Reason::new(conditions::REF_NOT_PERMITTED, "spec.tenantRef", message)
+    Reason::new(ReasonCode::RefNotPermitted, "spec.tenantRef", message)
 }
 
 #[cfg(test)]

@@ -1,120 +1,330 @@
-//! Conditions and their reasons, by the names users see in `status.conditions`, and what to do about each.
+//! Condition types, reason codes and Event reasons, by the names users see in `kubectl describe`.
+//!
+//! Each name is written once, as a variant: its text is the variant's name. `docs/conditions.md` has a section for each
+//! [`ReasonCode`] and a row for each [`Occurrence`].
 
-/// The types of conditions.
-pub mod types {
-    /// Both kinds: all other conditions are as they should be; otherwise its reason is that of the first which is not.
-    pub const READY: &str = "Ready";
-    /// Both kinds: the object is valid and takes nothing that is another's.
-    pub const ACCEPTED: &str = "Accepted";
-    /// Both kinds: every Secret and ConfigMap the object names was found and is usable.
-    pub const RESOLVED_REFS: &str = "ResolvedRefs";
-    /// Tenant: its database can be reached and has the schema of this version.
-    pub const DATABASE_READY: &str = "DatabaseReady";
-    /// Both kinds: every pod of the data plane serves this generation.
-    pub const PROGRAMMED: &str = "Programmed";
-    /// Webhook: its receiver takes what is sent.
-    pub const DELIVERY_HEALTHY: &str = "DeliveryHealthy";
-    /// Both kinds, only while true: the operator is at work on the object. Wait.
-    pub const RECONCILING: &str = "Reconciling";
-    /// Both kinds, only while true: the operator can't go on before somebody changes something. See the other conditions.
-    pub const STALLED: &str = "Stalled";
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A text that is none of an enum's names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown name {0:?}")]
+pub struct UnknownName(pub String);
+
+/// An enum whose variants are written as their names, everywhere.
+macro_rules! names {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Every variant, in the order of the declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The text in a status, an Event, a metric and the documentation.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)*
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let known = Self::ALL.iter().copied().find(|known| known.as_str() == text);
+                known.ok_or_else(|| UnknownName(text.to_owned()))
+            }
+        }
+    };
 }
 
-// What is well.
+names! {
+    /// The `type` of a condition.
+    ConditionType {
+        /// Both kinds: all other conditions are as they should be. If not, `Ready` has the reason of the first that is not.
+        Ready,
+        /// Both kinds: the object is valid and claims nothing that belongs to another.
+        Accepted,
+        /// Both kinds: every Secret and ConfigMap that the object names exists and is usable.
+        ResolvedRefs,
+        /// Tenant: its database is reachable and has the schema of this version.
+        DatabaseReady,
+        /// Both kinds: every pod of the data plane serves this generation.
+        Programmed,
+        /// Webhook: its receiver accepts deliveries.
+        DeliveryHealthy,
+        /// Both kinds, present only while true: the operator is working on the object. Wait.
+        Reconciling,
+        /// Both kinds, present only while true: the operator can't continue until a user changes something. The other
+        /// conditions name it.
+        Stalled,
+    }
+}
 
-/// `Ready`: the object is served as declared. Nothing to do.
-pub const READY: &str = "Ready";
-/// `Accepted`: nothing stands against the object. Nothing to do.
-pub const ACCEPTED: &str = "Accepted";
-/// `ResolvedRefs`: all references were resolved. Nothing to do.
-pub const RESOLVED_REFS: &str = "ResolvedRefs";
-/// `DatabaseReady`: the database has the schema of this version. Nothing to do.
-pub const MIGRATED: &str = "Migrated";
-/// `Programmed`: every pod of the data plane serves this generation. Nothing to do.
-pub const PROGRAMMED: &str = "Programmed";
-/// `DeliveryHealthy`: the receiver took the last delivery. Nothing to do.
-pub const DELIVERING: &str = "Delivering";
-/// `DeliveryHealthy`, unknown: nothing has been sent yet. Save an order of the webhook's customer to see it work.
-pub const NO_DELIVERIES: &str = "NoDeliveries";
+names! {
+    /// The `reason` of a condition: why it has its status.
+    ReasonCode {
+        /// `Ready` is true: the object is served as declared.
+        Ready,
+        /// `Accepted` is true: nothing speaks against the object.
+        Accepted,
+        /// `ResolvedRefs` is true: all references are resolved.
+        ResolvedRefs,
+        /// `DatabaseReady` is true: the database has the schema of this version.
+        Migrated,
+        /// `Programmed` is true: every pod of the data plane serves this generation.
+        Programmed,
+        /// `DeliveryHealthy` is true: the receiver accepted the last delivery.
+        Delivering,
+        /// `DeliveryHealthy` is unknown: nothing has been sent yet.
+        NoDeliveries,
 
-// What somebody has chosen.
+        /// `Ready` is false: `spec.suspend` is true, so API keys answer 401 and no deliveries are created.
+        Suspended,
+        /// `Ready` is unknown: the annotation that pauses the operator is set on the object.
+        Paused,
+        /// `Ready` is false: the API server does not allow what the operator must do. A quota is used up, an admission
+        /// policy refuses it, or a right is missing. The operator tries again.
+        ApiRefused,
 
-/// `Ready`: `spec.suspend` is true, so API keys answer 401 and no new deliveries are made. Set it to false.
-pub const SUSPENDED: &str = "Suspended";
-/// `Ready`: the annotation that pauses the operator is set, and it leaves the object alone. Remove the annotation.
-pub const PAUSED: &str = "Paused";
+        /// `Accepted` is false: the spec breaks a rule of the CRD. The object was stored before the rule existed.
+        InvalidSpec,
+        /// `Accepted` is false: an older Tenant has this client code.
+        ClientCodeConflict,
+        /// `Accepted` is false: an older Tenant has this subdomain.
+        SubdomainConflict,
+        /// `Accepted` is false: an older Tenant has this managed database.
+        DatabaseNameConflict,
+        /// `Accepted` is false: the webhook's own namespace has no such Tenant.
+        TenantNotFound,
+        /// `Accepted` is false: another namespace has no such Tenant, or that Tenant does not allow the webhook's
+        /// namespace. One reason for both, so that a webhook can't find out which Tenants exist.
+        RefNotPermitted,
+        /// `Accepted` is false: the Tenant is paused or can't be read, so new and changed webhooks are not decided.
+        TenantNotReady,
+        /// `Accepted` is false: the Tenant is suspended, so the webhook gets no new deliveries.
+        TenantSuspended,
 
-// `Ready` is false, whatever the other conditions say.
+        /// `ResolvedRefs` is false: the Secret does not exist in the object's namespace.
+        SecretNotFound,
+        /// `ResolvedRefs` is false: the Secret exists and has no such key.
+        SecretKeyMissing,
+        /// `ResolvedRefs` is false: the Secret's value has the wrong form, is empty, or belongs to another Tenant.
+        SecretInvalid,
+        /// `ResolvedRefs` is false: the ConfigMap does not exist in the object's namespace.
+        ConfigMapNotFound,
+        /// `ResolvedRefs` is false: the ConfigMap exists and has no such key.
+        ConfigMapKeyMissing,
+        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate.
+        InvalidCaBundle,
 
-/// The API server does not let the operator do what it has to: a quota is used up, an admission policy is against it, or a
-/// right is missing. Mend what the message names; the operator tries again.
-pub const API_REFUSED: &str = "ApiRefused";
+        /// `DatabaseReady` is false: the operator is creating the database.
+        Provisioning,
+        /// `DatabaseReady` is false: the database server does not respond or refuses the operator.
+        Unreachable,
+        /// `DatabaseReady` is false: the operator has no server of the name in `spec.database.managed.server`.
+        ServerNotFound,
+        /// `DatabaseReady` is false: a database of this name exists and does not belong to this Tenant.
+        NotOwned,
+        /// `DatabaseReady` is false: a migration failed; the message names its step. The operator tries again.
+        MigrationFailed,
+        /// `DatabaseReady` is false: the database has the schema of a newer version of Docket.
+        SchemaNewer,
 
-// `Accepted` is false.
+        /// `Programmed` is false: the configuration does not exist yet, or not every pod serves it yet.
+        Pending,
+        /// `Programmed` is unknown: Redis does not respond, so the operator can't read what the data plane reports.
+        StoreUnavailable,
 
-/// The spec breaks a rule of the CRD; the object was stored before the rule was there. Change what the message names.
-pub const INVALID_SPEC: &str = "InvalidSpec";
-/// An older Tenant has this client code. Delete one of the two, and create it again with another code.
-pub const CLIENT_CODE_CONFLICT: &str = "ClientCodeConflict";
-/// An older Tenant has this subdomain. Take it out of one of the two.
-pub const SUBDOMAIN_CONFLICT: &str = "SubdomainConflict";
-/// An older Tenant has this managed database. Delete one of the two, and create it again with another name.
-pub const DATABASE_NAME_CONFLICT: &str = "DatabaseNameConflict";
-/// No such Tenant in the webhook's own namespace. Create it, or create the Webhook again with the right name.
-pub const TENANT_NOT_FOUND: &str = "TenantNotFound";
-/// No such Tenant in another namespace, or it does not allow the webhook's; one reason for both, so that nobody can
-/// find out which tenants there are. Have the Tenant's `spec.webhooks.allowedNamespaces` include the namespace.
-pub const REF_NOT_PERMITTED: &str = "RefNotPermitted";
-/// The Tenant is paused or can't be read, so nothing is decided about what is new or changed of the webhook. See the
-/// Tenant's conditions.
-pub const TENANT_NOT_READY: &str = "TenantNotReady";
-/// The Tenant is suspended, so the webhook gets no new deliveries. Set the Tenant's `spec.suspend` to false.
-pub const TENANT_SUSPENDED: &str = "TenantSuspended";
+        /// `DeliveryHealthy` is false: the last attempt failed and will be repeated.
+        Retrying,
+        /// `DeliveryHealthy` is false: deliveries ended after their last attempt, and none has succeeded since.
+        DeadLettered,
+    }
+}
 
-// `ResolvedRefs` is false.
+/// Who has to act before a reason goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// No one: all is well.
+    Nothing,
+    /// No one: a user set it on purpose.
+    Chosen,
+    /// The operator or the data plane: it tries again by itself.
+    Retry,
+    /// A user: only a change to an object or a server helps.
+    Change,
+}
 
-/// The Secret is not there. Create it in the object's namespace.
-pub const SECRET_NOT_FOUND: &str = "SecretNotFound";
-/// The Secret is there and has no such key. Add the key, or name another one.
-pub const SECRET_KEY_MISSING: &str = "SecretKeyMissing";
-/// The value in the Secret is not what is needed: no long hexadecimal key, no database URL, or empty. Replace it.
-pub const SECRET_INVALID: &str = "SecretInvalid";
-/// The ConfigMap is not there. Create it in the object's namespace.
-pub const CONFIG_MAP_NOT_FOUND: &str = "ConfigMapNotFound";
-/// The ConfigMap is there and has no such key. Add the key, or name another one.
-pub const CONFIG_MAP_KEY_MISSING: &str = "ConfigMapKeyMissing";
-/// The CA bundle holds no certificate in PEM form. Replace it.
-pub const INVALID_CA_BUNDLE: &str = "InvalidCaBundle";
+impl ReasonCode {
+    /// The condition that has this reason. `Ready`, `Reconciling` and `Stalled` repeat the reasons of other conditions.
+    pub const fn condition(self) -> ConditionType {
+        match self {
+            Self::Ready | Self::Suspended | Self::Paused | Self::ApiRefused => ConditionType::Ready,
+            Self::Accepted
+            | Self::InvalidSpec
+            | Self::ClientCodeConflict
+            | Self::SubdomainConflict
+            | Self::DatabaseNameConflict
+            | Self::TenantNotFound
+            | Self::RefNotPermitted
+            | Self::TenantNotReady
+            | Self::TenantSuspended => ConditionType::Accepted,
+            Self::ResolvedRefs
+            | Self::SecretNotFound
+            | Self::SecretKeyMissing
+            | Self::SecretInvalid
+            | Self::ConfigMapNotFound
+            | Self::ConfigMapKeyMissing
+            | Self::InvalidCaBundle => ConditionType::ResolvedRefs,
+            Self::Migrated
+            | Self::Provisioning
+            | Self::Unreachable
+            | Self::ServerNotFound
+            | Self::NotOwned
+            | Self::MigrationFailed
+            | Self::SchemaNewer => ConditionType::DatabaseReady,
+            Self::Programmed | Self::Pending | Self::StoreUnavailable => ConditionType::Programmed,
+            Self::Delivering | Self::NoDeliveries | Self::Retrying | Self::DeadLettered => {
+                ConditionType::DeliveryHealthy
+            }
+        }
+    }
 
-// `DatabaseReady` is false.
+    /// Who has to act before this reason goes away.
+    pub const fn remedy(self) -> Remedy {
+        match self {
+            Self::Ready
+            | Self::Accepted
+            | Self::ResolvedRefs
+            | Self::Migrated
+            | Self::Programmed
+            | Self::Delivering
+            | Self::NoDeliveries => Remedy::Nothing,
+            Self::Suspended | Self::Paused | Self::TenantSuspended => Remedy::Chosen,
+            Self::ApiRefused
+            | Self::Provisioning
+            | Self::Unreachable
+            | Self::MigrationFailed
+            | Self::Pending
+            | Self::StoreUnavailable
+            | Self::Retrying => Remedy::Retry,
+            Self::InvalidSpec
+            | Self::ClientCodeConflict
+            | Self::SubdomainConflict
+            | Self::DatabaseNameConflict
+            | Self::TenantNotFound
+            | Self::RefNotPermitted
+            | Self::TenantNotReady
+            | Self::SecretNotFound
+            | Self::SecretKeyMissing
+            | Self::SecretInvalid
+            | Self::ConfigMapNotFound
+            | Self::ConfigMapKeyMissing
+            | Self::InvalidCaBundle
+            | Self::ServerNotFound
+            | Self::NotOwned
+            | Self::SchemaNewer
+            | Self::DeadLettered => Remedy::Change,
+        }
+    }
+}
 
-/// The operator is making the database. Wait.
-pub const PROVISIONING: &str = "Provisioning";
-/// The database server does not answer or refuses the operator; what was served goes on being served. Look after the
-/// server, or the URL the operator was given.
-pub const UNREACHABLE: &str = "Unreachable";
-/// The operator was given no server of the name in `spec.database.managed.server`. Give it one, or create the Tenant
-/// again with another name.
-pub const SERVER_NOT_FOUND: &str = "ServerNotFound";
-/// There is a database of this name that was not made for this Tenant, or an external one that another Tenant has. One of
-/// an earlier Tenant of this name is taken over with the annotation `docket.dev/adopt-database: "<name>"`; of all others
-/// the message says what has to be done.
-pub const NOT_OWNED: &str = "NotOwned";
-/// The schema could not be brought to this version; the message says which step failed. The operator tries again.
-pub const MIGRATION_FAILED: &str = "MigrationFailed";
-/// The database has the schema of a newer version of Docket. Install that version.
-pub const SCHEMA_NEWER: &str = "SchemaNewer";
+names! {
+    /// What happened once, reported as a Kubernetes Event and as no condition.
+    Occurrence {
+        /// The operator generated a key or password for the first time.
+        SecretMade,
+        /// The operator generated a new key or password because its rotation generation was raised.
+        SecretRotated,
+        /// The Secret was missing or its value unusable, so the operator generated a new value.
+        SecretRemade,
+        /// The runtime Secret was missing or damaged: new keys sign session tokens, and all sessions have ended.
+        SigningKeysRemade,
+        /// The database was dropped with its Tenant and its role was not.
+        RoleRetained,
+        /// The Tenant's namespace was being deleted and the database could not be dropped, so it stays.
+        DatabaseRetained,
+    }
+}
 
-// `Programmed` is false.
+/// The `reason` of a Kubernetes Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventReason {
+    /// A condition changed and has this reason now.
+    Condition(ReasonCode),
+    /// Something happened that no condition shows.
+    Occurrence(Occurrence),
+}
 
-/// Not made yet, or not yet served by every pod. Wait; if it stays, look at the pods that the message names.
-pub const PENDING: &str = "Pending";
-/// The operator can't read what the data plane reports, since Redis does not answer. Look after Redis.
-pub const STORE_UNAVAILABLE: &str = "StoreUnavailable";
+impl EventReason {
+    /// The text in the Event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Condition(code) => code.as_str(),
+            Self::Occurrence(occurrence) => occurrence.as_str(),
+        }
+    }
+}
 
-// `DeliveryHealthy` is false.
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
 
-/// The last attempt failed and will be repeated. If it goes on, look after the receiver.
-pub const RETRYING: &str = "Retrying";
-/// Deliveries were given up after the last attempt. Mend the receiver, then send them again with `docket deliveries`.
-pub const DEAD_LETTERED: &str = "DeadLettered";
+    use super::*;
+
+    const PAGE: &str = include_str!("../../docs/conditions.md");
+
+    #[test]
+    fn every_name_reads_back_from_its_text_and_from_json() {
+        for code in ReasonCode::ALL {
+            assert_eq!(code.as_str().parse(), Ok(*code));
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+            assert_eq!(serde_json::from_value::<ReasonCode>(code.as_str().into()).unwrap(), *code);
+        }
+        assert_eq!("Readable".parse::<ReasonCode>(), Err(UnknownName("Readable".to_owned())));
+    }
+
+    #[test]
+    fn the_page_has_a_section_for_each_reason_code_and_no_other() {
+        let sections: BTreeSet<&str> = PAGE.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        let codes: BTreeSet<&str> = ReasonCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(sections, codes);
+    }
+
+    #[test]
+    fn the_page_has_each_section_below_the_condition_it_belongs_to() {
+        for part in PAGE.split("\n## ").skip(1) {
+            let (title, sections) = part.split_once('\n').unwrap();
+            let Some(condition) = title.strip_prefix('`').and_then(|title| title.split_once('`')) else {
+                continue;
+            };
+            for code in sections.lines().filter_map(|line| line.strip_prefix("### ")) {
+                let code: ReasonCode = code.parse().unwrap();
+                assert_eq!(code.condition().as_str(), condition.0, "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_has_a_row_for_each_condition_type_and_occurrence() {
+        let rows: Vec<&str> = PAGE.lines().filter(|line| line.starts_with("| `")).collect();
+        let types = ConditionType::ALL.iter().map(|kind| kind.as_str());
+        for name in types.chain(Occurrence::ALL.iter().map(|occurrence| occurrence.as_str())) {
+            let first = |row: &&&str| row.split('|').nth(1).unwrap().contains(&format!("`{name}`"));
+            assert_eq!(rows.iter().filter(first).count(), 1, "{name}");
+        }
+    }
+}

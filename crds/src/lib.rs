@@ -6,7 +6,7 @@
 //! - [`tenant_config`], [`secret`]: what the data plane needs of a tenant, and nothing else; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
 //! - `crd`, `status`, with the feature `kube`: both kinds as custom resources.
-//! - [`conditions`]: the reasons, by the names users see in `status.conditions`.
+//! - [`conditions`]: condition types, reason codes and Event reasons, by the names users see.
 //!
 //! No I/O, no clock, no async: whoever fetches and writes is a caller of this crate.
 
@@ -33,6 +33,7 @@ pub use client_code::{ClientCode, InvalidClientCode};
 pub use compile::{
     Compiled, Generated, GeneratedDatabase, Inputs, Missing, Reason, Values, compile, duplicates,
 };
+pub use conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy};
 pub use customer_code::{CustomerCode, InvalidCustomerCode};
 pub use event_code::{EventCategory, EventCode, UnknownEventCode};
 pub use rules::is_object_name;

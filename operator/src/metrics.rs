@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use docket_crds::conditions::types;
+use docket_crds::ConditionType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::{
     encoding::text::encode,
@@ -126,7 +126,7 @@ impl Metrics {
 
     /// An object has these conditions now.
     pub fn conditions<T: Document>(&self, name: &Name, conditions: &[Condition]) {
-        let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
+        let ready = conditions.iter().find(|condition| condition.type_ == ConditionType::Ready.as_str());
         let state = match ready.map(|ready| ready.status.as_str()) {
             Some("True") => "ready",
             Some("False") => "not_ready",

@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use docket_crds::{
     Reason, Runtime, Tenant, TenantStatus,
-    conditions::{self as reasons, types},
+    conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy},
     tenant::DeletionPolicy,
 };
 
 use crate::{
     kube::client::{CallError, News},
     state::{
-        conditions::{self, Truth, Verdict, is_terminal},
+        conditions::{self, Truth, Verdict},
         declared::{Declared, Meta},
         name::Name,
     },
@@ -141,7 +141,7 @@ async fn act<'a>(
 
 /// Whether the database was as it should be when that was last told.
 fn was_well(previous: &TenantStatus) -> bool {
-    let told = conditions::find(&previous.conditions, types::DATABASE_READY);
+    let told = conditions::find(&previous.conditions, ConditionType::DatabaseReady);
     told.is_none_or(|told| told.status == "True")
 }
 
@@ -165,7 +165,7 @@ async fn value(
 
 fn signing(operator: &Operator, tenant: &Tenant, fetched: &Fetched, previous: &TenantStatus) -> Rotated {
     let known = fetched.stored.as_ref().map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
-    let told = conditions::find(&previous.conditions, types::PROGRAMMED);
+    let told = conditions::find(&previous.conditions, ConditionType::Programmed);
     let distributed = told.is_none_or(|told| told.status == "True");
     let days = tenant.spec.tokens.signing_key_rotation_days;
     rotate(known, days, distributed, operator.now(), &mut operator.random())
@@ -250,8 +250,9 @@ async fn finish(
     let facts = Facts { meta, tenant, reasons: &reasons, config, database, programmed: verdict };
     let status = status::status(&facts, previous, operator.now());
     set_status(operator, &subject.tenant, previous, &status).await?;
-    let told = conditions::find(&status.conditions, types::DATABASE_READY);
-    let may_pass = told.is_some_and(|told| !is_terminal(&told.reason));
+    let told = conditions::find(&status.conditions, ConditionType::DatabaseReady);
+    let code = told.and_then(|told| told.reason.parse::<ReasonCode>().ok());
+    let may_pass = code.is_some_and(|code| code.remedy() == Remedy::Retry);
     if refused || matches!(database, Database::Failed(..)) && may_pass {
         return Ok(Done::Failed);
     }
@@ -287,7 +288,7 @@ async fn hand_over(
     let (handed, pods) = operator.handed(meta, &handed);
     let unwritten = written.err().map(|why| {
         let message = format!("its runtime Secret can't be written: {why}");
-        Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message)
+        Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
     });
     for (_, uid, outcome) in webhooks {
         let as_stored =
@@ -304,14 +305,15 @@ async fn hand_over(
 /// Whether there was a runtime Secret once and the signing keys in it are gone.
 fn lost_signing_keys(fetched: &Fetched, previous: &TenantStatus) -> bool {
     let known = fetched.stored.as_ref().is_some_and(|stored| !stored.memory.signing_keys.is_empty());
-    let told = conditions::find(&previous.conditions, types::PROGRAMMED);
+    let told = conditions::find(&previous.conditions, ConditionType::Programmed);
     !known && told.is_some_and(|told| told.status == "True")
 }
 
 fn remade_signing_keys() -> News {
     let note =
         "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
-    News { reason: "SigningKeysRemade", action: "Make", note: note.to_owned(), warning: true, secret: None }
+    let reason = EventReason::Occurrence(Occurrence::SigningKeysRemade);
+    News { reason, action: "Make", note: note.to_owned(), warning: true, secret: None }
 }
 
 /// Writes a status if it is another one, and tells what changed.
@@ -330,7 +332,9 @@ pub async fn set_status(
     if let Some(written) = Declared::read(written) {
         operator.cluster().tenant_written(written, &tenant.meta);
     }
-    if let Some(news) = conditions::news_of(types::READY, &previous.conditions, &status.conditions, true) {
+    if let Some(news) =
+        conditions::news_of(ConditionType::Ready, &previous.conditions, &status.conditions, true)
+    {
         operator.kube.tell::<Tenant>(&tenant.meta, &news).await;
     }
     Ok(())

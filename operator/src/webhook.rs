@@ -5,7 +5,7 @@ pub mod status;
 use docket_crds::{
     Reason, TargetUrl, Webhook, WebhookStatus,
     compile::unreachable_tenant,
-    conditions::{TENANT_NOT_FOUND, TENANT_NOT_READY, types},
+    conditions::{ConditionType, ReasonCode},
 };
 
 use crate::{
@@ -82,7 +82,7 @@ fn outcome(operator: &Operator, webhook: &Declared<Webhook>, previous: &WebhookS
             match tenant {
                 None => vec![unreachable_tenant(document)],
                 Some(tenant) if tenant.meta.deleting.is_some() => {
-                    vec![lost_tenant(document, TENANT_NOT_FOUND)]
+                    vec![lost_tenant(document, Lost::Deleting)]
                 }
                 Some(tenant) if tenant.meta.paused || tenant.document.is_err() => {
                     // Nobody looks at it, so what was said of this generation stays said.
@@ -90,7 +90,7 @@ fn outcome(operator: &Operator, webhook: &Declared<Webhook>, previous: &WebhookS
                         return current.filter(|_| tenant.document.is_ok()).cloned();
                     }
                     served = known.is_some_and(|known| known.served);
-                    vec![lost_tenant(document, TENANT_NOT_READY)]
+                    vec![lost_tenant(document, Lost::NotReady)]
                 }
                 Some(_) => return current.cloned(),
             }
@@ -107,16 +107,26 @@ fn outcome(operator: &Operator, webhook: &Declared<Webhook>, previous: &WebhookS
     })
 }
 
+/// How a Tenant that exists is of no use to its webhooks.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    Deleting,
+    NotReady,
+}
+
 /// Why a webhook's Tenant does nothing for it. Across namespaces it is what is told where there is none: that there is one
 /// is nobody's business there.
-fn lost_tenant(webhook: &Webhook, code: &'static str) -> Reason {
+fn lost_tenant(webhook: &Webhook, lost: Lost) -> Reason {
     if webhook.tenant_namespace() != webhook.metadata.namespace {
         return unreachable_tenant(webhook);
     }
     let name = &webhook.spec.tenant_ref.name;
-    let message = match code {
-        TENANT_NOT_FOUND => format!("Tenant {name:?} is being deleted"),
-        _ => format!("Tenant {name:?} is paused or can't be read; see its conditions"),
+    let (code, message) = match lost {
+        Lost::Deleting => (ReasonCode::TenantNotFound, format!("Tenant {name:?} is being deleted")),
+        Lost::NotReady => (
+            ReasonCode::TenantNotReady,
+            format!("Tenant {name:?} is paused or can't be read; see its conditions"),
+        ),
     };
     Reason { code, field: "spec.tenantRef".to_owned(), message }
 }
@@ -136,7 +146,7 @@ async fn set_status(
     if let Some(written) = Declared::read(written) {
         operator.cluster().webhook_written(written, &webhook.meta);
     }
-    for kind in [types::READY, types::DELIVERY_HEALTHY] {
+    for kind in [ConditionType::Ready, ConditionType::DeliveryHealthy] {
         if let Some(news) = conditions::news_of(kind, &previous.conditions, &status.conditions, false) {
             operator.kube.tell::<Webhook>(&webhook.meta, &news).await;
         }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Reason;
-use crate::{Tenant, conditions};
+use crate::{Tenant, conditions::ReasonCode};
 
 /// What later tenants want that an earlier one has, in the caller's order: client codes (in any case), subdomains and
 /// managed databases. The index is that of the later tenant; one tenant can have several reasons.
 ///
 /// A tenant keeps its claims even when it has a conflict itself, so that mending one tenant never breaks another.
 pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
-    let mut holders: BTreeMap<(&'static str, String), &Tenant> = BTreeMap::new();
+    let mut holders: BTreeMap<(ReasonCode, String), &Tenant> = BTreeMap::new();
     let mut found = Vec::new();
     for (index, tenant) in tenants.iter().enumerate() {
         for claim in claims(tenant) {
@@ -26,30 +26,30 @@ pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
 
 /// What a tenant claims for itself alone, in a form that is equal exactly when two claims collide in [`duplicates`]; for
 /// an index over many tenants.
-pub fn claimed(tenant: &Tenant) -> Vec<(&'static str, String)> {
+pub fn claimed(tenant: &Tenant) -> Vec<(ReasonCode, String)> {
     claims(tenant).map(|claim| claim.key()).collect()
 }
 
 /// As [`claimed`], of a spec that can't be read as a whole: what is there all the same. Its tenant may be served, and keeps
 /// what it has.
-pub fn claimed_by(spec: &serde_json::Value) -> Vec<(&'static str, String)> {
+pub fn claimed_by(spec: &serde_json::Value) -> Vec<(ReasonCode, String)> {
     let subdomains = spec["subdomains"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let subdomains = subdomains.iter().map(|value| (conditions::SUBDOMAIN_CONFLICT, value));
-    let code = (conditions::CLIENT_CODE_CONFLICT, &spec["clientCode"]);
-    let database = (conditions::DATABASE_NAME_CONFLICT, &spec["database"]["managed"]["name"]);
+    let subdomains = subdomains.iter().map(|value| (ReasonCode::SubdomainConflict, value));
+    let code = (ReasonCode::ClientCodeConflict, &spec["clientCode"]);
+    let database = (ReasonCode::DatabaseNameConflict, &spec["database"]["managed"]["name"]);
     let all = [code].into_iter().chain(subdomains).chain([database]);
     all.filter_map(|(code, value)| Some((code, value.as_str()?.to_ascii_lowercase()))).collect()
 }
 
 /// What a tenant wants of what an earlier one has, which `held` says in the form of [`claimed`]. `holder`: its namespace
 /// and name.
-pub fn taken(tenant: &Tenant, held: &[(&'static str, String)], holder: (&str, &str)) -> Vec<Reason> {
+pub fn taken(tenant: &Tenant, held: &[(ReasonCode, String)], holder: (&str, &str)) -> Vec<Reason> {
     let taken = claims(tenant).filter(|claim| held.contains(&claim.key()));
     taken.map(|claim| claim.refused_for(holder)).collect()
 }
 
 struct Claim<'a> {
-    code: &'static str,
+    code: ReasonCode,
     field: String,
     noun: &'static str,
     value: &'a str,
@@ -58,19 +58,19 @@ struct Claim<'a> {
 fn claims(tenant: &Tenant) -> impl Iterator<Item = Claim<'_>> {
     let spec = &tenant.spec;
     let code = Claim {
-        code: conditions::CLIENT_CODE_CONFLICT,
+        code: ReasonCode::ClientCodeConflict,
         field: "spec.clientCode".to_owned(),
         noun: "clientCode",
         value: &spec.client_code,
     };
     let subdomains = spec.subdomains.iter().enumerate().map(|(index, value)| Claim {
-        code: conditions::SUBDOMAIN_CONFLICT,
+        code: ReasonCode::SubdomainConflict,
         field: format!("spec.subdomains[{index}]"),
         noun: "subdomain",
         value,
     });
     let database = spec.database.managed.iter().map(|managed| Claim {
-        code: conditions::DATABASE_NAME_CONFLICT,
+        code: ReasonCode::DatabaseNameConflict,
         field: "spec.database.managed.name".to_owned(),
         noun: "database",
         value: &managed.name,
@@ -79,7 +79,7 @@ fn claims(tenant: &Tenant) -> impl Iterator<Item = Claim<'_>> {
 }
 
 impl Claim<'_> {
-    fn key(&self) -> (&'static str, String) {
+    fn key(&self) -> (ReasonCode, String) {
         (self.code, self.value.to_ascii_lowercase())
     }
 
@@ -132,7 +132,13 @@ mod tests {
     fn what_cannot_be_read_as_a_whole_still_claims() {
         let spec = json!({"clientCode": "ACME", "subdomains": ["x", 7], "apiKeys": "all"});
         let held = claimed_by(&spec);
-        assert_eq!(held, [("ClientCodeConflict", "acme".to_owned()), ("SubdomainConflict", "x".to_owned())]);
+        assert_eq!(
+            held,
+            [
+                (ReasonCode::ClientCodeConflict, "acme".to_owned()),
+                (ReasonCode::SubdomainConflict, "x".to_owned())
+            ]
+        );
         let later = tenant("b", "b", &["y", "x"], "b");
         let found: Vec<_> = taken(&later, &held, ("default", "a")).iter().map(ToString::to_string).collect();
         assert_eq!(

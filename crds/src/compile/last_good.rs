@@ -1,7 +1,7 @@
 //! An error in one object never unserves what was being served: what cannot be resolved now stays as it last was.
 
 use super::{Compiled, Inputs, Reason};
-use crate::{ApiKey, TenantConfig, WebhookConfig, conditions};
+use crate::{ApiKey, TenantConfig, WebhookConfig, conditions::ReasonCode};
 
 impl Compiled {
     /// Puts back what `previous` served and this compilation could not resolve; the reasons are still told, those of a
@@ -47,7 +47,7 @@ fn last_webhooks(
     config: &TenantConfig,
     previous: &TenantConfig,
 ) -> Vec<WebhookConfig> {
-    let forbidden = |reason: &Reason| reason.code == conditions::REF_NOT_PERMITTED;
+    let forbidden = |reason: &Reason| reason.code == ReasonCode::RefNotPermitted;
     let allowed = told.iter().filter(|(_, reasons)| !reasons.iter().any(forbidden));
     let declared = allowed.map(|(index, _)| &inputs.webhooks[*index]);
     let left_out = declared.filter(|(uid, _)| config.webhooks.iter().all(|served| served.uid != *uid));

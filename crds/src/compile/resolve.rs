@@ -2,7 +2,8 @@
 
 use super::{GeneratedDatabase, Inputs, Missing, Reason, Values};
 use crate::{
-    ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook, conditions,
+    ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook,
+    conditions::ReasonCode,
     tenant::{ApiKeySpec, SecretKeyRef},
 };
 
@@ -28,19 +29,19 @@ impl Reference<'_> {
         })
     }
 
-    fn invalid(&self, code: &'static str, what: &str) -> Reason {
+    fn invalid(&self, code: ReasonCode, what: &str) -> Reason {
         let Self { kind, namespace, name, key, field } = *self;
         let kind = kind.as_str();
         Reason::new(code, field, format!("key {key:?} of {kind} {namespace}/{name}: {what}"))
     }
 }
 
-const fn code_of(kind: ValueKind, missing: Missing) -> &'static str {
+const fn code_of(kind: ValueKind, missing: Missing) -> ReasonCode {
     match (kind, missing) {
-        (ValueKind::Secret, Missing::NotFound) => conditions::SECRET_NOT_FOUND,
-        (ValueKind::Secret, Missing::KeyNotFound) => conditions::SECRET_KEY_MISSING,
-        (ValueKind::ConfigMap, Missing::NotFound) => conditions::CONFIG_MAP_NOT_FOUND,
-        (ValueKind::ConfigMap, Missing::KeyNotFound) => conditions::CONFIG_MAP_KEY_MISSING,
+        (ValueKind::Secret, Missing::NotFound) => ReasonCode::SecretNotFound,
+        (ValueKind::Secret, Missing::KeyNotFound) => ReasonCode::SecretKeyMissing,
+        (ValueKind::ConfigMap, Missing::NotFound) => ReasonCode::ConfigMapNotFound,
+        (ValueKind::ConfigMap, Missing::KeyNotFound) => ReasonCode::ConfigMapKeyMissing,
     }
 }
 
@@ -65,15 +66,15 @@ pub(super) fn api_key(inputs: &Inputs<'_>, spec: &ApiKeySpec, field: &str) -> Re
     let reference = of_tenant(inputs, secret, &field);
     let value = reference.look_up(inputs.values)?;
     let digest = text(&value).ok_or(NotAnApiKey).and_then(ApiKeyDigest::of);
-    digest.map_err(|error| reference.invalid(conditions::SECRET_INVALID, &error.to_string()))
+    digest.map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
 }
 
 fn generated_key(inputs: &Inputs<'_>, name: &str, field: &str) -> Result<ApiKeyDigest, Reason> {
     let field = format!("{field}.generate");
     match inputs.generated.api_keys.get(name).map(|key| ApiKeyDigest::of(key)) {
         Some(Ok(digest)) => Ok(digest),
-        Some(Err(error)) => Err(Reason::new(conditions::SECRET_INVALID, field, error.to_string())),
-        None => Err(Reason::new(conditions::PENDING, field, format!("key {name:?} has not been made yet"))),
+        Some(Err(error)) => Err(Reason::new(ReasonCode::SecretInvalid, field, error.to_string())),
+        None => Err(Reason::new(ReasonCode::Pending, field, format!("key {name:?} has not been made yet"))),
     }
 }
 
@@ -94,14 +95,14 @@ pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reaso
     // What the Secret says counts once somebody has been there: a wrong URL must not take the place of a good one.
     let url = ensured.map_or(declared, Clone::clone);
     let unmade =
-        || Reason::new(conditions::PROVISIONING, field, "the database has not been made or migrated yet");
+        || Reason::new(ReasonCode::Provisioning, field, "the database has not been made or migrated yet");
     url.map(Some).ok_or_else(unmade)
 }
 
 fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<DatabaseUrl, Reason> {
     let value = reference.look_up(values)?;
     let url = text(&value).unwrap_or_default();
-    DatabaseUrl::parse(url).map_err(|error| reference.invalid(conditions::SECRET_INVALID, &error.to_string()))
+    DatabaseUrl::parse(url).map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
 }
 
 /// The secret that signs deliveries, byte for byte; `None` when the webhook asks for none. A secret that was asked for
@@ -120,7 +121,7 @@ pub(super) fn signing_secret(values: &dyn Values, webhook: &Webhook) -> Result<O
     let bytes = SecretBytes::from(reference.look_up(values)?);
     if bytes.is_empty() {
         let what = "must not be empty; leave out secretRef for unsigned deliveries";
-        return Err(reference.invalid(conditions::SECRET_INVALID, what));
+        return Err(reference.invalid(ReasonCode::SecretInvalid, what));
     }
     Ok(Some(bytes))
 }
@@ -141,7 +142,7 @@ pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option
     let certificates = certificates(&String::from_utf8_lossy(&value));
     if certificates.is_empty() {
         let what = "must hold at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)";
-        return Err(reference.invalid(conditions::INVALID_CA_BUNDLE, what));
+        return Err(reference.invalid(ReasonCode::InvalidCaBundle, what));
     }
     Ok(Some(certificates))
 }

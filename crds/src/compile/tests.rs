@@ -241,10 +241,10 @@ fn an_external_database_is_a_url_in_a_secret() {
     let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}));
     assert_eq!(config(&case.compile()).database, None, "the embedded mode does not look");
     case.generated.database = GeneratedDatabase::Declared;
-    assert_eq!(case.compile().config.unwrap_err()[0].code, conditions::SECRET_NOT_FOUND);
+    assert_eq!(case.compile().config.unwrap_err()[0].code, ReasonCode::SecretNotFound);
     case = case.value("tenants/db/url", b"hunter2");
     let reasons = case.compile().config.unwrap_err();
-    assert_eq!(reasons[0].code, conditions::SECRET_INVALID);
+    assert_eq!(reasons[0].code, ReasonCode::SecretInvalid);
     assert!(!reasons[0].message.contains("hunter2"));
     case = case.value("tenants/db/url", b"postgresql://u:p@db/x\n");
     assert_eq!(config(&case.compile()).database.as_ref().unwrap().expose(), "postgresql://u:p@db/x");
@@ -255,7 +255,7 @@ fn an_external_url_counts_once_it_was_seen_to() {
     let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}))
         .value("tenants/db/url", b"postgresql://u:p@typo/x");
     case.generated.database = GeneratedDatabase::Ensured(None);
-    assert_eq!(case.compile().config.unwrap_err()[0].code, conditions::PROVISIONING);
+    assert_eq!(case.compile().config.unwrap_err()[0].code, ReasonCode::Provisioning);
     let good = DatabaseUrl::parse("postgresql://u:p@db/x").unwrap();
     case.generated.database = GeneratedDatabase::Ensured(Some(good.clone()));
     assert_eq!(config(&case.compile()).database, Some(good));
@@ -397,7 +397,7 @@ fn what_was_served_goes_on_when_its_secret_is_gone() {
     let after = case.compile_after(&before);
     assert_eq!(config(&after), &before);
     assert_eq!(after.degraded.len(), 2, "the missing Secret and the key never made");
-    assert_eq!(after.webhooks[0].1[0].code, conditions::SECRET_NOT_FOUND, "the reason is still told");
+    assert_eq!(after.webhooks[0].1[0].code, ReasonCode::SecretNotFound, "the reason is still told");
 
     case.tenant.spec.api_keys[0].active = false;
     case.webhooks[0].1.spec.active = false;

@@ -8,7 +8,7 @@ use std::{
 use docket_crds::{
     Compiled, Inputs, KeyVersion, Missing, Reason, TenantConfig, ValueKind, Values, Violation, Webhook,
     compile::{self, unreachable_tenant},
-    conditions,
+    conditions::ReasonCode,
 };
 
 use crate::{
@@ -134,14 +134,42 @@ fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
 
 fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
     let advice = match reason.code {
-        conditions::SECRET_NOT_FOUND => "; add a document of kind Secret with this name",
-        conditions::CONFIG_MAP_NOT_FOUND => "; add a document of kind ConfigMap with this name",
-        conditions::SECRET_KEY_MISSING => "; add it under stringData",
-        conditions::CONFIG_MAP_KEY_MISSING => "; add it under data",
-        conditions::PROVISIONING => {
+        ReasonCode::SecretNotFound => "; add a document of kind Secret with this name",
+        ReasonCode::ConfigMapNotFound => "; add a document of kind ConfigMap with this name",
+        ReasonCode::SecretKeyMissing => "; add it under stringData",
+        ReasonCode::ConfigMapKeyMissing => "; add it under data",
+        ReasonCode::Provisioning => {
             ": only the operator makes managed databases; name one that exists as external: {secretKeyRef: {name: …, key: …}}"
         }
-        _ => "",
+        ReasonCode::Ready
+        | ReasonCode::Accepted
+        | ReasonCode::ResolvedRefs
+        | ReasonCode::Migrated
+        | ReasonCode::Programmed
+        | ReasonCode::Delivering
+        | ReasonCode::NoDeliveries
+        | ReasonCode::Suspended
+        | ReasonCode::Paused
+        | ReasonCode::ApiRefused
+        | ReasonCode::InvalidSpec
+        | ReasonCode::ClientCodeConflict
+        | ReasonCode::SubdomainConflict
+        | ReasonCode::DatabaseNameConflict
+        | ReasonCode::TenantNotFound
+        | ReasonCode::RefNotPermitted
+        | ReasonCode::TenantNotReady
+        | ReasonCode::TenantSuspended
+        | ReasonCode::SecretInvalid
+        | ReasonCode::InvalidCaBundle
+        | ReasonCode::Unreachable
+        | ReasonCode::ServerNotFound
+        | ReasonCode::NotOwned
+        | ReasonCode::MigrationFailed
+        | ReasonCode::SchemaNewer
+        | ReasonCode::Pending
+        | ReasonCode::StoreUnavailable
+        | ReasonCode::Retrying
+        | ReasonCode::DeadLettered => "",
     };
     let violation = Violation::new(reason.field, reason.message + advice);
     Problem::at(place, Some(kind.of(name)), violation)

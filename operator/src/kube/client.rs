@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
-use docket_crds::{API_VERSION, SecretBytes, ValueKind, is_object_name};
+use docket_crds::{API_VERSION, EventReason, SecretBytes, ValueKind, is_object_name};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference, Secret};
 use kube::{
     Api, Client,
@@ -243,7 +243,7 @@ impl KubeApi {
         let mut note = event.note.clone();
         // The API server takes 1,024 bytes.
         note.truncate(note.floor_char_boundary(1000));
-        let reason = event.reason.to_owned();
+        let reason = event.reason.as_str().to_owned();
         // With it, two Events of one reason about different Secrets are not taken for a repetition.
         let secondary = event.secret.as_ref().map(|secret| ObjectReference {
             api_version: Some("v1".into()),
@@ -262,8 +262,8 @@ impl KubeApi {
 /// What an Event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    /// In `PascalCase`.
-    pub reason: &'static str,
+    /// Why it is reported.
+    pub reason: EventReason,
     /// What was done, in `PascalCase`.
     pub action: &'static str,
     /// For people, without secrets.

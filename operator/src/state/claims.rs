@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use docket_crds::ReasonCode;
+
 use crate::state::name::Name;
 
-pub(crate) type Claim = (&'static str, String);
+pub(crate) type Claim = (ReasonCode, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Claims {

@@ -8,7 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use docket_crds::{Tenant, TenantStatus, ValueKind, Webhook, compile::claimed, conditions::types, runtime};
+use docket_crds::{
+    ConditionType, ReasonCode, Tenant, TenantStatus, ValueKind, Webhook, compile::claimed, runtime,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{
@@ -112,7 +114,7 @@ impl Cluster {
     }
 
     /// What a Tenant claims for itself alone, whether it can be read or not.
-    pub fn claims(&self, tenant: &Name) -> Vec<(&'static str, String)> {
+    pub fn claims(&self, tenant: &Name) -> Vec<(ReasonCode, String)> {
         self.claims.of(tenant).to_vec()
     }
 
@@ -414,7 +416,7 @@ impl Cluster {
 
 fn was_accepted(tenant: &Declared<Tenant>) -> bool {
     let status: TenantStatus = tenant.status();
-    conditions::find(&status.conditions, types::ACCEPTED).is_some_and(|told| told.status == "True")
+    conditions::find(&status.conditions, ConditionType::Accepted).is_some_and(|told| told.status == "True")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use docket_crds::{API_VERSION, Tenant, Violation, Webhook, compile::claimed_by};
+use docket_crds::{API_VERSION, ReasonCode, Tenant, Violation, Webhook, compile::claimed_by};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
@@ -129,7 +129,7 @@ pub struct Declared<T> {
     /// The tenant a Webhook names, also when the rest of it cannot be read.
     pub tenant_ref: Option<Name>,
     /// Of a Tenant that cannot be read: what it claims all the same, as [`claimed_by`] has it.
-    pub claims: Vec<(&'static str, String)>,
+    pub claims: Vec<(ReasonCode, String)>,
     /// Its status as JSON text, the smallest form: there are tens of thousands.
     status: Box<str>,
 }

@@ -8,7 +8,7 @@ use std::{
 
 use docket_crds::{
     Runtime, TenantConfig, WebhookConfig,
-    conditions::{self, types},
+    conditions::{ConditionType, ReasonCode},
 };
 
 use crate::state::conditions::{Truth, Verdict};
@@ -107,21 +107,22 @@ impl Handed {
 
 /// The verdict on a part of a tenant that is in these revisions as it is now.
 pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str]) -> Verdict {
-    let good = |message: &str| Verdict::new(types::PROGRAMMED, Truth::True, conditions::PROGRAMMED, message);
+    let good =
+        |message: &str| Verdict::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, message);
     match pods {
         Pods::NotObserved => good(
             "handed to the data plane; whether its pods serve it is not observed (the operator has no --redis-url-file)",
         ),
         Pods::Unavailable => Verdict::new(
-            types::PROGRAMMED,
+            ConditionType::Programmed,
             Truth::Unknown,
-            conditions::STORE_UNAVAILABLE,
+            ReasonCode::StoreUnavailable,
             "handed to the data plane; what its pods serve can't be read from Redis",
         ),
         Pods::Seen(pods) if pods.is_empty() => Verdict::new(
-            types::PROGRAMMED,
+            ConditionType::Programmed,
             Truth::False,
-            conditions::PENDING,
+            ReasonCode::Pending,
             "no pod of the data plane is alive",
         ),
         Pods::Seen(pods) => {
@@ -138,7 +139,7 @@ pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str]) -> Verdict 
                     let names = late[..late.len().min(NAMED)].join(", ");
                     let more = if late.len() > NAMED { " and others" } else { "" };
                     let message = format!("not served yet by {names}{more}");
-                    Verdict::new(types::PROGRAMMED, Truth::False, conditions::PENDING, message)
+                    Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
                 }
             }
         }
@@ -180,7 +181,7 @@ mod tests {
         );
         assert_eq!(verdict(&[]).truth, Truth::False);
         assert_eq!(programmed(&pods(&[("a", "r2")]), "other", &["r2"]).truth, Truth::False);
-        assert_eq!(programmed(&Pods::Unavailable, "u", &["r2"]).reason, conditions::STORE_UNAVAILABLE);
+        assert_eq!(programmed(&Pods::Unavailable, "u", &["r2"]).reason, ReasonCode::StoreUnavailable);
         assert_eq!(programmed(&Pods::NotObserved, "u", &["r2"]).truth, Truth::True);
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use docket_crds::{
     ApiKeyDigest, Compiled, EventCode, Generated, GeneratedDatabase, Inputs, Reason, Runtime, SecretBytes,
-    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig, compile::compile, conditions,
+    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig, compile::compile, conditions::ReasonCode,
 };
 
 use crate::{
@@ -54,7 +54,7 @@ impl Built {
             let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
             let message =
                 "another Tenant, which is older, has this very key; give this one its own".to_owned();
-            self.reasons.push(Reason { code: conditions::SECRET_INVALID, field, message });
+            self.reasons.push(Reason { code: ReasonCode::SecretInvalid, field, message });
         }
         *runtime = Runtime::new(generation, config, held_webhooks);
     }
@@ -95,7 +95,7 @@ pub fn build(
         namespace_labels: &|namespace| fetched.labels(namespace),
     };
     let mut compiled = compile(&inputs);
-    if refused.iter().any(|reason| reason.code != conditions::INVALID_SPEC) {
+    if refused.iter().any(|reason| reason.code != ReasonCode::InvalidSpec) {
         compiled.config = Err(refused.to_vec());
     }
     if let Some(previous) = &previous {
@@ -131,7 +131,7 @@ pub fn build(
 fn without_lost(previous: &TenantConfig, refused: &[Reason]) -> TenantConfig {
     let lost = |subdomain: &&String| {
         let quoted = format!("{subdomain:?}");
-        let conflicts = refused.iter().filter(|reason| reason.code == conditions::SUBDOMAIN_CONFLICT);
+        let conflicts = refused.iter().filter(|reason| reason.code == ReasonCode::SubdomainConflict);
         conflicts.into_iter().any(|reason| reason.message.contains(&quoted))
     };
     let subdomains = previous.subdomains.iter().filter(|subdomain| !lost(subdomain)).cloned().collect();
@@ -157,7 +157,7 @@ fn generated(made: &Made, previous: Option<&TenantConfig>) -> Generated {
 
 /// That a key has not been made says less than why it could not be.
 fn is_told_better(reason: &Reason, told: &[Reason]) -> bool {
-    reason.code == conditions::PENDING && told.iter().any(|other| other.field == reason.field)
+    reason.code == ReasonCode::Pending && told.iter().any(|other| other.field == reason.field)
 }
 
 fn memory(made: &Made, fetched: &Fetched) -> Memory {
@@ -206,7 +206,7 @@ fn held(
     let forbidden = |uid: &String| {
         let outcome = told.iter().find(|(_, told, _)| told == uid);
         outcome.is_some_and(|(_, _, outcome)| {
-            outcome.reasons.iter().any(|reason| reason.code == conditions::REF_NOT_PERMITTED)
+            outcome.reasons.iter().any(|reason| reason.code == ReasonCode::RefNotPermitted)
         })
     };
     let declared = subject.webhooks.iter().map(|webhook| webhook.meta.uid.clone());

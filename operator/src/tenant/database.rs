@@ -5,7 +5,7 @@
 
 use docket_crds::{
     DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind,
-    conditions::{self as reasons, types},
+    conditions::{ConditionType, ReasonCode},
 };
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
@@ -94,9 +94,11 @@ pub async fn ensure(
 /// Whether the last look found another schema than the one that was there before.
 fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
     let status: TenantStatus = tenant.status();
-    let told = conditions::find(&status.conditions, types::DATABASE_READY);
+    let told = conditions::find(&status.conditions, ConditionType::DatabaseReady);
     told.is_some_and(|told| {
-        [reasons::MIGRATION_FAILED, reasons::SCHEMA_NEWER].contains(&told.reason.as_str())
+        [ReasonCode::MigrationFailed, ReasonCode::SchemaNewer]
+            .map(ReasonCode::as_str)
+            .contains(&told.reason.as_str())
     })
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use docket_crds::{
-    Missing, SecretBytes, Tenant, ValueKind, Webhook, compile, runtime, tenant::NamespacesFrom,
+    Missing, ReasonCode, SecretBytes, Tenant, ValueKind, Webhook, compile, runtime, tenant::NamespacesFrom,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
@@ -35,7 +35,7 @@ pub struct Subject {
     /// All Tenants that want something it wants too, with itself, the first one ahead.
     pub rivals: Vec<Arc<Declared<Tenant>>>,
     /// What those of them have that came before it and cannot be read.
-    pub held: Vec<(Name, Vec<(&'static str, String)>)>,
+    pub held: Vec<(Name, Vec<(ReasonCode, String)>)>,
     /// Labels of the namespaces of those Webhooks, as far as they are watched.
     labels: HashMap<String, BTreeMap<String, String>>,
     watches_namespaces: bool,

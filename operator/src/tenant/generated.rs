@@ -5,7 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use docket_crds::{API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant, conditions, tenant::ApiKeySpec};
+use docket_crds::{
+    API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant,
+    conditions::{EventReason, Occurrence, ReasonCode},
+    tenant::ApiKeySpec,
+};
 use k8s_openapi::{
     ByteString,
     api::core::v1::Secret,
@@ -128,8 +132,10 @@ impl Wanted {
     pub fn plan(&self, found: Option<&Secret>, owner: &Meta, random: Random<'_>) -> Result<Planned, Reason> {
         let Some(found) = found else {
             let (reason, tail) = match self.made_before {
-                true => ("SecretRemade", "was gone: a new value was made, the old one no longer works"),
-                false => ("SecretMade", "was made"),
+                true => {
+                    (Occurrence::SecretRemade, "was gone: a new value was made, the old one no longer works")
+                }
+                false => (Occurrence::SecretMade, "was made"),
             };
             let news = self.news(reason, "Make", tail, self.made_before);
             return Ok(self.planned(Step::Create, None, make(random), Some(news), owner));
@@ -140,12 +146,13 @@ impl Wanted {
         let value = self.value(found, owner);
         let (value, news) = match value {
             Some(value) if self.is_of_this_rotation(found) => (value, None),
-            Some(_) => {
-                (make(random), Some(self.news("SecretRotated", "Rotate", "has a new value, as asked", false)))
-            }
+            Some(_) => (
+                make(random),
+                Some(self.news(Occurrence::SecretRotated, "Rotate", "has a new value, as asked", false)),
+            ),
             None => {
                 let tail = "held no hexadecimal value of 32 digits or more: a new one was made";
-                (make(random), Some(self.news("SecretRemade", "Make", tail, true)))
+                (make(random), Some(self.news(Occurrence::SecretRemade, "Make", tail, true)))
             }
         };
         let mut planned = self.planned(Step::Replace, Some(found), value, news, owner);
@@ -208,8 +215,9 @@ impl Wanted {
         }
     }
 
-    fn news(&self, reason: &'static str, action: &'static str, tail: &str, warning: bool) -> News {
+    fn news(&self, occurrence: Occurrence, action: &'static str, tail: &str, warning: bool) -> News {
         let note = format!("Secret {} with {} {tail}", self.name.name, self.noun);
+        let reason = EventReason::Occurrence(occurrence);
         News { reason, action, note, warning, secret: Some(self.name.clone()) }
     }
 
@@ -218,7 +226,7 @@ impl Wanted {
             "Secret {} exists and was not made for this Tenant; remove it, or choose another name",
             self.name
         );
-        Reason { code: conditions::SECRET_INVALID, field: self.field.clone(), message }
+        Reason { code: ReasonCode::SecretInvalid, field: self.field.clone(), message }
     }
 }
 
@@ -297,7 +305,7 @@ mod tests {
         assert_eq!(made.step, Step::Create);
         assert_eq!(made.value.expose(), "07".repeat(32).as_bytes());
         assert_eq!(made.secret.metadata.name.as_deref(), Some("acme-apikey-primary"));
-        assert_eq!(made.news.unwrap().reason, "SecretMade");
+        assert_eq!(made.news.unwrap().reason.as_str(), "SecretMade");
         let kept = plan(&wanted, Some(&stored(0)), 8);
         assert_eq!((kept.step, kept.news), (Step::Keep, None));
         assert_eq!(kept.value, made.value);
@@ -306,7 +314,7 @@ mod tests {
     #[test]
     fn one_that_was_deleted_is_a_new_one_and_that_is_said() {
         let news = plan(&wanted(0, true), None, 7).news.unwrap();
-        assert!(news.warning && news.reason == "SecretRemade", "{news:?}");
+        assert!(news.warning && news.reason.as_str() == "SecretRemade", "{news:?}");
     }
 
     #[test]
@@ -327,7 +335,7 @@ mod tests {
         assert_eq!((kept.step, kept.value.expose()), (Step::Keep, other.as_bytes()));
         secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(b"secret".to_vec()));
         let mended = plan(&wanted(0, true), Some(&secret), 8);
-        assert_eq!((mended.step, mended.news.unwrap().reason), (Step::Replace, "SecretRemade"));
+        assert_eq!((mended.step, mended.news.unwrap().reason.as_str()), (Step::Replace, "SecretRemade"));
     }
 
     #[test]

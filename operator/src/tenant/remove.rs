@@ -3,7 +3,7 @@
 //! Nothing here waits for something that may never come: a database server that is away is tried again and the
 //! condition says how to give up; in a namespace that is being deleted the database is kept and an Event tells it.
 
-use docket_crds::{Tenant, TenantStatus, runtime, tenant::DeletionPolicy};
+use docket_crds::{EventReason, Occurrence, Tenant, TenantStatus, runtime, tenant::DeletionPolicy};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
@@ -44,15 +44,16 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
     if !pods::is_unserved(&operator.pods(), &meta.uid) && operator.now() < since + PATIENCE {
         return Ok(Done::After(Some(pods::LOOK_AGAIN)));
     }
-    let (reason, note) = match drop_database(operator, tenant).await {
-        Ok(Dropped::Wholly) => ("", String::new()),
+    let retained = match drop_database(operator, tenant).await {
+        Ok(Dropped::Wholly) => None,
         Ok(Dropped::ButTheRole(why, is_locked_out)) => {
             let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
-            ("RoleRetained", format!("the database is dropped; its role stays, and {and}: {why}"))
+            let note = format!("the database is dropped; its role stays, and {and}: {why}");
+            Some((Occurrence::RoleRetained, note))
         }
         Err(error) if is_terminating(operator, &meta.name.namespace).await? => {
             let what = "the namespace is being deleted and the database could not be dropped, so it stays";
-            ("DatabaseRetained", format!("{what}: {error}"))
+            Some((Occurrence::DatabaseRetained, format!("{what}: {error}")))
         }
         Err(error) => {
             let previous: TenantStatus = tenant.status();
@@ -61,12 +62,13 @@ pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Do
             return Ok(Done::Failed);
         }
     };
-    if !note.is_empty() {
+    if let Some((occurrence, note)) = retained {
         // A namespace that is being deleted takes no Events, and there is no object any more to look at.
         let database =
             tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
         let (database, server) = (database.map(|managed| managed.name.as_str()), database::server_of(tenant));
         tracing::warn!(tenant = %meta.name, database, server, "{note}");
+        let reason = EventReason::Occurrence(occurrence);
         let news = News { reason, action: "Delete", note, warning: true, secret: None };
         operator.kube.tell::<Tenant>(meta, &news).await;
     }

@@ -2,7 +2,7 @@
 
 use docket_crds::{
     Reason, Tenant, TenantConfig, TenantStatus,
-    conditions::{self as reasons, types},
+    conditions::{ConditionType, ReasonCode},
     status::{ApiKeyStatus, DatabaseStatus},
 };
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use crate::{
     database::{DatabaseError, role_of},
     kube::client::CallError,
     state::{
-        conditions::{self, Truth, Verdict, type_of},
+        conditions::{self, Truth, Verdict},
         declared::Meta,
     },
     tenant::{database::Database, generated},
@@ -36,32 +36,34 @@ pub struct Facts<'a> {
 
 /// The status after a pass.
 pub fn status(facts: &Facts<'_>, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
-    let of_type = |kind: &str| -> Vec<&Reason> {
-        facts.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()
+    let of_type = |kind: ConditionType| -> Vec<&Reason> {
+        facts.reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
     };
     let mut verdicts = vec![Verdict::of_reasons(
-        types::ACCEPTED,
-        &of_type(types::ACCEPTED),
-        (reasons::ACCEPTED, "valid, and nothing it wants is another Tenant's"),
+        ConditionType::Accepted,
+        &of_type(ConditionType::Accepted),
+        (ReasonCode::Accepted, "valid, and nothing it wants is another Tenant's"),
     )];
     if facts.tenant.is_some() {
         verdicts.push(Verdict::of_reasons(
-            types::RESOLVED_REFS,
-            &of_type(types::RESOLVED_REFS),
-            (reasons::RESOLVED_REFS, "every Secret it refers to is there and usable"),
+            ConditionType::ResolvedRefs,
+            &of_type(ConditionType::ResolvedRefs),
+            (ReasonCode::ResolvedRefs, "every Secret it refers to is there and usable"),
         ));
         verdicts.push(database(facts.database));
         verdicts.push(facts.programmed.clone().unwrap_or_else(|| {
             let message = "not served, for the reasons of the other conditions";
-            Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message)
+            Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         }));
     }
     let suspended = facts.tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
         let message = "spec.suspend is true: API keys answer 401 and no new deliveries are made";
-        Verdict::new(types::READY, Truth::False, reasons::SUSPENDED, message)
+        Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
     });
     let mut verdicts = conditions::summarized(verdicts, "the tenant is served as declared", suspended);
-    if facts.config.is_some() && verdicts[0].reason != reasons::SUSPENDED && verdicts[0].truth != Truth::True
+    if facts.config.is_some()
+        && verdicts[0].reason != ReasonCode::Suspended
+        && verdicts[0].truth != Truth::True
     {
         verdicts[0].message.push_str("; what could be served before goes on being served");
     }
@@ -103,7 +105,7 @@ pub fn not_dropped(
         "the database is not dropped yet: {error}; to give up and keep it, set \
          spec.database.managed.deletionPolicy to Retain"
     );
-    let verdict = Verdict::new(types::DATABASE_READY, Truth::False, reason_of(error), message);
+    let verdict = Verdict::new(ConditionType::DatabaseReady, Truth::False, reason_of(error), message);
     let verdicts = conditions::summarized(vec![verdict], "", None);
     TenantStatus {
         observed_generation: Some(meta.generation),
@@ -114,8 +116,9 @@ pub fn not_dropped(
 
 /// The status after the API server has not let us do what we have to; the conditions of what was seen before stay.
 pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
-    let verdict = |kind, truth| Verdict::new(kind, truth, reasons::API_REFUSED, error.to_string());
-    let verdicts = [verdict(types::READY, Truth::False), verdict(types::RECONCILING, Truth::True)];
+    let verdict = |kind, truth| Verdict::new(kind, truth, ReasonCode::ApiRefused, error.to_string());
+    let verdicts =
+        [verdict(ConditionType::Ready, Truth::False), verdict(ConditionType::Reconciling, Truth::True)];
     TenantStatus {
         observed_generation: Some(meta.generation),
         conditions: conditions::with_ready(&previous.conditions, &verdicts, meta.generation, now),
@@ -124,27 +127,29 @@ pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Tim
 }
 
 fn database(database: &Database) -> Verdict {
-    let verdict = |truth, reason, message| Verdict::new(types::DATABASE_READY, truth, reason, message);
+    let verdict = |truth, reason, message| Verdict::new(ConditionType::DatabaseReady, truth, reason, message);
     match database {
-        Database::Ready(..) => {
-            verdict(Truth::True, reasons::MIGRATED, "the database has the schema of this version".to_owned())
-        }
+        Database::Ready(..) => verdict(
+            Truth::True,
+            ReasonCode::Migrated,
+            "the database has the schema of this version".to_owned(),
+        ),
         Database::Failed(error, _) => verdict(Truth::False, reason_of(error), error.to_string()),
         Database::NotTried => verdict(
             Truth::False,
-            reasons::PROVISIONING,
+            ReasonCode::Provisioning,
             "nothing is done about the database before the other conditions are mended".to_owned(),
         ),
     }
 }
 
-fn reason_of(error: &DatabaseError) -> &'static str {
+fn reason_of(error: &DatabaseError) -> ReasonCode {
     match error {
-        DatabaseError::Unreachable { .. } | DatabaseError::Refused { .. } => reasons::UNREACHABLE,
-        DatabaseError::NotOwned { .. } => reasons::NOT_OWNED,
-        DatabaseError::MigrationFailed { .. } => reasons::MIGRATION_FAILED,
-        DatabaseError::SchemaNewer(_) => reasons::SCHEMA_NEWER,
-        DatabaseError::ServerUnknown { .. } => reasons::SERVER_NOT_FOUND,
+        DatabaseError::Unreachable { .. } | DatabaseError::Refused { .. } => ReasonCode::Unreachable,
+        DatabaseError::NotOwned { .. } => ReasonCode::NotOwned,
+        DatabaseError::MigrationFailed { .. } => ReasonCode::MigrationFailed,
+        DatabaseError::SchemaNewer(_) => ReasonCode::SchemaNewer,
+        DatabaseError::ServerUnknown { .. } => ReasonCode::ServerNotFound,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use docket_crds::{
     DatabaseUrl, Runtime, SecretBytes, TenantStatus, ValueKind, Webhook,
-    conditions::{self as reasons, types},
+    conditions::{ConditionType, ReasonCode},
 };
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -126,7 +126,7 @@ fn what_cannot_be_resolved_goes_on_as_it_last_was() {
     assert_eq!(result.runtime.as_ref().unwrap().0.config, runtime.config);
     let outcome = &result.webhooks[0].2;
     assert!(outcome.served);
-    assert_eq!(outcome.reasons[0].code, reasons::SECRET_NOT_FOUND);
+    assert_eq!(outcome.reasons[0].code, ReasonCode::SecretNotFound);
 
     let failed = Made { database: Database::Failed(away(), None), ..made() };
     let result = built(&first, &stored(runtime.clone(), memory.clone()), &failed, false);
@@ -169,7 +169,7 @@ fn a_stranger_leaves_no_trace_in_the_tenants_secret() {
     let result = built(&subject, &Fetched::default(), &made(), false);
     let runtime = result.runtime.unwrap().0;
     assert!(runtime.held_webhooks.is_empty() && runtime.config.webhooks.is_empty());
-    assert_eq!(result.webhooks[0].2.reasons[0].code, reasons::REF_NOT_PERMITTED);
+    assert_eq!(result.webhooks[0].2.reasons[0].code, ReasonCode::RefNotPermitted);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_conflict_makes_nothing_new_and_gives_the_lost_subdomain_up() {
     assert!(validate(&beside).is_err());
     let result = built(&beside, &stored(runtime, memory), &made(), false);
     assert_eq!(result.runtime.unwrap().0.config.subdomains, ["y"]);
-    assert_eq!(result.reasons[0].code, reasons::SUBDOMAIN_CONFLICT);
+    assert_eq!(result.reasons[0].code, ReasonCode::SubdomainConflict);
     let never = built(&beside, &Fetched::default(), &made(), false);
     assert!(never.runtime.is_none());
 }
@@ -224,7 +224,7 @@ fn one_that_cannot_be_read_keeps_what_it_has() {
 fn the_status_says_which_condition_fails_first() {
     let subject = subject(examples::declared(), Vec::new());
     let database = Database::Failed(away(), None);
-    let pending = Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, "late");
+    let pending = Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, "late");
     let facts = Facts {
         meta: &subject.tenant.meta,
         tenant: subject.tenant.document.as_ref().ok(),
@@ -235,7 +235,7 @@ fn the_status_says_which_condition_fails_first() {
     };
     let told = status(&facts, &TenantStatus::default(), NOW);
     let reason = |kind| find(&told.conditions, kind).map(|condition| condition.reason.as_str());
-    assert_eq!(reason(types::READY), Some(reasons::UNREACHABLE));
-    assert_eq!(reason(types::RECONCILING), Some(reasons::UNREACHABLE));
-    assert_eq!(reason(types::STALLED), None);
+    assert_eq!(reason(ConditionType::Ready), Some(ReasonCode::Unreachable.as_str()));
+    assert_eq!(reason(ConditionType::Reconciling), Some(ReasonCode::Unreachable.as_str()));
+    assert_eq!(reason(ConditionType::Stalled), None);
 }

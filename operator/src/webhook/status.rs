@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_crds::{
     Reason, WebhookStatus,
-    conditions::{self as reasons, types},
+    conditions::{ConditionType, ReasonCode},
     status::DeliveryStatus,
 };
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
     state::{
-        conditions::{self, Truth, Verdict, type_of},
+        conditions::{self, Truth, Verdict},
         declared::Meta,
     },
     webhook::Outcome,
@@ -56,8 +56,8 @@ pub struct Facts<'a> {
 /// The status after a pass.
 pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
     let Facts { meta, outcome, health, observed, is_private } = facts;
-    let of_type = |kind: &str| -> Vec<&Reason> {
-        outcome.reasons.iter().filter(|reason| type_of(reason.code) == kind).collect()
+    let of_type = |kind: ConditionType| -> Vec<&Reason> {
+        outcome.reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
     };
     // What the data plane is allowed to reach is its own setting, so this is no reason to refuse it.
     let valid = match is_private {
@@ -67,24 +67,27 @@ pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> We
              where its --allow-egress says so"
         }
     };
-    let mut accepted =
-        Verdict::of_reasons(types::ACCEPTED, &of_type(types::ACCEPTED), (reasons::ACCEPTED, valid));
+    let mut accepted = Verdict::of_reasons(
+        ConditionType::Accepted,
+        &of_type(ConditionType::Accepted),
+        (ReasonCode::Accepted, valid),
+    );
     if outcome.tenant_suspended && accepted.truth == Truth::True {
         let message = "its Tenant has spec.suspend: true, so no new deliveries are made";
-        accepted = Verdict::new(types::ACCEPTED, Truth::False, reasons::TENANT_SUSPENDED, message);
+        accepted = Verdict::new(ConditionType::Accepted, Truth::False, ReasonCode::TenantSuspended, message);
     }
     let is_accepted = accepted.truth == Truth::True;
     let mut verdicts = vec![accepted];
     if is_accepted || outcome.tenant_suspended {
         verdicts.push(Verdict::of_reasons(
-            types::RESOLVED_REFS,
-            &of_type(types::RESOLVED_REFS),
-            (reasons::RESOLVED_REFS, "every Secret and ConfigMap it refers to is there and usable"),
+            ConditionType::ResolvedRefs,
+            &of_type(ConditionType::ResolvedRefs),
+            (ReasonCode::ResolvedRefs, "every Secret and ConfigMap it refers to is there and usable"),
         ));
     }
     verdicts.push(programmed(outcome));
     let last_success = last_success(*health, previous);
-    let told = conditions::find(&previous.conditions, types::DELIVERY_HEALTHY);
+    let told = conditions::find(&previous.conditions, ConditionType::DeliveryHealthy);
     match health {
         Some(health) => verdicts.push(delivery_healthy(health, last_success.is_some())),
         None if *observed && told.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
@@ -96,9 +99,9 @@ pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> We
     }
     let deliveries = deliveries(*health, previous);
     let mut conditions = conditions::conditions(&previous.conditions, &verdicts, meta.generation, now);
-    if health.is_none() && !verdicts.iter().any(|verdict| verdict.kind == types::DELIVERY_HEALTHY) {
+    if health.is_none() && !verdicts.iter().any(|verdict| verdict.kind == ConditionType::DeliveryHealthy) {
         // Not told now: what was told last stays in its place, until it is told otherwise.
-        let last = [types::RECONCILING, types::STALLED];
+        let last = [ConditionType::Reconciling, ConditionType::Stalled].map(ConditionType::as_str);
         let place = conditions.iter().position(|one| last.contains(&one.type_.as_str()));
         let place = place.unwrap_or(conditions.len());
         conditions.splice(place..place, told.cloned());
@@ -120,7 +123,8 @@ pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookS
 }
 
 fn programmed(outcome: &Outcome) -> Verdict {
-    let pending = |message| Verdict::new(types::PROGRAMMED, Truth::False, reasons::PENDING, message);
+    let pending =
+        |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     match &outcome.programmed {
         _ if !outcome.served && !outcome.reasons.is_empty() => {
             pending("not served, for the reasons of the other conditions")
@@ -132,18 +136,19 @@ fn programmed(outcome: &Outcome) -> Verdict {
 
 /// Whether the receiver takes what is sent.
 fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
-    let verdict = |truth, reason, message| Verdict::new(types::DELIVERY_HEALTHY, truth, reason, message);
+    let verdict =
+        |truth, reason, message| Verdict::new(ConditionType::DeliveryHealthy, truth, reason, message);
     if health.retrying > 0 {
         let message = "the last attempt of one or more deliveries failed; they are repeated";
-        verdict(Truth::False, reasons::RETRYING, message)
+        verdict(Truth::False, ReasonCode::Retrying, message)
     } else if health.failing || !has_succeeded && health.dead_letter > 0 {
         let message = "deliveries were given up after their last attempt, and none succeeded since; \
                        `docket deliveries list` shows why, `docket deliveries resend` sends them again";
-        verdict(Truth::False, reasons::DEAD_LETTERED, message)
+        verdict(Truth::False, ReasonCode::DeadLettered, message)
     } else if !has_succeeded {
-        verdict(Truth::Unknown, reasons::NO_DELIVERIES, "nothing has been sent yet")
+        verdict(Truth::Unknown, ReasonCode::NoDeliveries, "nothing has been sent yet")
     } else {
-        verdict(Truth::True, reasons::DELIVERING, "the receiver took the last delivery")
+        verdict(Truth::True, ReasonCode::Delivering, "the receiver took the last delivery")
     }
 }
 
@@ -191,7 +196,7 @@ mod tests {
     }
 
     fn told(status: &WebhookStatus) -> Option<&str> {
-        conditions::find(&status.conditions, types::DELIVERY_HEALTHY).map(|told| told.reason.as_str())
+        conditions::find(&status.conditions, ConditionType::DeliveryHealthy).map(|told| told.reason.as_str())
     }
 
     #[test]
@@ -201,15 +206,15 @@ mod tests {
         };
         let nothing = WebhookStatus::default();
         let first = after(health(None, 0), true, &nothing);
-        assert_eq!(told(&first), Some(reasons::NO_DELIVERIES));
-        let accepted = conditions::find(&first.conditions, types::ACCEPTED).expect("it is told");
+        assert_eq!(told(&first), Some(ReasonCode::NoDeliveries.as_str()));
+        let accepted = conditions::find(&first.conditions, ConditionType::Accepted).expect("it is told");
         assert!(accepted.status == "True" && accepted.message.contains("--allow-egress"), "{accepted:?}");
         let second = after(health(Some(5_000), 0), true, &first);
-        assert_eq!(told(&second), Some(reasons::DELIVERING));
+        assert_eq!(told(&second), Some(ReasonCode::Delivering.as_str()));
         let third = after(health(None, 0), true, &second);
         assert_eq!(third, second, "others' deliveries are newer");
-        assert_eq!(told(&after(health(None, 1), true, &nothing)), Some(reasons::DEAD_LETTERED));
-        assert_eq!(told(&after(health(None, 1), true, &second)), Some(reasons::DELIVERING));
+        assert_eq!(told(&after(health(None, 1), true, &nothing)), Some(ReasonCode::DeadLettered.as_str()));
+        assert_eq!(told(&after(health(None, 1), true, &second)), Some(ReasonCode::Delivering.as_str()));
     }
 
     #[test]
@@ -217,7 +222,7 @@ mod tests {
         let nothing = WebhookStatus::default();
         assert_eq!(told(&after(None, false, &nothing)), None);
         let first = after(None, true, &nothing);
-        assert_eq!(told(&first), Some(reasons::NO_DELIVERIES));
+        assert_eq!(told(&first), Some(ReasonCode::NoDeliveries.as_str()));
         let retrying = Health { retrying: 1, counts_are_due: true, ..Health::default() };
         let second = after(Some(retrying), true, &first);
         for observed in [false, true] {
