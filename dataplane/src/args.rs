@@ -49,6 +49,8 @@ pub enum Command {
     Listen(ListenArguments),
     /// Ask processes whether they are well: exits with 0 if each answers 200.
     Healthcheck(HealthcheckArguments),
+    /// Print the licences of Docket and of everything that its image contains.
+    Licenses,
 }
 
 /// Settings of `docket dev`.

@@ -35,6 +35,7 @@ fn run() -> Result<()> {
             Command::Deliveries(command) => cli::deliveries::run(command).await,
             Command::Listen(arguments) => cli::listen::run(arguments).await,
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
+            Command::Licenses => Ok(docket_program::licenses::print()?),
         }
     })
 }

@@ -22,6 +22,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Print the definitions of Tenant and Webhook as YAML.
     Crds,
+    /// Print the licences of Docket and of everything that its image contains.
+    Licenses,
 }
 
 /// How log lines look.

@@ -13,6 +13,7 @@ fn main() -> anyhow::Result<()> {
             print!("{}", docket_crds::crd::yaml());
             Ok(())
         }
+        Command::Licenses => Ok(docket_program::licenses::print()?),
         Command::Run(arguments) => start(*arguments),
     }
 }

@@ -277,6 +277,7 @@ fn every_command_has_help() {
         "deliveries resends",
         "listen",
         "healthcheck",
+        "licenses",
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let (done, text) = home.command(&arguments, "");
@@ -300,6 +301,15 @@ async fn a_health_check_says_what_each_answered() {
     assert!(text.contains("2 of 3 did not answer 200"), "{text}");
     fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
     fails(&rig.home, &["healthcheck"], "", "--url");
+}
+
+#[test]
+fn licenses_prints_the_text_of_each_license() {
+    let (done, text) = Home::new().command(&["licenses"], "");
+    assert!(done && text.contains("Apache License"), "{text}");
+    for of in ["SQLite (", "Swagger UI (", "webpki-roots ", "GNU LESSER GENERAL PUBLIC LICENSE"] {
+        assert!(text.contains(of), "{of}");
+    }
 }
 
 #[tokio::test]

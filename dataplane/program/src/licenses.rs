@@ -1,0 +1,28 @@
+//! The command `licenses` of both programs.
+
+use std::io::{ErrorKind, Result, Write};
+
+/// Docket's own licence, then those of everything that the image contains besides.
+const TEXT: &str =
+    concat!(include_str!("../../../LICENSE"), "\n", include_str!("../../../licenses/third-party.txt"));
+
+/// Prints the licences. A reader that closes the pipe early, such as `head`, is no error.
+pub fn print() -> Result<()> {
+    match std::io::stdout().write_all(TEXT.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TEXT;
+
+    #[test]
+    fn text_begins_with_the_license_of_docket_and_names_every_part() {
+        assert!(TEXT.trim_start().starts_with("Apache License\n"));
+        for part in ["\ntokio 1.", "\nwebpki-roots 1.", "SQLite (", "Swagger UI (", "The GNU C library:\n"] {
+            assert!(TEXT.contains(part), "{part}");
+        }
+    }
+}
