@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use docket_rig::redis;
 use docket_tests::apiserver::cluster;
-use docket_tests::docket::{Dev, Home};
 use docket_tests::operator::{Release, tenant_yaml, webhook_yaml};
-use docket_tests::redis;
+use docket_tests::server::{Dev, Home};
 use serde_json::Value;
 
 /// What is looked at after everything is Ready, and for as long again.

@@ -12,12 +12,12 @@ use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
 use docket_program::clock::Clock;
+use docket_rig::tenant_database::tenant_config;
+use docket_rig::{postgres, scratch::Folder};
 use docket_store::Database;
 use docket_store::postgres::Postgres;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
-use docket_tests::docket::tenant_config;
-use docket_tests::{postgres, scratch::Folder};
 
 const ROUNDS: usize = 41;
 const NEW: usize = 100;

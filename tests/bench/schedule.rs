@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use docket_domain::delivery::DeliveryId;
 use docket_redis::{Connection, Keys, Target};
+use docket_rig::redis::Server;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Entry, Hint, SHARES, Schedule};
-use docket_tests::redis::Server;
 use jiff::Timestamp;
 
 const TENANTS: u32 = 1_000;

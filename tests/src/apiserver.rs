@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 pub use audit::Write;
 use launch::Server;
 
-use crate::docket::signal;
-use crate::scratch::Folder;
+use crate::server::signal;
+use docket_rig::scratch::Folder;
 
 /// A Kubernetes API to test against.
 #[derive(Debug)]

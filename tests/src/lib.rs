@@ -1,9 +1,7 @@
-//! What the suites need: servers to test against, and places for their files.
+//! The programs under test and what they talk to over HTTP: servers, receivers, the operator, a Kubernetes API. Throw-away
+//! stores are in `docket-rig`.
 
 pub mod apiserver;
-pub mod docket;
 pub mod operator;
-pub mod postgres;
 pub mod receiver;
-pub mod redis;
-pub mod scratch;
+pub mod server;

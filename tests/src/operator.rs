@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::apiserver::{Cluster, Write, cluster};
-use crate::docket::{eventually, free_port, request, signal};
-use crate::scratch::Folder;
+use crate::server::{eventually, free_port, request, signal};
+use docket_rig::scratch::Folder;
 
 /// How long anything may take that takes well under a second on a quiet machine.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -120,15 +120,15 @@ impl Release {
 
     /// A PostgreSQL for managed databases, and the URL of its administrator.
     pub async fn with_postgres(&mut self) -> String {
-        let url = crate::postgres::database().await;
+        let url = docket_rig::postgres::database().await;
         let file = self.file("main.url", &url);
         self.flags.push(format!("--database-server=main={}", file.display()));
         url
     }
 
     /// A Redis that the operator reads what pods report from.
-    pub fn with_redis(&mut self) -> crate::redis::Server {
-        let server = crate::redis::Server::start(&[]);
+    pub fn with_redis(&mut self) -> docket_rig::redis::Server {
+        let server = docket_rig::redis::Server::start(&[]);
         let file = self.file("redis.url", &server.url());
         self.flags.push(format!("--redis-url-file={}", file.display()));
         server

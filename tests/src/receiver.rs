@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use docket_receiver::{Behaviour, Certificate, Received, Receiver, Settings};
 
-use crate::docket::SECRET;
+use crate::server::SECRET;
 
 /// A receiver that remembers.
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
@@ -53,7 +53,7 @@ impl Sink {
 
     /// A Webhook to `path` here that trusts the CA of [`ca_yaml`](Self::ca_yaml).
     pub fn webhook_yaml(&self, tenant: &str, name: &str, customer: &str, path: &str) -> String {
-        let webhook = crate::docket::webhook_yaml(tenant, name, customer, &self.url(path));
+        let webhook = crate::server::webhook_yaml(tenant, name, customer, &self.url(path));
         format!("{webhook}  caBundleRef: {{kind: ConfigMap, name: receiver-ca}}\n")
     }
 

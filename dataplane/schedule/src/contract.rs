@@ -1,5 +1,5 @@
 //! What every schedule must do, written once and run on each: in memory at the foot of `memory.rs`, on Redis in
-//! `tests/it/schedule`.
+//! `tests/schedule`.
 
 use std::future::Future;
 use std::time::Duration;

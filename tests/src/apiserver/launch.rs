@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{audit, command_line};
-use crate::postgres::random_hex;
-use crate::scratch::Folder;
+use docket_rig::postgres::random_hex;
+use docket_rig::scratch::Folder;
 
 /// What a guard runs: `$1` the folder, `$2` the log, then the program and its arguments.
 ///

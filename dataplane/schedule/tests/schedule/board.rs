@@ -1,0 +1,126 @@
+//! What pods tell the operator.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use docket_redis::Board;
+use docket_redis::board::WebhookHealth;
+use docket_rig::redis::Server;
+
+use crate::rig::{connection, keys, patiently};
+
+fn board(server: &Server) -> Board {
+    Board::new(connection(&server.url()), keys())
+}
+
+fn served(tenants: &[(&str, &str)]) -> HashMap<String, String> {
+    tenants.iter().map(|(uid, revision)| ((*uid).to_owned(), (*revision).to_owned())).collect()
+}
+
+fn names(pods: &[docket_redis::board::PodServed]) -> Vec<&str> {
+    pods.iter().map(|pod| pod.pod.as_str()).collect()
+}
+
+/// Microseconds and calls do not tell what was sent; the bytes do.
+fn bytes_out(server: &Server) -> u64 {
+    let stats = server.cli(&["INFO", "stats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    line.expect("it counts").trim().parse().expect("a number")
+}
+
+#[tokio::test]
+async fn pods_are_read_as_they_told() {
+    let server = Server::start(&[]);
+    let (one, two, operator) = (board(&server), board(&server), board(&server));
+    assert_eq!(operator.pods().await.expect("answers"), []);
+    one.announce("api-1", &["api", "worker"], &served(&[("t1", "5"), ("t2", "1")])).await.expect("tells");
+    two.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
+    let pods = operator.pods().await.expect("answers");
+    assert_eq!(names(&pods), ["api-1", "api-2"]);
+    assert_eq!(pods[0].roles, ["api", "worker"]);
+    assert_eq!(pods[0].served, served(&[("t1", "5"), ("t2", "1")]));
+    assert_eq!((pods[1].roles.len(), pods[1].served.len()), (1, 0));
+    // A change is seen at once; what did not change stays.
+    one.announce("api-1", &["api", "worker"], &served(&[("t1", "6")])).await.expect("tells");
+    two.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
+    let pods = operator.pods().await.expect("answers");
+    assert_eq!(pods[0].served, served(&[("t1", "6")]));
+    one.leave("api-1").await.expect("tells");
+    assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
+}
+
+#[tokio::test]
+async fn what_has_not_changed_is_not_sent_again() {
+    let server = Server::start(&[]);
+    let (pod, operator) = (board(&server), board(&server));
+    let many: HashMap<String, String> = (0..2_000).map(|n| (format!("tenant-{n}"), "1".to_owned())).collect();
+    pod.announce("api-1", &["api"], &many).await.expect("tells");
+    assert_eq!(operator.pods().await.expect("answers")[0].served.len(), 2_000);
+    let version = server.cli(&["HGET", "{docket}:pods-served", "api-1"]);
+    let before = bytes_out(&server);
+    for _ in 0..5 {
+        pod.announce("api-1", &["api"], &many).await.expect("tells");
+        assert_eq!(operator.pods().await.expect("answers")[0].served.len(), 2_000);
+    }
+    assert!(bytes_out(&server) - before < 10_000);
+    assert_eq!(server.cli(&["HGET", "{docket}:pods-served", "api-1"]), version);
+}
+
+#[tokio::test]
+async fn what_redis_lost_is_told_with_the_next_heartbeat() {
+    let server = Server::start(&[]);
+    let (pod, operator) = (board(&server), board(&server));
+    for flushed in ["FLUSHALL", "PING"] {
+        pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("tells");
+        let pods = operator.pods().await.expect("answers");
+        assert_eq!(pods[0].served, served(&[("t1", "5")]));
+        server.cli(&[flushed]);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_pod_is_dropped() {
+    let server = Server::start(&[]);
+    let (pod, operator) = (board(&server), board(&server));
+    pod.announce("api-1", &["api"], &HashMap::new()).await.expect("tells");
+    pod.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
+    // Its last sign of life was eleven seconds ago.
+    server.cli(&["ZINCRBY", "{docket}:pods", "-11000", "api-1"]);
+    assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
+    assert_eq!(server.cli(&["HEXISTS", "{docket}:pods-served", "api-1"]), "0");
+    // It was only slow, and is back.
+    pod.announce("api-1", &["api"], &HashMap::new()).await.expect("tells");
+    assert_eq!(names(&operator.pods().await.expect("answers")), ["api-1", "api-2"]);
+}
+
+#[tokio::test]
+async fn of_all_processes_one_at_a_time_has_a_turn() {
+    let server = Server::start(&[]);
+    let (one, other) = (board(&server), board(&server));
+    let every = Duration::from_secs(3);
+    assert!(one.turn("a", every).await.expect("answers"));
+    assert!(!other.turn("a", every).await.expect("answers"));
+    assert!(other.turn("b", every).await.expect("answers"), "something else");
+    patiently("the next turn", async || match other.turn("a", every).await {
+        Ok(true) => Ok(()),
+        other => Err(other),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn webhooks_health_is_kept_while_it_is_told() {
+    let server = Server::start(&[]);
+    let board = board(&server);
+    let health =
+        WebhookHealth { pending: 2, last_success_at_ms: Some(1_700_000_000_000), ..Default::default() };
+    let told: Vec<_> = (0..1_200).map(|n| (format!("w{n}"), health)).collect();
+    board.put_health(&told).await.expect("tells");
+    let asked = vec!["w7".to_owned(), "none".to_owned(), "w1199".to_owned()];
+    assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health), None, Some(health)]);
+    // Nobody has told of it for more than an hour.
+    server.cli(&["ZINCRBY", "{docket}:webhooks", "-3600001", "w7"]);
+    board.put_health(&told[..1]).await.expect("tells");
+    assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
+    assert_eq!(board.webhooks(&[]).await.expect("answers"), []);
+}

@@ -1,0 +1,117 @@
+//! The connection itself: what is refused at the start, and a Redis that hangs.
+
+use std::time::{Duration, Instant};
+
+use docket_rig::redis::{Cluster, Server};
+use docket_schedule::{SHARES, Schedule};
+
+use crate::rig::{Rig, connection, hint, patiently, put, schedule, soon};
+
+#[tokio::test]
+async fn a_good_server_passes_the_check() {
+    let server = Server::start_with_password("p@:/?#%", &[]);
+    let checked =
+        connection(&format!("redis://:p%40%3A%2F%3F%23%25@localhost:{}/3", server.port)).check().await;
+    let checked = checked.expect("a good server");
+    assert!(checked.version.starts_with(|c: char| c.is_ascii_digit()), "{checked:?}");
+    assert!(checked.warnings.is_empty(), "{checked:?}");
+}
+
+#[tokio::test]
+async fn one_that_evicts_is_refused() {
+    let server = Server::start(&["maxmemory-policy allkeys-lru"]);
+    let error = connection(&server.url()).check().await.expect_err("it evicts").to_string();
+    assert!(error.contains("maxmemory-policy is allkeys-lru; it must be noeviction"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_primary_of_a_cluster_is_looked_at() {
+    let rig = Cluster::start();
+    connection(&rig.url()).check().await.expect("good");
+    rig.nodes[2].cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
+    let error = connection(&rig.url()).check().await.expect_err("one evicts").to_string();
+    assert!(error.contains(&format!(":{} is volatile-ttl", rig.nodes[2].port)), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
+    let server = Server::start(&["user docket on >secret ~* &* +@all -info"]);
+    let url = format!("redis://docket:secret@127.0.0.1:{}", server.port);
+    let checked = connection(&url).check().await.expect("it can be used");
+    assert_eq!(checked.warnings.len(), 2, "{checked:?}");
+    let schedule = schedule(&url, SHARES);
+    soon("an empty Redis to be lost", schedule.lost()).await;
+    schedule.rebuilt().await.expect("tells");
+    assert_eq!(server.cli(&["HGET", "{docket}:1:state", "built"]), "unknown");
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_is_told_without_the_password() {
+    let server = Server::start_with_password("right", &[]);
+    for url in [
+        format!("redis://:hunter2@127.0.0.1:{}", server.port),
+        format!("redis://127.0.0.1:{}", server.port),
+        "redis://:hunter2@127.0.0.1:1".to_owned(),
+        "redis://:hunter2@no.such.host.invalid".to_owned(),
+        "redis+sentinel://:hunter2@127.0.0.1:1,127.0.0.1:2/main".to_owned(),
+        "redis+cluster://:hunter2@127.0.0.1:1".to_owned(),
+        format!("rediss://:hunter2@127.0.0.1:{}", server.port),
+    ] {
+        let begun = Instant::now();
+        let connection = connection(&url);
+        let error = connection.check().await.expect_err("it can't be had");
+        let texts = format!("{error} {error:?} {connection:?}");
+        assert!(!texts.contains("hunter2"), "{texts}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{texts}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_to_a_redis_that_hangs_end_and_it_is_found_again() {
+    let rig = Rig::with(SHARES);
+    put(&rig.schedule, (0..100).map(|n| hint("a", "w", n))).await;
+    rig.server.freeze();
+    for _ in 0..3 {
+        // Many at once, so that one waiting for another would show.
+        let begun = Instant::now();
+        let claims = (0..20).map(|_| rig.schedule.claim(1, Duration::from_secs(60)));
+        let (first, rest) = futures(claims).await;
+        assert!(first && rest);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+    rig.server.thaw();
+    patiently("Redis again", || rig.schedule.claim(1, Duration::from_secs(60))).await;
+    put(&rig.schedule, [hint("b", "w", 1_000)]).await;
+}
+
+/// Whether the first, and all the others, ended in an error.
+async fn futures<T, E>(calls: impl Iterator<Item = impl Future<Output = Result<T, E>>>) -> (bool, bool) {
+    let mut calls: Vec<_> = calls.map(Box::pin).collect();
+    let mut results: Vec<Option<bool>> = calls.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (call, result) in calls.iter_mut().zip(&mut results) {
+            if result.is_none()
+                && let std::task::Poll::Ready(ended) = call.as_mut().poll(context)
+            {
+                *result = Some(ended.is_err());
+            }
+        }
+        match results.iter().all(Option::is_some) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    (results[0] == Some(true), results.iter().all(|result| *result == Some(true)))
+}
+
+#[tokio::test]
+async fn two_releases_share_a_redis() {
+    let server = Server::start(&[]);
+    let keys = docket_redis::Keys::new(Some("blue")).expect("a release");
+    let blue = docket_schedule::redis::RedisSchedule::new(connection(&server.url()), &keys, SHARES);
+    let other = schedule(&server.url(), SHARES);
+    put(&blue, [hint("a", "w", 1)]).await;
+    assert_eq!(other.next_due().await.expect("answers"), None);
+    assert_eq!(blue.next_due().await.expect("answers"), Some(Duration::ZERO));
+}

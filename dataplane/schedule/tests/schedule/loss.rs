@@ -1,0 +1,205 @@
+//! Redis loses what it was told, or all of it, or becomes another server.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use docket_rig::redis::{Cluster, Sentinels};
+use docket_schedule::{Hint, Loss, SHARES, Schedule};
+
+use crate::rig::{Rig, claimed, end, hint, patiently, put, schedule, soon};
+
+/// Whether `lost` returns by itself; it looks once a second.
+async fn is_lost(schedule: &impl Schedule) -> bool {
+    tokio::time::timeout(Duration::from_millis(2_500), schedule.lost()).await.is_ok()
+}
+
+async fn build(rig: &Rig) {
+    soon("an empty Redis to be lost", rig.schedule.lost()).await;
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await);
+}
+
+#[tokio::test]
+async fn an_emptied_redis_is_rebuilt() {
+    let rig = Rig::new();
+    build(&rig).await;
+    put(&rig.schedule, [hint("a", "w", 1)]).await;
+    let claims = claimed(&rig.schedule, 9).await;
+    rig.server.cli(&["FLUSHALL"]);
+    soon("word of the loss", rig.schedule.lost()).await;
+    // A claim of before is nothing to the new index.
+    end(&rig.schedule, claims.clone()).await;
+    rig.schedule.renew(&claims, Duration::from_secs(1)).await.expect("renews");
+    put(&rig.schedule, [hint("a", "w", 1)]).await;
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await);
+    assert_eq!(claimed(&rig.schedule, 9).await.len(), 1);
+    end(&rig.schedule, claims).await;
+    assert_eq!(rig.server.cli(&["HLEN", "{docket}:1:entries"]), "1");
+}
+
+#[tokio::test]
+async fn a_loss_during_the_rebuilding_is_one_more() {
+    let rig = Rig::new();
+    let other = schedule(&rig.server.url(), SHARES);
+    soon("an empty Redis to be lost", rig.schedule.lost()).await;
+    soon("the other one's word", other.lost()).await;
+    rig.server.cli(&["FLUSHALL"]);
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(is_lost(&rig.schedule).await);
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await && !is_lost(&other).await);
+}
+
+#[tokio::test]
+async fn a_loss_is_new_once_and_stands_until_it_is_rebuilt() {
+    let rig = Rig::new();
+    assert_eq!(soon("an empty Redis", rig.schedule.lost()).await, Loss::New);
+    assert_eq!(soon("the same", rig.schedule.lost()).await, Loss::Standing);
+    rig.server.cli(&["FLUSHALL"]);
+    assert_eq!(soon("another loss", rig.schedule.lost()).await, Loss::New);
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await);
+    rig.server.cli(&["FLUSHALL"]);
+    assert_eq!(soon("another loss", rig.schedule.lost()).await, Loss::New);
+    rig.server.cli(&["FLUSHALL"]);
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(is_lost(&rig.schedule).await, "what was told went with the second one");
+}
+
+/// Somebody else deleted a key, or wrote to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_contradict_each_other_are_thrown_away_and_rebuilt() {
+    const KEYS: [&str; 7] = ["entries", "waiting", "claims", "flight", "heads", "ready", "ring"];
+    for key in KEYS {
+        let rig = Rig::with(SHARES);
+        build(&rig).await;
+        let later = Hint { wait: Duration::from_millis(200), ..hint("b", "w", 9) };
+        put(&rig.schedule, (1..6).map(|number| hint("a", "w", number)).chain([later])).await;
+        let held = rig.schedule.claim(2, Duration::from_millis(100)).await.expect("claims");
+        assert_eq!(held.len(), 2);
+        assert_eq!(rig.server.cli(&["DEL", &format!("{{docket}}:1:{key}")]), "1", "{key}");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        let begun = std::time::Instant::now();
+        let mut claimed = BTreeSet::new();
+        while claimed.len() < 6 {
+            // As a sweep does, at each interval or after a loss.
+            if tokio::time::timeout(Duration::from_millis(1_200), rig.schedule.lost()).await.is_ok() {
+                put(&rig.schedule, (1..6).map(|number| hint("a", "w", number))).await;
+                put(&rig.schedule, [hint("b", "w", 9)]).await;
+                rig.schedule.rebuilt().await.expect("tells");
+            } else {
+                put(&rig.schedule, (1..6).map(|number| hint("a", "w", number))).await;
+                put(&rig.schedule, [hint("b", "w", 9)]).await;
+            }
+            let claims = rig.schedule.claim(9, Duration::from_millis(100)).await.expect("no error stays");
+            claimed.extend(claims.iter().map(|claim| (claim.entry.tenant.to_string(), claim.entry.id)));
+            end(&rig.schedule, claims).await;
+            assert!(begun.elapsed() < Duration::from_secs(15), "{key}: {claimed:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_older_dump_is_a_loss() {
+    let mut rig = Rig::new();
+    build(&rig).await;
+    put(&rig.schedule, [hint("a", "w", 1)]).await;
+    let old = claimed(&rig.schedule, 9).await;
+    rig.server.save();
+    let dump = rig.server.dump();
+    end(&rig.schedule, old.clone()).await;
+    put(&rig.schedule, [hint("a", "w", 2)]).await;
+    rig.server.restart_with(&dump);
+    soon("word of the loss", rig.schedule.lost()).await;
+    put(&rig.schedule, [hint("a", "w", 2)]).await;
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await);
+    // The old entry is back, claimed as it was: its row decides. The new one can be had.
+    let claims = claimed(&rig.schedule, 9).await;
+    assert_eq!(claims.len(), 1);
+    assert!(claims[0].fence > old[0].fence, "no fence is given twice");
+}
+
+#[tokio::test]
+async fn a_killed_redis_is_found_again_and_lost() {
+    let mut rig = Rig::new();
+    build(&rig).await;
+    rig.server.kill();
+    assert!(rig.schedule.claim(9, Duration::from_secs(1)).await.is_err());
+    rig.server.restart();
+    patiently("claims", || rig.schedule.claim(9, Duration::from_secs(1))).await;
+    soon("word of the loss", rig.schedule.lost()).await;
+}
+
+#[tokio::test]
+async fn scripts_that_redis_forgot_are_sent_again() {
+    let rig = Rig::new();
+    put(&rig.schedule, [hint("a", "w", 1)]).await;
+    rig.server.cli(&["SCRIPT", "FLUSH"]);
+    put(&rig.schedule, [hint("a", "w", 2)]).await;
+    let claims = claimed(&rig.schedule, 9).await;
+    rig.server.cli(&["SCRIPT", "FLUSH"]);
+    rig.schedule.renew(&claims, Duration::from_secs(9)).await.expect("renews");
+    rig.server.cli(&["SCRIPT", "FLUSH"]);
+    end(&rig.schedule, claims).await;
+    assert_eq!(rig.schedule.next_due().await.expect("answers"), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_primary_is_found_and_its_index_is_lost() {
+    let mut rig = Sentinels::start("secret");
+    let schedule = schedule(&rig.url(), SHARES);
+    soon("an empty Redis to be lost", schedule.lost()).await;
+    put(&schedule, [hint("a", "w", 1)]).await;
+    schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&schedule).await);
+    rig.servers[0].kill();
+    patiently("the new primary", || schedule.put(vec![hint("a", "w", 2)])).await;
+    soon("word that it may not have everything", schedule.lost()).await;
+    schedule.rebuilt().await.expect("tells");
+    assert!(rig.servers[1].cli(&["ROLE"]).starts_with("master"));
+    // The old one comes back as a replica. A switch by hand, with both alive, ends the same way.
+    rig.servers[0].restart();
+    docket_rig::redis::wait_for("the old one to follow", || {
+        rig.servers[0].cli(&["INFO", "replication"]).contains("master_link_status:up")
+    });
+    let switched = || rig.sentinels[0].cli(&["SENTINEL", "FAILOVER", "main"]) == "OK";
+    docket_rig::redis::wait_for("the Sentinels to be ready to switch", switched);
+    docket_rig::redis::wait_for("the switch", || rig.servers[0].cli(&["ROLE"]).starts_with("master"));
+    // What the other one still took, before it heard of the switch, is lost, and known to be.
+    soon("word that it may not have everything", schedule.lost()).await;
+    patiently("the first primary", || schedule.put(vec![hint("a", "w", 3)])).await;
+    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:1:waiting"]), "3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_holds_a_schedule() {
+    let mut rig = Cluster::start();
+    let (one, other) = (schedule(&rig.url(), SHARES), schedule(&rig.url(), SHARES));
+    soon("the subscription", other.changed()).await;
+    put(&one, (0..100).map(|n| hint(&format!("t{}", n % 3), "w", n))).await;
+    soon("word of another process", other.changed()).await;
+    let claims = claimed(&other, 25).await;
+    assert_eq!(claims.len(), 25);
+    end(&one, claims).await;
+    assert_eq!(one.next_due().await.expect("answers"), Some(Duration::ZERO));
+    soon("an empty Redis to be lost", one.lost()).await;
+    one.rebuilt().await.expect("tells");
+    assert!(!is_lost(&other).await);
+    for node in &rig.nodes {
+        node.cli(&["SCRIPT", "FLUSH"]);
+    }
+    assert_eq!(claimed(&one, 25).await.len(), 25);
+    // The whole Cluster goes and comes back, empty.
+    for node in &mut rig.nodes {
+        node.kill();
+    }
+    assert!(one.claim(9, Duration::from_secs(1)).await.is_err());
+    for node in &mut rig.nodes {
+        node.restart();
+    }
+    patiently("the Cluster", || one.put(vec![hint("a", "w", 1)])).await;
+    soon("word of the loss", one.lost()).await;
+    assert_eq!(claimed(&other, 9).await.len(), 1);
+}

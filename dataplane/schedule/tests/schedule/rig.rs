@@ -1,0 +1,124 @@
+//! A schedule on a Redis of its own. The clock is Redis', so the suite moves what is kept, not the clock.
+
+use std::time::Duration;
+
+use docket_domain::delivery::DeliveryId;
+use docket_redis::script::Script;
+use docket_redis::{Connection, Keys, Target};
+use docket_rig::redis::Server;
+use docket_schedule::contract;
+use docket_schedule::redis::RedisSchedule;
+use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
+use jiff::Timestamp;
+
+/// Sets all times in the keys back.
+const ADVANCE: &str = r"
+local by = tonumber(ARGV[1])
+local ENTRIES, WAITING, CLAIMS, HEADS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
+for _, key in ipairs({ CLAIMS, HEADS }) do
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, member) end
+end
+for _, member in ipairs(redis.call('ZRANGE', WAITING, 0, -1)) do
+    local t, w, due, id = string.match(member, '^([^%z]*)%z([^%z]*)%z(%d+)%z(.*)$')
+    due = string.format('%015.0f', due - by)
+    redis.call('ZREM', WAITING, member)
+    redis.call('ZADD', WAITING, 0, t .. '\0' .. w .. '\0' .. due .. '\0' .. id)
+    redis.call('HSET', ENTRIES, t .. '\0' .. id, 'w\0' .. w .. '\0' .. due)
+end
+local swept = redis.call('HGET', STATE, 'swept')
+if swept then redis.call('HSET', STATE, 'swept', string.format('%.0f', swept - by)) end
+";
+
+/// A server, and a schedule on it.
+pub(crate) struct Rig {
+    pub(crate) server: Server,
+    pub(crate) schedule: RedisSchedule,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(contract::SHARES)
+    }
+
+    pub(crate) fn with(shares: Shares) -> Self {
+        let server = Server::start(&[]);
+        let schedule = schedule(&server.url(), shares);
+        Self { server, schedule }
+    }
+}
+
+impl contract::Rig for Rig {
+    type Schedule = RedisSchedule;
+
+    fn schedule(&self) -> &RedisSchedule {
+        &self.schedule
+    }
+
+    async fn advance(&self, time: Duration) {
+        advance(&self.server.url(), time).await;
+    }
+}
+
+pub(crate) fn keys() -> Keys {
+    Keys::new(None).expect("the only one")
+}
+
+pub(crate) fn connection(url: &str) -> Connection {
+    Connection::new(Target::parse(url).expect("a URL"), None).expect("no certificates to be read")
+}
+
+/// Another process' schedule.
+pub(crate) fn schedule(url: &str, shares: Shares) -> RedisSchedule {
+    RedisSchedule::new(connection(url), &keys(), shares)
+}
+
+pub(crate) async fn advance(url: &str, time: Duration) {
+    let script = Script::new(&[ADVANCE]);
+    let by = time.as_millis().to_string();
+    let () = script.run(&connection(url), &keys().schedule(), &[by]).await.expect("moves the times");
+}
+
+pub(crate) fn id(number: u32) -> DeliveryId {
+    let mut random = [0; 10];
+    random[6..].copy_from_slice(&number.to_be_bytes());
+    DeliveryId::new(Timestamp::UNIX_EPOCH, random)
+}
+
+pub(crate) fn hint(tenant: &str, webhook: &str, number: u32) -> Hint {
+    let entry = Entry { tenant: tenant.into(), webhook: webhook.into(), id: id(number) };
+    Hint { entry, wait: Duration::ZERO }
+}
+
+pub(crate) async fn claimed(schedule: &RedisSchedule, limit: usize) -> Vec<Claim> {
+    schedule.claim(limit, Duration::from_secs(60)).await.expect("claims")
+}
+
+pub(crate) async fn put(schedule: &RedisSchedule, hints: impl IntoIterator<Item = Hint>) {
+    schedule.put(hints.into_iter().collect()).await.expect("puts");
+}
+
+pub(crate) async fn end(schedule: &RedisSchedule, claims: Vec<Claim>) {
+    schedule.settle(claims.into_iter().map(|claim| (claim, None)).collect()).await.expect("settles");
+}
+
+/// Until it answers `Ok`; panics after a while.
+pub(crate) async fn patiently<T, E: std::fmt::Debug>(
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
+    let begun = std::time::Instant::now();
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) if begun.elapsed() > Duration::from_secs(30) => panic!("{what}: {error:?}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Panics if it takes more than a while: for what should come by itself.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future)
+        .await
+        .unwrap_or_else(|_| panic!("waited for {what}"))
+}

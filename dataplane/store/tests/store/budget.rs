@@ -1,0 +1,318 @@
+//! Many databases within one budget of connections: nobody fails while others work, whoever hangs costs only itself,
+//! and nothing is kept that nobody uses.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use docket_crds::{DatabaseUrl, TenantConfig};
+use docket_program::clock::Clock;
+use docket_rig::postgres;
+use docket_rig::tenant_database::tenant_config;
+use docket_store::postgres::{Budget, Limits, Postgres};
+use docket_store::stores::{Store, StoreSource, Stores};
+use docket_store::{Database, StoreError, contacts};
+use tokio::task::JoinSet;
+
+use docket_rig::tenant_database::{CUSTOMER, TenantDatabase};
+
+fn budget(total: usize, per_tenant: usize) -> Budget {
+    Budget::new(Limits { total, per_tenant })
+}
+
+fn open(url: &str, budget: &Budget) -> Database {
+    Database::Postgres(Postgres::within(url, budget).expect("a URL"))
+}
+
+/// A database with its schema, opened within `budget`.
+async fn database(budget: &Budget) -> (String, Database) {
+    let url = postgres::database().await;
+    let database = open(&url, budget);
+    database.migrate(&Clock::System).await.expect("an empty database takes the schema");
+    (url, database)
+}
+
+async fn look(database: &Database) -> Result<bool, StoreError> {
+    contacts::customer_exists(&mut database.reader().await?, CUSTOMER).await
+}
+
+async fn write(database: &Database, code: &str) -> Result<(), StoreError> {
+    let mut transaction = database.begin(&Clock::System).await?;
+    let now_ms = transaction.now().as_millisecond();
+    contacts::insert_customer(&mut transaction, code, "New", now_ms).await?;
+    transaction.commit().await
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Sessions at these databases, as the server sees them.
+async fn sessions(url: &str, databases: &[String]) -> i64 {
+    let client = postgres::client(url).await;
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = ANY($1) AND application_name = 'docket'";
+    client.query_one(sql, &[&databases]).await.expect("a statement").get(0)
+}
+
+fn name_of(url: &str) -> String {
+    url.rsplit('/').next().expect("a path").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_databases_in_use_at_once_share_ten_connections() {
+    const DATABASES: usize = 60;
+    const USERS: usize = 2;
+    const ROUNDS: usize = 10;
+    let budget = budget(10, 8);
+    let mut databases = Vec::new();
+    for _ in 0..DATABASES {
+        databases.push(database(&budget).await);
+    }
+    let mut users = JoinSet::new();
+    for (_, database) in &databases {
+        for user in 0..USERS {
+            let database = database.clone();
+            users.spawn(async move {
+                for round in 0..ROUNDS {
+                    write(&database, &format!("{user}-{round}")).await?;
+                    look(&database).await?;
+                }
+                Ok::<_, StoreError>(())
+            });
+        }
+    }
+    let begun = Instant::now();
+    let (mut failed, mut most) = (0, 0);
+    while !users.is_empty() {
+        tokio::select! {
+            Some(ended) = users.join_next() => failed += usize::from(ended.expect("no panic").is_err()),
+            () = tokio::time::sleep(Duration::from_millis(2)) => {}
+        }
+        most = most.max(budget.open());
+    }
+    let done = DATABASES * USERS * ROUNDS * 2;
+    println!("{done} uses of {DATABASES} databases in {:?}, at most {most} connections", begun.elapsed());
+    assert_eq!((failed, most), (0, 10));
+    budget.close_idle(Duration::ZERO);
+    assert_eq!(budget.open(), 0);
+    let names: Vec<String> = databases.iter().map(|(url, _)| name_of(url)).collect();
+    let url = &databases[0].0;
+    eventually("the server has seen all of them closed", async || sessions(url, &names).await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_whose_table_is_locked_costs_another_nothing() {
+    let budget = budget(6, 4);
+    let (locked_url, locked) = database(&budget).await;
+    let (_, other) = database(&budget).await;
+    let lock = postgres::client(&locked_url).await;
+    lock.batch_execute("BEGIN; LOCK TABLE customer IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    let mut waiting = JoinSet::new();
+    for _ in 0..20 {
+        let locked = locked.clone();
+        waiting.spawn(async move { look(&locked).await });
+    }
+    eventually("the locked one has all that it may have", async || budget.open() >= 4).await;
+    for _ in 0..100 {
+        let begun = Instant::now();
+        look(&other).await.expect("it is not the other one's lock");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    lock.batch_execute("ROLLBACK").await.expect("it was locked");
+    while waiting.join_next().await.is_some() {}
+    look(&locked).await.expect("it is free again");
+}
+
+/// As with a server that is stopped: it accepts and says nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
+    let budget = budget(8, 4);
+    let (_, other) = database(&budget).await;
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = silent.local_addr().expect("it is bound").port();
+    let mut hanging = JoinSet::new();
+    for tenant in 0..10 {
+        let database = open(&format!("postgres://docket@127.0.0.1:{port}/docket_{tenant}"), &budget);
+        for _ in 0..4 {
+            let database = database.clone();
+            hanging.spawn(async move {
+                loop {
+                    assert!(look(&database).await.is_err());
+                }
+            });
+        }
+    }
+    // Nobody knows it before the first ones have waited in vain.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for _ in 0..100 {
+        let begun = Instant::now();
+        look(&other).await.expect("it is not this one's server");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        budget.close_idle(Duration::ZERO);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_up_waiting_takes_no_place_with_it() {
+    let budget = budget(1, 1);
+    let (_, one) = database(&budget).await;
+    let (_, other) = database(&budget).await;
+    for round in 0..50u64 {
+        let held = one.begin(&Clock::System).await.expect("the only place");
+        let waiting: Vec<_> = (0..4)
+            .map(|waiter| {
+                let database = if waiter % 2 == 0 { one.clone() } else { other.clone() };
+                let limit = Duration::from_micros(round * 100 + waiter * 50);
+                tokio::spawn(async move { tokio::time::timeout(limit, look(&database)).await.is_ok() })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_micros(round * 60)).await;
+        held.rollback().await.expect("it was left alone");
+        for waiter in waiting {
+            waiter.await.expect("no panic");
+        }
+        look(&other).await.expect("the place is free");
+        assert_eq!(budget.open(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_nobody_used_for_a_while_are_closed_and_others_are_not() {
+    let budget = budget(4, 2);
+    let (_, one) = database(&budget).await;
+    let (_, other) = database(&budget).await;
+    look(&one).await.expect("a connection");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    look(&other).await.expect("a connection");
+    budget.close_idle(Duration::from_millis(300));
+    assert!(!one.is_open() && other.is_open());
+}
+
+/// Another password, as after a rotation, and then no tenant any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
+    let rig = TenantDatabase::postgres().await;
+    let docket_rig::tenant_database::Place::Url(url) = &rig.place else { panic!("a URL") };
+    let client = postgres::client(url).await;
+    let name = name_of(url);
+    let role = format!("role_{name}");
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'first'; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; \
+         GRANT ALL ON SCHEMA public TO {role}"
+    );
+    client.batch_execute(&grants).await.expect("a role");
+    let at = url.rsplit('@').next().expect("a host");
+    let with = |password: &str| {
+        let mut config: TenantConfig =
+            serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
+        config.database =
+            Some(DatabaseUrl::parse(&format!("postgres://{role}:{password}@{at}")).expect("a URL"));
+        config
+    };
+    let stores = Stores::new(StoreSource::Postgres(budget(4, 2)));
+    let clock = Clock::System;
+    let first = stores.of(&with("first")).expect("a store");
+    assert!(Arc::ptr_eq(&first, &stores.of(&with("first")).expect("a store")), "nothing has changed");
+    assert!(look(first.ready(&clock).await.expect("its schema")).await.expect("a connection"));
+    let change = format!("ALTER ROLE {role} PASSWORD 'second'");
+    client.batch_execute(&change).await.expect("another password");
+    let second = stores.of(&with("second")).expect("a store");
+    let under_way = first.database().begin(&clock).await.expect("a request that had begun");
+    drop(first);
+    assert!(look(second.ready(&clock).await.expect("its schema")).await.expect("a connection"));
+    let roles = async || {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1";
+        let row = client.query_one(sql, &[&role]).await.expect("a statement");
+        row.get::<_, i64>(0)
+    };
+    eventually("the old one is used still", async || roles().await == 2).await;
+    under_way.rollback().await.expect("it ends as it began");
+    eventually("the old one is closed", async || roles().await == 1).await;
+
+    stores.retain(&std::iter::once("another").collect());
+    assert!(second.database().is_open(), "somebody has it still");
+    drop(second);
+    eventually("the tenant is gone", async || roles().await == 0).await;
+    let none = TenantConfig { database: None, ..with("second") };
+    let error = stores.of(&none).err().expect("managed databases are the operator's").to_string();
+    assert!(error.contains("spec.database") && error.contains("external"), "{error}");
+}
+
+/// As when the operator is in the middle of a long migration of theirs, or was killed in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
+    const STUCK: usize = 8;
+    let budget = budget(8, 4);
+    let lock = async |url: &str| {
+        let client = postgres::client(url).await;
+        let lock = format!("SELECT pg_advisory_lock({})", docket_schema::ADVISORY_LOCK);
+        client.batch_execute(&lock).await.expect("nobody migrates");
+        client
+    };
+    let (mut locks, mut stores, mut waiting) = (Vec::new(), Vec::new(), JoinSet::new());
+    for _ in 0..STUCK {
+        let url = postgres::database().await;
+        locks.push(lock(&url).await);
+        let store = Arc::new(Store::new(open(&url, &budget)));
+        stores.push(Arc::clone(&store));
+        waiting.spawn(async move {
+            let begun = Instant::now();
+            (store.ready(&Clock::System).await.map(|_| ()), begun.elapsed())
+        });
+    }
+    eventually("some wait for their locks", async || budget.open() >= 2).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // Known to nobody here, migrated long ago, and somebody has the lock of those who migrate.
+    let mut current = Vec::new();
+    for _ in 0..3 {
+        let (url, _) = database(&self::budget(1, 1)).await;
+        current.push(lock(&url).await);
+        let (store, begun) = (Store::new(open(&url, &budget)), Instant::now());
+        assert!(!look(store.ready(&Clock::System).await.expect("it is current")).await.expect("it answers"));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    }
+    while let Some(waited) = waiting.join_next().await {
+        let (result, took) = waited.expect("no panic");
+        assert!(matches!(result, Err(StoreError::Unavailable(_))), "{result:?}");
+        assert!(took < Duration::from_secs(7), "{took:?}");
+    }
+    drop(locks);
+    for store in stores {
+        store.ready(&Clock::System).await.expect("the lock is free");
+    }
+}
+
+/// As with a process that was frozen, or whose machine was lost: the server ends its transaction, and its locks with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_is_left_alone_is_ended_by_the_server() {
+    let budget = budget(4, 4);
+    let (_, database) = database(&budget).await;
+    let mut reader = database.reader().await.expect("a connection");
+    for (setting, value) in
+        [("tcp_keepalives_idle", "10"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")]
+    {
+        let row = reader.query_opt(&format!("SHOW {setting}"), Vec::new()).await.expect("a setting");
+        assert_eq!(row.expect("a row").get::<String>(0).expect("a text"), value, "{setting}");
+    }
+    drop(reader);
+    let mut left = database.begin(&Clock::System).await.expect("a connection");
+    contacts::insert_customer(&mut left, "NEW", "New", 0).await.expect("a row");
+    let begun = Instant::now();
+    // Waits for the row of the other one, whose statement has a bound of 10 s.
+    let both = async || loop {
+        match write(&database, "NEW").await {
+            Err(StoreError::Unavailable(_)) => assert!(begun.elapsed() < Duration::from_secs(30)),
+            result => return result,
+        }
+    };
+    both().await.expect("the other one was rolled back");
+    println!("the row was free after {:?}", begun.elapsed());
+    let ended = left.commit().await;
+    assert!(matches!(ended, Err(StoreError::Unavailable(_))), "{ended:?}");
+}

@@ -1,0 +1,192 @@
+//! Queueing deliveries, and finding them again.
+
+use docket_domain::delivery::{DeliveryId, Status};
+use docket_program::clock::Clock;
+use docket_store::StoreError;
+use docket_store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, event_id, new_delivery};
+
+on_both_databases!(
+    a_delivery_is_pending_and_due_at_once,
+    a_webhook_takes_an_idempotency_key_once,
+    of_two_inserts_at_once_with_one_key_one_counts,
+    a_delivery_needs_its_event,
+    unfinished_is_paged_in_the_order_of_time,
+    unfinished_leaves_out_what_is_finished,
+    due_again_is_the_end_of_the_lease_or_the_due_time,
+    the_newest_are_listed_by_status_and_number,
+    an_unknown_delivery_is_not_found,
+);
+
+async fn a_delivery_is_pending_and_due_at_once(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    let first =
+        NewDelivery { idempotency_key: Some("k 🦊".into()), ..new_delivery(delivery_id(1), &event) };
+    let second =
+        NewDelivery { resend_of: Some(delivery_id(1).to_string()), ..new_delivery(delivery_id(2), &event) };
+    for new in [&first, &second] {
+        assert!(rig.write(async |t| deliveries::insert(t, new, T0 + 3).await).await);
+    }
+    let stored = rig.delivery(delivery_id(1)).await;
+    assert_eq!((stored.status, stored.attempt_count, stored.due_at_ms), (Status::Pending, 0, T0 + 3));
+    assert_eq!((stored.id, stored.event_id), (delivery_id(1).to_string(), event.as_str().to_owned()));
+    assert_eq!((stored.webhook.as_str(), stored.webhook_name.as_str()), (WEBHOOK, "smith/orders"));
+    assert_eq!((stored.event_code.as_str(), stored.about.shown()), ("order.created", "W-7"));
+    assert_eq!((stored.idempotency_key.as_deref(), stored.resend_of), (Some("k 🦊"), None));
+    assert_eq!((stored.created_at_ms, stored.finished_at_ms), (T0 + 3, None));
+    assert_eq!((stored.failure_class, stored.http_status), (None, None));
+    let resent = rig.delivery(delivery_id(2)).await;
+    assert_eq!((resent.idempotency_key, resent.resend_of), (None, Some(delivery_id(1).to_string())));
+    assert_eq!(rig.lease(delivery_id(1)).await, (None, None));
+    assert!(rig.attempts(delivery_id(1)).await.is_empty());
+}
+
+async fn a_webhook_takes_an_idempotency_key_once(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    let keyed = |number, webhook: &str, key: Option<&str>| NewDelivery {
+        webhook: webhook.into(),
+        idempotency_key: key.map(Into::into),
+        ..new_delivery(delivery_id(number), &event)
+    };
+    for (new, queued) in [
+        (keyed(1, "one", Some("k")), true),
+        (keyed(2, "one", Some("k")), false),
+        (keyed(3, "two", Some("k")), true),
+        (keyed(4, "one", Some("K")), true),
+        (keyed(5, "one", None), true),
+        (keyed(6, "one", None), true),
+        (keyed(7, "one", Some("")), true),
+        (keyed(8, "one", Some("")), false),
+    ] {
+        let id = new.id;
+        assert_eq!(rig.write(async |t| deliveries::insert(t, &new, T0).await).await, queued, "{id}");
+        let found = deliveries::find(&mut rig.reader().await, id).await.expect("a statement");
+        assert_eq!(found.is_some(), queued, "{id}");
+    }
+}
+
+async fn of_two_inserts_at_once_with_one_key_one_counts(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    let inserts: Vec<_> = (0..2)
+        .map(|number| {
+            let database = rig.opened_again();
+            let new = NewDelivery {
+                idempotency_key: Some("k".into()),
+                ..new_delivery(delivery_id(number), &event)
+            };
+            tokio::spawn(async move {
+                let mut transaction = database.begin(&Clock::System).await.expect("a turn");
+                let queued = deliveries::insert(&mut transaction, &new, T0).await.expect("a statement");
+                transaction.commit().await.expect("a commit");
+                queued
+            })
+        })
+        .collect();
+    let mut queued = 0;
+    for insert in inserts {
+        queued += u32::from(insert.await.expect("no panic"));
+    }
+    assert_eq!(queued, 1);
+    assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 1);
+}
+
+async fn a_delivery_needs_its_event(rig: TenantDatabase) {
+    let new = new_delivery(delivery_id(1), &event_id(9));
+    let result = rig.try_write(async |t| deliveries::insert(t, &new, T0).await).await;
+    assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
+}
+
+async fn unfinished_is_paged_in_the_order_of_time(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    // Times go down as ids go up, four rows of each time.
+    let due = |number: u16| T0 + 9 - i64::from(number / 4);
+    rig.write(async |t| {
+        for number in 0..40 {
+            assert!(deliveries::insert(t, &new_delivery(delivery_id(number), &event), due(number)).await?);
+        }
+        Ok(())
+    })
+    .await;
+    let mut expected: Vec<(i64, DeliveryId)> =
+        (0..40).map(|number| (due(number), delivery_id(number))).collect();
+    expected.sort();
+
+    for limit in [1, 3, 4, 7, 100] {
+        let mut reader = rig.reader().await;
+        let (mut seen, mut after) = (Vec::new(), None::<Due>);
+        loop {
+            let page = deliveries::unfinished(&mut reader, after.as_ref(), limit).await.expect("a page");
+            let Some(last) = page.last().cloned() else { break };
+            assert!(page.len() as i64 <= limit && page.iter().all(|due| due.webhook == WEBHOOK));
+            seen.extend(page.iter().map(|due| (due.at_ms, due.id)));
+            after = Some(last);
+        }
+        assert_eq!(seen, expected, "pages of {limit}");
+    }
+}
+
+async fn unfinished_leaves_out_what_is_finished(rig: TenantDatabase) {
+    let ids = rig.queued(4, T0).await;
+    let statuses = [Status::Pending, Status::Failed, Status::Succeeded, Status::DeadLetter];
+    for (id, status) in ids.iter().zip(statuses) {
+        rig.set_status(*id, status).await;
+    }
+    let due = deliveries::unfinished(&mut rig.reader().await, None, 100).await.expect("a page");
+    assert_eq!(due.iter().map(|due| due.id).collect::<Vec<_>>(), ids[..2]);
+}
+
+async fn due_again_is_the_end_of_the_lease_or_the_due_time(rig: TenantDatabase) {
+    let ids = rig.queued(60, T0).await;
+    rig.begin(&ids[..10], "mine", T0, T0 + 500).await;
+    rig.set_status(ids[59], Status::Succeeded).await;
+    let mut asked = ids.clone();
+    asked.push(delivery_id(999));
+    let mut due = deliveries::due_again(&mut rig.reader().await, &asked).await.expect("a statement");
+    due.sort_by_key(|due| due.id);
+    let expected: Vec<Due> = ids[..59]
+        .iter()
+        .enumerate()
+        .map(|(index, id)| Due {
+            id: *id,
+            webhook: WEBHOOK.into(),
+            at_ms: if index < 10 { T0 + 500 } else { T0 },
+        })
+        .collect();
+    assert_eq!(due, expected);
+    assert_eq!(deliveries::due_again(&mut rig.reader().await, &[]).await.expect("no statement"), []);
+}
+
+async fn the_newest_are_listed_by_status_and_number(rig: TenantDatabase) {
+    for (number, subject) in (0..).zip(["W-1", "W-2", "W-1", "W-2", "W-1"]) {
+        let event = rig.event(subject).await;
+        let new = new_delivery(delivery_id(number), &event);
+        // The last two are of the same time.
+        let at = T0 + i64::from(number.min(3));
+        assert!(rig.write(async |t| deliveries::insert(t, &new, at).await).await);
+    }
+    rig.set_status(delivery_id(2), Status::DeadLetter).await;
+    for (status, about, limit, expected) in [
+        (None, None, 10, vec![4, 3, 2, 1, 0]),
+        (None, None, 2, vec![4, 3]),
+        (Some(Status::DeadLetter), None, 10, vec![2]),
+        (None, Some("W-2"), 10, vec![3, 1]),
+        (None, Some("w-2"), 10, vec![]),
+        (Some(Status::Pending), Some("W-1"), 10, vec![4, 0]),
+        (Some(Status::Pending), Some("W-1"), 1, vec![4]),
+        (Some(Status::Succeeded), Some("W-1"), 10, vec![]),
+    ] {
+        let filter = DeliveryFilter { status, about: about.map(str::to_owned), ..DeliveryFilter::default() };
+        let listed = deliveries::search(&mut rig.reader().await, &filter, limit).await.expect("a statement");
+        let ids: Vec<_> = listed.into_iter().map(|listed| listed.id).collect();
+        let expected: Vec<_> = expected.into_iter().map(|number| delivery_id(number).to_string()).collect();
+        assert_eq!(ids, expected, "{status:?} {about:?} {limit}");
+    }
+}
+
+async fn an_unknown_delivery_is_not_found(rig: TenantDatabase) {
+    let mut reader = rig.reader().await;
+    assert!(deliveries::find(&mut reader, delivery_id(1)).await.expect("a statement").is_none());
+    assert!(deliveries::attempts(&mut reader, delivery_id(1)).await.expect("a statement").is_empty());
+}

@@ -1,0 +1,66 @@
+//! Events: the bytes that are signed and sent.
+
+use docket_crds::EventCode;
+use docket_store::StoreError;
+use docket_store::events::{self, About};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, event_id};
+
+on_both_databases!(
+    bodies_of_more_events_than_one_list_holds,
+    bytes_come_back_as_they_are,
+    an_event_id_is_taken_once
+);
+
+fn event(number: u16, body: Vec<u8>) -> events::Event {
+    events::Event {
+        id: event_id(number),
+        code: EventCode::NoteCreated,
+        customer_code: CUSTOMER.into(),
+        about: About::web_order("W-1"),
+        body,
+    }
+}
+
+async fn bodies_of_more_events_than_one_list_holds(rig: TenantDatabase) {
+    rig.write(async |t| {
+        for number in 0..60 {
+            events::insert(t, &event(number, number.to_string().into_bytes()), T0).await?;
+        }
+        Ok(())
+    })
+    .await;
+    let mut reader = rig.reader().await;
+    for count in [0, 1, 24, 25, 26, 50, 60] {
+        let mut ids: Vec<String> = (0..count).map(|number| event_id(number).as_str().to_owned()).collect();
+        ids.push("of an unknown event".into());
+        let events = events::to_send(&mut reader, &ids).await.expect("a statement");
+        assert_eq!(events.len(), usize::from(count));
+        for number in 0..count {
+            let event = &events[event_id(number).as_str()];
+            assert_eq!(
+                (event.code, &event.body[..]),
+                (EventCode::NoteCreated, number.to_string().as_bytes())
+            );
+        }
+    }
+}
+
+async fn bytes_come_back_as_they_are(rig: TenantDatabase) {
+    let bodies = [Vec::new(), (0..=255).collect(), "7".into(), "{\"note\":\"🦊 \\u0000\"}".into()];
+    for (number, body) in (0..).zip(&bodies) {
+        rig.write(async |t| events::insert(t, &event(number, body.clone()), T0).await).await;
+    }
+    let ids: Vec<String> = (0..4).map(|number| event_id(number).as_str().to_owned()).collect();
+    let stored = events::to_send(&mut rig.reader().await, &ids).await.expect("a statement");
+    for (id, body) in ids.iter().zip(&bodies) {
+        assert_eq!(&stored[id].body[..], &body[..]);
+    }
+}
+
+async fn an_event_id_is_taken_once(rig: TenantDatabase) {
+    rig.write(async |t| events::insert(t, &event(1, b"first".to_vec()), T0).await).await;
+    let again = rig.try_write(async |t| events::insert(t, &event(1, b"second".to_vec()), T0).await).await;
+    assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+}

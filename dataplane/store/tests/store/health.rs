@@ -1,0 +1,94 @@
+//! How webhooks are doing, as the operator shows it.
+
+use docket_domain::delivery::Status;
+use docket_store::deliveries as rows;
+use docket_store::health::{self, WebhookHealth};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
+
+on_both_databases!(
+    deliveries_are_counted_by_webhook,
+    a_busy_webhook_hides_no_other,
+    an_unused_database_has_no_webhooks
+);
+
+async fn deliveries_are_counted_by_webhook(rig: TenantDatabase) {
+    let ids = rig.queued(6, T0).await;
+    for (id, status) in
+        ids.iter().zip([Status::Failed, Status::Succeeded, Status::Succeeded, Status::DeadLetter])
+    {
+        rig.set_status(*id, status).await;
+    }
+    for (id, finished) in ids[1..4].iter().zip([T0 + 3, T0 + 7, T0 + 5]) {
+        let sql = format!("UPDATE delivery SET finished_at_ms = {finished} WHERE id = '{id}'");
+        rig.write(async |t| t.execute(&sql, Vec::new()).await).await;
+    }
+    let event = rig.event("another").await;
+    let other = rows::NewDelivery { webhook: "zulu".into(), ..new_delivery(delivery_id(99), &event) };
+    rig.write(async |t| rows::insert(t, &other, T0).await).await;
+
+    let found = health::by_webhook(&mut rig.reader().await).await.expect("a statement");
+    let first = WebhookHealth {
+        webhook: WEBHOOK.into(),
+        pending: 3,
+        retrying: 1,
+        dead_letter: 1,
+        last_success_at_ms: Some(T0 + 7),
+        last_dead_letter_at_ms: Some(T0 + 5),
+    };
+    let second = WebhookHealth { webhook: "zulu".into(), pending: 1, ..WebhookHealth::default() };
+    assert_eq!(found, [first, second]);
+}
+
+/// However much another one has to tell since.
+async fn a_busy_webhook_hides_no_other(rig: TenantDatabase) {
+    let ids = rig.queued(1_200, T0).await;
+    let end = async |status: &str, ended: i64, which: &str| {
+        let sql = format!("UPDATE delivery SET status = '{status}', finished_at_ms = {ended} WHERE {which}");
+        rig.write(async |t| t.execute(&sql, Vec::new()).await).await
+    };
+    end("Succeeded", T0 + 9, "TRUE").await;
+    end("Succeeded", T0 + 1, &format!("id = '{}'", ids[0])).await;
+    end("DeadLetter", T0 + 2, &format!("id = '{}'", ids[1])).await;
+    let quiet = format!("UPDATE delivery SET webhook = 'alpha' WHERE id IN ('{}', '{}')", ids[0], ids[1]);
+    rig.write(async |t| t.execute(&quiet, Vec::new()).await).await;
+    let found = health::by_webhook(&mut rig.reader().await).await.expect("a statement");
+    let alpha = WebhookHealth {
+        webhook: "alpha".into(),
+        dead_letter: 1,
+        last_success_at_ms: Some(T0 + 1),
+        last_dead_letter_at_ms: Some(T0 + 2),
+        ..WebhookHealth::default()
+    };
+    let busy = WebhookHealth {
+        webhook: WEBHOOK.into(),
+        last_success_at_ms: Some(T0 + 9),
+        ..WebhookHealth::default()
+    };
+    assert_eq!(found, [alpha, busy]);
+}
+
+/// A history of any length costs nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ends_are_found_by_their_index() {
+    let rig = TenantDatabase::postgres().await;
+    let event = rig.event("W1").await;
+    let fill = format!(
+        "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+         finished_at_ms) SELECT n::text, '{}', 'w' || n % 5, 'n', CASE WHEN n % 100 = 0 THEN 'DeadLetter' ELSE \
+         'Succeeded' END, 1, n, n, n FROM generate_series(1, 20000) AS s(n)",
+        event.as_str()
+    );
+    rig.write(async |t| t.execute(&fill, Vec::new()).await).await;
+    rig.write(async |t| t.execute("ANALYZE delivery", Vec::new()).await).await;
+    let mut reader = rig.reader().await;
+    let rows = reader.query(&format!("EXPLAIN {}", health::BY_WEBHOOK), Vec::new()).await.expect("a plan");
+    let plan: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
+    let plan = plan.join("\n");
+    assert!(plan.contains("delivery_by_end") && !plan.contains("Seq Scan"), "{plan}");
+}
+
+async fn an_unused_database_has_no_webhooks(rig: TenantDatabase) {
+    assert_eq!(health::by_webhook(&mut rig.reader().await).await.expect("a statement"), []);
+}

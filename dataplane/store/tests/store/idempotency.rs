@@ -1,0 +1,82 @@
+//! Kept answers.
+
+use docket_program::clock::Clock;
+use docket_store::StoreError;
+use docket_store::idempotency::{self, Kept};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase};
+
+on_both_databases!(
+    an_answer_is_kept_per_caller_and_key,
+    the_second_of_two_equal_keys_conflicts,
+    of_two_requests_at_once_one_conflicts,
+    answers_are_forgotten_by_age,
+);
+
+fn kept(body: &str) -> Kept {
+    Kept { route: "/Orders/Save".into(), request_digest: "00ff".into(), status: 200, body: body.into() }
+}
+
+async fn keep(
+    rig: &TenantDatabase,
+    caller: &str,
+    key: &str,
+    body: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    rig.try_write(async |t| idempotency::keep(t, caller, key, &kept(body), now_ms).await).await
+}
+
+async fn find(rig: &TenantDatabase, caller: &str, key: &str) -> Option<Kept> {
+    idempotency::find(&mut rig.reader().await, caller, key).await.expect("a statement")
+}
+
+async fn an_answer_is_kept_per_caller_and_key(rig: TenantDatabase) {
+    keep(&rig, "contact C1", "k", "{\"caption\":\"🦊\"}", T0).await.expect("a new key");
+    keep(&rig, "contact C2", "k", "two", T0).await.expect("another caller's key");
+    keep(&rig, "contact C1", "K", "three", T0).await.expect("keys differ in case");
+    assert!(find(&rig, "contact C1", "k").await == Some(kept("{\"caption\":\"🦊\"}")));
+    assert!(find(&rig, "contact C2", "k").await == Some(kept("two")));
+    assert!(find(&rig, "contact C1", "K").await == Some(kept("three")));
+    assert!(find(&rig, "contact C2", "K").await.is_none());
+}
+
+async fn the_second_of_two_equal_keys_conflicts(rig: TenantDatabase) {
+    keep(&rig, "contact C1", "k", "first", T0).await.expect("a new key");
+    let second = keep(&rig, "contact C1", "k", "second", T0 + 1).await;
+    assert!(matches!(second, Err(StoreError::Conflict)), "{second:?}");
+    assert!(find(&rig, "contact C1", "k").await == Some(kept("first")));
+}
+
+/// The later one waits for the first to end, and is told then.
+async fn of_two_requests_at_once_one_conflicts(rig: TenantDatabase) {
+    let requests: Vec<_> = (0..2)
+        .map(|number: i64| {
+            let database = rig.opened_again();
+            tokio::spawn(async move {
+                let mut transaction = database.begin(&Clock::System).await?;
+                idempotency::keep(&mut transaction, "contact C1", "k", &kept("answer"), T0 + number).await?;
+                transaction.commit().await
+            })
+        })
+        .collect();
+    let mut won = 0;
+    for request in requests {
+        match request.await.expect("no panic") {
+            Ok(()) => won += 1,
+            Err(error) => assert!(matches!(error, StoreError::Conflict), "{error:?}"),
+        }
+    }
+    assert_eq!(won, 1);
+}
+
+async fn answers_are_forgotten_by_age(rig: TenantDatabase) {
+    for (key, at) in [("old", T0 - 1), ("edge", T0), ("new", T0 + 1)] {
+        keep(&rig, "contact C1", key, "answer", at).await.expect("a new key");
+    }
+    assert_eq!(rig.write(async |t| idempotency::forget(t, T0).await).await, 1);
+    assert!(find(&rig, "contact C1", "old").await.is_none());
+    assert!(find(&rig, "contact C1", "edge").await.is_some());
+    keep(&rig, "contact C1", "old", "again", T0).await.expect("a forgotten key is free");
+}

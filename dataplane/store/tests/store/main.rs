@@ -1,0 +1,26 @@
+//! The contract of the store: the same cases on a SQLite file and on a real PostgreSQL. Each case is a function that
+//! takes a [`TenantDatabase`](docket_rig::tenant_database::TenantDatabase); nothing waits for a clock but what is about waiting.
+
+mod attempts;
+mod back_office;
+mod budget;
+mod cancellation;
+mod deliveries;
+mod ended;
+mod events;
+mod health;
+mod idempotency;
+mod idle;
+mod invoices_plan;
+mod invoices_search;
+mod notes;
+mod orders;
+mod people;
+mod processes;
+mod retention;
+mod schema;
+mod search;
+mod statements;
+mod transactions;
+mod unavailable;
+mod work_orders;

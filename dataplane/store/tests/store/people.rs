@@ -1,0 +1,165 @@
+//! Customers, contacts, employees, and the counters their codes come from.
+
+use docket_program::clock::Clock;
+use std::collections::BTreeSet;
+
+use docket_store::contacts::{self, Contact};
+use docket_store::employees::{self, Employee};
+use docket_store::{StoreError, next_number};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
+
+on_both_databases!(
+    customers_are_found_by_their_code,
+    a_customer_code_is_taken_once,
+    a_contact_is_found_by_its_address_in_any_case,
+    a_contact_comes_back_as_it_was_stored,
+    a_contact_conflicts_in_code_and_in_address,
+    a_contact_needs_its_customer,
+    an_employee_is_found_by_its_name_in_any_case,
+    an_employee_conflicts_in_code_and_in_name,
+    numbers_are_unique_under_16_transactions_at_once,
+    numbers_of_an_abandoned_transaction_are_given_again,
+    an_unknown_counter_is_our_defect,
+);
+
+fn contact(code: &str) -> Contact {
+    Contact {
+        code: code.into(),
+        customer_code: CUSTOMER.into(),
+        name: "Zoë 🦊 O'Brien".into(),
+        password_hash: Some("$argon2id$…".into()),
+        active: true,
+    }
+}
+
+fn employee(code: &str) -> Employee {
+    Employee {
+        code: code.into(),
+        name: "Ann".into(),
+        password_hash: None,
+        administrator: true,
+        active: false,
+    }
+}
+
+async fn add_contact(rig: &TenantDatabase, contact: &Contact, email: &str) -> Result<(), StoreError> {
+    rig.try_write(async |t| contacts::insert_contact(t, contact, email, T0).await).await
+}
+
+async fn add_employee(rig: &TenantDatabase, employee: &Employee, name: &str) -> Result<(), StoreError> {
+    rig.try_write(async |t| employees::insert(t, employee, name, T0).await).await
+}
+
+async fn customers_are_found_by_their_code(rig: TenantDatabase) {
+    let mut reader = rig.reader().await;
+    assert!(contacts::customer_exists(&mut reader, CUSTOMER).await.expect("a statement"));
+    assert!(!contacts::customer_exists(&mut reader, "smith").await.expect("a statement"));
+}
+
+async fn a_customer_code_is_taken_once(rig: TenantDatabase) {
+    let again = rig.try_write(async |t| contacts::insert_customer(t, CUSTOMER, "Other", T0).await).await;
+    assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+    assert_eq!(rig.number("SELECT count(*) FROM customer").await, 1);
+}
+
+async fn a_contact_is_found_by_its_address_in_any_case(rig: TenantDatabase) {
+    add_contact(&rig, &contact("C1"), "Ann@Example.com").await.expect("a new contact");
+    add_contact(&rig, &contact("C2"), "JÖRG.ÅSTRÖM@EXÄMPLE.SE").await.expect("a new contact");
+    let mut reader = rig.reader().await;
+    for (typed, code) in [
+        ("ann@example.com", Some("C1")),
+        ("  ANN@EXAMPLE.COM\n", Some("C1")),
+        ("jörg.åström@exämple.se", Some("C2")),
+        ("JÖRG.åström@EXÄMPLE.se", Some("C2")),
+        ("ann@example.co", None),
+        ("ann@example.co_", None),
+        ("", None),
+    ] {
+        let found = contacts::find(&mut reader, typed).await.expect("a statement");
+        assert_eq!(found.map(|contact| contact.code).as_deref(), code, "{typed:?}");
+    }
+}
+
+async fn a_contact_comes_back_as_it_was_stored(rig: TenantDatabase) {
+    let without_password = Contact { password_hash: None, active: false, ..contact("C2") };
+    add_contact(&rig, &contact("C1"), "1@example.com").await.expect("a new contact");
+    add_contact(&rig, &without_password, "2@example.com").await.expect("a new contact");
+    let mut reader = rig.reader().await;
+    for (address, stored) in [("1@example.com", contact("C1")), ("2@example.com", without_password)] {
+        let found = contacts::find(&mut reader, address).await.expect("a statement").expect("it is there");
+        let Contact { code, customer_code, name, password_hash, active } = found;
+        assert_eq!((code, customer_code, name), (stored.code, stored.customer_code, stored.name));
+        assert_eq!((password_hash, active), (stored.password_hash, stored.active));
+    }
+}
+
+async fn a_contact_conflicts_in_code_and_in_address(rig: TenantDatabase) {
+    add_contact(&rig, &contact("C1"), "straße@example.com").await.expect("a new contact");
+    for (code, address) in [("C1", "other@example.com"), ("C2", "STRAßE@example.com ")] {
+        let again = add_contact(&rig, &contact(code), address).await;
+        assert!(matches!(again, Err(StoreError::Conflict)), "{address}: {again:?}");
+    }
+}
+
+async fn a_contact_needs_its_customer(rig: TenantDatabase) {
+    let stranger = Contact { customer_code: "NOBODY".into(), ..contact("C1") };
+    let result = add_contact(&rig, &stranger, "1@example.com").await;
+    assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
+}
+
+async fn an_employee_is_found_by_its_name_in_any_case(rig: TenantDatabase) {
+    add_employee(&rig, &employee("E1"), "Ånn.Smith").await.expect("a new employee");
+    let mut reader = rig.reader().await;
+    let found = employees::find(&mut reader, " åNN.sMITH").await.expect("a statement").expect("it is there");
+    let Employee { code, name, password_hash, administrator, active } = found;
+    assert_eq!((code.as_str(), name.as_str(), password_hash), ("E1", "Ann", None));
+    assert_eq!((administrator, active), (true, false));
+    assert!(employees::find(&mut reader, "ann.smith").await.expect("a statement").is_none());
+}
+
+async fn an_employee_conflicts_in_code_and_in_name(rig: TenantDatabase) {
+    add_employee(&rig, &employee("E1"), "ann").await.expect("a new employee");
+    for (code, name) in [("E1", "bob"), ("E2", "ANN")] {
+        let again = add_employee(&rig, &employee(code), name).await;
+        assert!(matches!(again, Err(StoreError::Conflict)), "{name}: {again:?}");
+    }
+    // A contact may have the same name: they are other people.
+    add_contact(&rig, &contact("E1"), "ann").await.expect("a new contact");
+}
+
+async fn numbers_are_unique_under_16_transactions_at_once(rig: TenantDatabase) {
+    let counting: Vec<_> = (0..16)
+        .map(|_| {
+            let database = rig.database.clone();
+            tokio::spawn(async move {
+                let mut numbers = Vec::new();
+                for _ in 0..5 {
+                    let mut transaction = database.begin(&Clock::System).await.expect("a turn");
+                    numbers.push(next_number(&mut transaction, "contact").await.expect("a counter"));
+                    numbers.push(next_number(&mut transaction, "contact").await.expect("a counter"));
+                    transaction.commit().await.expect("a commit");
+                }
+                numbers
+            })
+        })
+        .collect();
+    let mut numbers = BTreeSet::new();
+    for counted in counting {
+        numbers.extend(counted.await.expect("no panic"));
+    }
+    assert_eq!(numbers, (1001..=1160).collect());
+}
+
+async fn numbers_of_an_abandoned_transaction_are_given_again(rig: TenantDatabase) {
+    let mut abandoned = rig.database.begin(&Clock::System).await.expect("a turn");
+    assert_eq!(next_number(&mut abandoned, "employee").await.expect("a counter"), 101);
+    drop(abandoned);
+    assert_eq!(rig.write(async |t| next_number(t, "employee").await).await, 101);
+}
+
+async fn an_unknown_counter_is_our_defect(rig: TenantDatabase) {
+    let result = rig.try_write(async |t| next_number(t, "no such counter").await).await;
+    assert!(matches!(result, Err(StoreError::Unexpected(_))), "{result:?}");
+}

@@ -1,0 +1,128 @@
+//! Bringing a database to this version's schema.
+
+use docket_program::clock::Clock;
+use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::processes::{self, ProcessFilter};
+use docket_store::sql::Param;
+use docket_store::{Database, StoreError};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, Place, T0, TenantDatabase};
+use docket_rig::{postgres, scratch};
+
+on_both_databases!(
+    a_second_migration_changes_nothing,
+    a_newer_schema_is_refused,
+    a_newer_schema_that_only_adds_is_worked_on
+);
+
+async fn a_second_migration_changes_nothing(rig: TenantDatabase) {
+    const LAST: &str = "SELECT max(applied_at_ms) FROM schema_version";
+    let applied = rig.number(LAST).await;
+    rig.database.migrate(&Clock::System).await.expect("the schema is there already");
+    rig.opened_again().migrate(&Clock::System).await.expect("the schema is there already");
+    assert_eq!(
+        rig.number("SELECT count(*) FROM schema_version").await,
+        docket_schema::MIGRATIONS.len() as i64
+    );
+    assert_eq!(rig.number(LAST).await, applied);
+    assert_eq!(rig.number(&format!("SELECT count(*) FROM customer WHERE code = '{CUSTOMER}'")).await, 1);
+}
+
+async fn a_newer_schema_is_refused(rig: TenantDatabase) {
+    let newer = docket_schema::MIGRATIONS.len() as i64 + 1;
+    let params = vec![Param::from(newer), Param::from("from the future"), Param::from(T0)];
+    rig.write(async |t| t.execute(docket_schema::RECORD_VERSION, params).await).await;
+    let error = rig.opened_again().migrate(&Clock::System).await.expect_err("we can't know that schema");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains("run a newer Docket"), "{error}");
+    assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
+}
+
+/// During an upgrade the processes of before go on, as long as the new steps leave them alone.
+async fn a_newer_schema_that_only_adds_is_worked_on(rig: TenantDatabase) {
+    let newer = docket_schema::MIGRATIONS.len() as i64 + 1;
+    let params = vec![Param::from(newer), Param::from("more of it (additive)"), Param::from(T0)];
+    rig.write(async |t| t.execute(docket_schema::RECORD_VERSION, params).await).await;
+    rig.opened_again().migrate(&Clock::System).await.expect("we need not know it");
+    assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
+    assert_eq!(rig.number(&format!("SELECT count(*) FROM customer WHERE code = '{CUSTOMER}'")).await, 1);
+}
+
+/// As eight processes that are started together would.
+async fn eight_migrations_at_once(place: Place) {
+    let databases: Vec<_> = (0..8).map(|_| place.open(1)).collect();
+    let migrations: Vec<_> = databases
+        .into_iter()
+        .map(|database| tokio::spawn(async move { database.migrate(&Clock::System).await }))
+        .collect();
+    for migration in migrations {
+        migration.await.expect("no panic").expect("whoever is first, all find the schema");
+    }
+    let mut reader = place.open(1).reader().await.expect("a connection");
+    let row = reader.query_opt("SELECT count(*) FROM counter WHERE name = 'web_order'", Vec::new()).await;
+    assert_eq!(row.expect("a statement").expect("a row").get::<i64>(0).expect("a number"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_migrations_at_once_of_a_new_file() {
+    // The switch to a write-ahead log is the delicate part, and comes once per file.
+    for _ in 0..5 {
+        eight_migrations_at_once(Place::File(scratch::Folder::new("store"))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_migrations_at_once_of_a_new_postgresql_database() {
+    for _ in 0..5 {
+        eight_migrations_at_once(Place::Url(postgres::database().await)).await;
+    }
+}
+
+/// A database of the first version with an exported order and its dead letter.
+const FIRST_VERSION: &str = "INSERT INTO customer VALUES ('C-1', 'One', 0);
+    INSERT INTO web_order VALUES
+      ('W1', 'Process', 'C-1', 'Exported', NULL, '{}', '26STCV1', 'A v. B', NULL, '', 2, 1, 2, 3);
+    INSERT INTO work_order VALUES ('PR1', 'Process', 'W1', 0, 'C-1', 'Ann', '26STCV1', 'Open', 3),
+      ('PR2', 'Process', 'W1', 1, 'C-1', 'Bob', '26STCV1', 'Open', 3);
+    INSERT INTO event (id, code, customer_code, subject, body, occurred_at_ms)
+      VALUES ('evt_1', 'order.exported', 'C-1', 'W1', 'x', 3);
+    INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
+      VALUES ('01900000-0000-7000-8000-000000000001', 'evt_1', 'uid', 'default/a', 'DeadLetter', 5, 3, 3);";
+
+fn first_version() -> String {
+    let first = docket_schema::MIGRATIONS[0];
+    let version = format!("INSERT INTO schema_version VALUES (1, '{}', 0)", first.name);
+    [docket_schema::CREATE_VERSION_TABLE, ";", first.sql, &version, ";", FIRST_VERSION].concat()
+}
+
+/// What was there is there in the newest version, as far as it goes on.
+async fn goes_on(database: Database) {
+    database.migrate(&Clock::System).await.expect("goes on");
+    let mut reader = database.reader().await.expect("a connection");
+    let filter = DeliveryFilter { work_order: Some("PR2".into()), ..DeliveryFilter::default() };
+    let found = deliveries::search(&mut reader, &filter, 9).await.expect("a statement");
+    assert_eq!((found.len(), found[0].about.web_order_id.as_deref()), (1, Some("W1")));
+    let found = processes::search(&mut reader, &ProcessFilter::default(), 9).await.expect("a statement");
+    let shown: Vec<_> = found
+        .iter()
+        .map(|one| (one.work_order.as_str(), one.caption.as_deref(), one.status.as_str()))
+        .collect();
+    assert_eq!(shown, [("PR2", Some("A v. B"), "New"), ("PR1", Some("A v. B"), "New")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_the_first_version_goes_on() {
+    let place = Place::File(scratch::Folder::new("store"));
+    let file = rusqlite::Connection::open(place.file()).expect("a file");
+    file.execute_batch(&first_version()).expect("the first version");
+    drop(file);
+    goes_on(place.open(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_database_of_the_first_version_goes_on() {
+    let url = postgres::database().await;
+    postgres::client(&url).await.batch_execute(&first_version()).await.expect("the first version");
+    goes_on(Place::Url(url).open(1)).await;
+}

@@ -1,0 +1,155 @@
+//! Searching web orders.
+
+use docket_orders::OrderType;
+use docket_store::contacts;
+use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
+
+use super::orders::order;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase};
+
+on_both_databases!(
+    each_filter_keeps_what_it_names,
+    filters_add_up,
+    wildcards_in_a_text_are_letters,
+    texts_of_any_script_are_found,
+    newest_come_first_and_no_more_than_the_limit,
+    pages_are_stable_while_orders_arrive,
+);
+
+async fn ids(rig: &TenantDatabase, filter: OrderFilter) -> Vec<String> {
+    let found = orders::search(&mut rig.reader().await, &filter, 100).await.expect("a statement");
+    found.into_iter().map(|head| head.id).collect()
+}
+
+async fn insert(rig: &TenantDatabase, id: &str, change: impl Fn(&mut OrderHead)) {
+    let mut order = order(id);
+    change(&mut order.head);
+    rig.write(async |t| orders::insert(t, &order).await).await;
+}
+
+async fn insert_text(rig: &TenantDatabase, id: &str, search_text: &str) {
+    let order = orders::StoredOrder { search_text: search_text.into(), ..order(id) };
+    rig.write(async |t| orders::insert(t, &order).await).await;
+}
+
+async fn three_orders(rig: &TenantDatabase) {
+    rig.write(async |t| contacts::insert_customer(t, "JONES", "Jones", T0).await).await;
+    insert(rig, "plain", |_| {}).await;
+    insert(rig, "court", |head| {
+        head.order_type = OrderType::Court;
+        head.created_at_ms = T0 + 10;
+        head.status = OrderStatus::Exported;
+    })
+    .await;
+    insert(rig, "jones", |head| {
+        head.customer_code = "JONES".into();
+        head.created_at_ms = T0 + 20;
+    })
+    .await;
+}
+
+async fn each_filter_keeps_what_it_names(rig: TenantDatabase) {
+    three_orders(&rig).await;
+    insert_text(&rig, "text", "in re: the fox").await;
+    let all = OrderFilter::default();
+    let cases = [
+        (OrderFilter { customer_code: Some("JONES".into()), ..all.clone() }, vec!["jones"]),
+        (OrderFilter { customer_code: Some("jones".into()), ..all.clone() }, vec![]),
+        (OrderFilter { order_type: Some(OrderType::Court), ..all.clone() }, vec!["court"]),
+        (OrderFilter { status: Some(OrderStatus::Exported), ..all.clone() }, vec!["court"]),
+        (OrderFilter { status: Some(OrderStatus::Cancelled), ..all.clone() }, vec![]),
+        (OrderFilter { from_ms: Some(T0 + 10), ..all.clone() }, vec!["jones", "court"]),
+        (OrderFilter { to_ms: Some(T0 + 10), ..all.clone() }, vec!["text", "plain"]),
+        (OrderFilter { text: Some("the fox".into()), ..all.clone() }, vec!["text"]),
+        (OrderFilter { after: Some((T0 + 10, "court".into())), ..all.clone() }, vec!["text", "plain"]),
+        (OrderFilter { after: Some((T0, "text".into())), ..all.clone() }, vec!["plain"]),
+        (all, vec!["jones", "court", "text", "plain"]),
+    ];
+    for (number, (filter, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(ids(&rig, filter).await, expected, "case {number}");
+    }
+}
+
+async fn filters_add_up(rig: TenantDatabase) {
+    three_orders(&rig).await;
+    let every = OrderFilter {
+        customer_code: Some("SMITH".into()),
+        order_type: Some(OrderType::Court),
+        status: Some(OrderStatus::Exported),
+        from_ms: Some(T0),
+        to_ms: Some(T0 + 11),
+        text: Some(String::new()),
+        after: Some((T0 + 11, String::new())),
+    };
+    assert_eq!(ids(&rig, every.clone()).await, ["court"]);
+    assert!(ids(&rig, OrderFilter { customer_code: Some("JONES".into()), ..every }).await.is_empty());
+}
+
+async fn wildcards_in_a_text_are_letters(rig: TenantDatabase) {
+    for (id, text) in
+        [("percent", "100% sure"), ("under", "a_b"), ("back", r"c:\d"), ("none", "1000 axb c:d")]
+    {
+        insert_text(&rig, id, text).await;
+    }
+    for (text, found) in [
+        ("%", vec!["percent"]),
+        ("0%", vec!["percent"]),
+        ("100%s", vec![]),
+        ("_", vec!["under"]),
+        ("a_b", vec!["under"]),
+        (r"\", vec!["back"]),
+        (r"\d", vec!["back"]),
+        (r"\\", vec![]),
+        (r"\%", vec![]),
+        ("?", vec![]),
+        ("$1", vec![]),
+        ("' or 1=1 --", vec![]),
+        ("", vec!["under", "percent", "none", "back"]),
+    ] {
+        let filter = OrderFilter { text: Some(text.into()), ..OrderFilter::default() };
+        assert_eq!(ids(&rig, filter).await, found, "{text:?}");
+    }
+}
+
+async fn texts_of_any_script_are_found(rig: TenantDatabase) {
+    insert_text(&rig, "order", "müller v. fox 🦊🏛 東京 مرحبا").await;
+    for text in ["🦊", "🦊🏛", "müller", "üll", "東", "مرحبا", "fox 🦊"] {
+        let filter = OrderFilter { text: Some(text.into()), ..OrderFilter::default() };
+        assert_eq!(ids(&rig, filter).await, ["order"], "{text:?}");
+    }
+    for text in ["🦝", "muller", "京東"] {
+        let filter = OrderFilter { text: Some(text.into()), ..OrderFilter::default() };
+        assert!(ids(&rig, filter).await.is_empty(), "{text:?}");
+    }
+}
+
+async fn newest_come_first_and_no_more_than_the_limit(rig: TenantDatabase) {
+    // Three of the same millisecond: their ids decide.
+    for (id, at) in [("b", 5), ("c", 5), ("a", 5), ("oldest", 1), ("newest", 9)] {
+        insert(&rig, id, |head| head.created_at_ms = T0 + at).await;
+    }
+    let found =
+        orders::search(&mut rig.reader().await, &OrderFilter::default(), 4).await.expect("a statement");
+    let ids: Vec<_> = found.into_iter().map(|head| head.id).collect();
+    assert_eq!(ids, ["newest", "c", "b", "a"]);
+}
+
+async fn pages_are_stable_while_orders_arrive(rig: TenantDatabase) {
+    let at = |number: i64| T0 + number / 4; // four per millisecond, so that pages end between equal times
+    for number in 0..30 {
+        insert(&rig, &format!("{number:03}"), |head| head.created_at_ms = at(number)).await;
+    }
+    let mut seen = Vec::new();
+    let mut filter = OrderFilter::default();
+    loop {
+        let page = orders::search(&mut rig.reader().await, &filter, 7).await.expect("a statement");
+        let Some(last) = page.last() else { break };
+        filter.after = Some((last.created_at_ms, last.id.clone()));
+        seen.extend(page.into_iter().map(|head| head.id));
+        let newer = i64::try_from(seen.len()).expect("few") + 100;
+        insert(&rig, &format!("{newer:03}"), |head| head.created_at_ms = at(newer)).await;
+    }
+    let expected: Vec<_> = (0..30).rev().map(|number| format!("{number:03}")).collect();
+    assert_eq!(seen, expected);
+}

@@ -1,0 +1,46 @@
+//! Work orders: what an export makes.
+
+use docket_domain::work_order::WorkOrderType;
+use docket_store::StoreError;
+use docket_store::work_orders::{self, NewWorkOrder};
+
+use super::orders::{self, order};
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase};
+
+on_both_databases!(work_orders_keep_the_order_of_the_export, a_work_order_number_is_taken_once);
+
+async fn work_orders_keep_the_order_of_the_export(rig: TenantDatabase) {
+    orders::insert(&rig, &order("a")).await;
+    orders::insert(&rig, &order("b")).await;
+    let new: Vec<NewWorkOrder> = (0..12)
+        .map(|n| NewWorkOrder {
+            number: (1_000_012 - n).to_string(),
+            work_order_type: if n == 0 { WorkOrderType::Court } else { WorkOrderType::Process },
+            servee: (n > 0).then(|| format!("Servee 🦊 {n}")),
+            facilities: Vec::new(),
+        })
+        .collect();
+    rig.write(async |t| work_orders::insert(t, &order("a").head, &new, T0).await).await;
+    let mut reader = rig.reader().await;
+    let stored = work_orders::of_web_order(&mut reader, "a").await.expect("a statement");
+    let expected: Vec<_> = new.iter().map(|order| (order.number.clone(), order.work_order_type)).collect();
+    assert_eq!(stored, expected);
+    assert!(work_orders::of_web_order(&mut reader, "b").await.expect("a statement").is_empty());
+}
+
+async fn a_work_order_number_is_taken_once(rig: TenantDatabase) {
+    orders::insert(&rig, &order("a")).await;
+    orders::insert(&rig, &order("b")).await;
+    let work_order = [NewWorkOrder {
+        number: "1".into(),
+        work_order_type: WorkOrderType::Court,
+        servee: None,
+        facilities: Vec::new(),
+    }];
+    rig.write(async |t| work_orders::insert(t, &order("a").head, &work_order, T0).await).await;
+    for order in [order("a"), order("b")] {
+        let again = rig.try_write(async |t| work_orders::insert(t, &order.head, &work_order, T0).await).await;
+        assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+    }
+}

@@ -1,0 +1,344 @@
+//! The command line, beside a `docket dev` that runs on the same files.
+
+use std::time::Duration;
+
+use docket_tests::receiver::Sink;
+use docket_tests::server::{Dev, Home, Options, PASSWORD, api_key, eventually, free_port, webhook_yaml};
+
+use super::rig::{ADA, Rig, captioned, home, save};
+
+/// The arguments of `docket contact add` for ACME's customer C-1.
+fn contact<'a>(email: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let arguments =
+        ["contact", "add", "--tenant", "ACME", "--customer", "C-1", "--email", email, "--name", "Cy Three"];
+    [&arguments[..], more].concat()
+}
+
+#[track_caller]
+fn fails(home: &Home, arguments: &[&str], input: &str, message: &str) {
+    let (done, text) = home.command(arguments, input);
+    assert!(!done && text.contains(message), "{arguments:?}: {text}");
+}
+
+#[tokio::test]
+async fn people_added_while_it_runs_can_sign_in() {
+    let rig = Rig::start().await;
+    rig.home.add_contact("ACME", "C-9", "cy@three.example");
+    rig.home.add_employee("acme", "di.four", true);
+    let cy = rig.dev.sign_in(&api_key('a'), "cy@three.example").await;
+    save(&cy, &captioned("by cy")).await;
+    let di = rig.dev.sign_in_employee(&api_key('a'), "di.four").await;
+    let got = di.get("/Orders/Get?webOrderId=W00000001").await.json();
+    assert_eq!(got["customerCode"], "C-9");
+}
+
+#[tokio::test]
+async fn what_was_added_is_said() {
+    let home = home(&[("acme", 'a')], "");
+    let add = ["customer", "add", "--tenant", "ACME", "--code", "C-9", "--name", "Nine"];
+    assert_eq!(home.command(&add, ""), (true, "Customer C-9 added to tenant ACME.\n".to_owned()));
+    let (done, text) = home.command(&contact("cy@three.example", &[]), &format!("{PASSWORD}\n"));
+    let expected = "Contact 1001 added to customer C-1 of tenant ACME; it signs in as cy@three.example.\n";
+    assert_eq!((done, text.as_str()), (true, expected));
+    let (done, text) = home.command(&contact("dee@three.example", &["--code", "own"]), PASSWORD);
+    assert!(done && text.starts_with("Contact own added"), "{text}");
+}
+
+#[tokio::test]
+async fn duplicates_are_refused_with_what_to_change() {
+    let home = home(&[("acme", 'a')], "");
+    let add = ["customer", "add", "--tenant", "ACME", "--code", "C-1", "--name", "One"];
+    fails(&home, &add, "", "has a customer C-1 already; choose another --code");
+    fails(&home, &contact(ADA, &[]), PASSWORD, "already; choose another --email or --code");
+    fails(&home, &contact(&ADA.to_uppercase(), &[]), PASSWORD, "already; choose another --email or --code");
+    fails(
+        &home,
+        &contact("new@x.example", &["--code", "11"]),
+        PASSWORD,
+        "already; choose another --email or --code",
+    );
+    let add = ["employee", "add", "--tenant", "ACME", "--user", "Mo.Ito", "--name", "Mo"];
+    fails(&home, &add, PASSWORD, "has an employee with this check-in name already; choose another --user");
+}
+
+#[tokio::test]
+async fn a_contact_needs_a_customer_and_a_password() {
+    let home = home(&[("acme", 'a')], "");
+    let elsewhere =
+        ["contact", "add", "--tenant", "ACME", "--customer", "C-7", "--email", "x@y.example", "--name", "X"];
+    fails(&home, &elsewhere, PASSWORD, "has no customer C-7; add it first with `docket customer add`");
+    let long = "x".repeat(257);
+    for password in ["", "\n", "short", "1234567\n", "tab\tin-it-here", &long] {
+        fails(&home, &contact("x@y.example", &[]), password, "the password must have 8 to 256 characters");
+    }
+    for email in ["x", "x@y", "@y.example", "x y@z.example", ""] {
+        fails(&home, &contact(email, &[]), PASSWORD, "--email");
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_never_an_argument() {
+    let home = home(&[("acme", 'a')], "");
+    fails(&home, &contact("x@y.example", &["--password", PASSWORD]), "", "unexpected argument '--password'");
+    let (done, text) = home.command(&contact("x@y.example", &[]), &format!("{PASSWORD}\r\nanother line\n"));
+    assert!(done && !text.contains(PASSWORD), "{text}");
+    let rig = Rig::on(home, "").await;
+    rig.dev.sign_in(&api_key('a'), "x@y.example").await;
+}
+
+#[tokio::test]
+async fn an_unknown_tenant_is_told_which_there_are() {
+    let home = home(&[("acme", 'a'), ("blue", 'b')], "");
+    let add = ["customer", "add", "--tenant", "NOPE", "--code", "C-1", "--name", "One"];
+    fails(&home, &add, "", "no tenant with clientCode NOPE");
+    fails(&home, &add, "", "there are: ACME, BLUE");
+    fails(&home, &["deliveries", "list", "--tenant", "NOPE"], "", "there is no data of a tenant NOPE");
+}
+
+/// The fields of the last line of a table.
+fn last_row(text: &str) -> Vec<String> {
+    text.lines().last().expect("a line").split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_dead_delivery_is_listed_shown_and_sent_again() {
+    let port = free_port();
+    let home = home(&[("acme", 'a')], "");
+    let sink = Sink::start().await;
+    let at = format!("https://127.0.0.1:{port}/");
+    let rig = Rig::on(home, "--allow-egress 127.0.0.1/32 --backoff-base 1ms --poll-interval 100ms").await;
+    let command = |arguments: &[&str]| rig.home.command(arguments, "");
+    let (_, none) = command(&["deliveries", "list", "--tenant", "ACME"]);
+    assert_eq!(none, "No deliveries.\n");
+
+    rig.home.write("more.yaml", &webhook_yaml("acme", "orders", "C-1", &at));
+    eventually("the webhook is served", Duration::from_secs(5), async || {
+        save(&rig.ada().await, &captioned("x")).await;
+        !rig.events().is_empty()
+    })
+    .await;
+    let mut row = Vec::new();
+    eventually("a dead letter", Duration::from_secs(10), async || {
+        let (done, text) = command(&["deliveries", "list", "--tenant", "acme", "--status", "DeadLetter"]);
+        assert!(done, "{text}");
+        row = last_row(&text);
+        text.contains("DeadLetter")
+    })
+    .await;
+    // DELIVERY CREATED(2) EVENT ABOUT WEBHOOK STATUS ATTEMPTS LAST
+    assert_eq!(
+        (row[3].as_str(), row[5].as_str(), row[7].as_str()),
+        ("order.created", "default/orders", "5/5")
+    );
+    assert_eq!(row[8], "Refused");
+    let (id, about) = (row[0].clone(), row[4].clone());
+    let (_, shown) = command(&["deliveries", "show", "--tenant", "ACME", &id]);
+    assert_eq!(shown.matches("\n  attempt ").count(), 5, "{shown}");
+    for part in
+        [&format!("Delivery {id}"), "DeadLetter after 5 of 5 attempts", "what to do: ", "customer C-1"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let (_, by_order) =
+        command(&["deliveries", "list", "--tenant", "ACME", "--about", &about, "--limit", "1"]);
+    assert_eq!(last_row(&by_order), row);
+
+    let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/again");
+    rig.home.write("more.yaml", &(sink.ca_yaml() + &webhook));
+    // A resend to the old address may be dead before the new one is served.
+    let mut new = String::new();
+    eventually("the event arrives", Duration::from_secs(10), async || {
+        let (done, text) = command(&["deliveries", "resend", "--tenant", "ACME", &id]);
+        assert!(done && text.ends_with("queued; a running `docket dev` sends it now.\n"), "{text}");
+        new = text.split_whitespace().nth(1).expect("an id").to_owned();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        !sink.received().is_empty()
+    })
+    .await;
+    eventually("it is recorded", Duration::from_secs(5), async || {
+        let (_, shown) = command(&["deliveries", "show", "--tenant", "ACME", &new]);
+        shown.contains(&format!("resend of {id}")) && shown.contains("Succeeded after 1 of 5 attempts")
+    })
+    .await;
+    sink.stop().await;
+}
+
+#[tokio::test]
+async fn only_what_exists_and_is_over_is_sent_again() {
+    let home = home(&[("acme", 'a')], &webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"));
+    let rig = Rig::on(home, "").await;
+    save(&rig.ada().await, &captioned("x")).await;
+    let id: String =
+        rig.database("ACME").query_row("SELECT id FROM delivery", (), |row| row.get(0)).expect("a delivery");
+    fails(&rig.home, &["deliveries", "resend", "--tenant", "ACME", &id], "", "it is still being tried");
+    let other = format!("{}0", &id[..id.len() - 1]);
+    let other = if other == id { format!("{}1", &id[..id.len() - 1]) } else { other };
+    for what in ["show", "resend"] {
+        fails(&rig.home, &["deliveries", what, "--tenant", "ACME", &other], "", "the tenant has no delivery");
+        fails(&rig.home, &["deliveries", what, "--tenant", "ACME", "nonsense"], "", "must be a delivery id");
+    }
+    fails(
+        &rig.home,
+        &["deliveries", "list", "--tenant", "ACME", "--status", "Lost"],
+        "",
+        "must be one of Pending",
+    );
+    fails(&rig.home, &["deliveries", "list", "--tenant", "ACME", "--limit", "0"], "", "--limit");
+}
+
+/// What a `dev` at these addresses says, which must end by itself.
+fn ends(home: &Home, api: &str, management: &str) -> String {
+    let arguments = ["dev", "--no-receiver", "--listen", api, "--management", management];
+    let (done, text) = home.command(&arguments, "");
+    assert!(!done, "{text}");
+    text
+}
+
+fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
+}
+
+#[tokio::test]
+async fn a_data_folder_belongs_to_one_process() {
+    let rig = Rig::start().await;
+    let text = ends(&rig.home, &free_address(), &free_address());
+    assert!(text.contains(&format!("another docket dev (process {})", rig.dev.id())), "{text}");
+    assert!(text.contains(&rig.home.data().display().to_string()) && text.contains("--data-dir"), "{text}");
+    assert_eq!(rig.ada().await.get("/Orders/Search").await.status, 200, "the first one goes on");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_said_with_its_flag() {
+    let rig = Rig::start().await;
+    let other = home(&[("acme", 'a')], "");
+    let (api, management) = (rig.dev.api.to_string(), rig.dev.management.to_string());
+    let text = ends(&other, &api, &free_address());
+    assert!(text.contains(&api) && text.contains("--listen"), "{text}");
+    let text = ends(&other, &free_address(), &management);
+    assert!(text.contains(&management) && text.contains("--management"), "{text}");
+}
+
+#[test]
+fn bad_flag_values_are_named() {
+    let home = Home::new();
+    for (flag, value) in [
+        ("--listen", "8080"),
+        ("--listen", "localhost"),
+        ("--management", "127.0.0.1:99999"),
+        ("--receiver", ""),
+        ("--base-domain", "http://x"),
+        ("--legacy-host", "a_b"),
+        ("--allow-egress", "10.0.0.0/33"),
+        ("--allow-egress", "everything"),
+        ("--backoff-base", "30"),
+        ("--backoff-base", "0s"),
+        ("--poll-interval", "1d"),
+        ("--attempt-timeout", "25h"),
+        ("--delivery-retention", "999ms"),
+        ("--delivery-retention", "30"),
+        ("--log-format", "xml"),
+    ] {
+        fails(&home, &["dev", flag, value], "", flag);
+    }
+    fails(&home, &["dev", "--no-such-flag"], "", "--no-such-flag");
+    fails(&home, &["nonsense"], "", "nonsense");
+}
+
+#[test]
+fn help_shows_every_flag_with_its_variable_and_default() {
+    let (done, help) = Home::new().command(&["dev", "--help"], "");
+    assert!(done);
+    // Each flag with all that is said of it.
+    let flags: Vec<&str> =
+        help.split("\n      --").skip(1).map(|flag| flag.split("\n  -h").next().expect("one")).collect();
+    assert!(flags.len() >= 15, "{help}");
+    for flag in flags {
+        let name = flag.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().expect("a name");
+        let variable = format!("[env: DOCKET_{}=", name.to_uppercase().replace('-', "_"));
+        assert!(flag.contains(&variable), "--{flag}");
+        let is_switch = !flag.lines().next().expect("a line").contains('<');
+        assert!(is_switch || flag.contains("[default: "), "--{flag}");
+    }
+}
+
+#[test]
+fn every_command_has_help() {
+    let home = Home::new();
+    for command in [
+        "dev",
+        "customer",
+        "customer add",
+        "contact add",
+        "employee add",
+        "deliveries list",
+        "deliveries show",
+        "deliveries resend",
+        "deliveries stop",
+        "deliveries resends",
+        "listen",
+        "healthcheck",
+        "licenses",
+    ] {
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let (done, text) = home.command(&arguments, "");
+        assert!(done && text.contains(&format!(" {command} ")), "{command}: {text}");
+    }
+    let (done, text) = home.command(&["--version"], "");
+    assert!(done && text.starts_with("docket "), "{text}");
+}
+
+#[tokio::test]
+async fn a_health_check_says_what_each_answered() {
+    let rig = Rig::start().await;
+    let well = format!("http://{}/readyz", rig.dev.management);
+    let (done, text) = rig.home.command(&["healthcheck", "--url", &well], "");
+    assert!(done && text == format!("{well}: 200\n"), "{text}");
+    let nobody = format!("http://127.0.0.1:{}/readyz", free_port());
+    let missing = format!("http://{}/nothing", rig.dev.management);
+    let (done, text) =
+        rig.home.command(&["healthcheck", "--url", &nobody, "--url", &well, "--url", &missing], "");
+    assert!(!done && text.contains(&format!("{well}: 200")) && text.contains("404"), "{text}");
+    assert!(text.contains("2 of 3 did not answer 200"), "{text}");
+    fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
+    fails(&rig.home, &["healthcheck"], "", "--url");
+}
+
+#[test]
+fn licenses_prints_the_text_of_each_license() {
+    let (done, text) = Home::new().command(&["licenses"], "");
+    assert!(done && text.contains("Apache License"), "{text}");
+    for of in ["SQLite (", "Swagger UI (", "webpki-roots ", "GNU LESSER GENERAL PUBLIC LICENSE"] {
+        assert!(text.contains(of), "{of}");
+    }
+}
+
+#[tokio::test]
+async fn settings_may_come_from_the_environment() {
+    let options = Options {
+        environment: vec![
+            ("DOCKET_LEGACY_HOST".into(), "old.localhost".into()),
+            ("DOCKET_BASE_DOMAIN".into(), "api.example".into()),
+        ],
+        ..Options::default()
+    };
+    let home = home(&[("acme", 'a')], "");
+    let dev = Dev::start(&home, options).await;
+    let body = super::rig::credentials(ADA).to_string();
+    for (host, path, status) in [
+        ("acme.api.example", "/Auth/Token", 200),
+        ("acme.localhost", "/Auth/Token", 401),
+        ("old.localhost", "/Session/Create", 400),
+    ] {
+        let reply = dev.send("POST", path, &[("host", host), docket_tests::server::JSON], &body).await;
+        assert_eq!(reply.status, status, "{host}: {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn sigterm_ends_it_in_order() {
+    let rig = Rig::start().await;
+    let Rig { dev, home, .. } = rig;
+    assert!(dev.terminate().await.success());
+    let said = std::fs::read_to_string(home.log("out")).expect("readable");
+    assert!(said.contains("Stopping: "), "{said}");
+}

@@ -1,0 +1,327 @@
+//! What a test starts from: a `docket dev` of its own whose tenants have people, and bytes on the wire.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use docket_orders::OrderType;
+use docket_rig::scratch::Folder;
+use docket_tests::server::{
+    Client, Dev, Home, JSON, Options, PASSWORD, Reply, api_key, request, tenant_yaml,
+};
+use http::StatusCode;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A contact of customer C-1, in every tenant.
+pub(super) const ADA: &str = "ada@one.example";
+/// A contact of customer C-2, in every tenant.
+pub(super) const BEA: &str = "bea@two.example";
+/// An employee, in every tenant.
+pub(super) const MO: &str = "mo.ito";
+/// An administrator, in every tenant.
+pub(super) const ALEX: &str = "alex.admin";
+
+/// Of [`PASSWORD`], made by `docket contact add`.
+const PASSWORD_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$TCJINIOC3eCCFt7MYkIf7g$RXwcPZTsBEIBDytfMWNjPQ/lzw9TBuS2zSkfnG1wSvU";
+
+/// A database with people: made once per test process, copied for every tenant.
+fn database_with_people() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let folder = Folder::new("api-people");
+        let path = folder.path().join("tenant.db");
+        let database = Connection::open(&path).expect("a file");
+        database.execute_batch(docket_schema::CREATE_VERSION_TABLE).expect("a statement");
+        for migration in docket_schema::MIGRATIONS {
+            database.execute_batch(migration.sql).expect("a migration");
+            let row = (migration.version, migration.name, 0);
+            database.execute(docket_schema::RECORD_VERSION, row).expect("a statement");
+        }
+        let people = format!(
+            "INSERT INTO customer VALUES ('C-1', 'One', 0), ('C-2', 'Two', 0);
+             INSERT INTO contact VALUES
+               ('11', 'C-1', '{ADA}', '{ADA}', 'Ada One', '{PASSWORD_HASH}', TRUE, 0),
+               ('12', 'C-2', '{BEA}', '{BEA}', 'Bea Two', '{PASSWORD_HASH}', TRUE, 0);
+             INSERT INTO employee VALUES
+               ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0),
+               ('52', '{ALEX}', '{ALEX}', 'Alex Admin', '{PASSWORD_HASH}', TRUE, TRUE, 0);"
+        );
+        database.execute_batch(&people).expect("people");
+        drop(database);
+        std::fs::read(path).expect("a file")
+    })
+}
+
+/// A `docket dev` and its files.
+pub(super) struct Rig {
+    // In the order in which they end: the process, the look at its log, the files.
+    pub(super) dev: Dev,
+    pub(super) log: Log,
+    pub(super) home: Home,
+}
+
+/// The log of a `docket dev`. Fails the test at its end if it holds an error: whatever a client sends, none is ours.
+pub(super) struct Log(PathBuf);
+
+impl Log {
+    pub(super) fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).expect("a log")
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Gone with its folder, if the test took the rig apart.
+        let text = std::fs::read_to_string(&self.0).unwrap_or_default();
+        if !std::thread::panicking() {
+            assert!(!text.contains(" ERROR ") && !text.contains("panicked"), "an error was logged: {text}");
+        }
+    }
+}
+
+/// Files with these tenants, each with Ada, Bea, Mo and Alex.
+pub(super) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
+    let home = Home::new();
+    for (name, digit) in tenants {
+        add_tenant(&home, name, *digit);
+    }
+    if !more_yaml.is_empty() {
+        home.write("more.yaml", more_yaml);
+    }
+    home
+}
+
+/// Declares a tenant in a file of its own, with people.
+pub(super) fn add_tenant(home: &Home, name: &str, digit: char) {
+    let database = home.database(&name.to_uppercase());
+    std::fs::create_dir_all(database.parent().expect("a folder")).expect("writable");
+    std::fs::write(database, database_with_people()).expect("writable");
+    home.write(&format!("{name}.yaml"), &tenant_yaml(name, digit));
+}
+
+impl Rig {
+    /// One tenant: `acme`, with the key `aaa…`.
+    pub(super) async fn start() -> Self {
+        Self::with("", "").await
+    }
+
+    /// One tenant, more documents, and flags.
+    pub(super) async fn with(more_yaml: &str, flags: &str) -> Self {
+        Self::on(home(&[("acme", 'a')], more_yaml), flags).await
+    }
+
+    /// These tenants.
+    pub(super) async fn of(tenants: &[(&str, char)]) -> Self {
+        Self::on(home(tenants, ""), "").await
+    }
+
+    /// These files.
+    pub(super) async fn on(home: Home, flags: &str) -> Self {
+        let dev = Dev::start(&home, Options::flags(flags)).await;
+        Self { dev, log: Log(home.log("err")), home }
+    }
+
+    /// Kills it and starts it again.
+    pub(super) async fn restarted(self) -> Self {
+        let Self { dev, home, .. } = self;
+        dev.kill();
+        Self::on(home, "").await
+    }
+
+    /// Past the API: a tenant's database.
+    pub(super) fn database(&self, client_code: &str) -> Connection {
+        let database = Connection::open(self.home.database(client_code)).expect("a file");
+        database.busy_timeout(Duration::from_secs(5)).expect("settable");
+        database
+    }
+
+    /// Past the API: one statement on ACME's database.
+    pub(super) fn change(&self, sql: &str) {
+        self.database("ACME").execute_batch(sql).expect("a statement");
+    }
+
+    /// Past the API: a number out of ACME's database.
+    pub(super) fn count(&self, sql: &str) -> i64 {
+        self.database("ACME").query_row(sql, (), |row| row.get(0)).expect("a number")
+    }
+
+    /// Past the API: how many orders ACME has.
+    pub(super) fn orders(&self) -> i64 {
+        self.count("SELECT count(*) FROM web_order")
+    }
+
+    /// Past the API: the codes of ACME's events, in order.
+    pub(super) fn events(&self) -> Vec<String> {
+        let database = self.database("ACME");
+        let mut statement = database.prepare("SELECT code FROM event ORDER BY rowid").expect("a statement");
+        let rows = statement.query_map((), |row| row.get(0)).expect("rows");
+        rows.collect::<Result<_, _>>().expect("texts")
+    }
+
+    /// Past the API: the envelopes of ACME's events with this code, in order.
+    pub(super) fn published(&self, code: &str) -> Vec<Value> {
+        let database = self.database("ACME");
+        let sql = "SELECT body FROM event WHERE code = ?1 ORDER BY rowid";
+        let mut statement = database.prepare(sql).expect("a statement");
+        let rows = statement.query_map([code], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
+        rows.map(|body| serde_json::from_slice(&body.expect("bytes")).expect("JSON")).collect()
+    }
+
+    pub(super) async fn ada(&self) -> Client {
+        self.dev.sign_in(&api_key('a'), ADA).await
+    }
+
+    pub(super) async fn bea(&self) -> Client {
+        self.dev.sign_in(&api_key('a'), BEA).await
+    }
+
+    pub(super) async fn mo(&self) -> Client {
+        self.dev.sign_in_employee(&api_key('a'), MO).await
+    }
+
+    pub(super) async fn alex(&self) -> Client {
+        self.dev.sign_in_employee(&api_key('a'), ALEX).await
+    }
+
+    /// POSTs a sign-in with ACME's key.
+    pub(super) async fn sign_in(&self, path: &str, body: &Value) -> Reply {
+        self.dev.send("POST", path, &[("x-api-key", &api_key('a')), JSON], &body.to_string()).await
+    }
+
+    /// What it has logged.
+    pub(super) fn log(&self) -> String {
+        self.log.text()
+    }
+}
+
+/// The body of a sign-in with the right password.
+pub(super) fn credentials(user: &str) -> Value {
+    json!({"userId": user, "password": PASSWORD})
+}
+
+/// The complete example of a type.
+pub(super) fn example(kind: OrderType) -> Value {
+    let (_, text) = docket_orders::examples().into_iter().find(|(other, _)| *other == kind).expect("seven");
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// An object with more fields.
+pub(super) fn with(mut object: Value, more: Value) -> Value {
+    let fields = object.as_object_mut().expect("an object");
+    fields.extend(more.as_object().expect("an object").clone());
+    object
+}
+
+/// Saves a new order; answers its id.
+pub(super) async fn save(client: &Client, order: &Value) -> String {
+    let reply = client.post("/Orders/Save", order).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["webOrderId"].as_str().expect("an id").to_owned()
+}
+
+/// A draft that a search finds by its caption.
+pub(super) fn captioned(caption: &str) -> Value {
+    json!({"orderType": "Court", "case": {"caption": caption}})
+}
+
+/// Holds an answer against RFC 9457 and this status; answers its body without what differs every time.
+#[track_caller]
+pub(super) fn problem(reply: &Reply, status: u16) -> Value {
+    assert_eq!(reply.status, status, "{reply:?}");
+    assert_eq!(reply.headers.get("content-type").map(String::as_str), Some("application/problem+json"));
+    let mut body = reply.json();
+    let id = body.as_object_mut().expect("an object").remove("requestId").expect("a requestId");
+    assert_eq!(Some(id.as_str().expect("text")), reply.headers.get("x-request-id").map(String::as_str));
+    let title = StatusCode::from_u16(status).expect("a status").canonical_reason();
+    assert_eq!((&body["type"], &body["status"]), (&json!("about:blank"), &json!(status)));
+    assert_eq!(body["title"].as_str(), title);
+    assert!(body["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{body}");
+    let names = body.as_object().expect("an object").keys().map(String::as_str);
+    assert!(names.into_iter().all(|name| ["type", "title", "status", "detail", "errors"].contains(&name)));
+    body
+}
+
+/// Holds an answer against a whole problem without field errors.
+#[track_caller]
+pub(super) fn refused(reply: &Reply, status: u16, detail: &str) {
+    let body = problem(reply, status);
+    assert_eq!((body["detail"].as_str(), body.get("errors")), (Some(detail), None));
+}
+
+/// The fields that a 400 names.
+#[track_caller]
+pub(super) fn wrong_fields(reply: &Reply) -> Vec<String> {
+    let body = problem(reply, 400);
+    let errors = body["errors"].as_array().unwrap_or_else(|| panic!("no errors: {body}")).clone();
+    assert!(errors.iter().all(|error| error["message"].as_str().is_some_and(|text| !text.is_empty())));
+    errors.iter().map(|error| error["field"].as_str().expect("a field").to_owned()).collect()
+}
+
+/// Sends these bytes on a connection of their own and reads until the other end closes; answers every response.
+/// Fails after 25 s.
+pub(super) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
+    let mut stream = connect(to).await;
+    // The other end may refuse and close before it has read everything.
+    let _ = stream.write_all(bytes).await;
+    replies(&read_to_end(&mut stream).await)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
+pub(super) async fn connect(to: SocketAddr) -> TcpStream {
+    TcpStream::connect(to).await.expect("it listens")
+}
+
+/// All that comes until the other end closes.
+pub(super) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(25), stream.read_to_end(&mut bytes)).await;
+    // A reset after the answer is an end as well.
+    let _ = read.expect("the other end closes within 25 s");
+    bytes
+}
+
+fn replies(mut bytes: &[u8]) -> Vec<Reply> {
+    let mut replies = Vec::new();
+    while let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+        let head = std::str::from_utf8(&bytes[..end]).expect("ASCII");
+        let mut lines = head.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+        let headers: std::collections::HashMap<_, _> = headers.collect();
+        let length = headers.get("content-length").map_or(0, |length| length.parse().expect("a number"));
+        let (body, rest) = bytes[end + 4..].split_at(length);
+        replies.push(Reply { status, headers, body: bytes::Bytes::copy_from_slice(body) });
+        bytes = rest;
+    }
+    assert!(bytes.is_empty(), "more than answers: {}", String::from_utf8_lossy(bytes));
+    replies
+}
+
+/// POSTs bytes that may not be text, with exactly these headers beside `Host`, `Connection` and `Content-Length`.
+pub(super) async fn post_bytes(to: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    let mut message = format!("POST {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n").into_bytes();
+    for (name, value) in headers {
+        message.extend(format!("{name}: {value}\r\n").into_bytes());
+    }
+    message.extend(format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes());
+    message.extend(body);
+    let mut replies = exchange(to, &message).await;
+    assert_eq!(replies.len(), 1, "one request, one answer");
+    replies.remove(0)
+}
+
+/// GETs with these headers only.
+pub(super) async fn get(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Reply {
+    request(to, "GET", path, headers, "").await.expect("an answer")
+}
+
+/// `Bearer …`
+pub(super) fn bearer(client: &Client) -> String {
+    format!("Bearer {}", client.token)
+}

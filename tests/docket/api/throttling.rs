@@ -1,0 +1,117 @@
+//! Guessing is slowed down, for users that exist and for others alike.
+
+use std::time::Duration;
+
+use docket_tests::server::{Reply, eventually};
+use serde_json::json;
+
+use super::rig::{ADA, BEA, MO, Rig, credentials, problem};
+
+/// Guesses all at once, so that no time passes between them; answers the statuses in ascending order.
+async fn guess_at_once(rig: &Rig, path: &str, user: &str, count: usize) -> (Vec<u16>, Vec<Reply>) {
+    let body = json!({"userId": user, "password": "not-the-password"});
+    let mut replies = Vec::new();
+    let guesses = (0..count).map(|_| rig.sign_in(path, &body));
+    let mut tasks: Vec<_> = guesses.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        tasks.retain_mut(|task| match task.as_mut().poll(context) {
+            std::task::Poll::Ready(reply) => {
+                replies.push(reply);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if tasks.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
+    statuses.sort_unstable();
+    (statuses, replies)
+}
+
+const FIVE_AND_THEN_NONE: [u16; 8] = [404, 404, 404, 404, 404, 429, 429, 429];
+
+#[tokio::test]
+async fn the_sixth_wrong_guess_must_wait() {
+    let rig = Rig::start().await;
+    let (statuses, replies) = guess_at_once(&rig, "/Auth/Token", ADA, 8).await;
+    assert_eq!(statuses, FIVE_AND_THEN_NONE);
+    for reply in replies.iter().filter(|reply| reply.status == 429) {
+        assert_eq!(reply.headers["retry-after"], "1");
+        let detail = problem(reply, 429)["detail"].clone();
+        assert_eq!(detail, "Too many failed sign-ins; try again in 1 seconds");
+    }
+}
+
+#[tokio::test]
+async fn unknown_users_are_throttled_just_the_same() {
+    let rig = Rig::start().await;
+    for (path, user) in
+        [("/Auth/Token", "nobody@x.example"), ("/Employee/SignIn", MO), ("/Employee/SignIn", "x")]
+    {
+        let (statuses, _) = guess_at_once(&rig, path, user, 8).await;
+        assert_eq!(statuses, FIVE_AND_THEN_NONE, "{path} {user}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_written_otherwise_is_the_same_user() {
+    let rig = Rig::start().await;
+    guess_at_once(&rig, "/Auth/Token", ADA, 5).await;
+    let body = json!({"userId": " ADA@one.example", "password": "not-the-password"});
+    assert_eq!(rig.sign_in("/Session/Create", &body).await.status, 429);
+}
+
+#[tokio::test]
+async fn the_right_password_waits_too_and_then_works() {
+    let rig = Rig::start().await;
+    guess_at_once(&rig, "/Auth/Token", ADA, 8).await;
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 429);
+    eventually("the delay ends", Duration::from_secs(5), async || {
+        rig.sign_in("/Auth/Token", &credentials(ADA)).await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_user_is_not_affected() {
+    let rig = Rig::start().await;
+    guess_at_once(&rig, "/Auth/Token", ADA, 8).await;
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(BEA)).await.status, 200);
+    assert_eq!(rig.sign_in("/Employee/SignIn", &credentials(MO)).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_same_user_of_another_tenant_is_not_affected() {
+    let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
+    guess_at_once(&rig, "/Auth/Token", ADA, 8).await;
+    rig.dev.sign_in(&docket_tests::server::api_key('b'), ADA).await;
+}
+
+#[tokio::test]
+async fn right_sign_ins_are_not_counted() {
+    let rig = Rig::start().await;
+    for _ in 0..12 {
+        assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn who_was_right_in_between_starts_afresh() {
+    let rig = Rig::start().await;
+    let (before, _) = guess_at_once(&rig, "/Auth/Token", ADA, 4).await;
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
+    let (after, _) = guess_at_once(&rig, "/Auth/Token", ADA, 5).await;
+    assert_eq!((before, after), (vec![404; 4], vec![404; 5]));
+}
+
+#[tokio::test]
+async fn one_source_cannot_try_many_users() {
+    let rig = Rig::start().await;
+    let mut refused = 0;
+    for user in 0..60 {
+        let body = json!({"userId": format!("user-{user}"), "password": "not-the-password"});
+        refused += u32::from(rig.sign_in("/Auth/Token", &body).await.status == 429);
+    }
+    assert!((1..=10).contains(&refused), "50 are free: {refused} of 60 were refused");
+}

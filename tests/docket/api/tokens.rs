@@ -1,0 +1,229 @@
+//! Bearer tokens: which are taken and which are not.
+
+use docket_domain::token::{self, Key, Subject};
+use docket_tests::server::{Client, api_key};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::rig::{ADA, Rig, bearer, get, refused};
+
+const REFUSAL: &str =
+    "The Bearer token is missing, has expired or belongs to another tenant; get one from POST /Auth/Token";
+
+/// A tenant's uid, the id of its signing key, and the key.
+struct Signing {
+    uid: String,
+    kid: String,
+    secret: Vec<u8>,
+}
+
+fn signing(rig: &Rig, client_code: &str) -> Signing {
+    let path = rig.home.data().join("tenants").join(client_code).join("keys.json");
+    let keys: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+    let hex = keys["signingKeys"][0]["secret"].as_str().expect("hexadecimal").as_bytes().chunks(2);
+    let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).expect("ASCII"), 16).expect("hex");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    Signing {
+        uid: text(&keys["uid"]),
+        kid: text(&keys["signingKeys"][0]["kid"]),
+        secret: hex.map(byte).collect(),
+    }
+}
+
+fn ada_subject() -> Subject {
+    Subject::Contact { contact_code: "11".into(), customer_code: "C-1".into() }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the server reads the same clock")]
+fn now() -> i64 {
+    Timestamp::now().as_second()
+}
+
+/// A token with the tenant's own key, issued so many seconds from now.
+fn issued(signing: &Signing, seconds: i64, minutes: u32) -> String {
+    let at = Timestamp::from_second(now() + seconds).expect("in range");
+    let key = Key { kid: &signing.kid, secret: &signing.secret };
+    token::issue(key, &signing.uid, ada_subject(), at, minutes)
+}
+
+/// Base64 for URLs, without padding.
+fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits =
+            chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let digits = (0..=chunk.len()).map(|n| DIGITS[(bits >> (18 - 6 * n) & 63) as usize] as char);
+        out.extend(digits);
+    }
+    out
+}
+
+async fn search(rig: &Rig, headers: &[(&str, &str)]) -> docket_tests::server::Reply {
+    let key = api_key('a');
+    get(rig.dev.api, "/Orders/Search", &[&[("x-api-key", key.as_str())], headers].concat()).await
+}
+
+#[tokio::test]
+async fn a_token_is_needed_once_and_whole() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let (good, token) = (bearer(&ada), ada.token.as_str());
+    let doubled = format!("{good}, {good}");
+    let cut = good[..good.len() - 1].to_owned();
+    let longer = format!("{good}A");
+    let with_blank = format!("Bearer {} {}", &token[..20], &token[20..]);
+    for headers in [
+        vec![],
+        vec![("authorization", "")],
+        vec![("authorization", "Bearer")],
+        vec![("authorization", "Bearer ")],
+        vec![("authorization", token)],
+        vec![("authorization", "Basic YWRhOmFkYQ==")],
+        vec![("authorization", doubled.as_str())],
+        vec![("authorization", cut.as_str())],
+        vec![("authorization", longer.as_str())],
+        vec![("authorization", with_blank.as_str())],
+        vec![("authorization", good.as_str()), ("authorization", good.as_str())],
+        vec![("x-authorization", good.as_str())],
+        vec![("cookie", good.as_str())],
+    ] {
+        let reply = search(&rig, &headers).await;
+        assert_eq!(reply.status, 401, "{headers:?}");
+        refused(&reply, 401, REFUSAL);
+        assert_eq!(reply.headers["www-authenticate"], "Bearer");
+    }
+    let path = format!("/Orders/Search?access_token={token}&token={token}");
+    let key = api_key('a');
+    refused(&get(rig.dev.api, &path, &[("x-api-key", &key)]).await, 401, REFUSAL);
+}
+
+#[tokio::test]
+async fn the_scheme_is_known_in_any_case() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let value = format!("{scheme} {}", ada.token);
+        assert_eq!(search(&rig, &[("authorization", &value)]).await.status, 200, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_made_with_the_tenants_key_is_good_for_its_time_only() {
+    let rig = Rig::start().await;
+    let signing = signing(&rig, "ACME");
+    // Seconds from now at which it was issued, lifetime in minutes, whether it is good.
+    for (seconds, minutes, status) in
+        [(0, 60, 200), (-3590, 60, 200), (-3600, 60, 401), (-120, 1, 401), (-86_400, 60, 401), (600, 60, 401)]
+    {
+        let value = format!("Bearer {}", issued(&signing, seconds, minutes));
+        let reply = search(&rig, &[("authorization", &value)]).await;
+        assert_eq!(reply.status, status, "issued at {seconds} s for {minutes} min");
+    }
+}
+
+#[tokio::test]
+async fn every_changed_byte_is_noticed() {
+    let rig = Rig::start().await;
+    let token = rig.ada().await.token;
+    // The last character of a part may hold bits that mean nothing, so those before are changed.
+    for place in (0..token.len() - 1).step_by(7) {
+        let was = token.as_bytes()[place];
+        let other = if was == b'A' { "B" } else { "A" };
+        let changed = format!("Bearer {}{other}{}", &token[..place], &token[place + 1..]);
+        assert_eq!(search(&rig, &[("authorization", &changed)]).await.status, 401, "character {place}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_without_signature_is_refused() {
+    let rig = Rig::start().await;
+    let signing = signing(&rig, "ACME");
+    let good = issued(&signing, 0, 60);
+    let [header, claims, signature] = good.split('.').collect::<Vec<_>>()[..] else { panic!("three parts") };
+    for algorithm in ["none", "None", "NONE", "RS256", "HS512", "ES256", ""] {
+        let header = json!({"alg": algorithm, "typ": "at+jwt", "kid": signing.kid}).to_string();
+        let header = base64url(header.as_bytes());
+        for token in [format!("{header}.{claims}."), format!("{header}.{claims}.{signature}")] {
+            let reply = search(&rig, &[("authorization", &format!("Bearer {token}"))]).await;
+            assert_eq!(reply.status, 401, "{algorithm}");
+        }
+    }
+    for token in [format!("{header}.{claims}."), format!("{header}.{claims}")] {
+        let reply = search(&rig, &[("authorization", &format!("Bearer {token}"))]).await;
+        assert_eq!(reply.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_another_tenant_is_refused_however_it_is_labelled() {
+    let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
+    let (acme, blue) = (signing(&rig, "ACME"), signing(&rig, "BLUE"));
+    let at = Timestamp::from_second(now()).expect("in range");
+    let issue =
+        |kid: &str, secret: &[u8], uid: &str| token::issue(Key { kid, secret }, uid, ada_subject(), at, 60);
+    for (what, token) in [
+        ("as it is", rig.dev.sign_in(&api_key('b'), ADA).await.token),
+        ("its key, our key's name, our audience", issue(&acme.kid, &blue.secret, &acme.uid)),
+        ("its key and name, our audience", issue(&blue.kid, &blue.secret, &acme.uid)),
+        ("our key, its audience", issue(&acme.kid, &acme.secret, &blue.uid)),
+        ("our key, client code as audience", issue(&acme.kid, &acme.secret, "ACME")),
+    ] {
+        let reply = search(&rig, &[("authorization", &format!("Bearer {token}"))]).await;
+        assert_eq!(reply.status, 401, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_huge_token_is_refused() {
+    let rig = Rig::start().await;
+    let value = format!("Bearer {}", "a.".repeat(10_000));
+    refused(&search(&rig, &[("authorization", &value)]).await, 401, REFUSAL);
+}
+
+#[tokio::test]
+async fn a_token_works_after_a_restart() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let rig = rig.restarted().await;
+    let ada = Client { api: rig.dev.api, ..ada };
+    assert_eq!(ada.get("/Orders/Search").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_guid_is_a_token() {
+    let rig = Rig::start().await;
+    let session = rig.sign_in("/Session/Create", &super::rig::credentials(ADA)).await.json();
+    let value = format!("Bearer {}", session["sessionGuid"].as_str().expect("text"));
+    assert_eq!(search(&rig, &[("authorization", &value)]).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_token_lives_as_long_as_its_answer_says() {
+    let home = super::rig::home(&[("acme", 'a')], "");
+    let yaml = docket_tests::server::tenant_yaml("acme", 'a');
+    home.write("acme.yaml", &yaml.replace("  database:", "  tokens: {lifetimeMinutes: 7}\n  database:"));
+    let rig = Rig::on(home, "").await;
+    let before = now();
+    let answer = rig.sign_in("/Auth/Token", &super::rig::credentials(ADA)).await.json();
+    let after = now();
+    let lifetime = 60 * answer["expiresInMinutes"].as_i64().expect("a number");
+    let token = answer["token"].as_str().expect("text");
+    let signing = signing(&rig, "ACME");
+    let keys = [Key { kid: &signing.kid, secret: &signing.secret }];
+    let is_good = |second| {
+        let at = Timestamp::from_second(second).expect("in range");
+        token::verify(token, &keys, &signing.uid, at).is_ok()
+    };
+    assert_eq!((lifetime, is_good(before + lifetime - 1), is_good(after + lifetime)), (420, true, false));
+}
+
+#[tokio::test]
+async fn the_key_is_taken_under_both_names_beside_a_token() {
+    let rig = Rig::start().await;
+    let (key, token) = (api_key('a'), bearer(&rig.ada().await));
+    for name in ["X-Api-Key", "ApiKey"] {
+        let headers = [(name, key.as_str()), ("authorization", token.as_str())];
+        assert_eq!(get(rig.dev.api, "/Orders/Search", &headers).await.status, 200, "{name}");
+    }
+}

@@ -1,0 +1,277 @@
+//! GET /WebhookLogs/Search and GET /WebhookLogs/Get.
+
+use std::time::Duration;
+
+use docket_orders::OrderType;
+use docket_tests::server::{Client, Reply, api_key, eventually, webhook_yaml};
+use serde_json::{Value, json};
+
+use super::rig::{ALEX, Rig, captioned, example, get, home, refused, save, with, wrong_fields};
+
+/// Nothing may be reached there, which an attempt finds out at once.
+const NOWHERE: &str = "https://127.0.0.1:9/";
+const FORBIDDEN: &str = "Only an administrator of the tenant may see the webhook logs";
+/// Of no delivery.
+const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
+
+/// Webhooks `orders` of C-1 and `others` of C-2, whose deliveries are dead letters soon.
+pub(super) async fn dying() -> Rig {
+    let webhooks =
+        webhook_yaml("acme", "orders", "C-1", NOWHERE) + &webhook_yaml("acme", "others", "C-2", NOWHERE);
+    Rig::with(&webhooks, "--backoff-base 1ms --poll-interval 100ms").await
+}
+
+/// Waits until so many deliveries are there and all are dead letters.
+pub(super) async fn all_dead(rig: &Rig, count: i64) {
+    eventually("all are dead letters", Duration::from_secs(15), async || {
+        rig.count("SELECT count(*) FROM delivery WHERE status = 'DeadLetter'") == count
+    })
+    .await;
+    assert_eq!(rig.count("SELECT count(*) FROM delivery"), count);
+}
+
+pub(super) async fn items(client: &Client, target: &str) -> Vec<Value> {
+    let reply = client.get(target).await;
+    assert_eq!(reply.status, 200, "{target}: {reply:?}");
+    reply.json()["items"].as_array().expect("items").clone()
+}
+
+async fn search(client: &Client, query: &str) -> Vec<Value> {
+    items(client, &format!("/WebhookLogs/Search{query}")).await
+}
+
+async fn one(client: &Client, id: &Value) -> Reply {
+    client.get(&format!("/WebhookLogs/Get?deliveryId={}", id.as_str().expect("an id"))).await
+}
+
+#[tokio::test]
+async fn the_logs_are_for_administrators() {
+    let rig = Rig::start().await;
+    let (ada, mo, alex) = (rig.ada().await, rig.mo().await, rig.alex().await);
+    let id = "0".repeat(32);
+    let (unknown, get) = (json!({"deliveryId": UNKNOWN}), format!("/WebhookLogs/Get?deliveryId={UNKNOWN}"));
+    for client in [&ada, &mo] {
+        for path in ["/WebhookLogs/Search", &get, "/WebhookLogs/Get", "/WebhookLogs/Resends"] {
+            refused(&client.get(path).await, 403, FORBIDDEN);
+        }
+        for body in [&unknown, &json!({"webhook": "default/x"}), &json!({})] {
+            refused(&client.post("/WebhookLogs/Resend", body).await, 403, FORBIDDEN);
+        }
+        refused(&client.post("/WebhookLogs/StopResend", &json!({"resendId": id})).await, 403, FORBIDDEN);
+    }
+    assert_eq!(alex.get("/WebhookLogs/Search").await.json(), json!({"items": [], "nextCursor": null}));
+    assert_eq!(alex.get("/WebhookLogs/Resends").await.json(), json!({"items": [], "nextCursor": null}));
+    refused(&alex.get(&get).await, 404, "There is no such delivery");
+    refused(&alex.post("/WebhookLogs/Resend", &unknown).await, 404, "There is no such delivery");
+}
+
+#[tokio::test]
+async fn the_older_api_has_no_logs() {
+    let rig = Rig::with("", "--legacy-host old.localhost").await;
+    let alex = rig.alex().await;
+    let bearer = format!("Bearer {}", alex.token);
+    let headers = [("host", "old.localhost"), ("authorization", bearer.as_str())];
+    let orders = rig.dev.send("GET", "/Orders/Search", &headers, "").await;
+    assert_eq!(orders.status, 200, "the token is good there");
+    for path in ["/WebhookLogs/Search", "/WebhookLogs/Get", "/WebhookLogs/Resends"] {
+        refused(&get(rig.dev.api, path, &headers).await, 404, "There is no such route; see /swagger");
+    }
+    for path in ["/WebhookLogs/Resend", "/WebhookLogs/StopResend"] {
+        let reply = rig.dev.send("POST", path, &headers, "{}").await;
+        refused(&reply, 404, "There is no such route; see /swagger");
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_of_another_tenant_does_not_exist() {
+    let webhook = webhook_yaml("acme", "orders", "C-1", NOWHERE);
+    let rig = Rig::on(home(&[("acme", 'a'), ("blue", 'b')], &webhook), "").await;
+    save(&rig.ada().await, &captioned("x")).await;
+    let id = search(&rig.alex().await, "").await[0]["deliveryId"].clone();
+    let blue = rig.dev.sign_in_employee(&api_key('b'), ALEX).await;
+    assert!(search(&blue, "").await.is_empty());
+    refused(&one(&blue, &id).await, 404, "There is no such delivery");
+    let resend = blue.post("/WebhookLogs/Resend", &json!({"deliveryId": id})).await;
+    refused(&resend, 404, "There is no such delivery");
+}
+
+#[tokio::test]
+async fn a_delivery_shows_its_payload_and_every_attempt_with_what_to_do() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    all_dead(&rig, 1).await;
+    let alex = rig.alex().await;
+    let listed = search(&alex, "").await.remove(0);
+    let mut shown = one(&alex, &listed["deliveryId"]).await.json();
+    let more = shown.as_object_mut().expect("an object");
+    let [remedy, attempts, payload] =
+        ["remedy", "attempts", "payload"].map(|name| more.remove(name).expect("a field"));
+    assert_eq!(shown, listed);
+    let fixed = with(listed, json!({"deliveryId": 0, "eventId": 0, "createdAt": 0, "finishedAt": 0}));
+    let expected = json!({"deliveryId": 0, "eventId": 0, "event": "order.created", "customerCode": "C-1",
+        "webOrderId": "W00000001", "workOrder": null, "invoiceNumber": null, "webhook": "default/orders",
+        "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "failureClass": "BlockedAddress",
+        "httpStatus": null, "resendOf": null, "resendId": null, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
+    assert_eq!(fixed, expected);
+    assert_eq!((&payload["id"], &payload["event"]), (&shown["eventId"], &json!("order.created")));
+    assert_eq!(payload["data"], json!({"orderType": "Court", "webOrderId": "W00000001"}));
+    assert!(remedy.as_str().is_some_and(|text| text.contains("public address")), "{remedy}");
+
+    let attempts = attempts.as_array().expect("a list");
+    assert_eq!(attempts.iter().map(|one| one["number"].clone()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    for attempt in attempts {
+        assert_eq!(
+            (&attempt["outcome"], &attempt["failureClass"]),
+            (&json!("Failed"), &json!("BlockedAddress"))
+        );
+        assert_eq!((&attempt["remedy"], &attempt["responseBody"]), (&remedy, &Value::Null));
+        assert!(attempt["startedAt"].is_string() && attempt["finishedAt"].is_string(), "{attempt}");
+        assert!(attempt["timesMicroseconds"]["total"].is_i64(), "{attempt}");
+    }
+}
+
+#[tokio::test]
+async fn the_payload_is_the_stored_bytes_and_reading_it_is_logged_by_ids() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("x")).await;
+    let alex = rig.alex().await;
+    let id = search(&alex, "").await[0]["deliveryId"].clone();
+    let reply = one(&alex, &id).await;
+    let sql = "SELECT CAST(body AS TEXT) FROM event";
+    let body: String = rig.database("ACME").query_row(sql, (), |row| row.get(0)).expect("a body");
+    assert!(reply.text().contains(&body), "{reply:?}");
+    let log = rig.log();
+    let line = log.lines().find(|line| line.contains("delivery read")).expect("a line");
+    assert!(line.contains(id.as_str().expect("text")) && line.contains("employee 52"), "{line}");
+    assert!(!search(&alex, "").await[0].as_object().expect("an object").contains_key("payload"));
+}
+
+#[tokio::test]
+async fn deliveries_are_found_by_what_they_are() {
+    let rig = dying().await;
+    save(&rig.ada().await, &captioned("one")).await;
+    save(&rig.bea().await, &captioned("two")).await;
+    all_dead(&rig, 2).await;
+    rig.change("UPDATE delivery SET created_at_ms = 86400000 WHERE webhook_name = 'default/orders'");
+    rig.change("UPDATE delivery SET status = 'Succeeded', failure_class = NULL WHERE webhook_name = 'default/others'");
+    let alex = rig.alex().await;
+    let (first, second) = (vec!["W00000001"], vec!["W00000002"]);
+    for (query, expected) in [
+        ("", vec!["W00000002", "W00000001"]),
+        ("?status=DeadLetter", first.clone()),
+        ("?status=Succeeded", second.clone()),
+        ("?status=Pending", vec![]),
+        ("?webhook=default/orders", first.clone()),
+        ("?webhook=file:default/others", second.clone()),
+        ("?webhook=default/nothing", vec![]),
+        ("?event=order.created", vec!["W00000002", "W00000001"]),
+        ("?event=note.created", vec![]),
+        ("?failureClass=BlockedAddress", first.clone()),
+        ("?failureClass=Dns", vec![]),
+        ("?to=1970-01-02", vec![]),
+        ("?from=1970-01-02&to=1970-01-03", first.clone()),
+        ("?from=1970-01-03", second.clone()),
+        ("?webOrderId=W00000002", second),
+        ("?webOrderId=W00000002&status=DeadLetter", vec![]),
+        ("?workOrder=W00000002", vec![]),
+    ] {
+        let found = search(&alex, query).await;
+        let found: Vec<&str> = found.iter().filter_map(|item| item["webOrderId"].as_str()).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn deliveries_are_found_by_each_work_order_of_an_export_and_by_invoice() {
+    let rig = dying().await;
+    let order = with(example(OrderType::Process), json!({"export": true}));
+    let exported = rig.ada().await.post("/Orders/Save", &order).await.json();
+    let made = exported["processWorkOrders"].as_array().expect("work orders").clone();
+    assert_eq!(made.len(), 2);
+    let alex = rig.alex().await;
+    for number in made {
+        let found = search(&alex, &format!("?workOrder={}", number.as_str().expect("text"))).await;
+        assert_eq!(found.len(), 1, "{number}");
+        assert_eq!(found[0]["event"], "order.exported");
+    }
+    // As the detector of invoices stores it.
+    rig.change("UPDATE event SET code = 'invoice.created', web_order_id = NULL, work_order = 'CT7', invoice_number = 'I-7' WHERE code = 'order.created'");
+    // The last two are facility keys.
+    for query in ["?invoiceNumber=I-7", "?workOrder=CT7", "?workOrder=CT7:1", "?workOrder=CT7-F00213"] {
+        let found = search(&alex, query).await;
+        assert_eq!((found.len(), &found[0]["invoiceNumber"]), (1, &json!("I-7")), "{query}");
+    }
+    assert!(search(&alex, "?invoiceNumber=CT7").await.is_empty());
+}
+
+#[tokio::test]
+async fn pages_join_without_gaps() {
+    let rig = Rig::with(&webhook_yaml("acme", "orders", "C-1", NOWHERE), "").await;
+    let ada = rig.ada().await;
+    for number in 0..5 {
+        save(&ada, &captioned(&number.to_string())).await;
+    }
+    let alex = rig.alex().await;
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = alex.get(&format!("/WebhookLogs/Search?pageSize=2{cursor}")).await.json();
+        seen.extend(page["items"].as_array().expect("items").iter().map(|item| item["webOrderId"].clone()));
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(seen, ["W00000005", "W00000004", "W00000003", "W00000002", "W00000001"]);
+}
+
+#[tokio::test]
+async fn what_is_still_to_come_has_a_next_attempt() {
+    let rig = Rig::with(&webhook_yaml("acme", "orders", "C-1", NOWHERE), "").await;
+    save(&rig.ada().await, &captioned("x")).await;
+    eventually("it failed once", Duration::from_secs(10), async || {
+        rig.count("SELECT count(*) FROM delivery WHERE status = 'Failed'") == 1
+    })
+    .await;
+    let item = search(&rig.alex().await, "?status=Failed").await.remove(0);
+    assert!(item["nextAttemptAt"].is_string() && item["finishedAt"].is_null(), "{item}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_query_is_named() {
+    let rig = Rig::start().await;
+    let alex = rig.alex().await;
+    let long = "x".repeat(331);
+    for (target, field) in [
+        ("Search?status=dead", "status"),
+        ("Search?event=order", "event"),
+        ("Search?failureClass=dns", "failureClass"),
+        ("Search?from=now", "from"),
+        ("Search?to=2026-02-30", "to"),
+        ("Search?webOrderId=", "webOrderId"),
+        ("Search?workOrder=%00", "workOrder"),
+        (&format!("Search?webhook={long}"), "webhook"),
+        (&format!("Search?invoiceNumber={}", &long[..65]), "invoiceNumber"),
+        ("Search?pageSize=0", "pageSize"),
+        ("Search?cursor=x", "cursor"),
+        ("Search?about=W1", "about"),
+        ("Get", "deliveryId"),
+        ("Get?deliveryId=W00000001", "deliveryId"),
+        (&format!("Get?deliveryId={}", UNKNOWN.to_uppercase()), "deliveryId"),
+        (&format!("Get?deliveryId={UNKNOWN}&x=1"), "x"),
+        ("Resends?resendId=1", "resendId"),
+        (&format!("Resends?resendId={}", "G".repeat(32)), "resendId"),
+    ] {
+        assert_eq!(wrong_fields(&alex.get(&format!("/WebhookLogs/{target}")).await), [field], "{target}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_no_administrator_any_more_sees_nothing_with_an_old_token() {
+    let rig = Rig::start().await;
+    let alex = rig.alex().await;
+    assert_eq!(alex.get("/WebhookLogs/Search").await.status, 200);
+    for change in ["administrator = FALSE", "administrator = TRUE, active = FALSE"] {
+        rig.change(&format!("UPDATE employee SET {change} WHERE code = '52'"));
+        refused(&alex.get("/WebhookLogs/Search").await, 403, FORBIDDEN);
+    }
+    rig.change("DELETE FROM employee WHERE code = '52'");
+    refused(&alex.get("/WebhookLogs/Search").await, 403, FORBIDDEN);
+}

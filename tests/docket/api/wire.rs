@@ -1,0 +1,321 @@
+//! HTTP as bytes: what a hostile or broken client sends. Refused or closed, never answered as somebody else's request.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+
+use super::rig::{Rig, bearer, captioned, connect, exchange, read_to_end, refused};
+use docket_tests::server::{api_key, eventually};
+
+/// The statuses of all answers to these bytes.
+async fn statuses(to: SocketAddr, bytes: impl AsRef<[u8]>) -> Vec<u16> {
+    exchange(to, bytes.as_ref()).await.iter().map(|reply| reply.status).collect()
+}
+
+/// The head of a save with both credentials, without the end of the headers.
+async fn save_head(rig: &Rig) -> String {
+    let ada = rig.ada().await;
+    format!(
+        "POST /Orders/Save HTTP/1.1\r\nHost: x\r\nX-Api-Key: {}\r\nAuthorization: {}\r\n\
+         Content-Type: application/json\r\nConnection: close\r\n",
+        ada.key,
+        bearer(&ada)
+    )
+}
+
+async fn is_healthy(rig: &Rig) {
+    assert_eq!(rig.ada().await.get("/Orders/Search").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_length_that_is_not_one_number_is_refused() {
+    let rig = Rig::start().await;
+    let (head, body) = (save_head(&rig).await, captioned("x").to_string());
+    let n = body.len();
+    for lengths in [
+        format!("Content-Length: {n}\r\nContent-Length: {}\r\n", n + 1),
+        format!("Content-Length: {}\r\nContent-Length: {n}\r\n", n + 1),
+        format!("Content-Length: {n}, {}\r\n", n + 1),
+        "Content-Length: -1\r\n".to_owned(),
+        format!("Content-Length: +{n}\r\n"),
+        format!("Content-Length: 0x{n:x}\r\n"),
+        "Content-Length: 99999999999999999999\r\n".to_owned(),
+        "Content-Length: \r\n".to_owned(),
+    ] {
+        let got = statuses(rig.dev.api, format!("{head}{lengths}\r\n{body}")).await;
+        assert_eq!(got, [400], "{lengths:?}");
+    }
+    assert_eq!(rig.orders(), 0);
+    is_healthy(&rig).await;
+}
+
+#[tokio::test]
+async fn a_second_request_is_never_smuggled_past_the_length() {
+    let rig = Rig::start().await;
+    let head = save_head(&rig).await.replace("Connection: close\r\n", "");
+    let smuggled = "GET /swagger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let chunked = format!("0\r\n\r\n{smuggled}");
+    for (what, framing) in [
+        ("CL, TE", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+        ("TE, CL", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
+        ("TE after a tab", "Content-Length: 5\r\nTransfer-Encoding:\tchunked\r\n"),
+        ("TE with a blank in its name", "Content-Length: 5\r\nTransfer-Encoding : chunked\r\n"),
+        ("TE with x", "Content-Length: 5\r\nTransfer-Encoding: xchunked\r\n"),
+        ("TE chunked, identity", "Content-Length: 5\r\nTransfer-Encoding: chunked, identity\r\n"),
+        ("TE identity", "Content-Length: 5\r\nTransfer-Encoding: identity\r\n"),
+        ("TE twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"),
+        ("TE folded", "Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n"),
+        ("TE quoted", "Content-Length: 5\r\nTransfer-Encoding: \"chunked\"\r\n"),
+    ] {
+        let got = statuses(rig.dev.api, format!("{head}{framing}\r\n{chunked}")).await;
+        assert!(got.len() <= 1 && got.iter().all(|status| *status == 400), "{what}: {got:?}");
+    }
+    assert_eq!(rig.orders(), 0);
+    is_healthy(&rig).await;
+}
+
+#[tokio::test]
+async fn a_broken_chunk_is_refused_and_nothing_is_saved() {
+    let rig = Rig::start().await;
+    let (head, body) = (save_head(&rig).await, captioned("x").to_string());
+    let n = body.len();
+    for chunks in [
+        format!("zz\r\n{body}\r\n0\r\n\r\n"),
+        format!("{n:x}\r\n{body}0\r\n\r\n"),
+        format!("-1\r\n{body}\r\n0\r\n\r\n"),
+        format!("fffffffffffffffff\r\n{body}\r\n0\r\n\r\n"),
+        format!("{n:x}\n{body}\n0\n\n"),
+    ] {
+        let got = statuses(rig.dev.api, format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}")).await;
+        assert!(got.iter().all(|status| *status == 400), "{chunks:?}: {got:?}");
+    }
+    assert_eq!(rig.orders(), 0);
+    let right = format!("{head}Transfer-Encoding: chunked\r\n\r\n{n:x};ext=1\r\n{body}\r\n0\r\nX: y\r\n\r\n");
+    assert_eq!(statuses(rig.dev.api, right).await, [200]);
+}
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let rig = Rig::start().await;
+    let get =
+        |target: &str, hosts: &str| format!("GET {target} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+    let path = "/Orders/Search";
+    for (message, detail) in [
+        (get(path, "Host: acme.localhost\r\nHost: acme.localhost\r\n"), "Send one Host header"),
+        (get(path, "Host: acme.localhost\r\nHost: blue.localhost\r\n"), "Send one Host header"),
+        (get(path, ""), "Send a Host header"),
+        (get(path, "Host: \r\n"), "The Host header is not a host name"),
+        (get(path, "Host: a b\r\n"), "The Host header is not a host name"),
+        (get(path, "Host: user@acme.localhost\r\n"), "The Host header is not a host name"),
+        (get(path, "Host: acme.localhost:99999\r\n"), "The Host header is not a host name"),
+        (
+            get("http://acme.localhost/Orders/Search", "Host: blue.localhost\r\n"),
+            "The request line and the Host header name different hosts",
+        ),
+    ] {
+        let replies = exchange(rig.dev.api, message.as_bytes()).await;
+        assert_eq!(replies.len(), 1, "{message:?}");
+        refused(&replies[0], 400, detail);
+    }
+}
+
+#[tokio::test]
+async fn an_absolute_uri_counts_as_the_host() {
+    let rig = Rig::start().await;
+    let body = super::rig::credentials(super::rig::ADA).to_string();
+    for (target, hosts, status) in [
+        ("http://acme.localhost/Auth/Token", "Host: acme.localhost\r\n", 200),
+        ("http://acme.localhost:80/Auth/Token", "Host: ACME.localhost.\r\n", 200),
+        ("http://nobody.localhost/Auth/Token", "Host: nobody.localhost\r\n", 404),
+    ] {
+        let message = format!(
+            "POST {target} HTTP/1.1\r\n{hosts}Content-Type: application/json\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        assert_eq!(statuses(rig.dev.api, message).await, [status], "{target}");
+    }
+}
+
+#[tokio::test]
+async fn http_1_0_without_a_host_needs_a_key() {
+    let rig = Rig::start().await;
+    let without = exchange(rig.dev.api, b"GET /Orders/Search HTTP/1.0\r\n\r\n").await;
+    refused(&without[0], 401, "Invalid API key");
+    let ada = rig.ada().await;
+    let message = format!(
+        "GET /Orders/Search HTTP/1.0\r\nX-Api-Key: {}\r\nAuthorization: {}\r\n\r\n",
+        ada.key,
+        bearer(&ada)
+    );
+    assert_eq!(statuses(rig.dev.api, message).await, [200]);
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_refused_or_closed() {
+    let rig = Rig::start().await;
+    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(100_000));
+    let big_header = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(100_000));
+    let many: String = (0..300).map(|n| format!("X-{n}: y\r\n")).collect();
+    let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n");
+    for (what, message) in [
+        ("garbage", &b"\x00\x01\x02\xff\xfe garbage \r\n\r\n"[..]),
+        ("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 some client hello \r\n\r\n"),
+        ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        ("HTTP/0.9", b"GET /\r\n\r\n"),
+        ("HTTP/3", b"GET / HTTP/3.0\r\nHost: x\r\n\r\n"),
+        ("no method", b" / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        ("a blank in the target", b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"),
+        ("NUL in the target", b"GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n"),
+        ("NUL in a header", b"GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n"),
+        ("a header without a colon", b"GET / HTTP/1.1\r\nHost: x\r\nX\r\n\r\n"),
+        ("a header without a name", b"GET / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n"),
+        ("a folded header", b"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n"),
+        ("a carriage return alone", b"GET / HTTP/1.1\r\nHost: x\r\nX: a\rY: b\r\n\r\n"),
+        ("a long target", long.as_bytes()),
+        ("a long header", big_header.as_bytes()),
+        ("300 headers", many.as_bytes()),
+    ] {
+        let got = statuses(rig.dev.api, message).await;
+        assert!(got.len() <= 1 && got.iter().all(|status| (400..500).contains(status)), "{what}: {got:?}");
+    }
+    is_healthy(&rig).await;
+}
+
+#[tokio::test]
+async fn bare_line_feeds_do_not_split_a_request_in_two() {
+    let rig = Rig::start().await;
+    let message = "GET /swagger HTTP/1.1\nHost: x\nConnection: close\n\nGET /swagger HTTP/1.1\nHost: x\n\n";
+    let got = statuses(rig.dev.api, message).await;
+    assert!(got == [308] || got == [400], "{got:?}");
+    let hidden =
+        "GET /swagger HTTP/1.1\r\nHost: x\r\nX: y\n\nGET /other HTTP/1.1\r\nConnection: close\r\n\r\n";
+    let got = statuses(rig.dev.api, hidden).await;
+    assert!(got.len() <= 2, "{got:?}");
+    is_healthy(&rig).await;
+}
+
+#[tokio::test]
+async fn odd_targets_are_no_error_of_ours() {
+    let rig = Rig::start().await;
+    for target in
+        ["*", "acme.localhost:80", "http://", "http:///x", "//x//y", "/?", "?", "/#x", "/%", "/%2e%2e/%2e%2e"]
+    {
+        for method in ["GET", "OPTIONS", "CONNECT", "POST"] {
+            let message =
+                format!("{method} {target} HTTP/1.1\r\nHost: acme.localhost:80\r\nConnection: close\r\n\r\n");
+            let got = statuses(rig.dev.api, message).await;
+            assert!(got.iter().all(|status| (400..500).contains(status)), "{method} {target}: {got:?}");
+        }
+    }
+    is_healthy(&rig).await;
+}
+
+#[tokio::test]
+async fn two_requests_in_one_go_get_two_answers_in_order() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let request = |path: &str, more: &str| {
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {}\r\nAuthorization: {}\r\n{more}\r\n",
+            ada.key,
+            bearer(&ada)
+        )
+    };
+    let both = request("/Orders/Get?webOrderId=W1", "") + &request("/Orders/Search", "Connection: close\r\n");
+    assert_eq!(statuses(rig.dev.api, both).await, [404, 200]);
+}
+
+#[tokio::test]
+async fn a_refused_body_is_not_taken_for_the_next_request() {
+    let rig = Rig::start().await;
+    let smuggled = "GET /swagger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    // 401 before the body is read: what follows is the body still.
+    let message = format!(
+        "POST /Orders/Save HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{smuggled}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        smuggled.len()
+    );
+    let got = statuses(rig.dev.api, message).await;
+    assert!(got == [401] || got == [401, 404], "{got:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_continue_is_told_to_go_on_or_refused() {
+    let rig = Rig::start().await;
+    let (head, body) = (save_head(&rig).await, captioned("x").to_string());
+    let message = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let got = statuses(rig.dev.api, message).await;
+    assert!(got == [100, 200] || got == [200], "{got:?}");
+}
+
+#[tokio::test]
+async fn slow_clients_are_given_up_while_others_are_served() {
+    let rig = Rig::start().await;
+    let head = save_head(&rig).await;
+    let (api, begun) = (rig.dev.api, Instant::now());
+    let slow = |bytes: String, limit: u64, answer: Option<u16>| async move {
+        let mut stream = connect(api).await;
+        stream.write_all(bytes.as_bytes()).await.expect("writable");
+        let read = read_to_end(&mut stream).await;
+        assert!(begun.elapsed() < Duration::from_secs(limit), "{:?} for {bytes:?}", begun.elapsed());
+        let status = String::from_utf8_lossy(&read).split(' ').nth(1).and_then(|text| text.parse().ok());
+        assert_eq!(status, answer, "{bytes:?}");
+    };
+    // Asks for more than the sockets hold and takes nothing of it; a byte sent to a closed connection is answered
+    // with a reset.
+    let takes_nothing = async {
+        let mut stream = connect(api).await;
+        let bundle = "GET /swagger/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n".repeat(30);
+        stream.write_all(bundle.as_bytes()).await.expect("writable");
+        eventually("who takes nothing is given up", Duration::from_secs(24), async || {
+            stream.write_all(b"\r\n").await.is_err()
+        })
+        .await;
+    };
+    let others = async {
+        while begun.elapsed() < Duration::from_secs(2) {
+            is_healthy(&rig).await;
+        }
+    };
+    let idle = "GET /swagger HTTP/1.1\r\nHost: x\r\n\r\n";
+    tokio::join!(
+        slow(String::new(), 12, None),
+        slow("GET /Orders/Se".to_owned(), 12, None),
+        slow(format!("{head}Content-Le"), 12, None),
+        slow(idle.to_owned(), 12, Some(308)),
+        slow(format!("{head}Content-Length: 100\r\n\r\n{{\"orderType\":"), 23, Some(408)),
+        slow(format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\n{{\"ord\r\n"), 23, Some(408)),
+        takes_nothing,
+        others,
+    );
+    assert_eq!(rig.orders(), 0);
+    is_healthy(&rig).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_saves_nothing_and_harms_nobody() {
+    let rig = Rig::start().await;
+    let head = save_head(&rig).await;
+    for cut in [0, 10, 60, head.len()] {
+        let mut stream = connect(rig.dev.api).await;
+        let message = format!("{head}Content-Length: 100\r\n\r\n{{\"orderType\":\"Court\"");
+        stream.write_all(&message.as_bytes()[..message.len() - cut]).await.expect("writable");
+        drop(stream);
+    }
+    is_healthy(&rig).await;
+    assert_eq!(rig.orders(), 0);
+}
+
+#[tokio::test]
+async fn two_hundred_silent_connections_keep_nobody_waiting() {
+    let rig = Rig::start().await;
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(connect(rig.dev.api).await);
+    }
+    let begun = Instant::now();
+    let key = api_key('a');
+    assert_eq!(super::rig::get(rig.dev.api, "/Orders/Search", &[("x-api-key", &key)]).await.status, 401);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,250 @@
+//! invoice.created: rows that another program inserts become deliveries, one per webhook and invoice, whatever happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use docket_tests::server::{Dev, Home, Options, eventually};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::delivery::hook::Hook;
+use crate::delivery::stage::{SOON, Webhook, all_end_within, alone, home, open, reload, remains, together};
+
+const FLAGS: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s \
+                     --allow-egress 127.0.0.1/32 --invoice-scan-interval 200ms";
+
+/// Of customer C-1, for invoices.
+pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Hook) -> Webhook {
+    let secret = Some(if tenant == "acme" { "acme-signing" } else { "globex-signing" });
+    Webhook { tenant, secret, events: "invoice.created", ..Webhook::new(name, hook.url(&format!("/{name}"))) }
+}
+
+pub(crate) async fn start(home: &Home) -> Dev {
+    Dev::start(home, Options::flags(FLAGS)).await
+}
+
+/// A work order PC1 of C-1, as the back office makes one.
+pub(crate) fn back_office(home: &Home, client_code: &str) -> Connection {
+    let database = open(home, client_code);
+    let sql = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
+               VALUES ('PC1', 'PhotoCopy', 'C-1', 1)";
+    database.execute_batch(sql).expect("a work order");
+    database
+}
+
+pub(crate) fn insert(database: &Connection, table: &str, number: &str) {
+    let sql =
+        format!("INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES (?1, 'PC1', 1)");
+    database.execute(&sql, [number]).expect("an invoice");
+}
+
+pub(crate) fn insert_many(database: &mut Connection, numbers: std::ops::Range<usize>) {
+    let transaction = database.transaction().expect("a transaction");
+    for number in numbers {
+        insert(&transaction, "court_invoice", &format!("{number:05}"));
+    }
+    transaction.commit().expect("commits");
+}
+
+fn invoice_numbers(hook: &Hook) -> Vec<String> {
+    let number = |data: Value| data["data"]["invoiceNumber"].as_str().expect("a number").to_owned();
+    hook.posts().iter().map(|post| number(post.envelope())).collect()
+}
+
+pub(crate) async fn arrives(hook: &Hook, number: &str) {
+    eventually(number, SOON, async || invoice_numbers(hook).iter().any(|other| other == number)).await;
+}
+
+/// Each webhook has exactly one delivery of each invoice.
+pub(crate) fn assert_one_each(home: &Home, webhooks: &[&str], invoices: usize) {
+    let database = open(home, "ACME");
+    let sql = "SELECT webhook_name, e.invoice_number, d.idempotency_key FROM delivery d JOIN event e ON e.id = d.event_id";
+    let mut statement = database.prepare(sql).expect("a statement");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in rows {
+        let (webhook, number, key): (String, String, String) = row.expect("a row");
+        assert_eq!(key, format!("invoice.created:Court:{number}"));
+        found.entry(webhook.replace("default/", "")).or_default().push(number);
+    }
+    assert_eq!(found.keys().collect::<Vec<_>>(), webhooks);
+    for (webhook, numbers) in found {
+        let distinct: BTreeSet<_> = numbers.iter().collect();
+        assert_eq!((numbers.len(), distinct.len()), (invoices, invoices), "{webhook}");
+    }
+    let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a count");
+    assert_eq!(count("SELECT count(*) FROM event"), i64::try_from(invoices).expect("few"));
+    assert_eq!(count("SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let home = home(&[webhook("acme", "invoices", &hook)]);
+    let dev = start(&home).await;
+    let database = back_office(&home, "ACME");
+    let sql = "
+        INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date,
+            bill_to_customer_code, amount_cents, created_at_ms)
+            VALUES ('88214', 'PC1', 2, '2026-11-21', 'CARRIER-9', 23050, 1795219200000);
+        INSERT INTO photo_copy_invoice (invoice_number, work_order, invoice_date, created_at_ms)
+            VALUES ('88215-A', 'PC1', '2026-99-99', 1);
+        INSERT INTO court_invoice (invoice_number, work_order, invoice_date, bill_to_customer_code, created_at_ms)
+            VALUES ('88214', 'PC1', '2026-11-21 09:30:00', 'C-2', 1);
+        INSERT INTO delivery_invoice (invoice_number, work_order, invoice_date, created_at_ms)
+            VALUES ('D 7/\"é\"', 'PC1', '2026-11-21T09:30:00.5', 1);
+        INSERT INTO investigation_invoice (invoice_number, work_order, created_at_ms) VALUES ('1', 'PC1', 1);";
+    let begun = Instant::now();
+    database.execute_batch(sql).expect("invoices");
+    eventually("all arrive", SOON, async || hook.count() == 5).await;
+    println!("all five arrived after {:?}", begun.elapsed());
+    let mut data: Vec<Value> = Vec::new();
+    for post in hook.posts() {
+        let envelope = post.envelope();
+        assert_eq!(post.header("x-service-event"), Some("invoice.created"));
+        assert_eq!(
+            (&envelope["event"], &envelope["customerCode"]),
+            (&json!("invoice.created"), &json!("C-1"))
+        );
+        data.push(envelope["data"].clone());
+    }
+    data.sort_by_key(|data| (data["orderType"].to_string(), data["invoiceNumber"].to_string()));
+    let row = |kind: &str, number: &str, date: Value, payer: Value, facility: Value, amount: Value| {
+        json!({"workOrder": "PC1", "orderType": kind, "invoiceNumber": number, "invoiceDate": date,
+            "billToCustomerCode": payer, "facilityLineItem": facility, "amount": amount})
+    };
+    let none = Value::Null;
+    let expected = [
+        row("Court", "88214", json!("2026-11-21T09:30:00"), json!("C-2"), none.clone(), none.clone()),
+        row(
+            "Delivery",
+            "D 7/\"é\"",
+            json!("2026-11-21T09:30:00.5"),
+            none.clone(),
+            none.clone(),
+            none.clone(),
+        ),
+        row("Investigation", "1", none.clone(), none.clone(), none.clone(), none.clone()),
+        row("PhotoCopy", "88214", json!("2026-11-21T00:00:00"), json!("CARRIER-9"), json!(2), json!(230.5)),
+        row("PhotoCopy", "88215-A", none.clone(), none.clone(), none.clone(), none),
+    ];
+    assert_eq!(data, expected);
+    assert_eq!(dev.metric("docket_invoices_detected_total").await, 5.0);
+    let log = std::fs::read_to_string(home.log("err")).expect("a log");
+    assert_eq!(log.matches("the invoice date is no date").count(), 1, "{log}");
+    assert!(log.contains("88215-A") && !log.contains("CARRIER-9"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
+    let _turn = alone().await;
+    let hook = Hook::start().await;
+    let home = home(&[webhook("acme", "one", &hook), webhook("acme", "two", &hook)]);
+    let mut database = back_office(&home, "ACME");
+    let mut cut = 0;
+    for round in 0..40 {
+        insert_many(&mut database, round * 5..round * 5 + 5);
+        // The scan begins with the program: the ends come from before it to after it.
+        let dev = Dev::spawn(&home, &Options::flags(FLAGS));
+        tokio::time::sleep(Duration::from_millis(4 + round as u64)).await;
+        match round % 4 {
+            3 => drop(dev.terminate().await),
+            _ => dev.kill(),
+        }
+        let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
+        cut += usize::from(database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count") > 0);
+    }
+    println!("{cut} of 40 ends left new invoices behind");
+    assert!(cut > 0, "all ends came too late");
+    let dev = start(&home).await;
+    all_end_within(&home, 400, Duration::from_secs(30)).await;
+    assert_one_each(&home, &["one", "two"], 200);
+    let sent: BTreeSet<(String, String)> = hook
+        .posts()
+        .iter()
+        .zip(invoice_numbers(&hook))
+        .map(|(post, number)| (post.path.clone(), number))
+        .collect();
+    assert_eq!(sent.len(), 400);
+    drop(dev);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let home = home(&[webhook("acme", "invoices", &hook)]);
+    let _dev = start(&home).await;
+    let database = back_office(&home, "ACME");
+    insert(&database, "court_invoice", "5");
+    arrives(&hook, "5").await;
+    database.execute_batch("BEGIN IMMEDIATE").expect("begins");
+    insert(&database, "court_invoice", "4");
+    remains("nobody sees it", Duration::from_secs(2), async || hook.count() == 1).await;
+    database.execute_batch("COMMIT").expect("commits");
+    arrives(&hook, "4").await;
+    // Older than all that was ever found.
+    let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('0', 'PC1', 0)";
+    database.execute_batch(sql).expect("an invoice");
+    arrives(&hook, "0").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mark_that_somebody_takes_away_leads_to_no_second_delivery() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let home = home(&[webhook("acme", "invoices", &hook)]);
+    let _dev = start(&home).await;
+    let database = back_office(&home, "ACME");
+    insert(&database, "court_invoice", "1");
+    arrives(&hook, "1").await;
+    for _ in 0..3 {
+        database.execute_batch("UPDATE court_invoice SET detected_at_ms = NULL").expect("updates");
+        let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
+        let left = || database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count");
+        eventually("it is marked again", SOON, async || left() == 0).await;
+    }
+    remains("one POST", Duration::from_millis(500), async || hook.count() == 1).await;
+    assert_one_each(&home, &["invoices"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_inactive_unsubscribed_or_of_another_customer_gets_nothing() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhooks = [
+        webhook("acme", "right", &hook),
+        Webhook { active: false, ..webhook("acme", "inactive", &hook) },
+        Webhook { events: "order.created, note.created", ..webhook("acme", "unsubscribed", &hook) },
+        Webhook { customer: "C-2", ..webhook("acme", "other", &hook) },
+    ];
+    let home = home(&webhooks);
+    let _dev = start(&home).await;
+    let database = back_office(&home, "ACME");
+    insert(&database, "court_invoice", "1");
+    arrives(&hook, "1").await;
+    remains("only one", Duration::from_millis(500), async || hook.count() == 1).await;
+    assert_one_each(&home, &["right"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_invoices_of_a_suspended_tenant_wait_until_it_is_resumed() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let home = home(&[webhook("acme", "invoices", &hook)]);
+    let yaml = std::fs::read_to_string(home.config().join("all.yaml")).expect("the tenant");
+    let _dev = start(&home).await;
+    let database = back_office(&home, "ACME");
+    let suspended = yaml.replace("  clientCode: ACME\n", "  clientCode: ACME\n  suspend: true\n");
+    assert_ne!(suspended, yaml);
+    reload(&home, || home.write("all.yaml", &suspended)).await;
+    // A turn that began with the tenant as it was is over by now.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    insert(&database, "court_invoice", "1");
+    remains("it waits", Duration::from_secs(1), async || hook.count() == 0).await;
+    let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
+    assert_eq!(database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count"), 1);
+    reload(&home, || home.write("all.yaml", &yaml)).await;
+    arrives(&hook, "1").await;
+}

@@ -1,0 +1,109 @@
+//! One tenant's dead database, or its flood of invoices, delays no other tenant's; and one at rest costs nothing.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use docket_tests::server::{Home, eventually, tenant_yaml};
+use rusqlite::Connection;
+
+use crate::delivery::hook::Hook;
+use crate::delivery::invoices::{arrives, assert_one_each, back_office, insert, insert_many, start, webhook};
+use crate::delivery::stage::{SOON, all_end_within, alone, deliveries_of, home, remains, together};
+
+/// The tenants `acme` and `globex`, each with a customer and a webhook for invoices.
+async fn two_tenants(acme: &Hook, globex: &Hook) -> Home {
+    let home = home(&[webhook("acme", "acme", acme)]);
+    home.write("globex.yaml", &tenant_yaml("globex", 'b'));
+    webhook("globex", "globex", globex).write(&home);
+    home.add_contact("GLOBEX", "C-1", "bea@globex.example");
+    home
+}
+
+/// How long invoices of this tenant take to arrive, one after another.
+async fn slowest_of(count: usize, database: &Connection, hook: &Hook) -> Duration {
+    let mut slowest = Duration::ZERO;
+    for number in 0..count {
+        let begun = Instant::now();
+        insert(database, "photo_copy_invoice", &format!("lone {number}"));
+        arrives(hook, &format!("lone {number}")).await;
+        slowest = slowest.max(begun.elapsed());
+    }
+    slowest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_database_delays_nobody_else_and_is_read_again_when_it_is_whole() {
+    let _turn = alone().await;
+    let (broken, fine) = (Hook::start().await, Hook::start().await);
+    let home = two_tenants(&broken, &fine).await;
+    let dev = start(&home).await;
+    let (acme, globex) = (back_office(&home, "ACME"), back_office(&home, "GLOBEX"));
+    insert(&acme, "court_invoice", "before");
+    arrives(&broken, "before").await;
+    insert(&acme, "court_invoice", "during");
+    acme.close().expect("closes");
+    arrives(&broken, "during").await;
+    // Whoever closes it last writes the log into the file.
+    assert!(dev.terminate().await.success());
+
+    let path = home.database("ACME");
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).expect("renamable");
+    std::fs::write(&path, "This is not a database. ".repeat(1_000)).expect("writable");
+    let dev = start(&home).await;
+    let failures = async || dev.metric("docket_invoice_scan_failures_total").await;
+    eventually("its failures are counted", SOON, async || failures().await >= 2.0).await;
+    let slowest = slowest_of(8, &globex, &fine).await;
+    assert!(slowest < Duration::from_millis(1_500), "{slowest:?}");
+
+    let whole = Connection::open(&aside).expect("a file");
+    insert(&whole, "court_invoice", "after");
+    whole.close().expect("closes");
+    std::fs::rename(&aside, &path).expect("renamable");
+    arrives(&broken, "after").await;
+    let log = std::fs::read_to_string(home.log("err")).expect("a log");
+    assert_eq!(log.matches("can't look for invoices").count(), 1, "told once: {log}");
+}
+
+/// Whether this process has the database open.
+fn is_open(process: u32, path: &Path) -> bool {
+    let links = std::fs::read_dir(format!("/proc/{process}/fd")).expect("its descriptors");
+    links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok()).any(|target| target == path)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_has_not_changed_is_not_opened() {
+    let _turn = together().await;
+    let (one, other) = (Hook::start().await, Hook::start().await);
+    let home = two_tenants(&one, &other).await;
+    let dev = start(&home).await;
+    let path = home.database("GLOBEX");
+    eventually("it is closed", SOON, async || !is_open(dev.id(), &path)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    remains("it stays closed", Duration::from_secs(2), async || !is_open(dev.id(), &path)).await;
+    let database = back_office(&home, "GLOBEX");
+    insert(&database, "court_invoice", "1");
+    arrives(&other, "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_five_thousand_invoices_does_not_delay_anothers_one() {
+    let _turn = alone().await;
+    let (flooded, calm) = (Hook::start().await, Hook::start().await);
+    let home = two_tenants(&flooded, &calm).await;
+    let dev = start(&home).await;
+    let (mut acme, globex) = (back_office(&home, "ACME"), back_office(&home, "GLOBEX"));
+    let begun = Instant::now();
+    insert_many(&mut acme, 0..5_000);
+    let slowest = slowest_of(5, &globex, &calm).await;
+    let detected = dev.metric("docket_invoices_detected_total").await;
+    println!(
+        "the slowest of five took {slowest:?}; {detected} were detected by then, after {:?}",
+        begun.elapsed()
+    );
+    assert!(slowest < Duration::from_millis(1_500), "{slowest:?}");
+    all_end_within(&home, 5_000, Duration::from_secs(90)).await;
+    println!("all 5,000 were delivered after {:?}", begun.elapsed());
+    assert_one_each(&home, &["acme"], 5_000);
+    assert_eq!(deliveries_of(&home, "GLOBEX").len(), 5);
+}

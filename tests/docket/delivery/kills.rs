@@ -1,0 +1,255 @@
+//! SIGKILL: what was acknowledged is delivered, what was counted is not sent again, and others take over within seconds.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hasher};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use docket_tests::server::{Client, Dev, Options, api_key, eventually};
+use serde_json::json;
+
+use crate::delivery::hook::{Answer, Hook, Post};
+use crate::delivery::stage::{
+    FAST, SOON, USER, Webhook, all_end, all_end_within, alone, attempts, attempts_of, delivery_to, home,
+    open, remains, save, stage, together, whole_order,
+};
+
+const KILLS: u64 = 60;
+
+/// Numbers that come again with the same seed.
+struct Random(u64);
+
+impl Random {
+    /// Of the seed DOCKET_SEED at compile time, or of a new one, which is printed.
+    fn new() -> Self {
+        let given = option_env!("DOCKET_SEED").map(|seed| seed.parse().expect("a number"));
+        let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish()) | 1;
+        println!(
+            "the seed is {seed}; for the same moments again: touch this file and set DOCKET_SEED={seed}"
+        );
+        Self(seed)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
+    }
+}
+
+/// Saves orders for as long as it may; answers those that were acknowledged, and whether with their export.
+async fn save_orders(
+    mut client: Client,
+    api: Arc<Mutex<SocketAddr>>,
+    stop: Arc<AtomicBool>,
+    mut random: Random,
+) -> Vec<(String, bool)> {
+    let mut acknowledged = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        client.api = *api.lock().unwrap_or_else(PoisonError::into_inner);
+        let export = random.below(3) == 0;
+        let mut order = whole_order();
+        order["export"] = json!(export);
+        match client.try_post("/Orders/Save", &order.to_string(), &[]).await {
+            Ok(reply) if reply.status == 200 => {
+                acknowledged.push((reply.json()["webOrderId"].as_str().expect("an id").to_owned(), export));
+            }
+            Ok(reply) if reply.headers.contains_key("x-request-id") => {
+                assert_eq!(reply.status, 503, "{reply:?}")
+            }
+            // Somebody else has the port of the one that was killed.
+            Ok(_) => {}
+            // Killed meanwhile, or not there yet.
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+        tokio::time::sleep(Duration::from_millis(random.below(40))).await;
+    }
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
+    let _turn = alone().await;
+    let begun = Instant::now();
+    let mut random = Random::new();
+    let mut luck = Random(random.below(u64::MAX) | 1);
+    let hook = Hook::scripted(move |_| {
+        let answer = Answer::Status(if luck.below(5) == 0 { 500 } else { 200 });
+        // Some are slow enough to be cut off.
+        if luck.below(4) == 0 {
+            Answer::after(Duration::from_millis(luck.below(300)), answer)
+        } else {
+            answer
+        }
+    })
+    .await;
+    let webhooks = [Webhook::new("one", hook.url("/one")), Webhook::new("two", hook.url("/two"))];
+    let (home, dev, client) = stage(&webhooks, FAST).await;
+
+    let (api, stop) = (Arc::new(Mutex::new(dev.api)), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let luck = Random(random.below(u64::MAX) | 1);
+            tokio::spawn(save_orders(client.clone(), Arc::clone(&api), Arc::clone(&stop), luck))
+        })
+        .collect();
+    let mut dev = Some(dev);
+    for kill in 0..KILLS {
+        // The moment is what is random here; now and then it comes before the program is ready.
+        tokio::time::sleep(Duration::from_millis(random.below(500))).await;
+        dev.take().expect("running").kill();
+        let options = Options::flags(FAST);
+        let next = if kill % 6 == 5 { Dev::spawn(&home, &options) } else { Dev::start(&home, options).await };
+        *api.lock().unwrap_or_else(PoisonError::into_inner) = next.api;
+        dev = Some(next);
+    }
+    dev.take().expect("running").kill();
+    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut acknowledged = Vec::new();
+    for client in clients {
+        acknowledged.extend(client.await.expect("a client"));
+    }
+    println!("{} orders acknowledged over {KILLS} kills in {:?}", acknowledged.len(), begun.elapsed());
+    assert!(acknowledged.len() > 200, "only {}", acknowledged.len());
+
+    let database = open(&home, "ACME");
+    let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a count");
+    let queued = usize::try_from(count("SELECT count(*) FROM delivery")).expect("a size");
+    let rows = all_end_within(&home, queued, Duration::from_secs(60)).await;
+
+    // Every acknowledged order, and every other one that was saved, has exactly its events; each event both webhooks.
+    let mut statement = database.prepare("SELECT id, status FROM web_order").expect("a statement");
+    let orders: HashMap<String, String> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("rows")
+        .map(|row| row.expect("a row"))
+        .collect();
+    let mut statement = database.prepare("SELECT id, web_order_id, code FROM event").expect("a statement");
+    let events: Vec<(String, String, String)> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .expect("rows")
+        .map(|row| row.expect("a row"))
+        .collect();
+    let mut codes: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (_, order, code) in &events {
+        assert!(orders.contains_key(order), "an event of no order: {order}");
+        codes.entry(order).or_default().push(code);
+    }
+    for (order, export) in &acknowledged {
+        let status = orders.get(order).unwrap_or_else(|| panic!("the acknowledged order {order} is lost"));
+        assert_eq!(status, if *export { "Exported" } else { "Draft" }, "{order}");
+    }
+    for (order, status) in &orders {
+        let mut found = codes.get(order.as_str()).cloned().unwrap_or_default();
+        found.sort_unstable();
+        let expected: &[_] =
+            if status == "Exported" { &["order.created", "order.exported"] } else { &["order.created"] };
+        assert_eq!(found, expected, "{order}");
+    }
+    let mut webhooks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in &rows {
+        webhooks.entry(&row.event).or_default().push(&row.webhook);
+    }
+    assert_eq!(webhooks.len(), events.len());
+    for (event, _, _) in &events {
+        let found: BTreeSet<_> = webhooks[event.as_str()].iter().copied().collect();
+        assert_eq!((found, webhooks[event.as_str()].len()), (["one", "two"].into(), 2), "{event}");
+    }
+    assert_eq!(count("SELECT count(*) FROM pragma_foreign_key_check"), 0);
+    assert_eq!(count("SELECT count(*) FROM attempt WHERE finished_at_ms IS NULL"), 0);
+    assert_eq!(count("SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL"), 0);
+
+    // On the wire: no more than was counted, and no more than five.
+    let mut posts: HashMap<String, Vec<Post>> = HashMap::new();
+    for post in hook.posts() {
+        posts.entry(post.delivery()).or_default().push(post);
+    }
+    let mut made: HashMap<String, i64> = HashMap::new();
+    let (mut lost, mut dead) = (0, 0);
+    for attempt in attempts(&home) {
+        *made.entry(attempt.delivery.clone()).or_default() += 1;
+        lost += usize::from(attempt.class() == "WorkerLost");
+    }
+    for row in &rows {
+        let sent = posts.remove(&row.id).unwrap_or_default();
+        assert_eq!(made.get(&row.id).copied().unwrap_or(0), row.attempts, "rows of attempts of {}", row.id);
+        assert!(i64::try_from(sent.len()).expect("few") <= row.attempts && row.attempts <= 5, "{}", row.id);
+        assert!(sent.iter().all(|post| post.body == sent[0].body && post.event() == row.event), "{}", row.id);
+        dead += usize::from(row.status == "DeadLetter");
+        assert!(row.status == "DeadLetter" || !sent.is_empty(), "{} succeeded without a POST", row.id);
+    }
+    assert!(posts.is_empty(), "POSTs of deliveries that are not there: {:?}", posts.keys());
+    println!("{} deliveries, {} attempts cut off, {dead} dead letters", rows.len(), lost);
+    assert!(lost > 0, "no kill met an attempt");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_cut_off_by_a_kill_are_noted_and_taken_over_within_seconds() {
+    let _turn = together().await;
+    let hook = Hook::scripted(|_| Answer::Hang).await;
+    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    for _ in 0..10 {
+        save(&client).await;
+    }
+    eventually("all are under way", SOON, async || hook.count() == 10).await;
+    dev.kill();
+    hook.script(|_| Answer::Status(200));
+    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let ready = Instant::now();
+    let rows = all_end(&home, 10).await;
+    assert!(ready.elapsed() < Duration::from_secs(3), "only after {:?}", ready.elapsed());
+    for row in rows {
+        assert_eq!((row.status.as_str(), row.attempts, row.class.as_deref()), ("Succeeded", 2, None));
+        let attempts = attempts_of(&home, &row.id);
+        let classes: Vec<_> = attempts.iter().map(|attempt| attempt.class()).collect();
+        assert_eq!(classes, ["WorkerLost", ""]);
+        assert!(attempts[0].finished_at_ms.is_some());
+    }
+    assert_eq!(hook.count(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fifth_attempt_that_is_cut_off_is_the_last_one() {
+    let _turn = together().await;
+    let mut count = 0;
+    let hook = Hook::scripted(move |_| {
+        count += 1;
+        if count < 5 { Answer::Status(500) } else { Answer::Hang }
+    })
+    .await;
+    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    save(&client).await;
+    eventually("the fifth is under way", SOON, async || hook.count() == 5).await;
+    dev.kill();
+    let dev = Dev::start(&home, Options::flags(FAST)).await;
+    all_end(&home, 1).await;
+    let row = delivery_to(&home, "orders");
+    assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 5, "WorkerLost"));
+    let classes: Vec<_> = attempts_of(&home, &row.id).iter().map(|a| a.class().to_owned()).collect();
+    assert_eq!(classes, ["ServerError", "ServerError", "ServerError", "ServerError", "WorkerLost"]);
+    remains("no sixth POST", Duration::from_secs(1), async || hook.count() == 5).await;
+    assert_eq!(dev.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
+}
+
+/// A client that never heard of its order asks again under the same key: one order, whatever the kill cut off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_save_repeated_after_a_kill_is_done_once() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let home = home(&[Webhook::new("orders", hook.url("/"))]);
+    let dev = Dev::start(&home, Options::flags(FAST)).await;
+    let mut client = dev.sign_in(&api_key('a'), USER).await;
+    let body = json!({"orderType": "Court"}).to_string();
+    let key = [("idempotency-key", "one-order")];
+    let first = client.try_post("/Orders/Save", &body, &key).await.expect("an answer");
+    dev.kill();
+    let dev = Dev::start(&home, Options::flags(FAST)).await;
+    client.api = dev.api;
+    let again = client.try_post("/Orders/Save", &body, &key).await.expect("an answer");
+    assert_eq!((again.status, again.json()), (200, first.json()));
+    all_end(&home, 1).await;
+}

@@ -1,0 +1,225 @@
+//! Webhooks and tenants that change while deliveries are queued: nothing goes to the wrong place, and nothing is lost.
+
+use std::time::Duration;
+
+use docket_tests::server::{Client, Dev, Home, Options, SECRET, api_key, eventually, tenant_yaml};
+use serde_json::json;
+
+use crate::delivery::contract::assert_signed_with;
+use crate::delivery::hook::{Answer, Hook, ca_yaml};
+use crate::delivery::stage::{
+    SOON, USER, Webhook, all_end, attempts, deliveries, delivery_to, home, reload, remains, save, stage,
+    together,
+};
+
+/// The first retry comes after 3 s: long enough to change something meanwhile.
+const RETRY_SOON: &str =
+    "--backoff-base 1500ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
+
+/// One order, whose first attempt has failed and whose retry is to come.
+async fn failed_once(webhook: &Webhook, hook: &Hook) -> (Home, Dev, Client) {
+    hook.script(|_| Answer::Status(500));
+    let (home, dev, client) = stage(std::slice::from_ref(webhook), RETRY_SOON).await;
+    save(&client).await;
+    eventually("it failed once", SOON, async || deliveries(&home).iter().any(|row| row.status == "Failed"))
+        .await;
+    hook.script(|_| Answer::Status(200));
+    (home, dev, client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inactive_webhook_gets_nothing_new_and_its_queued_deliveries_go_on() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    reload(&home, || Webhook { active: false, ..webhook.clone() }.write(&home)).await;
+    save(&client).await;
+    let row = all_end(&home, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Succeeded", 2, 2));
+    reload(&home, || webhook.write(&home)).await;
+    save(&client).await;
+    all_end(&home, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_of_the_same_name_for_another_customer_gets_nothing_of_the_first_ones() {
+    let _turn = together().await;
+    let (hook, other) = (Hook::start().await, Hook::start().await);
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, dev, _client) = failed_once(&webhook, &hook).await;
+    dev.terminate().await;
+    Webhook { customer: "C-2", url: other.url("/"), ..webhook }.write(&home);
+    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let row = all_end(&home, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "WebhookGone"));
+    assert_eq!((hook.count(), other.count()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_webhooks_deliveries_end_without_a_post() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, dev, _client) = failed_once(&webhook, &hook).await;
+    reload(&home, || std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable"))
+        .await;
+    let row = all_end(&home, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 1, "WebhookGone"));
+    assert_eq!((hook.count(), attempts(&home).len()), (1, 1));
+    assert_eq!(dev.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
+    // Declared again, it gets what is new; what has ended stays as it is.
+    reload(&home, || webhook.write(&home)).await;
+    remains("no POST", Duration::from_secs(1), async || hook.count() == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_broken_by_an_edit_goes_on_as_it_was() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    // Its Secret is gone.
+    let without =
+        tenant_yaml("acme", 'a').replace("metadata: {name: acme-signing}", "metadata: {name: other}");
+    reload(&home, || home.write("all.yaml", &(without + &ca_yaml()))).await;
+    save(&client).await;
+    let rows = all_end(&home, 2).await;
+    assert!(rows.iter().all(|row| row.status == "Succeeded"), "{rows:?}");
+    hook.posts().iter().for_each(|post| assert_signed_with(SECRET, post));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_is_broken_at_the_start_holds_its_deliveries_until_it_is_mended() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, dev, _client) = failed_once(&webhook, &hook).await;
+    dev.kill();
+    Webhook { secret: Some("gone"), ..webhook.clone() }.write(&home);
+    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let due = delivery_to(&home, "orders").due_at_ms;
+    let is_due = || jiff_now() > due + 500;
+    eventually("its time has passed", SOON, async || is_due()).await;
+    let row = delivery_to(&home, "orders");
+    assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Failed", 1, 1));
+    reload(&home, || webhook.write(&home)).await;
+    let row = all_end(&home, 1).await.remove(0);
+    assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Succeeded", 2, 2));
+    assert_signed_with(SECRET, &hook.posts()[1]);
+}
+
+#[expect(clippy::disallowed_methods, reason = "compared with what another process has stored")]
+fn jiff_now() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cannot_be_read_ends_no_delivery() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, dev, _client) = failed_once(&webhook, &hook).await;
+    dev.kill();
+    // Nobody knows what it declares, nor whose it is.
+    home.write("webhook-orders.yaml", "kind: [");
+    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let due = delivery_to(&home, "orders").due_at_ms;
+    eventually("its time has passed", SOON, async || jiff_now() > due + 500).await;
+    assert_eq!(delivery_to(&home, "orders").status, "Failed");
+    reload(&home, || webhook.write(&home)).await;
+    assert_eq!(all_end(&home, 1).await[0].status, "Succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_is_signed_with_the_secret_of_the_day_over_the_same_bytes() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, _dev, _client) = failed_once(&webhook, &hook).await;
+    let rotated = tenant_yaml("acme", 'a').replace(SECRET, "another-secret-from-today-on");
+    reload(&home, || home.write("all.yaml", &(rotated + &ca_yaml()))).await;
+    all_end(&home, 1).await;
+    let posts = hook.posts();
+    assert_signed_with(SECRET, &posts[0]);
+    assert_signed_with("another-secret-from-today-on", &posts[1]);
+    assert_eq!((&posts[0].body, posts[0].delivery()), (&posts[1].body, posts[1].delivery()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_goes_to_the_new_url() {
+    let _turn = together().await;
+    let (before, after) = (Hook::start().await, Hook::start().await);
+    let webhook = Webhook::new("orders", before.url("/before"));
+    let (home, _dev, _client) = failed_once(&webhook, &before).await;
+    reload(&home, || Webhook { url: after.url("/after"), ..webhook.clone() }.write(&home)).await;
+    all_end(&home, 1).await;
+    assert_eq!((before.count(), after.posts_to("/after").len()), (1, 1));
+    assert_eq!(before.posts()[0].body, after.posts()[0].body);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_tenants_deliveries_wait_until_it_is_resumed() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    let tenant = tenant_yaml("acme", 'a');
+    let suspended = tenant.replace("  clientCode: ACME\n", "  clientCode: ACME\n  suspend: true\n");
+    assert_ne!(tenant, suspended);
+    reload(&home, || home.write("all.yaml", &(suspended + &ca_yaml()))).await;
+    assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 401);
+    let due = delivery_to(&home, "orders").due_at_ms;
+    eventually("its time has passed", SOON, async || jiff_now() > due + 500).await;
+    let row = delivery_to(&home, "orders");
+    assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Failed", 1, 1));
+    reload(&home, || home.write("all.yaml", &(tenant + &ca_yaml()))).await;
+    assert_eq!(all_end(&home, 1).await[0].status, "Succeeded");
+    assert_eq!(hook.count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_that_is_removed_and_added_again_goes_on_where_it_was() {
+    let _turn = together().await;
+    let hook = Hook::start().await;
+    let webhook = Webhook::new("orders", hook.url("/"));
+    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    let tenant = tenant_yaml("acme", 'a');
+    reload(&home, || home.write("all.yaml", &ca_yaml())).await;
+    let due = delivery_to(&home, "orders").due_at_ms;
+    eventually("its time has passed", SOON, async || jiff_now() > due + 1_000).await;
+    let row = delivery_to(&home, "orders");
+    assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Failed", 1, 1));
+    reload(&home, || home.write("all.yaml", &(tenant + &ca_yaml()))).await;
+    assert_eq!(all_end(&home, 1).await[0].status, "Succeeded");
+    save(&client).await;
+    all_end(&home, 2).await;
+}
+
+/// A tenant of the same name in another place: the rows of one are never sent for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_tenants_with_webhooks_of_the_same_customer_code_do_not_meet() {
+    let _turn = together().await;
+    let (ours, theirs) = (Hook::start().await, Hook::start().await);
+    let home = home(&[Webhook::new("orders", ours.url("/"))]);
+    home.write("globex.yaml", &tenant_yaml("globex", 'b'));
+    Webhook {
+        tenant: "globex",
+        secret: Some("globex-signing"),
+        ..Webhook::new("globex-orders", theirs.url("/"))
+    }
+    .write(&home);
+    home.add_contact("GLOBEX", "C-1", USER);
+    let dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let (acme, globex) = (dev.sign_in(&api_key('a'), USER).await, dev.sign_in(&api_key('b'), USER).await);
+    for _ in 0..5 {
+        save(&acme).await;
+        save(&globex).await;
+    }
+    all_end(&home, 5).await;
+    eventually("theirs too", SOON, async || theirs.count() == 5).await;
+    assert_eq!((ours.count(), theirs.count()), (5, 5));
+    let ids: Vec<String> = deliveries(&home).into_iter().map(|row| row.id).collect();
+    assert!(ours.posts().iter().all(|post| ids.contains(&post.delivery())));
+    assert!(theirs.posts().iter().all(|post| !ids.contains(&post.delivery())));
+}

@@ -1,0 +1,285 @@
+//! What most cases need: a tenant with a customer and a contact, a running `docket dev`, and a look into its database.
+
+use std::time::{Duration, Instant};
+
+use docket_tests::server::{Client, Dev, Home, Options, api_key, eventually, tenant_yaml};
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Value, json};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::delivery::hook;
+
+/// Scaled time: delays of 100, 200, 400 and 800 ms.
+pub(crate) const FAST: &str =
+    "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
+/// The first retry is far away.
+pub(crate) const ONCE: &str =
+    "--backoff-base 10m --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
+/// Long enough for anything that should happen soon, on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(15);
+/// The one contact of [`stage`].
+pub(crate) const USER: &str = "ada@quillfeather.example";
+
+static TURNS: RwLock<()> = RwLock::const_new(());
+
+/// Held by a case that measures times of its own: nothing else runs meanwhile.
+pub(crate) async fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURNS.write().await
+}
+
+/// Held by every other case.
+pub(crate) async fn together() -> RwLockReadGuard<'static, ()> {
+    TURNS.read().await
+}
+
+/// A Webhook as YAML.
+#[derive(Debug, Clone)]
+pub(crate) struct Webhook {
+    pub(crate) tenant: &'static str,
+    pub(crate) name: String,
+    pub(crate) customer: &'static str,
+    pub(crate) url: String,
+    /// The name of a Secret.
+    pub(crate) secret: Option<&'static str>,
+    pub(crate) events: &'static str,
+    pub(crate) active: bool,
+    /// Whether it trusts the authority of the hooks.
+    pub(crate) trusting: bool,
+}
+
+impl Webhook {
+    /// Of customer C-1 of the tenant `acme`, for all order events, signed.
+    pub(crate) fn new(name: &str, url: impl Into<String>) -> Self {
+        Self {
+            tenant: "acme",
+            name: name.to_owned(),
+            customer: "C-1",
+            url: url.into(),
+            secret: Some("acme-signing"),
+            events: "order.created, order.updated, order.exported",
+            active: true,
+            trusting: true,
+        }
+    }
+
+    pub(crate) fn yaml(&self) -> String {
+        let Self { tenant, name, customer, url, secret, events, active, trusting } = self;
+        let mut yaml = format!(
+            "---\napiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {{name: {name}}}\nspec:\n  \
+             tenantRef: {{name: {tenant}}}\n  customerCode: {customer}\n  targetURL: \"{url}\"\n  \
+             events: [{events}]\n  active: {active}\n"
+        );
+        if let Some(secret) = secret {
+            yaml.push_str(&format!("  secretRef: {{name: {secret}}}\n"));
+        }
+        if *trusting {
+            yaml.push_str("  caBundleRef: {kind: ConfigMap, name: front-ca}\n");
+        }
+        yaml
+    }
+
+    /// Writes it as a file of its own.
+    pub(crate) fn write(&self, home: &Home) {
+        home.write(&format!("webhook-{}.yaml", self.name), &self.yaml());
+    }
+}
+
+/// The tenant `acme` with these webhooks, and its contact.
+pub(crate) fn home(webhooks: &[Webhook]) -> Home {
+    let home = Home::with(&(tenant_yaml("acme", 'a') + &hook::ca_yaml()));
+    for webhook in webhooks {
+        webhook.write(&home);
+    }
+    home.add_contact("ACME", "C-1", USER);
+    home
+}
+
+/// A running `docket dev` on [`home`], and its contact's client.
+pub(crate) async fn stage(webhooks: &[Webhook], flags: &str) -> (Home, Dev, Client) {
+    let home = home(webhooks);
+    let dev = Dev::start(&home, Options::flags(flags)).await;
+    let client = dev.sign_in(&api_key('a'), USER).await;
+    (home, dev, client)
+}
+
+/// An order that can be exported as it is.
+pub(crate) fn whole_order() -> Value {
+    let address = |street: &str| json!({"address": {"street1": street, "city": "Los Angeles", "state": "CA", "postalCode": "90012"}});
+    json!({"orderType": "Delivery", "itemDescription": "2 exhibit binders",
+        "legs": [{"pickup": address("100 Example Plaza"), "delivery": address("20 Mockingbird Square")}]})
+}
+
+/// Saves a draft; answers its id.
+pub(crate) async fn save(client: &Client) -> String {
+    let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["webOrderId"].as_str().expect("an id").to_owned()
+}
+
+/// Waits until the folder was read again after `change`.
+pub(crate) async fn reload(home: &Home, change: impl FnOnce()) {
+    let reads = || std::fs::read_to_string(home.log("out")).unwrap_or_default().matches("read again").count();
+    let before = reads();
+    change();
+    eventually("the configuration is read again", SOON, async || reads() > before).await;
+}
+
+/// Watches that something stays true for a while.
+pub(crate) async fn remains(what: &str, time: Duration, mut condition: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        assert!(condition().await, "not any more after {:?}: {what}", begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A row of the table `delivery`.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    pub(crate) id: String,
+    pub(crate) event: String,
+    /// Without its namespace.
+    pub(crate) webhook: String,
+    pub(crate) status: String,
+    pub(crate) attempts: i64,
+    pub(crate) due_at_ms: i64,
+    pub(crate) class: Option<String>,
+    pub(crate) http_status: Option<i64>,
+    pub(crate) answer: Option<String>,
+    pub(crate) resend_of: Option<String>,
+    pub(crate) leased: bool,
+}
+
+impl Delivery {
+    pub(crate) fn is_final(&self) -> bool {
+        self.status == "Succeeded" || self.status == "DeadLetter"
+    }
+
+    pub(crate) fn class(&self) -> &str {
+        self.class.as_deref().unwrap_or("")
+    }
+}
+
+/// A row of the table `attempt`.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempt {
+    pub(crate) delivery: String,
+    pub(crate) number: i64,
+    pub(crate) started_at_ms: i64,
+    pub(crate) finished_at_ms: Option<i64>,
+    pub(crate) class: Option<String>,
+    pub(crate) http_status: Option<i64>,
+    pub(crate) answer: Option<String>,
+}
+
+impl Attempt {
+    pub(crate) fn class(&self) -> &str {
+        self.class.as_deref().unwrap_or("")
+    }
+}
+
+/// A connection of another program to the database of a tenant.
+pub(crate) fn open(home: &Home, client_code: &str) -> Connection {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(home.database(client_code), flags).expect("a database");
+    connection.busy_timeout(Duration::from_secs(10)).expect("settable");
+    connection
+}
+
+/// All deliveries of the tenant ACME, oldest first.
+pub(crate) fn deliveries(home: &Home) -> Vec<Delivery> {
+    deliveries_of(home, "ACME")
+}
+
+pub(crate) fn deliveries_of(home: &Home, client_code: &str) -> Vec<Delivery> {
+    let connection = open(home, client_code);
+    let sql = "SELECT id, event_id, webhook_name, status, attempt_count, due_at_ms, failure_class, http_status, \
+               response_body, resend_of, lease_token IS NOT NULL FROM delivery ORDER BY created_at_ms, id";
+    let mut statement = connection.prepare(sql).expect("a statement");
+    let rows = statement.query_map([], |row| {
+        Ok(Delivery {
+            id: row.get(0)?,
+            event: row.get(1)?,
+            webhook: row.get::<_, String>(2)?.replace("default/", ""),
+            status: row.get(3)?,
+            attempts: row.get(4)?,
+            due_at_ms: row.get(5)?,
+            class: row.get(6)?,
+            http_status: row.get(7)?,
+            answer: row.get(8)?,
+            resend_of: row.get(9)?,
+            leased: row.get(10)?,
+        })
+    });
+    rows.expect("rows").collect::<Result<_, _>>().expect("deliveries")
+}
+
+/// All attempts of the tenant ACME, by delivery and number.
+pub(crate) fn attempts(home: &Home) -> Vec<Attempt> {
+    let connection = open(home, "ACME");
+    let sql = "SELECT delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, response_body \
+               FROM attempt ORDER BY delivery_id, attempt_no";
+    let mut statement = connection.prepare(sql).expect("a statement");
+    let rows = statement.query_map([], |row| {
+        Ok(Attempt {
+            delivery: row.get(0)?,
+            number: row.get(1)?,
+            started_at_ms: row.get(2)?,
+            finished_at_ms: row.get(3)?,
+            class: row.get(4)?,
+            http_status: row.get(5)?,
+            answer: row.get(6)?,
+        })
+    });
+    rows.expect("rows").collect::<Result<_, _>>().expect("attempts")
+}
+
+/// The attempts of one delivery.
+pub(crate) fn attempts_of(home: &Home, delivery: &str) -> Vec<Attempt> {
+    attempts(home).into_iter().filter(|attempt| attempt.delivery == delivery).collect()
+}
+
+/// The delivery to this webhook, of which there is one.
+pub(crate) fn delivery_to(home: &Home, webhook: &str) -> Delivery {
+    let mut all = deliveries(home);
+    all.retain(|delivery| delivery.webhook == webhook);
+    assert_eq!(all.len(), 1, "{webhook}: {all:?}");
+    all.remove(0)
+}
+
+/// Waits until so many deliveries are there and all have ended; answers them.
+pub(crate) async fn all_end(home: &Home, count: usize) -> Vec<Delivery> {
+    all_end_within(home, count, SOON).await
+}
+
+pub(crate) async fn all_end_within(home: &Home, count: usize, limit: Duration) -> Vec<Delivery> {
+    let ended = || {
+        let all = deliveries(home);
+        (all.len() == count && all.iter().all(Delivery::is_final)).then_some(all)
+    };
+    eventually(&format!("{count} deliveries have ended"), limit, async || ended().is_some()).await;
+    ended().expect("just seen")
+}
+
+/// Queues so many deliveries of one event each, as another program would.
+pub(crate) fn queue(home: &Home, client_code: &str, webhook: &str, count: usize) -> Vec<String> {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let mut connection = open(home, client_code);
+    let transaction = connection.transaction().expect("a transaction");
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (event, id) = (format!("evt_{number:032x}"), format!("01900000-0000-7000-8000-{number:012x}"));
+        let body = json!({"id": event, "event": "order.created", "occurredAt": "2026-11-21T00:00:00Z",
+            "customerCode": "C-1", "data": {"orderType": "Court", "webOrderId": "W1"}});
+        let sql = "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
+                   VALUES (?1, 'order.created', 'C-1', 'W1', ?2, 0)";
+        transaction.execute(sql, (&event, body.to_string().into_bytes())).expect("an event");
+        let sql = "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+                   created_at_ms) VALUES (?1, ?2, 'file:default/' || ?3, 'default/' || ?3, 'Pending', 0, 0, 0)";
+        transaction.execute(sql, (&id, &event, webhook)).expect("a delivery");
+        ids.push(id);
+    }
+    transaction.commit().expect("committed");
+    ids
+}

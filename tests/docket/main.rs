@@ -1,0 +1,7 @@
+//! The data plane from outside, as a process, and its actions through the library.
+
+mod actions;
+mod api;
+mod delivery;
+mod serve;
+mod story;

@@ -1,0 +1,10 @@
+//! `docket serve` from outside: processes with roles of their own on a real PostgreSQL and a real Redis, tenants from a
+//! folder and from runtime Secrets of a real Kubernetes API.
+
+mod away;
+mod cluster;
+mod commands;
+mod faults;
+mod roles;
+mod settings;
+mod stage;

@@ -1,0 +1,161 @@
+//! Redis is away, at start and later: saves go on, and what it was not told is found.
+
+use std::time::Duration;
+
+use docket_rig::postgres;
+use docket_tests::server::{Dev, api_key, eventually, request};
+
+use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
+use docket_rig::proxy::Proxy;
+
+/// A hint that can't be told costs no more than this.
+const UNHURT: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_away_at_start_is_waited_for_and_named() {
+    let mut stage = Stage::new().await;
+    stage.redis.kill();
+    let api = stage.spawn("api,worker", "");
+    let management = api.management;
+    eventually("only Redis is missing", SOON, async || {
+        let reply = request(management, "GET", "/readyz", &[], "").await;
+        reply.is_ok_and(|reply| reply.status == 503 && reply.text() == "not ready, waits for: Redis\n")
+    })
+    .await;
+    stage.logs("Redis can't be used yet").await;
+    stage.redis.restart();
+    let api = api.ready(&stage.home).await;
+    save(&sign_in(&api).await).await;
+    stage.received(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn saves_go_on_without_redis_and_are_delivered_once_it_is_back() {
+    let mut stage = Stage::new().await;
+    let (api, _worker) = tokio::join!(stage.serve("api"), stage.serve("worker"));
+    let client = sign_in(&api).await;
+    save(&client).await;
+    stage.received(1).await;
+    for round in 0..2 {
+        if round == 0 {
+            stage.redis.kill()
+        } else {
+            stage.redis.freeze()
+        }
+        for _ in 0..5 {
+            let took = save(&client).await;
+            assert!(took < UNHURT, "{took:?}");
+        }
+        let reply = request(api.management, "GET", "/readyz", &[], "").await.expect("an answer");
+        assert_eq!(reply.status, 200, "it serves all the same");
+        if round == 0 {
+            stage.redis.restart()
+        } else {
+            stage.redis.thaw()
+        }
+        stage.received(1 + 5 * (round + 1)).await;
+    }
+}
+
+/// No sweep comes by itself within a test.
+const NO_SWEEP: &str = "--sweep-interval 1h";
+
+async fn both(stage: &Stage) -> (Dev, Dev) {
+    let (api, worker) = (stage.spawn("api", NO_SWEEP), stage.spawn("worker", NO_SWEEP));
+    let (api, worker) = tokio::join!(api.ready(&stage.home), worker.ready(&stage.home));
+    // The first sweep, and the one of an empty Redis, are over.
+    let built = || !stage.redis.cli(&["HGET", "{docket}:1:state", "built"]).is_empty();
+    eventually("the index is complete", SOON, async || built()).await;
+    (api, worker)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_could_not_be_told_is_told_when_it_is_back() {
+    let stage = Stage::new().await;
+    let proxy = Proxy::to(([127, 0, 0, 1], stage.redis.port).into()).await;
+    let worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
+    std::fs::write(stage.home.log("redis-url"), format!("redis://{}", proxy.address)).expect("writable");
+    let api = stage.spawn("api", NO_SWEEP).ready(&stage.home).await;
+    let client = sign_in(&api).await;
+    save(&client).await;
+    stage.received(1).await;
+    proxy.cut();
+    for _ in 0..5 {
+        let took = save(&client).await;
+        assert!(took < UNHURT, "{took:?}");
+    }
+    assert_eq!(stage.sink.received().len(), 1);
+    proxy.mend();
+    stage.received(6).await;
+    drop(worker);
+}
+
+/// One tenant's database is away while Redis loses everything: nobody says that all was told, and the others go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_is_over_only_when_every_tenant_was_told() {
+    let stage = Stage::new().await;
+    let url = postgres::database().await;
+    let (rest, name) = url.rsplit_once('/').expect("a path");
+    let (user, address) = rest.rsplit_once('@').expect("a host");
+    let proxy = Proxy::to(address.parse().expect("an address")).await;
+    let away = format!("{user}@{}/{name}", proxy.address);
+    let yaml = external("other", 'b', &away) + &stage.sink.webhook_yaml("other", "others", "C-1", "/others");
+    stage.home.write("other.yaml", &yaml);
+    let (api, _worker) = both(&stage).await;
+    for words in [
+        ["customer", "add", "--code", "C-1", "--name", "One"].as_slice(),
+        &["contact", "add", "--customer", "C-1", "--email", USER, "--name", "A contact"],
+    ] {
+        let words = [words, &["--tenant", "OTHER", "--postgresql"]].concat();
+        assert!(stage.home.command(&words, "a-password-for-tests\n").0);
+    }
+    let other = api.sign_in(&api_key('b'), USER).await;
+    save(&other).await;
+    stage.received(1).await;
+    // Its failed deliveries are to be told again; nobody knows of them but the database.
+    let database = postgres::client(&url).await;
+    let ended = "SELECT 1 FROM delivery WHERE status = 'Succeeded'";
+    eventually("its end is stored", SOON, async || {
+        database.query_opt(ended, &[]).await.expect("a statement").is_some()
+    })
+    .await;
+    let sql = "UPDATE delivery SET status = 'Failed', finished_at_ms = NULL";
+    proxy.cut();
+    assert_eq!(database.execute(sql, &[]).await.expect("a statement"), 1);
+    stage.redis.cli(&["FLUSHALL"]);
+    save(&sign_in(&api).await).await;
+    stage.received(2).await;
+    stage.logs("can't sweep").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let built = || stage.redis.cli(&["HGET", "{docket}:1:state", "built"]);
+    assert_eq!(built(), "", "one tenant is missing");
+    proxy.mend();
+    stage.received(3).await;
+    eventually("all are told", SOON, async || !built().is_empty()).await;
+}
+
+/// Of a suspended tenant nothing is due, and nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it() {
+    let stage = Stage::new().await;
+    let api = stage.spawn("api", NO_SWEEP).ready(&stage.home).await;
+    let client = sign_in(&api).await;
+    for _ in 0..5 {
+        save(&client).await;
+    }
+    let entries = || stage.redis.cli(&["HLEN", "{docket}:1:entries"]);
+    eventually("all are told", SOON, async || entries() == "5").await;
+    let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
+    let suspended = yaml.replacen("spec:\n  clientCode:", "spec:\n  suspend: true\n  clientCode:", 1);
+    assert_ne!(suspended, yaml);
+    stage.home.write("all.yaml", &suspended);
+    let _worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
+    eventually("nothing is due", SOON, async || entries() == "0").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((entries().as_str(), stage.sink.received().len()), ("0", 0));
+    stage.home.write("all.yaml", &yaml);
+    stage.received(5).await;
+    let database = postgres::client(&stage.database).await;
+    let attempts = "SELECT max(attempt_count) FROM delivery";
+    assert_eq!(database.query_one(attempts, &[]).await.expect("a statement").get::<_, i64>(0), 1);
+}

@@ -1,0 +1,172 @@
+//! Tenants from runtime Secrets of a real Kubernetes API: added, changed, broken, removed, and served while it is away.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use docket_crds::{Runtime, TenantConfig, runtime};
+use docket_rig::postgres;
+use docket_rig::tenant_database::tenant_config;
+use docket_tests::apiserver::{Cluster, cluster};
+use docket_tests::server::{Dev, api_key, eventually, request};
+use serde_json::{Value, json};
+
+use crate::serve::stage::{SOON, Stage};
+use docket_rig::proxy::Proxy;
+
+/// A change is served within this.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// The whole of a test's cluster: a namespace, and a way to the API that can be cut.
+struct Place {
+    cluster: &'static Cluster,
+    namespace: String,
+    proxy: Proxy,
+    kubeconfig: String,
+}
+
+impl Place {
+    async fn new(stage: &Stage) -> Self {
+        let cluster = tokio::task::spawn_blocking(cluster).await.expect("the API server starts");
+        let namespace = cluster.namespace("serve");
+        let view = ["config", "view", "--minify", "--raw", "--flatten", "--output=json"];
+        let view = cluster.kubectl(&view, "").expect("a kubeconfig can be shown");
+        let mut view: Value = serde_json::from_str(&view).expect("JSON");
+        let server = view["clusters"][0]["cluster"]["server"].as_str().expect("a URL").to_owned();
+        let address = server.trim_start_matches("https://").parse().expect("an address");
+        let proxy = Proxy::to(address).await;
+        view["clusters"][0]["cluster"]["server"] = json!(format!("https://{}", proxy.address));
+        let kubeconfig = stage.home.log("kubeconfig");
+        std::fs::write(&kubeconfig, view.to_string()).expect("writable");
+        Self { cluster, namespace, proxy, kubeconfig: kubeconfig.display().to_string() }
+    }
+
+    /// Writes a runtime Secret as it is.
+    fn write(&self, name: &str, text: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": runtime::SECRET_TYPE,
+            "metadata": {"name": name, "namespace": self.namespace, "labels": {runtime::LABEL: runtime::LABEL_VALUE}},
+            "stringData": {runtime::KEY: text},
+        });
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.cluster.kubectl(&apply, &secret.to_string()).expect("the API server takes it");
+    }
+
+    fn serve(&self, config: TenantConfig) {
+        let runtime = Runtime::new(1, config.clone(), BTreeSet::new());
+        self.write(&runtime::secret_name(&config.uid), &serde_json::to_string(&runtime).expect("JSON"));
+    }
+
+    fn delete(&self, uid: &str) {
+        let name = runtime::secret_name(uid);
+        self.cluster
+            .kubectl(&["--namespace", &self.namespace, "delete", "secret", &name], "")
+            .expect("it was there");
+    }
+}
+
+fn config(uid: &str, code: &str, digit: char, database: &str) -> TenantConfig {
+    let mut config = tenant_config(uid, code, "C-1", 0);
+    let digest = docket_crds::ApiKeyDigest::of(&api_key(digit)).expect("a key");
+    config["apiKeys"] = json!([{"name": "primary", "digest": digest, "active": true, "version": "v2"}]);
+    config["tokens"]["signingKeys"] = json!([{"kid": "1", "secret": "00".repeat(32)}]);
+    config["database"] = json!(database);
+    serde_json::from_value(config).expect("a configuration")
+}
+
+/// Whether the key is somebody's here.
+async fn knows(api: &Dev, digit: char) -> bool {
+    let key = api_key(digit);
+    let headers = [("x-api-key", key.as_str()), ("content-type", "application/json")];
+    request(api.api, "POST", "/Auth/Token", &headers, "{}").await.expect("an answer").status != 401
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
+    let stage = Stage::new().await;
+    let place = Place::new(&stage).await;
+    let other = postgres::database().await;
+    place.serve(config("uid-a", "ACME", 'a', &stage.database));
+    let api = stage.spawn_in_cluster("api,worker,detector", &place.namespace, &place.kubeconfig);
+    let api = api.ready(&stage.home).await;
+    assert!(knows(&api, 'a').await && !knows(&api, 'b').await);
+
+    // Added and changed; the key tells. kubectl's own time is not part of it.
+    place.serve(config("uid-b", "BLAISE", 'b', &other));
+    let begun = Instant::now();
+    eventually("it is added", SOON, async || knows(&api, 'b').await).await;
+    println!("added after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    place.serve(config("uid-b", "BLAISE", 'c', &other));
+    let begun = Instant::now();
+    eventually("it is changed", SOON, async || knows(&api, 'c').await && !knows(&api, 'b').await).await;
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+
+    // Broken: what was good goes on.
+    place.write(&runtime::secret_name("uid-b"), "{\"config\": \"hunter2\"}");
+    stage.logs("runtime.json is not as the operator").await;
+    assert!(knows(&api, 'c').await);
+    assert!(!stage.log().contains("hunter2"));
+
+    // A key that is somebody's already stays whose it was.
+    place.serve(config("uid-d", "CORWIN", 'a', &other));
+    stage.logs("API key primary is Secret docket-tenant-uid-a's already").await;
+
+    // The API server is away: everything goes on, also what is written meanwhile.
+    place.proxy.cut();
+    stage.logs("what was served before goes on").await;
+    place.serve(config("uid-e", "EVE", 'e', &other));
+    for _ in 0..20 {
+        assert!(knows(&api, 'a').await && knows(&api, 'c').await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    place.proxy.mend();
+    eventually("what was missed is caught up with", SOON, async || knows(&api, 'e').await).await;
+
+    // Removed.
+    place.delete("uid-b");
+    let begun = Instant::now();
+    eventually("it is gone", SOON, async || !knows(&api, 'c').await).await;
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    assert!(knows(&api, 'a').await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_that_is_away_at_start_is_waited_for_and_named() {
+    let stage = Stage::new().await;
+    let place = Place::new(&stage).await;
+    place.serve(config("uid-a", "ACME", 'a', &stage.database));
+    place.proxy.cut();
+    let api = stage.spawn_in_cluster("api", &place.namespace, &place.kubeconfig);
+    stage.logs("nothing is served before the runtime Secrets are listed").await;
+    let management = api.management;
+    eventually("only the configuration is missing", SOON, async || {
+        let reply = request(management, "GET", "/readyz", &[], "").await;
+        reply.is_ok_and(|reply| reply.text() == "not ready, waits for: the configuration\n")
+    })
+    .await;
+    place.proxy.mend();
+    let api = api.ready(&stage.home).await;
+    assert!(knows(&api, 'a').await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_find_a_tenant_by_its_runtime_secret() {
+    let stage = Stage::new().await;
+    let place = Place::new(&stage).await;
+    place.serve(config("uid-a", "ACME", 'a', &stage.database));
+    let environment = [("KUBECONFIG", place.kubeconfig.as_str())];
+    let words = ["customer", "add", "--tenant", "acme", "--code", "C-2", "--name", "Two"];
+    let namespace = ["--config-namespace", place.namespace.as_str()];
+    let (done, text) = stage.home.command_in(&[&words[..], &namespace].concat(), "", &environment);
+    assert!(done, "{text}");
+    let client = postgres::client(&stage.database).await;
+    let count: i64 = client
+        .query_one("SELECT count(*) FROM customer WHERE code = 'C-2'", &[])
+        .await
+        .expect("a statement")
+        .get(0);
+    assert_eq!(count, 1);
+    let nobody = ["deliveries", "list", "--tenant", "NOBODY"];
+    let (done, text) = stage.home.command_in(&[&nobody[..], &namespace].concat(), "", &environment);
+    assert!(!done && text.contains("ACME"), "{text}");
+}

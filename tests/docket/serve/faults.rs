@@ -1,0 +1,263 @@
+//! Faults of real processes and servers: nothing is lost, nothing is sent without being counted, and nobody has to restart
+//! Docket.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use docket_receiver::{Behaviour, Fail};
+use docket_rig::postgres;
+use docket_tests::receiver::Sink;
+use docket_tests::server::{Client, Dev, eventually, signal};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio_postgres::Client as Database;
+
+use crate::serve::stage::{SOON, Stage, external, save, sign_in};
+
+/// Slow enough for attempts to be under way when something happens.
+const SLOW: Behaviour = Behaviour { fail: None, delay: Duration::from_millis(400) };
+
+async fn save_many(client: &Client, count: usize) {
+    for _ in 0..count {
+        save(client).await;
+    }
+}
+
+async fn number(database: &Database, sql: &str) -> i64 {
+    database.query_one(sql, &[]).await.expect("a statement").get(0)
+}
+
+/// Waits until so many deliveries are there and all have succeeded; then none had a sixth attempt, and none came more
+/// often than was counted.
+async fn all_succeed(stage: &Stage, database: &Database, count: i64) {
+    const DONE: &str = "SELECT count(*) FROM delivery WHERE status = 'Succeeded'";
+    eventually(&format!("{count} deliveries succeed"), 2 * SOON, async || {
+        number(database, DONE).await == count
+    })
+    .await;
+    assert_eq!(number(database, "SELECT count(*) FROM delivery").await, count);
+    let rows = database.query("SELECT id, attempt_count FROM delivery", &[]).await.expect("a statement");
+    let counted: HashMap<String, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let mut posts: HashMap<String, i64> = HashMap::new();
+    for received in stage.sink.received() {
+        *posts.entry(received.delivery_id.expect("an id")).or_default() += 1;
+    }
+    for (id, count) in &counted {
+        assert!(*count <= 5, "{count} attempts of {id}");
+        assert!(posts.contains_key(id), "{id} succeeded and never came");
+    }
+    for (id, count) in posts {
+        assert!(counted[&id] >= count, "{count} POSTs of {id}, {} counted", counted[&id]);
+    }
+}
+
+/// Waits until attempts of this worker alone are under way, the other one being stopped.
+async fn under_way(database: &Database) {
+    const LEASED: &str = "SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL AND status = 'Pending'";
+    eventually("attempts are under way", SOON, async || number(database, LEASED).await >= 5).await;
+}
+
+async fn two_workers(stage: &Stage) -> (Dev, Dev, Dev) {
+    tokio::join!(stage.serve("api"), stage.serve("worker"), stage.serve("worker"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_workers_deliveries_are_taken_over_within_seconds() {
+    let stage = Stage::with(SLOW).await;
+    let (api, victim, other) = two_workers(&stage).await;
+    let database = postgres::client(&stage.database).await;
+    // It alone has something to do: the other one is frozen until there is.
+    signal(other.id(), "STOP");
+    save_many(&sign_in(&api).await, 30).await;
+    under_way(&database).await;
+    let killed_ms = number(&database, "SELECT floor(extract(epoch FROM now()) * 1000)::bigint").await;
+    victim.kill();
+    signal(other.id(), "CONT");
+    all_succeed(&stage, &database, 30).await;
+
+    let lost = number(&database, "SELECT count(*) FROM attempt WHERE failure_class = 'WorkerLost'").await;
+    assert!(lost >= 5, "only {lost} attempts were cut off");
+    let last = "SELECT max(a.started_at_ms) FROM attempt a JOIN attempt l ON l.delivery_id = a.delivery_id \
+                AND l.attempt_no = a.attempt_no - 1 WHERE l.failure_class = 'WorkerLost'";
+    let took_ms = number(&database, last).await - killed_ms;
+    println!("{lost} attempts were cut off; the last one was taken over after {took_ms} ms");
+    assert!(took_ms < 8_000, "{took_ms} ms; a lease is 4 s");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_workers_late_end_changes_nothing() {
+    let stage = Stage::with(SLOW).await;
+    let (api, frozen, other) = two_workers(&stage).await;
+    let database = postgres::client(&stage.database).await;
+    signal(other.id(), "STOP");
+    save_many(&sign_in(&api).await, 30).await;
+    under_way(&database).await;
+    signal(frozen.id(), "STOP");
+    signal(other.id(), "CONT");
+    all_succeed(&stage, &database, 30).await;
+    let picture = async || {
+        let sql = "SELECT id, status, attempt_count, finished_at_ms FROM delivery ORDER BY id";
+        let rows = database.query(sql, &[]).await.expect("a statement");
+        let row = |row: &tokio_postgres::Row| {
+            (row.get::<_, String>(0), row.get::<_, String>(1), row.get::<_, i64>(2), row.get::<_, i64>(3))
+        };
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let before = picture().await;
+    signal(frozen.id(), "CONT");
+    stage.logs("the lease was lost; this end does not count").await;
+    assert_eq!(picture().await, before);
+    all_succeed(&stage, &database, 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_costs_no_attempt_its_lease() {
+    let stage = Stage::with(Behaviour { fail: None, delay: Duration::from_secs(8) }).await;
+    let worker = stage.spawn("worker", "--attempt-timeout 20s");
+    let (api, _worker) = tokio::join!(stage.serve("api"), worker.ready(&stage.home));
+    let database = postgres::client(&stage.database).await;
+    save_many(&sign_in(&api).await, 5).await;
+    under_way(&database).await;
+    stage.redis.freeze();
+    let lapsed = "SELECT count(*) FROM delivery WHERE lease_until_ms < extract(epoch FROM now()) * 1000";
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(6) {
+        assert_eq!(number(&database, lapsed).await, 0, "after {:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stage.redis.thaw();
+    all_succeed(&stage, &database, 5).await;
+    assert_eq!(stage.sink.received().len(), 5, "each came once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_redis_loses_no_delivery_and_no_retry() {
+    let failing = Fail { status: 500, times: Some(40) };
+    let stage = Stage::with(Behaviour { fail: Some(failing), delay: Duration::from_millis(50) }).await;
+    let (api, _one, _two) = two_workers(&stage).await;
+    let database = postgres::client(&stage.database).await;
+    let client = sign_in(&api).await;
+    for _ in 0..4 {
+        save_many(&client, 10).await;
+        assert_eq!(stage.redis.cli(&["FLUSHALL"]).trim(), "OK");
+    }
+    all_succeed(&stage, &database, 40).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_redis_repeats_nothing_and_forgets_nothing() {
+    let mut stage = Stage::new().await;
+    let api = stage.serve("api").await;
+    let client = sign_in(&api).await;
+    save_many(&client, 20).await;
+    stage.redis.save();
+    let dump = stage.redis.dump();
+    let _worker = stage.serve("worker").await;
+    let database = postgres::client(&stage.database).await;
+    all_succeed(&stage, &database, 20).await;
+
+    // What it knows now has long been done, and what is queued from now on it never heard of.
+    stage.redis.kill();
+    save_many(&client, 5).await;
+    stage.redis.restart_with(&dump);
+    all_succeed(&stage, &database, 25).await;
+    save(&client).await;
+    all_succeed(&stage, &database, 26).await;
+    assert_eq!(stage.sink.received().len(), 26, "each came once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_deliveries_to_a_hanging_endpoint_delay_no_other_tenant() {
+    let stage = Stage::new().await;
+    let hanging = Sink::behaving(0, Behaviour { fail: None, delay: Duration::from_secs(20) }).await;
+    let stuck = postgres::database().await;
+    let yaml = external("stuck", 'b', &stuck)
+        + &hanging.ca_yaml().replace("receiver-ca", "hanging-ca")
+        + &hanging.webhook_yaml("stuck", "stuck", "C-1", "/stuck").replace("receiver-ca", "hanging-ca");
+    stage.home.write("stuck.yaml", &yaml);
+    let (api, _worker) = tokio::join!(stage.serve("api"), stage.serve("worker"));
+    let database = postgres::client(&stuck).await;
+    eventually("the tenant has its tables", SOON, async || {
+        database
+            .query_opt("SELECT 1 FROM schema_version WHERE version = 2", &[])
+            .await
+            .is_ok_and(|row| row.is_some())
+    })
+    .await;
+    database
+        .batch_execute(
+            "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) SELECT 'evt_' || \
+             lpad(n::text, 32, '0'), 'order.created', 'C-1', 'W1', '{}'::bytea, 0 FROM generate_series(1, 1000) n; \
+             INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
+             SELECT '01900000-0000-7000-8000-' || lpad(n::text, 12, '0'), 'evt_' || lpad(n::text, 32, '0'), \
+             'file:default/stuck', 'default/stuck', 'Pending', 0, 0, 0 FROM generate_series(1, 1000) n",
+        )
+        .await
+        .expect("a thousand deliveries");
+    const LEASED: &str = "SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL";
+    eventually("its share is taken", SOON, async || number(&database, LEASED).await >= 32).await;
+
+    let client = sign_in(&api).await;
+    for count in 1..=10 {
+        save(&client).await;
+        let begun = std::time::Instant::now();
+        stage.received(count).await;
+        // Attempts to the hanging endpoint take 3 s here: one that waited for such a one would show.
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
+    let server = postgres::Server::start().await;
+    let quick = Behaviour { fail: None, delay: Duration::from_millis(50) };
+    let stage = Stage::on(server.database().await, quick).await;
+    let (api, _one, _two) = two_workers(&stage).await;
+    let client = Arc::new(sign_in(&api).await);
+    let (stop, mut savers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+    for _ in 0..4 {
+        let (client, stop) = (Arc::clone(&client), Arc::clone(&stop));
+        savers.spawn(async move {
+            let (mut saved, mut refused) = (Vec::new(), 0);
+            while !stop.load(Ordering::Relaxed) {
+                let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
+                match reply.status {
+                    200 => saved.push(reply.json()["webOrderId"].as_str().expect("an id").to_owned()),
+                    status => {
+                        assert_eq!(status, 503, "{reply:?}");
+                        refused += 1;
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                }
+            }
+            (saved, refused)
+        });
+    }
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.crash();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.start_again();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stop.store(true, Ordering::Relaxed);
+    let (mut saved, mut refused) = (Vec::new(), 0);
+    while let Some(ended) = savers.join_next().await {
+        let (more, failed) = ended.expect("no panic");
+        saved.extend(more);
+        refused += failed;
+    }
+    assert!(saved.len() > 50 && refused > 0, "{} saved, {refused} refused", saved.len());
+
+    // What was committed and not acknowledged is there whole as well.
+    let database = postgres::client(&stage.database).await;
+    let count = number(&database, "SELECT count(*) FROM delivery").await;
+    all_succeed(&stage, &database, count).await;
+    let rows = database.query("SELECT web_order_id FROM event", &[]).await.expect("a statement");
+    let sent: HashSet<String> = rows.iter().map(|row| row.get(0)).collect();
+    let lost: Vec<&String> = saved.iter().filter(|id| !sent.contains(*id)).collect();
+    assert!(lost.is_empty(), "saved and not sent: {lost:?}");
+    println!("{} saved, {refused} refused, {count} delivered", saved.len());
+}

@@ -1,0 +1,117 @@
+//! One process answers, another delivers, a third detects; all of them say what they serve.
+
+use std::time::{Duration, Instant};
+
+use docket_redis::{Board, Connection, Keys, Target};
+use docket_rig::postgres;
+use docket_tests::server::{Dev, Home, api_key, eventually, request, signal};
+
+use crate::serve::stage::{SOON, Stage, save, sign_in};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_saved_by_one_process_is_delivered_by_another_at_once() {
+    let stage = Stage::new().await;
+    let (api, worker) = tokio::join!(stage.serve("api"), stage.serve("worker"));
+    assert!(request(worker.api, "GET", "/swagger", &[], "").await.is_err(), "a worker has no API");
+    let client = sign_in(&api).await;
+    save(&client).await;
+    let begun = Instant::now();
+    stage.received(1).await;
+    assert_eq!(stage.sink.received()[0].verdict, docket_receiver::Verdict::Verified);
+    println!("delivered after {:?}", begun.elapsed());
+    eventually("it is counted where it was made", SOON, async || {
+        worker.metric("docket_deliveries_total{status=\"Succeeded\"}").await >= 1.0
+    })
+    .await;
+    assert_eq!(api.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 0.0);
+}
+
+/// As when its watch is late, or cut: who publishes may know of a webhook before who delivers does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_behind_gives_up_no_delivery_of_a_webhook_it_does_not_know() {
+    let stage = Stage::new().await;
+    let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
+    let older: Vec<&str> =
+        yaml.split("---\n").filter(|document| !document.contains("kind: Webhook")).collect();
+    let behind = Home::with(&older.join("---\n"));
+    let (current, older) = (stage.home.config(), behind.config().display().to_string());
+    let mut arguments = stage.arguments("worker", "");
+    arguments.iter_mut().filter(|argument| **argument == current.display().to_string()).for_each(
+        |argument| {
+            argument.clone_from(&older);
+        },
+    );
+    let (api, _worker) =
+        tokio::join!(stage.serve("api"), Dev::spawn_server(&stage.home, &arguments, &[]).ready(&stage.home));
+    save(&sign_in(&api).await).await;
+    // Ten times the interval at which it looks.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let client = postgres::client(&stage.database).await;
+    let row = client.query_one("SELECT status, attempt_count FROM delivery", &[]).await.expect("one");
+    assert_eq!((row.get::<_, String>(0).as_str(), row.get::<_, i64>(1)), ("Pending", 0));
+    behind.write("all.yaml", &yaml);
+    stage.received(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invoices_are_detected_once_by_two_detectors() {
+    let stage = Stage::new().await;
+    let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
+    stage.home.write("all.yaml", &yaml.replace("order.created,", "order.created, invoice.created,"));
+    let _all = tokio::join!(stage.serve("detector"), stage.serve("detector"), stage.serve("worker"));
+    let client = postgres::client(&stage.database).await;
+    let rows = "INSERT INTO work_order (number, customer_code, work_order_type, created_at_ms) \
+                VALUES ('W1', 'C-1', 'Court', 1); \
+                INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
+                SELECT 'I' || n, 'W1', 1 FROM generate_series(1, 300) n";
+    client.batch_execute(rows).await.expect("the back office's rows");
+    stage.received(300).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(stage.sink.received().len(), 300, "each once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_process_announces_what_it_serves_and_takes_itself_off() {
+    let stage = Stage::new().await;
+    let connection =
+        Connection::new(Target::parse(&stage.redis.url()).expect("a URL"), None).expect("no TLS");
+    let board = Board::new(connection, Keys::new(None).expect("no name"));
+    let api = stage.spawn("api,worker", "--pod-name pod-1").ready(&stage.home).await;
+    let pods = async || board.pods().await.expect("Redis answers");
+    eventually("it is there", SOON, async || pods().await.iter().any(|pod| pod.served.len() == 1)).await;
+    let pod = pods().await.remove(0);
+    assert_eq!((pod.pod.as_str(), pod.roles.join(",")), ("pod-1", "api,worker".to_owned()));
+    let revision = pod.served.values().next().expect("a tenant").clone();
+    let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
+    stage.home.write("all.yaml", &yaml.replace("clientCode: ACME", "clientCode: ACME\n  displayName: Acme"));
+    eventually("another revision", Duration::from_secs(3), async || {
+        pods().await.iter().any(|pod| pod.served.values().all(|other| *other != revision))
+    })
+    .await;
+    assert!(api.terminate().await.success());
+    assert_eq!(pods().await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_sigterm_it_says_so_first_and_serves_until_the_delay_is_over() {
+    let stage = Stage::new().await;
+    let api = stage.spawn("api", "--shutdown-delay 2s").ready(&stage.home).await;
+    let client = sign_in(&api).await;
+    signal(api.id(), "TERM");
+    let begun = Instant::now();
+    let management = api.management;
+    eventually("it is not ready any more", Duration::from_secs(1), async || {
+        let reply = request(management, "GET", "/readyz", &[], "").await.expect("an answer");
+        reply.status == 503 && reply.text().contains("stopping")
+    })
+    .await;
+    while begun.elapsed() < Duration::from_millis(1500) {
+        save(&client).await;
+    }
+    let begun = Instant::now();
+    while request(api.api, "POST", "/Auth/Token", &[("x-api-key", &api_key('a'))], "").await.is_ok() {
+        assert!(begun.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(api.terminate().await.success());
+}

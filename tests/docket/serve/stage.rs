@@ -1,0 +1,155 @@
+//! What the cases need: a tenant on PostgreSQL, a Redis, and processes on both.
+
+use std::time::{Duration, Instant};
+
+use docket_receiver::Behaviour;
+use docket_rig::postgres;
+use docket_rig::redis::Server;
+use docket_tests::receiver::Sink;
+use docket_tests::server::{Client, Dev, Home, api_key, tenant_yaml};
+use serde_json::json;
+
+/// Scaled time.
+const FAST: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
+                    --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s";
+/// Long enough for anything that should happen soon, on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(15);
+/// The one contact.
+pub(crate) const USER: &str = "ada@quillfeather.example";
+
+/// A tenant `acme` with a database, a webhook to a receiver and a contact; and a Redis.
+pub(crate) struct Stage {
+    pub(crate) home: Home,
+    pub(crate) redis: Server,
+    pub(crate) sink: Sink,
+    pub(crate) database: String,
+}
+
+/// A Tenant whose database is at `url`.
+pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
+    let managed = format!("managed: {{name: tenant_{name}}}");
+    let external = format!("external: {{secretKeyRef: {{name: {name}-database, key: url}}}}");
+    let yaml = tenant_yaml(name, digit);
+    assert!(yaml.contains(&managed), "{yaml}");
+    format!(
+        "{}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}-database}}\nstringData: {{url: \"{url}\"}}\n",
+        yaml.replace(&managed, &external)
+    )
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self::with(Behaviour::default()).await
+    }
+
+    /// With a receiver that behaves like this.
+    pub(crate) async fn with(behaviour: Behaviour) -> Self {
+        Self::on(postgres::database().await, behaviour).await
+    }
+
+    /// With its database here.
+    pub(crate) async fn on(database: String, behaviour: Behaviour) -> Self {
+        let sink = Sink::behaving(0, behaviour).await;
+        let redis = tokio::task::spawn_blocking(|| Server::start(&[])).await.expect("Redis starts");
+        let tenant = external("acme", 'a', &database);
+        let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/orders");
+        let home = Home::with(&format!("{tenant}{}{webhook}", sink.ca_yaml()));
+        std::fs::write(home.log("redis-url"), redis.url()).expect("writable");
+        let stage = Self { home, redis, sink, database };
+        let customer = ["customer", "add", "--code", "C-1", "--name", "A customer"];
+        stage.command(&customer, "").expect("a customer");
+        let contact = ["contact", "add", "--customer", "C-1", "--email", USER, "--name", "A contact"];
+        stage.command(&contact, "a-password-for-tests\n").expect("a contact");
+        stage
+    }
+
+    fn redis_flags(&self) -> Vec<String> {
+        vec!["--redis-url-file".to_owned(), self.home.log("redis-url").display().to_string()]
+    }
+
+    /// The arguments of a process with these roles on the stage's folder, and with more flags.
+    pub(crate) fn arguments(&self, roles: &str, more: &str) -> Vec<String> {
+        let mut arguments = vec!["serve".to_owned(), "--roles".to_owned(), roles.to_owned()];
+        for (flag, folder) in [("--config-dir", self.home.config()), ("--data-dir", self.home.data())] {
+            arguments.extend([flag.to_owned(), folder.display().to_string()]);
+        }
+        arguments.extend(self.redis_flags());
+        arguments.extend(FAST.split_whitespace().chain(more.split_whitespace()).map(str::to_owned));
+        arguments
+    }
+
+    /// A process with these roles, ready.
+    pub(crate) async fn serve(&self, roles: &str) -> Dev {
+        self.spawn(roles, "").ready(&self.home).await
+    }
+
+    pub(crate) fn spawn(&self, roles: &str, more: &str) -> Dev {
+        let mut arguments = self.arguments(roles, "");
+        // A flag may be given again in place of the scaled one.
+        let more: Vec<&str> = more.split_whitespace().collect();
+        for pair in more.chunks(2) {
+            if let Some(at) = arguments.iter().position(|argument| argument == pair[0]) {
+                arguments.drain(at..at + 2);
+            }
+            arguments.extend(pair.iter().map(|word| (*word).to_owned()));
+        }
+        Dev::spawn_server(&self.home, &arguments, &[])
+    }
+
+    /// A process with these roles, whose tenants are the runtime Secrets of a namespace.
+    pub(crate) fn spawn_in_cluster(&self, roles: &str, namespace: &str, kubeconfig: &str) -> Dev {
+        let mut arguments = vec!["serve".to_owned(), "--roles".to_owned(), roles.to_owned()];
+        arguments.extend(["--config-namespace".to_owned(), namespace.to_owned()]);
+        arguments.extend(self.redis_flags());
+        arguments.extend(FAST.split_whitespace().map(str::to_owned));
+        Dev::spawn_server(&self.home, &arguments, &[("KUBECONFIG".to_owned(), kubeconfig.to_owned())])
+    }
+
+    /// A command on the tenant, in the way of `docket serve`.
+    pub(crate) fn command(&self, words: &[&str], input: &str) -> Result<String, String> {
+        self.command_with(words, &["--postgresql"], input)
+    }
+
+    pub(crate) fn command_with(&self, words: &[&str], flags: &[&str], input: &str) -> Result<String, String> {
+        let words = [words, &["--tenant", "ACME"], flags].concat();
+        match self.home.command(&words, input) {
+            (true, text) => Ok(text),
+            (false, text) => Err(text),
+        }
+    }
+
+    /// Waits until so many deliveries have come.
+    pub(crate) async fn received(&self, count: usize) {
+        let begun = Instant::now();
+        while self.sink.received().len() < count {
+            let received = self.sink.received().len();
+            assert!(begun.elapsed() < SOON, "{received} of {count} deliveries came: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// What all processes have logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.home.log("err")).unwrap_or_default()
+    }
+
+    pub(crate) async fn logs(&self, what: &str) {
+        let begun = Instant::now();
+        while !self.log().contains(what) {
+            assert!(begun.elapsed() < SOON, "no {what:?} in {}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+pub(crate) async fn sign_in(api: &Dev) -> Client {
+    api.sign_in(&api_key('a'), USER).await
+}
+
+/// Saves a new order; answers how long that took.
+pub(crate) async fn save(client: &Client) -> Duration {
+    let begun = Instant::now();
+    let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    begun.elapsed()
+}

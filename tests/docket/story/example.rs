@@ -1,0 +1,93 @@
+//! A `docket dev` on the shipped examples, as a new user starts it, but on free ports.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use docket_tests::server::{Client, Dev, Home, JSON, Options, eventually, free_port};
+use serde_json::{Value, json};
+
+/// The password of the sample users, as the program prints it and the documents say it.
+pub(crate) const PASSWORD: &str = "docket-sample-1";
+/// A sample contact.
+pub(crate) const CONTACT: &str = "ada@quillfeather.example";
+
+/// A sample administrator.
+pub(crate) const ADMINISTRATOR: &str = "admin";
+
+/// The root of the repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository").to_owned()
+}
+
+/// The shipped examples with another port for the built-in receiver, and that port.
+pub(crate) fn home() -> (Home, u16) {
+    let home = Home::new();
+    let port = free_port();
+    for entry in std::fs::read_dir(repository().join("examples")).expect("examples/ is there") {
+        let path = entry.expect("readable").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
+        if name.ends_with(".yaml") {
+            let text = std::fs::read_to_string(&path).expect("readable");
+            home.write(name, &text.replace("8443", &port.to_string()));
+        }
+    }
+    (home, port)
+}
+
+/// A program that runs on it, and what it has printed since this start.
+pub(crate) struct Running {
+    pub(crate) dev: Dev,
+    pub(crate) banner: String,
+}
+
+impl Running {
+    /// Starts it and waits until it has said all that it says at its start.
+    pub(crate) async fn start(home: &Home, receiver: u16, flags: &str) -> Self {
+        let before = printed(home).len();
+        let mut options = Options::flags(flags);
+        options.receiver = Some(receiver);
+        let dev = Dev::start(home, options).await;
+        let said = || printed(home)[before..].to_owned();
+        eventually("the banner", Duration::from_secs(10), async || said().contains("Ctrl-C stops.")).await;
+        Self { dev, banner: said() }
+    }
+
+    /// The API key printed for a tenant.
+    pub(crate) fn key(&self, code: &str) -> String {
+        let tenant = self.banner.split(&format!("Tenant {code} ")).nth(1).expect("the tenant is printed");
+        let key = tenant.split("API key primary: ").nth(1).and_then(|rest| rest.lines().next());
+        key.expect("its key is printed").to_owned()
+    }
+
+    /// The sample contact with both credentials.
+    pub(crate) async fn sign_in(&self) -> Client {
+        self.sign_in_as("/Auth/Token", CONTACT).await
+    }
+
+    /// The sample administrator with both credentials.
+    pub(crate) async fn sign_in_administrator(&self) -> Client {
+        self.sign_in_as("/Employee/SignIn", ADMINISTRATOR).await
+    }
+
+    async fn sign_in_as(&self, path: &str, user: &str) -> Client {
+        let key = self.key("ACME");
+        let body = json!({"userId": user, "password": PASSWORD}).to_string();
+        let reply = self.dev.send("POST", path, &[("x-api-key", &key), JSON], &body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let token = reply.json()["token"].as_str().expect("a token").to_owned();
+        Client { api: self.dev.api, key, token }
+    }
+}
+
+/// All that was printed on standard output, over restarts.
+pub(crate) fn printed(home: &Home) -> String {
+    std::fs::read_to_string(home.log("out")).unwrap_or_default()
+}
+
+/// The OpenAPI document that a running program serves.
+pub(crate) async fn document(dev: &Dev) -> Value {
+    let reply = dev.send("GET", "/openapi.json", &[], "").await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(reply.headers["content-type"], "application/json");
+    reply.json()
+}

@@ -1,0 +1,141 @@
+//! `docket listen`: what the author of a receiver writes against.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use docket_tests::server::{
+    Client, Dev, Home, Options, SECRET, api_key, binary, eventually, free_port, tenant_yaml, webhook_yaml,
+};
+use serde_json::json;
+
+/// A running `docket listen`; killed when dropped.
+struct Listen {
+    child: Child,
+    port: u16,
+    out: PathBuf,
+    ca: PathBuf,
+}
+
+impl Listen {
+    /// With this secret and more flags; its files are in `home`.
+    async fn start(home: &Home, secret: &str, flags: &[&str]) -> Self {
+        let port = free_port();
+        let (out, secret_file, certificates) =
+            (home.log("listen"), home.log("secret"), home.log("certificates"));
+        std::fs::write(&secret_file, secret).expect("writable");
+        let child = Command::new(binary())
+            .args(["listen", "--listen", &format!("127.0.0.1:{port}"), "--secret-file"])
+            .arg(&secret_file)
+            .arg("--certificate-dir")
+            .arg(&certificates)
+            .args(flags)
+            .stdout(Stdio::from(std::fs::File::create(&out).expect("writable")))
+            .spawn()
+            .expect("the binary starts");
+        let listen = Self { child, port, out, ca: certificates.join("receiver-ca.pem") };
+        eventually("listen listens", Duration::from_secs(10), async || {
+            listen.printed().contains("--allow-egress 127.0.0.1/32")
+        })
+        .await;
+        // What it says to trust is where it says it is.
+        assert!(listen.printed().contains(listen.ca.to_str().expect("a plain path")), "{}", listen.printed());
+        listen
+    }
+
+    fn printed(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
+    /// Lines about deliveries.
+    fn lines(&self) -> Vec<String> {
+        self.printed().lines().filter(|line| line.contains("delivery")).map(str::to_owned).collect()
+    }
+
+    /// The configuration of a tenant whose webhook points here, as what is printed says.
+    fn yaml(&self) -> String {
+        let ca = std::fs::read_to_string(&self.ca).expect("the CA is written");
+        let ca: String = ca.lines().map(|line| format!("    {line}\n")).collect();
+        let webhook = webhook_yaml("acme", "orders", "C-1", &format!("https://127.0.0.1:{}/hook", self.port));
+        format!(
+            "{}{webhook}  caBundleRef: {{kind: ConfigMap, name: listen-ca}}\n---\napiVersion: v1\nkind: ConfigMap\n\
+             metadata: {{name: listen-ca}}\ndata:\n  ca.crt: |\n{ca}",
+            tenant_yaml("acme", 'a')
+        )
+    }
+}
+
+impl Drop for Listen {
+    fn drop(&mut self) {
+        // Already ended, if it could not start.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A tenant that delivers to it, with one order saved.
+async fn delivering(home: &Home, listen: &Listen) -> (Dev, Client) {
+    home.write("all.yaml", &listen.yaml());
+    home.add_contact("ACME", "C-1", "ann@example.com");
+    let flags = "--allow-egress 127.0.0.1/32 --backoff-base 20ms --poll-interval 200ms";
+    let dev = Dev::start(home, Options::flags(flags)).await;
+    let client = dev.sign_in(&api_key('a'), "ann@example.com").await;
+    assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    (dev, client)
+}
+
+fn deliveries(home: &Home, arguments: &[&str]) -> String {
+    let (done, text) = home.command(&[&["deliveries"], arguments, &["--tenant", "ACME"]].concat(), "");
+    assert!(done, "{text}");
+    text
+}
+
+#[tokio::test]
+async fn it_rehearses_failures_and_verifies() {
+    let home = Home::new();
+    let listen = Listen::start(&home, SECRET, &["--fail", "500:2"]).await;
+    let (_dev, client) = delivering(&home, &listen).await;
+    eventually("the third attempt", Duration::from_secs(10), async || listen.lines().len() == 3).await;
+    let lines = listen.lines();
+    for (line, (attempt, answer)) in lines.iter().zip([(1, 500), (2, 500), (3, 200)]) {
+        let expected = format!("attempt {attempt}  → {answer}  signature verified");
+        assert!(line.contains("order.created") && line.contains(&expected), "{line}");
+    }
+    eventually("the log of it", Duration::from_secs(5), async || {
+        let table = deliveries(&home, &["list"]);
+        table.contains("Succeeded") && table.contains("3/5")
+    })
+    .await;
+
+    // No payload is shown, and the next delivery is answered at once.
+    assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Process"})).await.status, 200);
+    eventually("the next one", Duration::from_secs(5), async || listen.lines().len() == 4).await;
+    assert!(listen.lines()[3].contains("attempt 1  → 200  signature verified"), "{:?}", listen.lines());
+    assert!(!listen.printed().contains("webOrderId"), "{}", listen.printed());
+}
+
+#[tokio::test]
+async fn it_waits_before_it_answers() {
+    let home = Home::new();
+    let listen = Listen::start(&home, SECRET, &["--delay", "600ms"]).await;
+    let (_dev, _) = delivering(&home, &listen).await;
+    let begun = Instant::now();
+    eventually("the answer", Duration::from_secs(10), async || {
+        listen.lines().iter().any(|line| line.contains("→ 200  signature verified"))
+    })
+    .await;
+    assert!(begun.elapsed() > Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert_eq!(listen.lines().len(), 1, "a late answer is an answer: {:?}", listen.lines());
+}
+
+#[tokio::test]
+async fn it_names_the_likely_cause_of_a_wrong_signature() {
+    let home = Home::new();
+    // What an editor does to a file.
+    let listen = Listen::start(&home, &format!("{SECRET}\n"), &[]).await;
+    let (_dev, _) = delivering(&home, &listen).await;
+    eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
+    let line = listen.lines().swap_remove(0);
+    assert!(line.contains("signature wrong: the secret ends in a newline on one side only"), "{line}");
+    assert!(!line.contains("→ 200"), "{line}");
+}

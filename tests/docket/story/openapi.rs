@@ -1,0 +1,429 @@
+//! /openapi.json: sound as a document, and true of what is served. That every answer fits it is tests/schemathesis's.
+
+use std::collections::BTreeSet;
+
+use docket_tests::server::{Client, Dev, Home, JSON};
+use serde_json::{Map, Value, json};
+
+use super::example::{self, CONTACT, PASSWORD, Running};
+
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// Each operation with its method in capitals and its path.
+fn operations(document: &Value) -> Vec<(String, String, &Map<String, Value>)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let of_path =
+        |(path, item): (&String, &'static str), operation| (item.to_uppercase(), path.clone(), operation);
+    paths
+        .iter()
+        .flat_map(|(path, item)| {
+            METHODS.iter().filter_map(move |method| Some((path, *method, item.get(*method)?)))
+        })
+        .map(|(path, method, operation)| of_path((path, method), operation.as_object().expect("an object")))
+        .collect()
+}
+
+/// Every object of the document, with where it is.
+fn objects<'a>(value: &'a Value, at: &str, found: &mut Vec<(String, &'a Map<String, Value>)>) {
+    match value {
+        Value::Object(object) => {
+            found.push((at.to_owned(), object));
+            for (name, value) in object {
+                // What is only an example is no part of the document's structure.
+                if !matches!(name.as_str(), "example" | "examples" | "default" | "enum" | "value") {
+                    objects(value, &format!("{at}/{name}"), found);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                objects(item, &format!("{at}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn all_objects(document: &Value) -> Vec<(String, &Map<String, Value>)> {
+    let mut found = Vec::new();
+    objects(document, "#", &mut found);
+    found
+}
+
+fn only(object: &Map<String, Value>, allowed: &[&str], at: &str) {
+    for name in object.keys() {
+        assert!(allowed.contains(&name.as_str()) || name.starts_with("x-"), "{at} has {name}");
+    }
+}
+
+fn words(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+async fn served() -> (Running, Value, Home) {
+    let (home, receiver) = example::home();
+    let running = Running::start(&home, receiver, "").await;
+    let document = example::document(&running.dev).await;
+    (running, document, home)
+}
+
+#[tokio::test]
+async fn the_document_is_sound() {
+    let (_running, document, _home) = served().await;
+    assert!(
+        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1.")),
+        "{}",
+        document["openapi"]
+    );
+    let top = [
+        "openapi",
+        "info",
+        "servers",
+        "paths",
+        "components",
+        "security",
+        "tags",
+        "externalDocs",
+        "jsonSchemaDialect",
+        "webhooks",
+    ];
+    only(document.as_object().expect("an object"), &top, "#");
+    for needed in ["title", "version", "description"] {
+        assert!(document["info"][needed].as_str().is_some_and(|text| !text.is_empty()), "info.{needed}");
+    }
+    let mut ids = BTreeSet::new();
+    for (method, path, operation) in operations(&document) {
+        let at = format!("{method} {path}");
+        let allowed = [
+            "tags",
+            "summary",
+            "description",
+            "externalDocs",
+            "operationId",
+            "parameters",
+            "requestBody",
+            "responses",
+            "callbacks",
+            "deprecated",
+            "security",
+            "servers",
+        ];
+        only(operation, &allowed, &at);
+        assert!(
+            ids.insert(operation["operationId"].as_str().expect("an operationId")),
+            "{at}: operationId twice"
+        );
+        assert!(!words(&operation["tags"]).is_empty(), "{at}: no tag");
+        assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{at}: no summary");
+        for parameter in operation.get("parameters").and_then(Value::as_array).into_iter().flatten() {
+            let parameter = parameter.as_object().expect("an object");
+            let allowed = [
+                "name",
+                "in",
+                "description",
+                "required",
+                "deprecated",
+                "allowEmptyValue",
+                "style",
+                "explode",
+                "allowReserved",
+                "schema",
+                "example",
+                "examples",
+                "content",
+            ];
+            only(parameter, &allowed, &at);
+            assert!(matches!(parameter["in"].as_str(), Some("query" | "header")), "{at}: {parameter:?}");
+            assert!(
+                parameter["schema"].is_object() && parameter["description"].is_string(),
+                "{at}: {parameter:?}"
+            );
+        }
+        for response in operation["responses"].as_object().expect("responses").values() {
+            only(
+                response.as_object().expect("an object"),
+                &["description", "headers", "content", "links"],
+                &at,
+            );
+            assert!(response["description"].is_string(), "{at}");
+            for link in response.get("links").and_then(Value::as_object).into_iter().flat_map(Map::values) {
+                let target = link["operationId"].as_str().expect("a link names an operation");
+                assert!(
+                    operations(&document).iter().any(|(_, _, to)| to["operationId"] == target),
+                    "{at}: {target}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_reference_resolves_and_every_component_is_used() {
+    let (_running, document, _home) = served().await;
+    let mut used = BTreeSet::new();
+    for (at, object) in all_objects(&document) {
+        let references = object.get("$ref").into_iter();
+        let mapped = object.get("mapping").and_then(Value::as_object).into_iter().flat_map(Map::values);
+        for target in references.chain(mapped).filter_map(Value::as_str) {
+            let pointer = target.strip_prefix('#').unwrap_or_else(|| panic!("{at}: {target} is elsewhere"));
+            assert!(document.pointer(pointer).is_some(), "{at}: {target} does not resolve");
+            used.insert(target.to_owned());
+        }
+    }
+    for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+        assert!(used.contains(&format!("#/components/schemas/{name}")), "{name} is used nowhere");
+    }
+}
+
+#[tokio::test]
+async fn every_schema_is_sound() {
+    let (_running, document, _home) = served().await;
+    const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
+    for (at, object) in all_objects(&document) {
+        let is_schema = at.starts_with("#/components/schemas/") || at.ends_with("/schema");
+        if !is_schema
+            || at.ends_with("/properties")
+            || at.ends_with("/mapping")
+            || at.ends_with("/discriminator")
+        {
+            continue;
+        }
+        assert!(!object.contains_key("nullable"), "{at}: `nullable` is of OpenAPI 3.0");
+        let types: Vec<&str> = match object.get("type") {
+            Some(Value::String(one)) => vec![one],
+            Some(some @ Value::Array(_)) => words(some),
+            _ => Vec::new(),
+        };
+        let says_something =
+            ["$ref", "oneOf", "anyOf", "allOf"].iter().any(|name| object.contains_key(*name));
+        assert!(!types.is_empty() || says_something, "{at}: takes anything");
+        assert!(types.iter().all(|name| TYPES.contains(name)), "{at}: {types:?}");
+        if let Some(pattern) = object.get("pattern") {
+            regex::Regex::new(pattern.as_str().expect("text"))
+                .unwrap_or_else(|error| panic!("{at}: {error}"));
+        }
+        for name in words(object.get("required").unwrap_or(&Value::Null)) {
+            assert!(object["properties"].get(name).is_some(), "{at}: {name} is required and unknown");
+        }
+        if types.contains(&"array") {
+            assert!(object.get("items").is_some_and(Value::is_object), "{at}: a list of anything");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_operation_documents_its_problems() {
+    let (_running, document, _home) = served().await;
+    for (method, path, operation) in operations(&document) {
+        let responses = operation["responses"].as_object().expect("responses");
+        let mut needed = vec!["200", "400", "401", "404", "500", "503"];
+        if operation.contains_key("requestBody") {
+            needed.extend(["408", "413", "415"]);
+        }
+        if words(&operation["tags"]).contains(&"WebhookLogs") {
+            needed.push("403");
+        }
+        for status in needed {
+            assert!(responses.contains_key(status), "{method} {path}: {status} is not documented");
+        }
+        for (status, response) in responses.iter().filter(|(status, _)| !status.starts_with('2')) {
+            assert_eq!(
+                response["content"],
+                json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}),
+                "{method} {path} {status}"
+            );
+        }
+    }
+    let problem = &document["components"]["schemas"]["Problem"];
+    let fields: BTreeSet<&str> =
+        problem["properties"].as_object().expect("fields").keys().map(String::as_str).collect();
+    assert_eq!(fields, ["type", "title", "status", "detail", "errors", "requestId"].into());
+    for needed in ["type", "title", "status", "detail"] {
+        assert!(words(&problem["required"]).contains(&needed), "{needed}");
+    }
+}
+
+#[tokio::test]
+async fn a_problem_is_as_documented() {
+    let (running, document, _home) = served().await;
+    let reply = running.sign_in().await.post("/Orders/Save", &json!({"orderType": "Court", "x": 1})).await;
+    assert_eq!((reply.status, reply.headers["content-type"].as_str()), (400, "application/problem+json"));
+    let body = reply.json();
+    let known = document["components"]["schemas"]["Problem"]["properties"].as_object().expect("fields");
+    assert!(body.as_object().expect("an object").keys().all(|name| known.contains_key(name)), "{body}");
+    assert_eq!((&body["status"], &body["errors"][0]["field"]), (&400.into(), &"x".into()));
+    assert_eq!(body["requestId"].as_str(), reply.headers.get("x-request-id").map(String::as_str));
+}
+
+#[tokio::test]
+async fn both_credentials_are_required_by_document_and_server() {
+    let (running, document, _home) = served().await;
+    let schemes = &document["components"]["securitySchemes"];
+    assert_eq!((&schemes["ApiKey"]["type"], &schemes["ApiKey"]["in"]), (&"apiKey".into(), &"header".into()));
+    assert_eq!(schemes["ApiKey"]["name"], "X-Api-Key");
+    assert_eq!(
+        (&schemes["Bearer"]["type"], &schemes["Bearer"]["scheme"]),
+        (&"http".into(), &"bearer".into())
+    );
+    assert_eq!(schemes["Bearer"]["bearerFormat"], "JWT");
+
+    // Who may call every route.
+    let client = running.sign_in_administrator().await;
+    for (method, path, operation) in operations(&document) {
+        let signs_in = words(&operation["tags"]).contains(&"Auth");
+        // One requirement with two schemes means both; two requirements would mean either.
+        let expected = if signs_in { json!([{"ApiKey": []}]) } else { json!([{"ApiKey": [], "Bearer": []}]) };
+        assert_eq!(operation["security"], expected, "{method} {path}");
+        let statuses = each_way(&running.dev, &client, &method, &path).await;
+        let [none, only_key, only_token, wrong_key, wrong_token, both] = statuses;
+        assert_eq!([none, only_token, wrong_key], [401; 3], "{method} {path}");
+        if signs_in {
+            assert_eq!([only_key, wrong_token, both], [400; 3], "{method} {path} takes no token");
+        } else {
+            assert_eq!([only_key, wrong_token], [401; 2], "{method} {path}");
+            assert!(matches!(both, 200 | 400), "{method} {path}: {both}");
+        }
+    }
+}
+
+/// The statuses of an empty request with no credential, the key, the token, a wrong key and the token, the key and a
+/// wrong token, both.
+async fn each_way(dev: &Dev, client: &Client, method: &str, path: &str) -> [u16; 6] {
+    let bearer = format!("Bearer {}", client.token);
+    let wrong = format!("Bearer {}", client.token.replacen('.', "x.", 1));
+    let (key, token) = (("x-api-key", client.key.as_str()), ("authorization", bearer.as_str()));
+    let wrong_key = "0".repeat(64);
+    let mut statuses = [0; 6];
+    let headers: [&[(&str, &str)]; 6] = [
+        &[],
+        &[key],
+        &[token],
+        &[("x-api-key", &wrong_key), token],
+        &[key, ("authorization", &wrong)],
+        &[key, token],
+    ];
+    for (status, headers) in statuses.iter_mut().zip(headers) {
+        let headers = [headers, &[JSON]].concat();
+        *status = dev.send(method, path, &headers, "{}").await.status;
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn on_a_tenants_subdomain_the_token_alone_is_enough() {
+    let (running, _document, _home) = served().await;
+    let client = running.sign_in().await;
+    let bearer = format!("Bearer {}", client.token);
+    let headers = [("host", "acme.localhost"), ("authorization", bearer.as_str())];
+    assert_eq!(running.dev.send("GET", "/Orders/Search", &headers, "").await.status, 200);
+    assert_eq!(running.dev.send("GET", "/Orders/Search", &headers[..1], "").await.status, 401);
+}
+
+#[tokio::test]
+async fn a_token_is_documented_as_the_contract_says() {
+    let (running, document, _home) = served().await;
+    let schemas = &document["components"]["schemas"];
+    let mut required = words(&schemas["TokenResponse"]["required"]);
+    required.sort_unstable();
+    assert_eq!(required, ["contact", "contactCode", "customerCode", "token", "tokenType"]);
+    let properties = schemas["TokenResponse"]["properties"].as_object().expect("fields");
+    assert_eq!(properties["expiresInMinutes"]["type"], "integer");
+    for text in ["token", "tokenType", "customerCode", "contactCode", "contact"] {
+        assert_eq!(properties[text]["type"], "string", "{text}");
+    }
+    let mut asked = words(&schemas["SessionTokenRequest"]["required"]);
+    asked.sort_unstable();
+    assert_eq!(asked, ["password", "userId"]);
+    assert_eq!(
+        words(&schemas["SessionTokenRequest"]["properties"]["clientCode"]["type"]),
+        ["string", "null"]
+    );
+
+    // The examples of the document are those of a sample user: "Try it out" works as it stands.
+    let example: Map<String, Value> = schemas["SessionTokenRequest"]["properties"]
+        .as_object()
+        .expect("fields")
+        .iter()
+        .map(|(name, field)| (name.clone(), field["example"].clone()))
+        .collect();
+    assert_eq!((example["userId"].as_str(), example["password"].as_str()), (Some(CONTACT), Some(PASSWORD)));
+    let key = running.key("ACME");
+    let body = Value::from(example).to_string();
+    let reply = running.dev.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let answer = reply.json();
+    let names: BTreeSet<&String> = answer.as_object().expect("an object").keys().collect();
+    assert_eq!(names, properties.keys().collect(), "{names:?}");
+    assert_eq!(answer["tokenType"], "Bearer");
+}
+
+#[tokio::test]
+async fn an_order_is_one_of_seven_told_apart_by_its_type() {
+    let (_running, document, _home) = served().await;
+    let types =
+        ["Court", "Process", "Delivery", "Investigation", "FileAndServe", "CountyRecording", "PhotoCopy"];
+    let schemas = &document["components"]["schemas"];
+    let union = &schemas["SaveOrderRequest"];
+    assert_eq!(union["discriminator"]["propertyName"], "orderType");
+    let mapping = union["discriminator"]["mapping"].as_object().expect("a mapping");
+    assert_eq!(mapping.len(), types.len());
+    let one_of: Vec<&Value> =
+        union["oneOf"].as_array().expect("oneOf").iter().map(|one| &one["$ref"]).collect();
+    assert_eq!(one_of.len(), types.len());
+    for name in types {
+        assert!(one_of.contains(&&mapping[name]), "{name}");
+        let order =
+            document.pointer(&mapping[name].as_str().expect("a reference")[1..]).expect("it resolves");
+        assert_eq!(order["properties"]["orderType"]["enum"], json!([name]));
+        assert_eq!(words(&order["required"]), ["orderType"], "a draft may lack anything else");
+        assert_eq!(order["additionalProperties"], false, "unknown fields are refused");
+        assert_eq!(order["properties"].get("finalize").is_some(), name == "PhotoCopy", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_example_of_each_type_is_saved_and_exported() {
+    let (running, document, _home) = served().await;
+    let client = running.sign_in().await;
+    let examples =
+        document["paths"]["/Orders/Save"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+            .clone();
+    let examples = examples.as_object().expect("examples");
+    assert_eq!(examples.len(), 7);
+    for (name, example) in examples {
+        let saved = client.post("/Orders/Save", &example["value"]).await;
+        assert_eq!(saved.status, 200, "{name}: {saved:?}");
+        let id = saved.json()["webOrderId"].clone();
+        let exported = client.post("/Orders/Export", &json!({"webOrderId": id})).await;
+        assert_eq!(exported.status, 200, "{name}: {exported:?}");
+        assert_eq!(exported.json()["orderType"], name.as_str());
+
+        let mut at_once = example["value"].clone();
+        at_once["export"] = true.into();
+        let saved = client.post("/Orders/Save", &at_once).await;
+        assert_eq!((saved.status, &saved.json()["status"]), (200, &"Exported".into()), "{name}: {saved:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_route_is_documented_and_none_manages_webhooks() {
+    let (_running, document, _home) = served().await;
+    let source =
+        std::fs::read_to_string(example::repository().join("dataplane/src/api.rs")).expect("readable");
+    let api = source.split("pub fn management").next().expect("the API comes first");
+    let routes = api.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let routes: BTreeSet<String> = routes.map(str::to_owned).collect();
+    let own = ["/openapi.json", "/swagger", "/swagger/", "/swagger/{*file}"].map(str::to_owned);
+    let documented: BTreeSet<String> =
+        operations(&document).into_iter().map(|(_, path, _)| path).chain(own).collect();
+    assert_eq!(routes, documented);
+    let mut webhooks = routes.iter().filter(|route| route.to_lowercase().contains("webhook"));
+    assert!(webhooks.all(|route| route.starts_with("/WebhookLogs/")), "{routes:?}");
+}
+
+#[tokio::test]
+async fn the_operations_that_the_contract_names_have_its_ids() {
+    let (_running, document, _home) = served().await;
+    assert_eq!(document["paths"]["/Auth/Token"]["post"]["operationId"], "Auth.CreateToken");
+    assert_eq!(document["paths"]["/Employee/SignIn"]["post"]["operationId"], "Employee.SignIn");
+}

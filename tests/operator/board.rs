@@ -1,0 +1,192 @@
+//! What pods report through Redis, and what becomes of it. The pod is a stand-in that says on the board what a real one
+//! says there; the board, the operator and everything behind it are real.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use docket_redis::board::WebhookHealth;
+use docket_redis::{Board, Connection, Keys, Target};
+use docket_rig::redis::Server;
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
+use docket_tests::server::eventually;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+/// Longer than the operator goes on with what it saw last while Redis does not answer, which is a minute.
+const AWAY: Duration = Duration::from_secs(120);
+
+type Served = HashMap<String, String>;
+
+/// A pod that is alive until it is dropped.
+struct Pod {
+    board: Arc<Board>,
+    /// `None`: it is cut off, and says nothing.
+    served: Arc<Mutex<Option<Served>>>,
+    _heartbeat: JoinSet<()>,
+}
+
+impl Pod {
+    fn start(redis: &Server, name: &'static str) -> Self {
+        let target = Target::parse(&redis.url()).expect("a URL");
+        let connection = Connection::new(target, None).expect("no certificates to read");
+        let board = Arc::new(Board::new(connection, Keys::new(None).expect("no release")));
+        let served = Arc::new(Mutex::new(Some(Served::new())));
+        let mut heartbeat = JoinSet::new();
+        let (told, says) = (board.clone(), served.clone());
+        heartbeat.spawn(async move {
+            loop {
+                let served = says.lock().expect("nobody panics with it").clone();
+                if let Some(served) = served {
+                    // Redis may be away, on purpose.
+                    let _ = told.announce(name, &["api", "worker"], &served).await;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        });
+        Self { board, served, _heartbeat: heartbeat }
+    }
+
+    /// It serves what was handed over of these tenants.
+    fn serves(&self, release: &Release, tenants: &[&str]) {
+        let revision = |tenant: &&str| {
+            let runtime = release.runtime(tenant).expect("it was handed over");
+            let text = |value: &Value| value.as_str().expect("a text").to_owned();
+            (text(&runtime["config"]["uid"]), text(&runtime["revision"]))
+        };
+        *self.served.lock().expect("nobody panics with it") = Some(tenants.iter().map(revision).collect());
+    }
+
+    fn is_cut_off(&self) {
+        *self.served.lock().expect("nobody panics with it") = None;
+    }
+
+    async fn tells(&self, release: &Release, webhook: &str, health: WebhookHealth) {
+        let uid = release.object("webhook", webhook)["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        self.board.put_health(&[(uid, health)]).await.expect("Redis is there");
+    }
+}
+
+fn writes_of(release: &Release, mark: u64, object: &str) -> usize {
+    release.writes(mark).iter().filter(|write| write.ends_with(object)).count()
+}
+
+#[tokio::test]
+async fn a_change_waits_for_every_pod_and_concerns_nobody_else() {
+    let mut release = Release::new("programmed");
+    release.with_postgres().await;
+    let redis = release.with_redis();
+    release.flags.push("--resync=5s".into());
+    // They serve nothing yet, and count all the same.
+    let pods = [Pod::start(&redis, "one"), Pod::start(&redis, "two")];
+    let operator = release.start().await;
+    release.apply(&(tenant_yaml("changing") + &webhook_yaml("kept", "changing", "")));
+    let told = release.wait("tenant", "changing", "Programmed", "False Pending").await;
+    assert!(told.contains("not served yet by one, two"), "{told}");
+    release.wait("webhook", "kept", "Ready", "False Pending").await;
+    let has_webhooks = async |count: usize| {
+        eventually("the webhooks are handed over", SOON, async || {
+            let runtime = release.runtime("changing");
+            runtime
+                .is_some_and(|runtime| runtime["config"]["webhooks"].as_array().map(Vec::len) == Some(count))
+        })
+        .await;
+    };
+    has_webhooks(1).await;
+    pods[0].serves(&release, &["changing"]);
+    let only =
+        async || release.condition("tenant", "changing", "Programmed").ends_with("not served yet by two");
+    eventually("one of two", SOON, only).await;
+    pods[1].serves(&release, &["changing"]);
+    release.wait("tenant", "changing", "Ready", "True").await;
+    release.wait("webhook", "kept", "Ready", "True").await;
+
+    let mark = cluster().mark();
+    release.apply(&webhook_yaml("added", "changing", ""));
+    let told = release.wait("webhook", "added", "Programmed", "False Pending").await;
+    assert!(told.contains("one, two"), "{told}");
+    has_webhooks(2).await;
+    pods.iter().for_each(|pod| pod.serves(&release, &["changing"]));
+    release.wait("webhook", "added", "Ready", "True").await;
+    assert_eq!(writes_of(&release, mark, "webhooks/status/kept"), 0, "{:?}", release.writes(mark));
+    // Its count of webhooks, and nothing else.
+    assert_eq!(writes_of(&release, mark, "tenants/status/changing"), 1, "{:?}", release.writes(mark));
+
+    pods[0].tells(&release, "added", WebhookHealth::default()).await;
+    let counted = async || !release.object("webhook", "added")["status"]["deliveries"].is_null();
+    eventually("it is counted", SOON, counted).await;
+    let mark = cluster().mark();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(release.writes(mark), Vec::<String>::new(), "at rest");
+    operator.terminate().await;
+    let _operator = release.start().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(release.writes(mark), Vec::<String>::new(), "over a restart");
+}
+
+#[tokio::test]
+async fn a_redis_that_is_emptied_or_away_makes_nothing_false() {
+    let mut release = Release::new("redis");
+    release.with_postgres().await;
+    let mut redis = release.with_redis();
+    let pod = Pod::start(&redis, "pod");
+    let operator = release.start().await;
+    operator.leads().await;
+    release.apply(&(tenant_yaml("emptied") + &webhook_yaml("webhook", "emptied", "")));
+    release.wait("webhook", "webhook", "Programmed", "False Pending: not served yet by pod").await;
+    pod.serves(&release, &["emptied"]);
+    release.wait("tenant", "emptied", "Ready", "True").await;
+    release.wait("webhook", "webhook", "Ready", "True").await;
+
+    let mark = cluster().mark();
+    pod.is_cut_off();
+    assert_eq!(redis.cli(&["FLUSHALL"]), "OK");
+    // Some looks of the operator, and far from the ten seconds after which it believes it.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    pod.serves(&release, &["emptied"]);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(release.writes(mark), Vec::<String>::new(), "it was back in time");
+
+    redis.kill();
+    let unknown = async |kind: &str, name: &str| {
+        release.condition(kind, name, "Programmed").starts_with("Unknown StoreUnavailable")
+    };
+    eventually("it is told", AWAY, async || unknown("tenant", "emptied").await).await;
+    eventually("of the webhook, too", AWAY, async || unknown("webhook", "webhook").await).await;
+    redis.restart();
+    release.wait("tenant", "emptied", "Ready", "True").await;
+    release.wait("webhook", "webhook", "Ready", "True").await;
+    for object in ["tenants/status/emptied", "webhooks/status/webhook"] {
+        assert_eq!(writes_of(&release, mark, object), 2, "there and back: {:?}", release.writes(mark));
+    }
+
+    pod.is_cut_off();
+    let told = release.wait("tenant", "emptied", "Programmed", "False Pending").await;
+    assert!(told.contains("no pod of the data plane is alive"), "{told}");
+}
+
+#[tokio::test]
+async fn how_deliveries_go_is_told() {
+    let mut release = Release::new("health");
+    release.with_postgres().await;
+    let redis = release.with_redis();
+    let pod = Pod::start(&redis, "pod");
+    let _operator = release.start().await;
+    release.apply(&(tenant_yaml("delivering") + &webhook_yaml("webhook", "delivering", "")));
+    release.wait("webhook", "webhook", "DeliveryHealthy", "Unknown NoDeliveries").await;
+    let last_failure_at_ms = Some(1_700_000_000_000);
+    let retrying = WebhookHealth { retrying: 2, last_failure_at_ms, ..WebhookHealth::default() };
+    pod.tells(&release, "webhook", retrying).await;
+    release.wait("webhook", "webhook", "DeliveryHealthy", "False Retrying").await;
+    let failing = WebhookHealth { dead_letter: 2, last_failure_at_ms, ..WebhookHealth::default() };
+    pod.tells(&release, "webhook", failing).await;
+    release.wait("webhook", "webhook", "DeliveryHealthy", "False DeadLettered").await;
+    let last_success_at_ms = Some(1_700_000_001_000);
+    pod.tells(&release, "webhook", WebhookHealth { last_success_at_ms, ..failing }).await;
+    release.wait("webhook", "webhook", "DeliveryHealthy", "True Delivering").await;
+    let deliveries = || release.object("webhook", "webhook")["status"]["deliveries"].clone();
+    let written = async || deliveries()["lastSuccessAt"] == "2023-11-14T22:13:21Z";
+    eventually("the counts follow within a minute", AWAY, written).await;
+    assert_eq!(deliveries()["deadLetter"], 2);
+}

@@ -1,0 +1,150 @@
+//! The operator loses the server after each question; the next pass ends as if nothing had been.
+
+use docket_operator::database::{DatabaseError, Wanted};
+use docket_rig::postgres;
+use secrecy::SecretString;
+
+use super::proxy::Proxy;
+use super::{OTHER, OWNER, Rig, in_database, with_user};
+
+/// A rig whose only way to the server is a wire that can be cut.
+async fn wired() -> (Rig, Proxy) {
+    let rig = Rig::new().await;
+    let proxy = Proxy::to(rig.root.port().expect("the rig's server has one"));
+    let mut admin = with_user(&rig.root, &rig.admin(), "secret-of-admin");
+    admin.set_port(Some(proxy.port)).expect("it has a host");
+    // What is encrypted can't be counted.
+    admin.set_query(Some("sslmode=disable"));
+    (Rig::with_admin(rig.root.clone(), &admin, rig.name.clone()), proxy)
+}
+
+/// Cuts at question 1, 2, 3, … until `pass` no longer gets so far; each time `again` has to mend it. Answers how often.
+async fn at_each_question(
+    rig: &Rig,
+    proxy: &Proxy,
+    prepare: impl AsyncFn(),
+    pass: impl AsyncFn() -> Result<(), DatabaseError>,
+    check: impl AsyncFn(),
+) -> i64 {
+    for at in 1.. {
+        prepare().await;
+        proxy.cut(at);
+        let result = pass().await;
+        let was_cut = proxy.mend();
+        if let Err(error) = &result {
+            assert!(matches!(error, DatabaseError::Unreachable { .. }), "question {at}: {error}");
+        }
+        pass().await.unwrap_or_else(|error| panic!("after question {at} of {}: {error}", rig.name));
+        check().await;
+        if !was_cut {
+            result.expect("nothing was in its way");
+            return at - 1;
+        }
+    }
+    unreachable!("a pass asks no end of questions")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_being_made() {
+    let (rig, proxy) = wired().await;
+    let clean = Rig::new().await;
+    clean.ensure().await;
+    let expected: Vec<String> =
+        clean.state().await.iter().map(|line| line.replace(&clean.name, &rig.name)).collect();
+    let cuts = at_each_question(
+        &rig,
+        &proxy,
+        async || rig.superusers().drop_database(None, &rig.name, OWNER).await.map(drop).unwrap(),
+        async || rig.servers.ensure(&rig.wanted()).await?.schema.map(|_| ()),
+        async || {
+            assert_eq!(rig.state().await, expected);
+            let database = in_database(&rig.root, &rig.name);
+            postgres::client(database.as_str()).await.batch_execute("TABLE counter").await.unwrap();
+        },
+    )
+    .await;
+    println!("cut {cuts} times");
+    assert!(cuts > 30, "a role, a database, a schema: {cuts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_being_taken_over_with_a_new_password() {
+    let (rig, proxy) = wired().await;
+    let newer = SecretString::from("a newer secret");
+    let wanted =
+        Wanted { owner_uid: OTHER, adopt: true, password: &newer, connection_limit: 7, ..rig.wanted() };
+    // From PostgreSQL 16 on, who made the role is who may change it.
+    rig.ensure().await;
+    let superusers = rig.superusers();
+    let cuts = at_each_question(
+        &rig,
+        &proxy,
+        async || {
+            superusers.ensure(&Wanted { adopt: true, ..rig.wanted() }).await.unwrap();
+        },
+        async || rig.servers.ensure(&wanted).await?.schema.map(|_| ()),
+        async || assert!(rig.state().await.iter().all(|line| line.contains(OTHER))),
+    )
+    .await;
+    println!("cut {cuts} times");
+    assert!(cuts > 20, "{cuts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_being_dropped() {
+    let (rig, proxy) = wired().await;
+    let cuts = at_each_question(
+        &rig,
+        &proxy,
+        async || {
+            rig.ensure().await;
+        },
+        async || rig.servers.drop_database(None, &rig.name, OWNER).await.map(drop),
+        async || assert!(rig.state().await.is_empty()),
+    )
+    .await;
+    println!("cut {cuts} times");
+    assert!(cuts > 10, "{cuts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_down_or_hangs() {
+    let (rig, proxy) = wired().await;
+    rig.ensure().await;
+    let away = |error: &DatabaseError| matches!(error, DatabaseError::Unreachable { .. });
+    proxy.refuse();
+    assert!(away(&rig.servers.ensure(&rig.wanted()).await.unwrap_err()));
+    assert!(away(&rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap_err()));
+    proxy.mend();
+    rig.ensure().await;
+    proxy.refuse();
+    proxy.mend();
+    proxy.fall_silent();
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
+    assert!(away(&error), "{error}");
+    for text in [error.to_string(), format!("{error:?}")] {
+        assert!(!text.contains("secret") && !text.contains("postgres:"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_given_up_leaves_nothing_running() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let tenant = postgres::client(made.url.expose()).await;
+    tenant.batch_execute("DELETE FROM schema_version").await.unwrap();
+    let lock = format!("SELECT pg_advisory_lock({})", docket_schema::ADVISORY_LOCK);
+    tenant.batch_execute(&lock).await.unwrap();
+    let root = rig.root().await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND wait_event_type = 'Lock'";
+    let count = async || root.query_one(waiting, &[&made.role]).await.unwrap().get::<_, i64>(0);
+    let wanted = rig.wanted();
+    let pass = rig.servers.ensure(&wanted);
+    tokio::select! {
+        result = pass => panic!("it can't get past the lock: {result:?}"),
+        () = async { while count().await == 0 {} } => {}
+    }
+    // The server looks every five seconds whether anybody still waits.
+    let gone = async { while count().await > 0 {} };
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.expect("the migration has ended");
+}

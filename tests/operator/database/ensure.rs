@@ -1,0 +1,366 @@
+//! A database made and kept as wanted.
+
+use docket_crds::DatabaseUrl;
+use docket_operator::database::{DatabaseError, External, Wanted, database_of, migrate_external};
+use docket_rig::postgres;
+use secrecy::SecretString;
+
+use super::log::Log;
+use super::{NEWEST, OTHER, OWNER, Rig, in_database, quoted, refusal, with_user};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_is_made_with_all_that_belongs_to_it() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    assert_eq!((made.server.as_str(), made.role.clone()), ("main", format!("{}_app", rig.name)));
+    let role = &made.role;
+    assert_eq!(
+        rig.state().await,
+        [
+            format!(
+                "database {role}|t|-1|UTF8|{{{role}=CTc/{role}}}|docket.dev/tenant-uid={OWNER} tenant=tenants/acme installation=here"
+            ),
+            format!("role t|20|f|f|f|f|docket.dev/tenant-uid={OWNER} tenant=tenants/acme installation=here"),
+        ]
+    );
+    let tenant = postgres::client(made.url.expose()).await;
+    let strangers = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace \
+                     WHERE nspname = 'public' AND pg_get_userbyid(relowner) <> $1";
+    assert_eq!(tenant.query_one(strangers, &[role]).await.unwrap().get::<_, i64>(0), 0, "all is the role's");
+    tenant.batch_execute("CREATE TABLE own (); INSERT INTO counter VALUES ('x', 1)").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_at_rest_writes_nothing() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let before = rig.state().await;
+    let log = Log::begin(&rig).await;
+    assert_eq!(rig.ensure().await, made);
+    let statements = log.statements();
+    assert_eq!(statements.len(), 3, "one look, and two for the schema: {statements:#?}");
+    assert!(statements.iter().all(|statement| statement.starts_with("SELECT")), "{statements:#?}");
+    assert_eq!(rig.state().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_changed_is_repaired() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let wanted = rig.state().await;
+    for drift in [
+        "GRANT CONNECT ON DATABASE {db} TO PUBLIC",
+        "REVOKE ALL ON DATABASE {db} FROM {role}",
+        "ALTER ROLE {role} CONNECTION LIMIT 1",
+        "ALTER ROLE {role} NOLOGIN",
+        "ALTER DATABASE {db} ALLOW_CONNECTIONS false",
+        "COMMENT ON DATABASE {db} IS NULL",
+        "COMMENT ON ROLE {role} IS NULL",
+        "ALTER ROLE {role} PASSWORD 'another'",
+    ] {
+        rig.by_hand(drift).await;
+        assert_eq!(rig.servers.ensure(&rig.wanted()).await.as_ref(), Ok(&made), "{drift}");
+        assert_eq!(rig.state().await, wanted, "{drift}");
+        assert_eq!(refusal(made.url.expose()).await, None, "{drift}");
+    }
+    rig.by_hand("ALTER ROLE {role} VALID UNTIL '2000-01-01'").await;
+    rig.ensure().await;
+    assert_eq!(refusal(made.url.expose()).await, None);
+    rig.by_hand("ALTER DATABASE {db} OWNER TO postgres").await;
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
+    assert!(matches!(&error, DatabaseError::Refused { reason } if reason.contains("owner")), "{error}");
+    assert_eq!(rig.superusers().ensure(&rig.wanted()).await, Ok(made), "it may");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_limit_is_set() {
+    let rig = Rig::new().await;
+    rig.ensure().await;
+    rig.servers.ensure(&Wanted { connection_limit: 3, ..rig.wanted() }).await.unwrap();
+    assert!(rig.state().await[1].starts_with("role t|3|"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_database_is_left_alone() {
+    let rig = Rig::new().await;
+    for foreign in [
+        "CREATE DATABASE {db}",
+        "COMMENT ON DATABASE {db} IS 'our ERP'",
+        "DROP DATABASE {db}; CREATE ROLE {role}; CREATE DATABASE {db} OWNER {role}",
+        "DROP DATABASE {db}",
+    ] {
+        rig.by_hand(foreign).await;
+        let before = rig.state().await;
+        for adopt in [false, true] {
+            let error = rig.servers.ensure(&Wanted { adopt, ..rig.wanted() }).await.unwrap_err();
+            assert!(matches!(error, DatabaseError::NotOwned { .. }), "{foreign}: {error}");
+        }
+        let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await;
+        assert_eq!(
+            dropped.is_ok(),
+            foreign == "DROP DATABASE {db}",
+            "a foreign role is none of our business"
+        );
+        assert_eq!(rig.state().await, before, "{foreign}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenant_takes_over_where_it_is_said() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    postgres::client(made.url.expose()).await.batch_execute("CREATE TABLE kept ()").await.unwrap();
+    let before = rig.state().await;
+    let newer = Wanted { owner_uid: OTHER, ..rig.wanted() };
+    let error = rig.servers.ensure(&newer).await.unwrap_err();
+    assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
+    assert_eq!(rig.state().await, before);
+    for (tenant, installation) in [("others/acme", "here"), ("tenants/acme", "there")] {
+        let stranger = Wanted { adopt: true, tenant, installation, ..newer };
+        let error = rig.servers.ensure(&stranger).await.unwrap_err();
+        assert!(error.to_string().contains("COMMENT ON DATABASE"), "{error}");
+        assert_eq!(rig.state().await, before);
+    }
+    let adopted = rig.servers.ensure(&Wanted { adopt: true, ..newer }).await.unwrap();
+    assert_eq!(adopted, made);
+    postgres::client(made.url.expose()).await.batch_execute("TABLE kept").await.unwrap();
+    rig.servers.ensure(&newer).await.expect("the annotation is needed once");
+    rig.servers.ensure(&rig.wanted()).await.expect_err("the older Tenant has lost it");
+    rig.servers.drop_database(None, &rig.name, OWNER).await.expect_err("also for dropping");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_keep_out_of_each_others_databases() {
+    let (one, two) = (Rig::new().await, Rig::new().await);
+    let (made, theirs) = (one.ensure().await, two.ensure().await);
+    let url = url::Url::parse(made.url.expose()).unwrap();
+    assert_eq!(refusal(in_database(&url, &two.name).as_str()).await.as_deref(), Some("42501"));
+    one.by_hand("CREATE ROLE stranger LOGIN PASSWORD 'x'").await;
+    let stranger = with_user(&in_database(&one.root, &one.name), "stranger", "x");
+    assert_eq!(refusal(stranger.as_str()).await.as_deref(), Some("42501"));
+    let client = postgres::client(made.url.expose()).await;
+    let set = client.batch_execute(&format!("SET ROLE {}", quoted(&theirs.role))).await;
+    assert!(set.is_err(), "a tenant's role is no member of another's");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_password_leaves_open_connections_alone() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let open = postgres::client(made.url.expose()).await;
+    let password = SecretString::from("a newer secret");
+    let rotated = rig.servers.ensure(&Wanted { password: &password, ..rig.wanted() }).await.unwrap();
+    assert_ne!(rotated.url, made.url);
+    open.batch_execute("TABLE counter").await.expect("it is still there");
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
+    assert_eq!(refusal(rotated.url.expose()).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_password_counts_whatever_becomes_of_the_schema() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    postgres::client(made.url.expose()).await.batch_execute("DELETE FROM schema_version").await.unwrap();
+    let password = SecretString::from("a newer secret");
+    let served = Wanted { password: &password, known: Some((&made.url, NEWEST)), ..rig.wanted() };
+    let rotated = rig.servers.ensure(&served).await.unwrap();
+    let error = rotated.schema.unwrap_err();
+    assert!(error.to_string().contains("handed over before the schema is migrated"), "{error}");
+    let again = rig.servers.ensure(&served).await.unwrap();
+    assert!(matches!(again.schema, Err(DatabaseError::MigrationFailed { .. })), "{:?}", again.schema);
+    assert_eq!(again.url, rotated.url);
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
+    assert_eq!(refusal(rotated.url.expose()).await, None);
+}
+
+/// The owner of a database decides what runs there, so the admin never goes in: not even when the owner sees to it that
+/// nobody else can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in_its_place() {
+    let rig = Rig::new().await;
+    let limit = |connection_limit| Wanted { connection_limit, ..rig.wanted() };
+    let made = rig.servers.ensure(&limit(5)).await.unwrap();
+    let owner = postgres::client(made.url.expose()).await;
+    let trap = "CREATE TABLE caught (who TEXT); \
+                CREATE FUNCTION trap() RETURNS BIGINT LANGUAGE plpgsql AS \
+                    $$ BEGIN INSERT INTO caught VALUES (session_user); RETURN 2; END $$; \
+                ALTER TABLE schema_version RENAME TO hidden; \
+                CREATE VIEW schema_version AS SELECT trap() AS version";
+    owner.batch_execute(trap).await.unwrap();
+
+    let known = Wanted { known: Some((&made.url, NEWEST)), ..limit(1) };
+    assert_eq!(rig.servers.ensure(&known).await, Ok(made.clone()), "it was migrated before");
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
+    let older = Wanted { known: Some((&made.url, NEWEST - 1)), ..limit(1) };
+    for wanted in [limit(1), older] {
+        let full = rig.servers.ensure(&wanted).await.unwrap();
+        assert_eq!(full.url, made.url);
+        let told = full.schema.unwrap_err();
+        assert!(matches!(told, DatabaseError::Unreachable { .. }), "{told:?}");
+        let told = told.to_string();
+        assert!(
+            told.contains("no connection left for the role") && told.contains("connectionLimit"),
+            "{told}"
+        );
+    }
+    let caught = "SELECT count(*) FROM caught";
+    assert_eq!(owner.query_one(caught, &[]).await.unwrap().get::<_, i64>(0), 0, "nobody went in");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_operators_do_not_interleave() {
+    let rig = Rig::new().await;
+    let others: Vec<Rig> = (0..3)
+        .map(|_| {
+            let admin = with_user(&rig.root, &rig.admin(), "secret-of-admin");
+            Rig::with_admin(rig.root.clone(), &admin, rig.name.clone())
+        })
+        .collect();
+    let passes = others.iter().flat_map(|other| [other, other]).map(|other| {
+        let (servers, wanted) = (&other.servers, other.wanted());
+        async move { servers.ensure(&wanted).await }
+    });
+    let mut passes: Vec<_> = passes.map(Box::pin).collect();
+    let mut made = Vec::new();
+    // All at once, in one task: they wait for the server, not for each other's processor.
+    std::future::poll_fn(|context| {
+        passes.retain_mut(|pass| match pass.as_mut().poll(context) {
+            std::task::Poll::Ready(result) => {
+                made.push(result);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if passes.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    assert_eq!(made.len(), 6);
+    for result in &made {
+        assert_eq!(result.as_ref().unwrap(), made[0].as_ref().unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_may_be_long_reserved_or_odd() {
+    let rig = Rig::new().await;
+    let long = |end: &str| format!("{}{end}", "l".repeat(62));
+    let names = ["select".to_owned(), "pg".to_owned(), "a b\"c'd%/é\\".to_owned(), long("x"), long("y")];
+    for name in &names {
+        let made = rig.servers.ensure(&Wanted { name, ..rig.wanted() }).await.unwrap();
+        let sql = "SELECT current_database()::text, current_user::text";
+        let row = postgres::client(made.url.expose()).await.query_one(sql, &[]).await.unwrap();
+        assert_eq!((row.get::<_, String>(0), row.get::<_, String>(1)), (name.clone(), made.role));
+    }
+    for name in &names {
+        rig.servers.drop_database(None, name, OWNER).await.unwrap();
+    }
+    let name = "z".repeat(64);
+    let error = rig.servers.ensure(&Wanted { name: &name, ..rig.wanted() }).await.unwrap_err();
+    assert!(error.to_string().contains("1 to 63 bytes"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_log_has_no_password() {
+    let rig = Rig::new().await;
+    let log = Log::begin(&rig).await;
+    rig.ensure().await;
+    let password = SecretString::from("rotated-hunter2");
+    rig.servers.ensure(&Wanted { password: &password, ..rig.wanted() }).await.unwrap();
+    let text = log.statements().join("\n");
+    assert!(text.contains(&format!("CREATE ROLE \"{}_app\"", rig.name)), "it is the right log: {text}");
+    assert_eq!(text.matches("PASSWORD E'SCRAM-SHA-256$").count(), 2, "{text}");
+    assert!(!text.contains("hunter2") && !text.contains("secret of"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_ahead_is_said() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let ahead = "INSERT INTO schema_version VALUES (99, 'from the future', 0)";
+    postgres::client(made.url.expose()).await.batch_execute(ahead).await.unwrap();
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap().schema.unwrap_err();
+    assert!(matches!(&error, DatabaseError::SchemaNewer(newer) if newer.found == 99), "{error}");
+    let own = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&own)).await.expect("it is nobody's");
+    postgres::client(own.expose()).await.batch_execute(ahead).await.unwrap();
+    assert_eq!(migrate_external(&external(&own)).await, Err(error));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_external_database_is_migrated() {
+    let root = postgres::database().await;
+    let url = DatabaseUrl::parse(&root).unwrap();
+    let declared = external(&url);
+    let (one, two) = tokio::join!(migrate_external(&declared), migrate_external(&declared));
+    assert_eq!((one, two), (Ok(NEWEST), Ok(NEWEST)));
+    let client = postgres::client(&root).await;
+    client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
+    client.batch_execute("CREATE TABLE counter (unlike BIGINT)").await.unwrap();
+    let error = migrate_external(&external(&url)).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::MigrationFailed { .. }), "{error}");
+    let left = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'";
+    assert_eq!(client.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 1, "nothing of it has happened");
+    let absent = in_database(&url::Url::parse(&root).unwrap(), "absent");
+    let error = migrate_external(&external(&DatabaseUrl::parse(absent.as_str()).unwrap())).await.unwrap_err();
+    assert!(matches!(&error, DatabaseError::Unreachable { reason } if reason.contains("absent")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_installation_gets_them_as_documented() {
+    let rig = Rig::new().await;
+    // Installations of this test alone: the statement is about all databases of the server.
+    let first = Wanted { installation: "before-the-move", ..rig.wanted() };
+    let made = rig.servers.ensure(&first).await.expect("the server is there");
+    let moved = Wanted { owner_uid: OTHER, installation: "after-the-move", adopt: true, ..rig.wanted() };
+    rig.servers.ensure(&moved).await.expect_err("it is the other's");
+    let page = include_str!("../../../docs/operator.md");
+    let sql =
+        page.split("```sql\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
+    let sql = sql.replace("<old>", "before-the-move").replace("<new>", "after-the-move");
+    let client = rig.root().await;
+    for row in client.query(&sql, &[]).await.expect("it is good SQL") {
+        client.batch_execute(row.get(0)).await.expect("as is what it makes");
+    }
+    assert_eq!(rig.servers.ensure(&moved).await, Ok(made));
+}
+
+fn external(url: &DatabaseUrl) -> External<'static> {
+    External { url: url.clone(), owner_uid: OWNER, adopt: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_managed_database_is_nobodys_external_one() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    let before = rig.state().await;
+    for adopt in [false, true] {
+        let other = External { owner_uid: OTHER, adopt, ..external(&made.url) };
+        let error = migrate_external(&other).await.unwrap_err();
+        assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
+    }
+    assert_eq!(rig.state().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_external_database_has_one_tenant() {
+    let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&url)).await.unwrap();
+    migrate_external(&external(&url)).await.expect("it is its own");
+    let other = External { owner_uid: OTHER, ..external(&url) };
+    let error = migrate_external(&other).await.unwrap_err();
+    assert!(matches!(error, DatabaseError::NotOwned { .. }), "{error}");
+    let (told, name) = (error.to_string(), database_of(&url));
+    assert!(told.contains(OWNER) && told.contains(&format!("docket.dev/adopt-database={name}")), "{told}");
+    migrate_external(&External { adopt: true, ..other.clone() }).await.expect("it is said");
+    migrate_external(&other).await.expect("the annotation is needed once");
+    migrate_external(&external(&url)).await.expect_err("the first one has lost it");
+    let client = postgres::client(url.expose()).await;
+    let rows: Vec<String> = client
+        .query("SELECT uid FROM tenant_owner", &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(rows, [OTHER]);
+}

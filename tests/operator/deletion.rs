@@ -1,0 +1,121 @@
+//! The end of a Tenant.
+
+use std::time::Duration;
+
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::{Release, SOON, tenant_yaml};
+use docket_tests::server::eventually;
+
+fn with_delete(name: &str) -> String {
+    tenant_yaml(name).replace(
+        &format!("{{name: tenant_{name}}}"),
+        &format!("{{name: tenant_{name}, deletionPolicy: Delete}}"),
+    )
+}
+
+async fn databases(admin: &str, name: &str) -> i64 {
+    let client = docket_rig::postgres::client(admin).await;
+    let statement = "SELECT count(*) FROM pg_database WHERE datname = $1";
+    client.query_one(statement, &[&name]).await.expect("a statement").get(0)
+}
+
+#[tokio::test]
+async fn by_default_the_database_stays_and_nobody_is_served() {
+    let mut release = Release::new("retain");
+    let admin = release.with_postgres().await;
+    let operator = release.start().await;
+    release.apply(&tenant_yaml("retained"));
+    release.wait("tenant", "retained", "Ready", "True").await;
+    let tenant = release.object("tenant", "retained");
+    assert!(tenant["metadata"]["finalizers"].is_null());
+    let uid = tenant["metadata"]["uid"].as_str().unwrap().to_owned();
+    release.kubectl(&["delete", "tenant", "retained"]);
+    eventually("it is no longer served", SOON, async || release.runtime_of(&uid).is_none()).await;
+    assert_eq!(databases(&admin, "tenant_retained").await, 1);
+    drop(operator);
+}
+
+#[tokio::test]
+async fn what_was_deleted_while_no_operator_ran_is_cleaned_up_at_start() {
+    let mut release = Release::new("orphan");
+    release.with_postgres().await;
+    let operator = release.start().await;
+    release.apply(&tenant_yaml("orphaned"));
+    release.wait("tenant", "orphaned", "Ready", "True").await;
+    let uid = release.object("tenant", "orphaned")["metadata"]["uid"].as_str().unwrap().to_owned();
+    operator.kill();
+    release.kubectl(&["delete", "tenant", "orphaned"]);
+    assert!(release.runtime_of(&uid).is_some());
+    let _operator = release.start().await;
+    eventually("the orphan is removed", SOON, async || release.runtime_of(&uid).is_none()).await;
+}
+
+#[tokio::test]
+async fn with_the_policy_delete_the_database_goes_with_the_tenant() {
+    let mut release = Release::new("delete");
+    let admin = release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&with_delete("dropped"));
+    release.wait("tenant", "dropped", "Ready", "True").await;
+    assert_eq!(databases(&admin, "tenant_dropped").await, 1);
+    // Waits for the finalizer.
+    release.kubectl(&["delete", "tenant", "dropped", "--timeout=60s"]);
+    assert_eq!(databases(&admin, "tenant_dropped").await, 0);
+}
+
+#[tokio::test]
+async fn with_the_server_away_it_says_so_and_can_be_given_up() {
+    let mut release = Release::new("away");
+    let admin = release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&(with_delete("gaveup") + &with_delete("retried")));
+    for tenant in ["gaveup", "retried"] {
+        release.wait("tenant", tenant, "Ready", "True").await;
+    }
+    let uid = release.object("tenant", "gaveup")["metadata"]["uid"].as_str().unwrap().to_owned();
+    // Nothing listens there. The file is read again when it changes.
+    release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
+    release.kubectl(&["delete", "tenant", "gaveup", "retried", "--wait=false"]);
+    for tenant in ["gaveup", "retried"] {
+        let told = release.wait("tenant", tenant, "Ready", "False Unreachable").await;
+        assert!(told.contains("spec.database.managed.deletionPolicy"), "{told}");
+    }
+    assert!(release.runtime_of(&uid).is_none(), "it is unserved all the same");
+    let retain = r#"{"spec":{"database":{"managed":{"deletionPolicy":"Retain"}}}}"#;
+    release.kubectl(&["patch", "tenant", "gaveup", "--type=merge", "-p", retain]);
+    eventually("it is gone", SOON, async || release.object("tenant", "gaveup").is_null()).await;
+    release.file("main.url", &admin);
+    eventually("the other one, too", Duration::from_secs(60), async || {
+        release.object("tenant", "retried").is_null()
+    })
+    .await;
+    assert_eq!(databases(&admin, "tenant_gaveup").await, 1);
+    assert_eq!(databases(&admin, "tenant_retried").await, 0);
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_being_deleted_never_waits_for_a_server() {
+    let mut release = Release::new("terminating");
+    release.with_postgres().await;
+    cluster().start_controllers();
+    let _operator = release.start().await;
+    release.apply(&with_delete("terminated"));
+    release.wait("tenant", "terminated", "Ready", "True").await;
+    release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
+    // The namespace's own Role goes with all else in it, in any order: here it is the first.
+    release.kubectl(&["delete", "rolebindings", "--all"]);
+    let delete = ["delete", "namespace", &release.tenants, "--timeout=150s"];
+    cluster().kubectl(&delete, "").expect("the namespace goes");
+}
+
+#[tokio::test]
+async fn a_watched_namespace_without_its_role_keeps_nobody_from_work() {
+    let mut release = Release::new("roleless");
+    release.with_postgres().await;
+    let other = cluster().namespace("roleless");
+    release.watch(&other);
+    cluster().kubectl(&["--namespace", &other, "delete", "rolebindings", "--all"], "").expect("they go");
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("neighbour"));
+    release.wait("tenant", "neighbour", "Ready", "True").await;
+}

@@ -1,0 +1,141 @@
+//! Values that the operator makes up: made once, rotated on request, made again when they are gone.
+
+use std::time::Duration;
+
+use docket_tests::operator::{Release, SOON, tenant_yaml};
+use docket_tests::server::eventually;
+
+#[tokio::test]
+async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database() {
+    let mut release = Release::new("rotate");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    let keys = |primary: u8| {
+        format!(
+            "[{{name: primary, generate: {{rotationGeneration: {primary}}}}}, {{name: second, generate: {{}}}}]"
+        )
+    };
+    let yaml = |primary: u8, password: u8| {
+        tenant_yaml("rotated").replace("[{name: primary, generate: {}}]", &keys(primary)).replace(
+            "{name: tenant_rotated}",
+            &format!("{{name: tenant_rotated, passwordRotationGeneration: {password}}}"),
+        )
+    };
+    release.apply(&yaml(0, 0));
+    release.wait("tenant", "rotated", "Ready", "True").await;
+    let key = |name: &str| release.secret(&format!("rotated-apikey-{name}"), "api-key").expect("a key");
+    let (first, second) = (key("primary"), key("second"));
+    assert_ne!(first, second);
+    let url = release.runtime("rotated").unwrap()["config"]["database"].clone();
+
+    release.apply(&yaml(1, 1));
+    eventually("generation 2 is served", SOON, async || {
+        release.runtime("rotated").unwrap()["generation"] == 2
+    })
+    .await;
+    release.wait("tenant", "rotated", "Ready", "True").await;
+    assert_ne!(key("primary"), first);
+    assert_eq!(key("second"), second, "the overlap");
+    let new = release.runtime("rotated").unwrap()["config"]["database"].as_str().unwrap().to_owned();
+    assert_ne!(url, new);
+    docket_rig::postgres::client(&new).await.batch_execute("SELECT 1").await.expect("the new password works");
+    assert_eq!(release.events("rotated").iter().filter(|reason| *reason == "SecretRotated").count(), 2);
+}
+
+#[tokio::test]
+async fn secrets_that_are_deleted_or_changed_are_mended() {
+    let mut release = Release::new("mend");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("mended"));
+    release.wait("tenant", "mended", "Ready", "True").await;
+    let key = || release.secret("mended-apikey-primary", "api-key");
+    let first = key();
+    release.kubectl(&["delete", "secret", "mended-apikey-primary"]);
+    eventually("a new key", SOON, async || key().is_some_and(|key| Some(key) != first)).await;
+    eventually("it is told", SOON, async || release.events("mended").contains(&"SecretRemade".to_owned()))
+        .await;
+
+    let uid = release.object("tenant", "mended")["metadata"]["uid"].as_str().unwrap().to_owned();
+    let name = format!("docket-tenant-{uid}");
+    let in_release = |arguments: &[&str]| {
+        let arguments = [&["--namespace", release.namespace.as_str()], arguments].concat();
+        docket_tests::apiserver::cluster().kubectl(&arguments, "").expect("kubectl succeeds")
+    };
+    eventually("the new key is served", SOON, async || {
+        let served = release.runtime("mended").unwrap()["config"]["apiKeys"][0]["digest"].clone();
+        let status = &release.object("tenant", "mended")["status"]["apiKeys"][0]["fingerprint"];
+        status.as_str().unwrap()[7..] == served.as_str().unwrap()[..12]
+    })
+    .await;
+    let served = release.runtime("mended").unwrap();
+    in_release(&["patch", "secret", &name, "--type=merge", "-p", r#"{"data":{"runtime.json":"e30="}}"#]);
+    eventually("drift is repaired", SOON, async || release.runtime("mended") == Some(served.clone())).await;
+    in_release(&["delete", "secret", &name]);
+    eventually("it is made again", SOON, async || release.runtime("mended").is_some()).await;
+    let remade = release.runtime("mended").unwrap();
+    assert_eq!(remade["config"]["apiKeys"], served["config"]["apiKeys"]);
+    assert_ne!(
+        remade["config"]["tokens"], served["config"]["tokens"],
+        "signing keys are known to nobody else"
+    );
+    eventually("it is told", SOON, async || {
+        release.events("mended").contains(&"SigningKeysRemade".to_owned())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removed_key_and_a_foreign_secret() {
+    let mut release = Release::new("foreign");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release
+        .apply("apiVersion: v1\nkind: Secret\nmetadata: {name: owned-apikey-primary}\nstringData: {a: b}\n");
+    release.apply(&tenant_yaml("owned"));
+    let told = release.wait("tenant", "owned", "Ready", "False SecretInvalid").await;
+    assert!(told.contains("owned-apikey-primary"), "{told}");
+    assert_eq!(release.secret("owned-apikey-primary", "a").as_deref(), Some("b"));
+    release.kubectl(&["delete", "secret", "owned-apikey-primary"]);
+    // It had no label, so its end is no news: the user asks.
+    release.kubectl(&["annotate", "tenant", "owned", "docket.dev/requestedAt=now"]);
+    release.wait("tenant", "owned", "Ready", "True").await;
+    assert_eq!(release.object("tenant", "owned")["status"]["lastHandledReconcileAt"], "now");
+
+    release.kubectl(&["patch", "tenant", "owned", "--type=merge", "-p", r#"{"spec":{"apiKeys":[]}}"#]);
+    eventually("the key goes", Duration::from_secs(30), async || {
+        release.object("secret", "owned-apikey-primary").is_null()
+    })
+    .await;
+    eventually("it is no longer served", SOON, async || {
+        release.runtime("owned").unwrap()["config"]["apiKeys"].as_array().unwrap().is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_signing_key_is_handed_out_then_signs_and_the_old_one_verifies_a_day_longer() {
+    let mut release = Release::new("signing");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("signing"));
+    release.wait("tenant", "signing", "Ready", "True").await;
+    let kids = || {
+        let runtime = release.runtime("signing").expect("it is served");
+        let keys = runtime["config"]["tokens"]["signingKeys"].as_array().expect("keys").clone();
+        keys.iter().map(|key| key["kid"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let first = kids();
+    assert_eq!(first.len(), 1);
+    let aged = async |minutes: i64, what: &str, is_so: &dyn Fn(&[String]) -> bool| {
+        release.signing_keys_age("signing", minutes);
+        eventually(what, SOON, async || is_so(&kids())).await;
+    };
+    let days = 24 * 60;
+    aged(90 * days, "the next one is handed out", &|kids| kids.len() == 2 && kids[0] == first[0]).await;
+    let second = kids()[1].clone();
+    aged(10, "it signs", &|kids| kids == [second.clone(), first[0].clone()]).await;
+    aged(days + 5, "the first one is over", &|kids| kids == [second.clone()]).await;
+    let events = release.events("signing");
+    assert!(!events.contains(&"SigningKeysRemade".to_owned()), "no session has ended: {events:?}");
+}

@@ -1,0 +1,16 @@
+//! The operator against a real kube-apiserver, its databases on a real PostgreSQL, and the chart.
+
+mod board;
+mod chart;
+mod crds;
+mod database;
+mod deletion;
+mod faults;
+mod keys;
+mod leadership;
+mod odd;
+mod refused;
+mod rig;
+mod tenants;
+mod webhooks;
+mod writes;

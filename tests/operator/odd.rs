@@ -1,0 +1,166 @@
+//! What changes a whole cluster, so it has one for itself: definitions that were looser once, and an operator that watches
+//! every namespace. One test after the other.
+
+use std::time::Duration;
+
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
+use docket_tests::server::eventually;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn the_odd_cases() {
+    objects_that_cannot_be_read_stop_nothing_and_unserve_nothing().await;
+    namespaces_are_watched_where_all_of_them_are().await;
+    an_api_server_that_is_away_costs_nothing_but_time().await;
+}
+
+/// Both kinds with no rules for their spec, as if they had been stored long ago; or as they are.
+fn define(loose: bool) {
+    let mut text = String::new();
+    for definition in docket_crds::crd::definitions() {
+        let mut definition = serde_json::to_value(definition).expect("plain data");
+        if loose {
+            let schema =
+                definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").expect("it has a schema");
+            schema["properties"]["spec"] =
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            definition["spec"]["versions"][0].as_object_mut().expect("a version").remove("selectableFields");
+            schema_rules(&mut definition);
+        }
+        text += &format!("---\n{definition}\n");
+    }
+    cluster().kubectl(&["replace", "-f", "-"], &text).expect("the API server takes the definitions");
+}
+
+fn schema_rules(definition: &mut Value) {
+    let schema = definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").expect("it has a schema");
+    schema.as_object_mut().expect("a schema").remove("x-kubernetes-validations");
+}
+
+/// Waits until a wrong object is taken, or refused.
+async fn defined(release: &Release, loose: bool) {
+    define(loose);
+    let wrong =
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: probe}\nspec: {clientCode: 7}\n";
+    let create = [
+        "--namespace",
+        release.tenants.as_str(),
+        "create",
+        "--dry-run=server",
+        "--validate=false",
+        "-f",
+        "-",
+    ];
+    eventually("the definitions count", SOON, async || cluster().kubectl(&create, wrong).ok == loose).await;
+}
+
+async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
+    let mut release = Release::new("odd");
+    release.with_postgres().await;
+    let operator = release.start().await;
+    release.apply(&(tenant_yaml("sound") + &tenant_yaml("spoilt") + &webhook_yaml("spoilt", "sound", "")));
+    for tenant in ["sound", "spoilt"] {
+        release.wait("tenant", tenant, "Ready", "True").await;
+    }
+    release.wait("webhook", "spoilt", "Ready", "True").await;
+    let served = release.runtime("spoilt").expect("it is served");
+
+    defined(&release, true).await;
+    release.kubectl(&["patch", "tenant", "spoilt", "--type=merge", "-p", r#"{"spec":{"apiKeys":"all"}}"#]);
+    release.kubectl(&["patch", "webhook", "spoilt", "--type=merge", "-p", r#"{"spec":{"events":"all"}}"#]);
+    let strange =
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: strange}\nspec: {clientCode: 7}\n";
+    release.apply(strange);
+    defined(&release, false).await;
+
+    for (kind, name) in [("tenant", "strange"), ("tenant", "spoilt"), ("webhook", "spoilt")] {
+        let told = release.wait(kind, name, "Ready", "False InvalidSpec").await;
+        assert!(told.contains("spec."), "{told}");
+    }
+    let restarted = async |operator: docket_tests::operator::Operator| {
+        operator.kill();
+        release.start().await
+    };
+    let _operator = restarted(operator).await;
+    // Everything has been looked at once this one is ready, which was made last.
+    release.apply(&tenant_yaml("after"));
+    release.wait("tenant", "after", "Ready", "True").await;
+    assert_eq!(release.runtime("spoilt"), Some(served), "it goes on as it was");
+    release.apply(&tenant_yaml("rival").replace("RIVAL", "spoilt"));
+    let told = release.wait("tenant", "rival", "Ready", "False ClientCodeConflict").await;
+    assert!(told.contains("/spoilt"), "what can't be read keeps what it has: {told}");
+    let webhooks = release.runtime("sound").expect("it is served")["config"]["webhooks"].clone();
+    assert_eq!(webhooks[0]["name"], "spoilt");
+    for name in ["spoilt", "strange", "rival"] {
+        release.kubectl(&["delete", "tenant", name]);
+    }
+}
+
+/// Away for longer than a call may take (15 s) and than the Lease is good for (5 s).
+async fn an_api_server_that_is_away_costs_nothing_but_time() {
+    let mut release = Release::new("frozen");
+    release.with_postgres().await;
+    let operator = release.start().await;
+    release.apply(&(tenant_yaml("before") + &webhook_yaml("before", "before", "")));
+    release.wait("webhook", "before", "Ready", "True").await;
+    let (served, uid) =
+        (release.runtime("before"), release.object("tenant", "before")["metadata"]["uid"].clone());
+    let mark = cluster().mark();
+
+    let frozen = cluster().freeze();
+    eventually("it no longer writes", SOON, async || operator.metric("docket_operator_leader").await == 0.0)
+        .await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    drop(frozen);
+
+    operator.leads().await;
+    release.apply(&tenant_yaml("meanwhile"));
+    release.wait("tenant", "meanwhile", "Ready", "True").await;
+    assert_eq!(
+        (release.runtime("before"), &release.object("tenant", "before")["metadata"]["uid"]),
+        (served, &uid)
+    );
+    let about_before: Vec<_> = release
+        .writes(mark)
+        .into_iter()
+        .filter(|write| write.contains("before") || write.contains(uid.as_str().expect("a uid")))
+        .collect();
+    assert_eq!(about_before, Vec::<String>::new(), "what was well is not written again");
+}
+
+async fn namespaces_are_watched_where_all_of_them_are() {
+    let mut release = Release::everywhere("everywhere");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    let other = cluster().namespace("everywhere-other");
+    let allowed =
+        "  webhooks: {allowedNamespaces: {from: Selector, selector: {matchLabels: {team: acme}}}}\n---\n";
+    release.apply(&tenant_yaml("everyone").replace("---\n", allowed));
+    release.wait("tenant", "everyone", "Ready", "True").await;
+    let named = format!("tenantRef: {{name: everyone, namespace: {}}}", release.tenants);
+    release.apply_in(
+        &other,
+        &webhook_yaml("far", "everyone", "").replace("tenantRef: {name: everyone}", &named),
+    );
+    let ready = || {
+        let conditions = object(cluster(), &other, "webhook", "far")["status"]["conditions"].clone();
+        conditions
+            .as_array()
+            .is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+    };
+    let label = |label: &str| {
+        let arguments = ["label", "--overwrite", "namespace", other.as_str(), label];
+        cluster().kubectl(&arguments, "").expect("the administrator labels namespaces");
+    };
+    label("team=acme");
+    eventually("the label lets it in", SOON, async || ready()).await;
+    label("team=other");
+    eventually("and out", SOON, async || !ready()).await;
+    let served = || {
+        release.runtime("everyone").expect("it is served")["config"]["webhooks"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    eventually("it is no longer served", Duration::from_secs(30), async || served() == 0).await;
+}

@@ -1,0 +1,83 @@
+//! What the operator writes: exactly what is needed, and nothing at rest. From the API server's own audit log.
+
+use std::time::Duration;
+
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::{Release, tenant_yaml, webhook_yaml};
+
+/// Long enough for a resync (which is shortened to this) and anything that would repeat itself.
+const REST: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_tenant_costs_seven_writes_and_then_none_also_over_a_restart() {
+    let mut release = Release::new("writes");
+    release.with_postgres().await;
+    release.flags.push("--resync=5s".into());
+    let operator = release.start().await;
+    operator.leads().await;
+    let mark = cluster().mark();
+    release.apply(&tenant_yaml("quiet"));
+    release.wait("tenant", "quiet", "Ready", "True").await;
+    let uid = release.object("tenant", "quiet")["metadata"]["uid"].as_str().unwrap().to_owned();
+    let mut writes = release.writes(mark);
+    let events = writes.iter().filter(|write| write.starts_with("create events/")).count();
+    assert_eq!(events, 3, "two Secrets and Ready: {writes:?}");
+    writes.retain(|write| !write.starts_with("create events/"));
+    assert_eq!(
+        writes,
+        [
+            "create secrets/quiet-apikey-primary".to_owned(),
+            "create secrets/quiet-database".to_owned(),
+            format!("patch secrets/docket-tenant-{uid}"),
+            "patch tenants/status/quiet".to_owned(),
+        ]
+    );
+
+    let mark = cluster().mark();
+    tokio::time::sleep(REST).await;
+    assert_eq!(release.writes(mark), Vec::<String>::new(), "at rest");
+    assert!(operator.terminate().await.success());
+    let operator = release.start().await;
+    operator.leads().await;
+    tokio::time::sleep(REST / 2).await;
+    assert_eq!(release.writes(mark), Vec::<String>::new(), "over a restart");
+}
+
+#[tokio::test]
+async fn a_webhook_touches_only_its_own_tenant() {
+    let mut release = Release::new("touch");
+    release.with_postgres().await;
+    let operator = release.start().await;
+    operator.leads().await;
+    release.apply(&(tenant_yaml("touched") + &tenant_yaml("untouched")));
+    for tenant in ["touched", "untouched"] {
+        release.wait("tenant", tenant, "Ready", "True").await;
+    }
+    let uid = release.object("tenant", "touched")["metadata"]["uid"].as_str().unwrap().to_owned();
+    let mark = cluster().mark();
+    let passes = operator.metric("docket_operator_reconcile_total{kind=\"Tenant\",result=\"ok\"}").await;
+    release.apply(&webhook_yaml("one", "touched", ""));
+    release.wait("webhook", "one", "Ready", "True").await;
+    release.apply(&webhook_yaml("one", "touched", "  active: false\n"));
+    docket_tests::server::eventually("the change is handed over", Duration::from_secs(30), async || {
+        release.runtime("touched").unwrap()["config"]["webhooks"][0]["active"] == false
+    })
+    .await;
+    docket_tests::server::eventually("the change is told", Duration::from_secs(30), async || {
+        release.object("webhook", "one")["status"]["observedGeneration"] == 2
+    })
+    .await;
+    let mut writes = release.writes(mark);
+    writes.sort();
+    let secret = format!("patch secrets/docket-tenant-{uid}");
+    let expected = [
+        &secret,
+        &secret,
+        "patch tenants/status/touched",
+        "patch webhooks/status/one",
+        "patch webhooks/status/one",
+    ];
+    assert_eq!(writes, expected);
+    let after = operator.metric("docket_operator_reconcile_total{kind=\"Tenant\",result=\"ok\"}").await;
+    assert!(after - passes <= 5.0, "{} passes over Tenants", after - passes);
+}

@@ -1,0 +1,243 @@
+//! A throw-away PostgreSQL: one server per test process, one database per test; and servers of a test's own, which may
+//! crash.
+//!
+//! A guard process of its own keeps the server: it waits on a pipe that only this process holds open, so the server
+//! and its files go away however this process ends, also by SIGKILL.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio_postgres::{Client, NoTls};
+
+use crate::scratch::Folder;
+
+/// What the guard runs: `$1` pg_ctl, `$2` the folder.
+///
+/// `cat` ends when the test process does. Nobody wants the data any more, so the server need not write it out.
+const GUARD: &str = r#"
+"$1" start --silent --wait --pgdata "$2/data" --log "$2/log" >>"$2/log" 2>&1 && echo ready
+exec >&-
+cat >/dev/null
+"$1" stop --silent --mode immediate --pgdata "$2/data" >>"$2/log" 2>&1
+rm -rf "$2"
+"#;
+
+/// Another process may take the port between our look and the server's start.
+const STARTS: u32 = 5;
+
+/// A server and its files. Dropped, both go away.
+#[expect(missing_debug_implementations, reason = "holds the password")]
+pub struct Server {
+    port: u16,
+    password: String,
+    folder: PathBuf,
+    account: Account,
+    /// Holds the pipe's end; dropped with the process.
+    _guard: Child,
+}
+
+impl Server {
+    /// A server of the test's own, which keeps what it has acknowledged when its processes are killed.
+    pub async fn start() -> Self {
+        let start = || (1..=STARTS).find_map(|_| start("")).expect("a free port for PostgreSQL");
+        tokio::task::spawn_blocking(start).await.expect("PostgreSQL starts, see above")
+    }
+
+    /// A new, empty database; answers its URL.
+    pub async fn database(&self) -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let client = client(&self.url("postgres")).await;
+        client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("the server makes databases");
+        self.url(&name)
+    }
+
+    /// Ends it as a crash would: without a word, and without writing anything out.
+    pub fn crash(&self) {
+        self.pg_ctl(&["stop", "--mode", "immediate"]);
+    }
+
+    /// Starts it again after [`crash`](Self::crash), on the same port; returns when it has recovered.
+    pub fn start_again(&self) {
+        self.pg_ctl(&["start", "--wait", "--log", "log"]);
+    }
+
+    fn pg_ctl(&self, arguments: &[&str]) {
+        let mut command = self.account.command(&programs().join("pg_ctl"), &self.folder);
+        command.args(arguments).args(["--silent", "--pgdata", "data"]);
+        // The server would keep a pipe of ours open for as long as it runs.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        assert!(command.status().expect("it is a program").success(), "{arguments:?}: {}", log());
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!("postgres://postgres:{}@{}:{}/{database}", self.password, Ipv4Addr::LOCALHOST, self.port)
+    }
+}
+
+/// A new, empty database; answers its URL. The first call of a process starts the server, which takes some seconds.
+pub async fn database() -> String {
+    tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above").database().await
+}
+
+/// A connection of the test's own, to look at a database past the code under test.
+pub async fn client(url: &str) -> Client {
+    let (client, connection) =
+        tokio_postgres::connect(url, NoTls).await.expect("the test's PostgreSQL answers");
+    tokio::spawn(connection);
+    client
+}
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    // A commit that is not written out at once is lost only with the server's processes, which nobody kills here.
+    let settings = "synchronous_commit = off\n";
+    SERVER.get_or_init(|| (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL"))
+}
+
+/// `None`: the port was taken in the meantime.
+fn start(settings: &str) -> Option<Server> {
+    let programs = programs();
+    let folder = Folder::new("postgres");
+    let path = folder.path().to_owned();
+    let account = Account::beside(&path);
+    account.own(&path);
+
+    let password = random_hex();
+    initialise(&programs, &account, &path, &password);
+    let port = free_port();
+    configure(&path, port, settings);
+    let mut guard = account.command(Path::new("/bin/sh"), &path);
+    guard.args(["-c", GUARD, "docket-postgres-guard"]).arg(programs.join("pg_ctl")).arg(&path);
+    // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
+    guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut guard = guard.spawn().expect("there is a shell");
+    let stdout = guard.stdout.take().expect("it is piped");
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).expect("the guard's pipe is readable");
+    if line.trim() == "ready" {
+        // The guard removes the folder.
+        folder.hand_over();
+        return Some(Server { port, password, folder: path, account, _guard: guard });
+    }
+    let log = std::fs::read_to_string(path.join("log")).unwrap_or_default();
+    guard.wait().expect("the guard ends with its pipe");
+    assert!(log.contains("Address already in use"), "PostgreSQL does not start:\n{log}");
+    None
+}
+
+fn initialise(programs: &Path, account: &Account, folder: &Path, password: &str) {
+    let password_file = folder.join("password");
+    std::fs::write(&password_file, password).expect("the folder is new");
+    account.own(&password_file);
+    let mut initdb = account.command(&programs.join("initdb"), folder);
+    initdb.args(["--username=postgres", "--auth=scram-sha-256"]);
+    initdb.args(["--encoding=UTF8", "--locale=C", "--no-sync"]);
+    initdb.arg("--pgdata").arg(folder.join("data")).arg("--pwfile").arg(&password_file);
+    let output = initdb.output().expect("initdb is a program");
+    assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn configure(folder: &Path, port: u16, settings: &str) {
+    let path = folder.join("data/postgresql.conf");
+    let defaults = std::fs::read_to_string(&path).expect("initdb has written it");
+    // fsync off: a test never pulls the machine's plug, and these files are removed anyway.
+    let ours = format!(
+        "\nlisten_addresses = '{}'\nport = {port}\nunix_socket_directories = ''\nmax_connections = 300\n\
+         fsync = off\nfull_page_writes = off\n{settings}",
+        Ipv4Addr::LOCALHOST
+    );
+    std::fs::write(&path, defaults + &ours).expect("the file is ours");
+}
+
+/// Where the server's programs are: on the PATH, or the newest of Debian's.
+fn programs() -> PathBuf {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut debian: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    debian.sort_by_key(|path| {
+        path.iter().nth_back(1).and_then(|version| version.to_str()?.parse::<u32>().ok())
+    });
+    std::env::split_paths(&on_path)
+        .chain(debian.into_iter().rev())
+        .find(|folder| ["initdb", "pg_ctl", "postgres"].iter().all(|name| folder.join(name).is_file()))
+        .expect("PostgreSQL's server is not installed; `tests/run` installs it")
+}
+
+/// Who runs the server. It refuses to run as root, so root gives it to somebody else.
+struct Account {
+    other: Option<(u32, u32)>,
+}
+
+impl Account {
+    /// `ours` is a file that this process has made.
+    fn beside(ours: &Path) -> Self {
+        let our_uid = std::fs::metadata(ours).expect("the folder is new").uid();
+        let other = (our_uid == 0).then(|| {
+            let passwd = std::fs::read_to_string("/etc/passwd").expect("accounts are listed");
+            ["postgres", "nobody"]
+                .iter()
+                .find_map(|name| ids_of(&passwd, name))
+                .expect("root needs an account `postgres` or `nobody` to run PostgreSQL as")
+        });
+        Self { other }
+    }
+
+    fn own(&self, path: &Path) {
+        if let Some((uid, gid)) = self.other {
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).expect("root gives files away");
+        }
+    }
+
+    fn command(&self, program: &Path, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(folder);
+        if let Some((uid, gid)) = self.other {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+}
+
+fn ids_of(passwd: &str, name: &str) -> Option<(u32, u32)> {
+    let mut fields =
+        passwd.lines().map(|line| line.split(':')).find(|fields| fields.clone().next() == Some(name))?;
+    Some((fields.nth(2)?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// 32 random hexadecimal digits.
+pub fn random_hex() -> String {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .expect("it never ends");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_found_by_its_whole_name() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\npostgresql:x:7:8::/:\npostgres:x:101:104:,,,:/var:/bin/sh\n";
+        assert_eq!(ids_of(passwd, "postgres"), Some((101, 104)));
+        assert_eq!(ids_of(passwd, "nobody"), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! A tenant's database of a test's own, on SQLite or on PostgreSQL, and rows for it.
+//!
+//! A case is a function that takes a [`TenantDatabase`]; [`on_both_databases!`](crate::on_both_databases) makes two tests
+//! of it. Times are numbers that the cases choose.
+
+use std::path::PathBuf;
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::event::EventId;
+use docket_domain::invoice::InvoiceFamily;
+use docket_program::clock::Clock;
+use docket_store::events::About;
+use docket_store::sql::Param;
+use docket_store::{Database, StoreError, Transaction, contacts, deliveries as rows, events as event_rows};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::postgres;
+use crate::scratch::Folder;
+
+/// Some day, in milliseconds since 1970.
+pub const T0: i64 = 1_800_000_000_000;
+/// The customer that a rig begins with.
+pub const CUSTOMER: &str = "SMITH";
+/// The webhook that deliveries are for, if nothing else is said.
+pub const WEBHOOK: &str = "webhook-1";
+
+/// Makes two tests of each case: on a SQLite file, and on a real PostgreSQL.
+#[macro_export]
+macro_rules! on_both_databases {
+    ($($case:ident),* $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case($crate::tenant_database::TenantDatabase::sqlite().await).await;
+            })*
+        }
+        mod on_postgresql {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case($crate::tenant_database::TenantDatabase::postgres().await).await;
+            })*
+        }
+    };
+}
+
+/// The table of each family's invoice headers.
+pub const INVOICE_TABLES: [(InvoiceFamily, &str); 4] = [
+    (InvoiceFamily::Court, "court_invoice"),
+    (InvoiceFamily::Delivery, "delivery_invoice"),
+    (InvoiceFamily::Investigation, "investigation_invoice"),
+    (InvoiceFamily::PhotoCopy, "photo_copy_invoice"),
+];
+
+/// A database of the test's own, with its schema and one customer.
+#[expect(missing_debug_implementations, reason = "holds the password of the database")]
+pub struct TenantDatabase {
+    /// Opened with room for eight connections.
+    pub database: Database,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where a database is.
+#[expect(missing_debug_implementations, reason = "holds the password of the database")]
+pub enum Place {
+    /// A SQLite file in this folder.
+    File(Folder),
+    /// A database of PostgreSQL at this URL.
+    Url(String),
+}
+
+impl TenantDatabase {
+    /// On a SQLite file.
+    pub async fn sqlite() -> Self {
+        Self::at(Place::File(Folder::new("store"))).await
+    }
+
+    /// On the process's PostgreSQL.
+    pub async fn postgres() -> Self {
+        Self::at(Place::Url(postgres::database().await)).await
+    }
+
+    /// Migrates the database at this place and adds the customer.
+    pub async fn at(place: Place) -> Self {
+        let rig = Self { database: place.open(8), place };
+        rig.database.migrate(&Clock::System).await.expect("an empty database takes the schema");
+        rig.write(async |t| contacts::insert_customer(t, CUSTOMER, "Smith & Partners", T0).await).await;
+        rig
+    }
+
+    /// The same database as another process, or this one after a restart, would open it.
+    pub fn opened_again(&self) -> Database {
+        self.place.open(8)
+    }
+
+    /// With room for this many connections where that can be chosen.
+    pub fn opened_with(&self, connections: usize) -> Database {
+        self.place.open(connections)
+    }
+
+    /// In one transaction, which is committed.
+    pub async fn write<T>(&self, work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>) -> T {
+        self.try_write(work).await.expect("the write is accepted")
+    }
+
+    /// Like [`write`](Self::write), with the error.
+    pub async fn try_write<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut transaction = self.database.begin(&Clock::System).await?;
+        let result = work(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(result)
+    }
+
+    /// A connection that reads.
+    pub async fn reader(&self) -> docket_store::Connection {
+        self.database.reader().await.expect("a connection")
+    }
+
+    /// Runs statements that are separated by semicolons, each in its own transaction.
+    pub async fn run(&self, sql: &str) {
+        for statement in sql.split(';').filter(|statement| !statement.trim().is_empty()) {
+            self.write(async |t| t.execute(statement, Vec::new()).await).await;
+        }
+    }
+
+    /// Adds a work order of the customer to the back office.
+    pub async fn add_work_order(&self, number: &str) {
+        let sql = format!(
+            "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \
+             VALUES ('{number}', 'PhotoCopy', 'SMITH', 0)"
+        );
+        self.run(&sql).await;
+    }
+
+    /// The only number that `sql` selects, as a connection of a new process sees it.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let mut reader = self.opened_again().reader().await.expect("a connection");
+        reader
+            .query_opt(sql, Vec::new())
+            .await
+            .expect("a statement")
+            .expect("a row")
+            .get(0)
+            .expect("a number")
+    }
+
+    /// Stores an event; each has its own id.
+    pub async fn event(&self, subject: &str) -> EventId {
+        let body = format!("{{\"subject\":\"{subject}\"}}").into_bytes();
+        let events = self.number("SELECT count(*) FROM event").await;
+        let id = event_id(u16::try_from(events).expect("few events"));
+        let event = event_rows::Event {
+            id: id.clone(),
+            code: EventCode::OrderCreated,
+            customer_code: CUSTOMER.into(),
+            about: About::web_order(subject),
+            body,
+        };
+        self.write(async |t| event_rows::insert(t, &event, T0).await).await;
+        id
+    }
+
+    /// Deliveries 0, 1, … of a new event, due at `due_ms`.
+    pub async fn queued(&self, count: u16, due_ms: i64) -> Vec<DeliveryId> {
+        let event = self.event("web order").await;
+        let ids: Vec<DeliveryId> = (0..count).map(delivery_id).collect();
+        self.write(async |t| {
+            for id in &ids {
+                assert!(rows::insert(t, &new_delivery(*id, &event), due_ms).await?);
+            }
+            Ok(())
+        })
+        .await;
+        ids
+    }
+
+    /// One delivery of a new event, due at [`T0`].
+    pub async fn one_queued(&self) -> DeliveryId {
+        self.queued(1, T0).await[0]
+    }
+
+    /// A delivery as it is stored.
+    pub async fn delivery(&self, id: DeliveryId) -> rows::Listed {
+        let mut reader = self.reader().await;
+        rows::find(&mut reader, id).await.expect("a statement").expect("the delivery is there")
+    }
+
+    /// The attempts of a delivery.
+    pub async fn attempts(&self, id: DeliveryId) -> Vec<rows::StoredAttempt> {
+        rows::attempts(&mut self.reader().await, id).await.expect("a statement")
+    }
+
+    /// The token of a delivery's lease, and when it expires.
+    pub async fn lease(&self, id: DeliveryId) -> (Option<String>, Option<i64>) {
+        let sql = "SELECT lease_token, lease_until_ms FROM delivery WHERE id = $1";
+        let mut reader = self.reader().await;
+        let row = reader.query_opt(sql, vec![Param::from(id.to_string())]).await.expect("a statement");
+        let row = row.expect("the delivery is there");
+        (row.get(0).expect("a text"), row.get(1).expect("a number"))
+    }
+
+    /// All that is stored of a delivery, to see that nothing changed.
+    pub async fn picture(&self, id: DeliveryId) -> String {
+        let attempts: Vec<_> = self
+            .attempts(id)
+            .await
+            .into_iter()
+            .map(|attempt| {
+                (attempt.number, attempt.started_at_ms, attempt.finished_at_ms, attempt.failure_class)
+            })
+            .collect();
+        format!("{:?} {:?} {attempts:?}", self.delivery(id).await, self.lease(id).await)
+    }
+
+    /// As if an attempt had ended so; what else an attempt leaves is not there.
+    pub async fn set_status(&self, id: DeliveryId, status: Status) {
+        let sql = "UPDATE delivery SET status = $1 WHERE id = $2";
+        let params = vec![Param::from(status.as_str()), Param::from(id.to_string())];
+        assert_eq!(self.write(async |t| t.execute(sql, params).await).await, 1);
+    }
+
+    /// Begins attempts in a transaction of their own.
+    pub async fn begin(
+        &self,
+        ids: &[DeliveryId],
+        token: &str,
+        now_ms: i64,
+        until_ms: i64,
+    ) -> Vec<rows::Started> {
+        self.write(async |t| rows::begin_attempts(t, ids, token, now_ms, until_ms).await).await.0
+    }
+}
+
+impl Place {
+    /// Opens it with room for this many connections, where that can be chosen.
+    pub fn open(&self, connections: usize) -> Database {
+        match self {
+            Self::File(_) => Database::Sqlite(docket_store::sqlite::Sqlite::new(self.file())),
+            Self::Url(url) => {
+                Database::Postgres(docket_store::postgres::Postgres::new(url, connections).expect("a URL"))
+            }
+        }
+    }
+
+    /// The SQLite file.
+    pub fn file(&self) -> PathBuf {
+        match self {
+            Self::File(folder) => folder.path().join("tenant.db"),
+            Self::Url(_) => panic!("PostgreSQL has no file of ours"),
+        }
+    }
+}
+
+/// Ids in the order of their numbers.
+pub fn delivery_id(number: u16) -> DeliveryId {
+    let [high, low] = number.to_be_bytes();
+    DeliveryId::new(Timestamp::from_millisecond(T0).expect("in range"), [0, 0, 0, 0, 0, 0, 0, 0, high, low])
+}
+
+/// Ids in the order of their numbers.
+pub fn event_id(number: u16) -> EventId {
+    let [high, low] = number.to_be_bytes();
+    EventId::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low])
+}
+
+/// A delivery of this event to [`WEBHOOK`].
+pub fn new_delivery(id: DeliveryId, event: &EventId) -> rows::NewDelivery {
+    rows::NewDelivery {
+        id,
+        event_id: event.as_str().into(),
+        webhook: WEBHOOK.into(),
+        webhook_name: "smith/orders".into(),
+        idempotency_key: None,
+        resend_of: None,
+        requested_by: None,
+        resend_id: None,
+        due_at_ms: None,
+    }
+}
+
+/// The statement that adds the header of an invoice of the work order `WO1`.
+pub fn insert_invoice_sql(table: &str, number: &str, created_at_ms: i64) -> String {
+    format!(
+        "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES ('{number}', 'WO1', {created_at_ms})"
+    )
+}
+
+/// A tenant's configuration, compiled, with so many webhooks of a customer for `invoice.created`: for what is tested
+/// through the library.
+pub fn tenant_config(uid: &str, client_code: &str, customer: &str, webhooks: usize) -> Value {
+    let webhook = |number: usize| {
+        json!({"uid": format!("hook-{number}"), "namespace": "default", "name": "hook", "displayName": null,
+            "customerCode": customer, "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
+            "events": ["invoice.created"], "active": true})
+    };
+    json!({
+        "uid": uid, "namespace": "default", "name": "tenant", "displayName": null, "clientCode": client_code,
+        "subdomains": [], "suspended": false, "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []},
+        "database": null, "activeEvents": ["invoice.created"],
+        "webhooks": (0..webhooks).map(webhook).collect::<Vec<_>>(),
+    })
+}

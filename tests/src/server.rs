@@ -1,0 +1,470 @@
+//! A `docket dev` of its own for a test: its configuration, its data folder, its ports, and a client that speaks HTTP.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use docket_rig::scratch::Folder;
+
+/// The binary under test: built by `tests/run`, or named by DOCKET_BINARY.
+#[expect(clippy::disallowed_methods, reason = "the one place of the tests that reads the environment")]
+pub fn binary() -> PathBuf {
+    if let Ok(path) = std::env::var("DOCKET_BINARY") {
+        return path.into();
+    }
+    // target/debug/deps/it-… -> target/debug/docket
+    let own = std::env::current_exe().expect("a test has a path");
+    let path = own.parent().and_then(Path::parent).expect("below target").join("docket");
+    assert!(
+        path.exists(),
+        "{} is missing; run `cargo build -p docket` first, as tests/run does",
+        path.display()
+    );
+    path
+}
+
+/// A port of the loopback interface that nobody uses right now. Not one that the system hands out by itself, which it
+/// might do again before this one is used.
+pub fn free_port() -> u16 {
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    // Processes that run side by side begin at different places.
+    let place = std::process::id().wrapping_mul(251);
+    for _ in 0..10_000 {
+        let number = place.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + (number % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port between 10,000 and 30,000");
+}
+
+/// The API key of every tenant made by [`tenant_yaml`]: 64 times the digit given there.
+pub fn api_key(digit: char) -> String {
+    digit.to_string().repeat(64)
+}
+
+/// The secret that webhooks made by [`webhook_yaml`] sign with.
+pub const SECRET: &str = "a-signing-secret-for-tests";
+
+/// A Tenant with one API key, and the Secrets it needs.
+pub fn tenant_yaml(name: &str, digit: char) -> String {
+    let key = api_key(digit);
+    let code = name.to_uppercase();
+    format!(
+        "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: {name}}}\nspec:\n  clientCode: {code}\n  \
+         subdomains: [{name}]\n  apiKeys:\n  - name: primary\n    secretKeyRef: {{name: {name}-key, key: key}}\n  \
+         database: {{managed: {{name: tenant_{name}}}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}-key}}\n\
+         stringData: {{key: \"{key}\"}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}-signing}}\n\
+         stringData: {{secret: {SECRET}}}\n"
+    )
+}
+
+/// A Webhook of `tenant` for all order events of `customer`.
+pub fn webhook_yaml(tenant: &str, name: &str, customer: &str, url: &str) -> String {
+    format!(
+        "---\napiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {{name: {name}}}\nspec:\n  \
+         tenantRef: {{name: {tenant}}}\n  customerCode: {customer}\n  targetURL: {url}\n  \
+         secretRef: {{name: {tenant}-signing}}\n  events: [order.created, order.updated, order.exported]\n"
+    )
+}
+
+/// How a `docket dev` is to be started.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// More flags, such as `--backoff-base 100ms`.
+    pub flags: Vec<String>,
+    /// Keep the built-in receiver on this port; `None`: `--no-receiver`.
+    pub receiver: Option<u16>,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Options {
+    /// With these flags, split at blanks.
+    pub fn flags(flags: &str) -> Self {
+        Self { flags: flags.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
+    }
+}
+
+/// Files of a `docket dev`: outlives the process, so that it can be killed and started again on them.
+#[derive(Debug)]
+pub struct Home {
+    scratch: Folder,
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Home {
+    /// Empty.
+    pub fn new() -> Self {
+        let home = Self { scratch: Folder::new("dev") };
+        std::fs::create_dir_all(home.config()).expect("a folder");
+        home
+    }
+
+    /// Of these YAML documents, in one file `all.yaml`.
+    pub fn with(yaml: &str) -> Self {
+        let home = Self::new();
+        home.write("all.yaml", yaml);
+        home
+    }
+
+    /// Where the YAML is.
+    pub fn config(&self) -> PathBuf {
+        self.scratch.path().join("config")
+    }
+
+    /// Where the data is.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    /// Where output goes: `out` and `err`, appended over restarts.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// The database of a tenant.
+    pub fn database(&self, client_code: &str) -> PathBuf {
+        self.data().join("tenants").join(client_code).join("tenant.db")
+    }
+
+    /// Writes a file of the configuration, whole at once.
+    pub fn write(&self, name: &str, text: &str) {
+        let hidden = self.config().join(format!(".{name}.new"));
+        std::fs::write(&hidden, text).expect("writable");
+        std::fs::rename(hidden, self.config().join(name)).expect("renamable");
+    }
+
+    /// Runs another command of the binary on this home, with this text on its standard input; answers whether it
+    /// succeeded, and all that it printed.
+    pub fn command(&self, arguments: &[&str], input: &str) -> (bool, String) {
+        self.command_in(arguments, input, &[])
+    }
+
+    /// Like [`command`](Self::command), with more variables in its environment.
+    pub fn command_in(&self, arguments: &[&str], input: &str, more: &[(&str, &str)]) -> (bool, String) {
+        let (config, data) = (self.config(), self.data());
+        let mut command = Command::new(binary());
+        command.args(arguments).env("DOCKET_CONFIG_DIR", config).env("DOCKET_DATA_DIR", data);
+        run(command.envs(more.iter().copied()), input)
+    }
+
+    /// Runs the binary with nothing but these arguments.
+    pub fn command_alone(&self, arguments: &[&str]) -> (bool, String) {
+        run(Command::new(binary()).args(arguments), "")
+    }
+
+    /// Adds a customer and its contact `email` with the password [`PASSWORD`].
+    pub fn add_contact(&self, tenant: &str, customer: &str, email: &str) {
+        let (done, text) = self.command(
+            &["customer", "add", "--tenant", tenant, "--code", customer, "--name", "A customer"],
+            "",
+        );
+        assert!(done || text.contains("already"), "{text}");
+        let arguments = [
+            "contact",
+            "add",
+            "--tenant",
+            tenant,
+            "--customer",
+            customer,
+            "--email",
+            email,
+            "--name",
+            "A contact",
+        ];
+        let (done, text) = self.command(&arguments, &format!("{PASSWORD}\n"));
+        assert!(done, "{text}");
+    }
+
+    /// Adds an employee with the password [`PASSWORD`].
+    pub fn add_employee(&self, tenant: &str, user: &str, administrator: bool) {
+        let mut arguments =
+            vec!["employee", "add", "--tenant", tenant, "--user", user, "--name", "An employee"];
+        arguments.extend(administrator.then_some("--administrator"));
+        let (done, text) = self.command(&arguments, &format!("{PASSWORD}\n"));
+        assert!(done, "{text}");
+    }
+}
+
+fn run(command: &mut Command, input: &str) -> (bool, String) {
+    use std::io::Write;
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    // A command that does not read its input closes it.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("it ends");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The password of people added by [`Home`].
+pub const PASSWORD: &str = "a-password-for-tests";
+
+/// A running `docket dev` or `docket serve`; killed when dropped.
+#[derive(Debug)]
+pub struct Dev {
+    child: Child,
+    /// Where the API is.
+    pub api: SocketAddr,
+    /// Where /metrics is.
+    pub management: SocketAddr,
+}
+
+impl Dev {
+    /// Starts one on these files and waits until it is ready.
+    pub async fn start(home: &Home, options: Options) -> Self {
+        Self::spawn(home, &options).ready(home).await
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(mut self, home: &Home) -> Self {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its state") {
+                let text = std::fs::read_to_string(home.log("err")).unwrap_or_default();
+                panic!("docket ended with {status}: {text}");
+            }
+            if let Ok(reply) = request(self.management, "GET", "/readyz", &[], "").await
+                && reply.status == 200
+            {
+                return self;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "docket is not ready after 30 s");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Starts one and does not wait.
+    pub fn spawn(home: &Home, options: &Options) -> Self {
+        let mut arguments = vec!["dev".to_owned()];
+        for (flag, folder) in [("--config-dir", home.config()), ("--data-dir", home.data())] {
+            arguments.extend([flag.to_owned(), folder.display().to_string()]);
+        }
+        arguments.extend(match options.receiver {
+            Some(port) => vec!["--receiver".to_owned(), format!("127.0.0.1:{port}")],
+            None => vec!["--no-receiver".to_owned()],
+        });
+        arguments.extend(options.flags.iter().cloned());
+        Self::spawn_server(home, &arguments, &options.environment)
+    }
+
+    /// Starts `docket` with these arguments, and where to listen; its output goes to `home`. Does not wait.
+    pub fn spawn_server(home: &Home, arguments: &[String], environment: &[(String, String)]) -> Self {
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let (api, management) = (local(free_port()), local(free_port()));
+        let append = |name| {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(home.log(name));
+            Stdio::from(file.expect("writable"))
+        };
+        let mut command = Command::new(binary());
+        command
+            .args(arguments)
+            .args(["--listen", &api.to_string(), "--management", &management.to_string()])
+            .envs(environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(append("out"))
+            .stderr(append("err"));
+        Self { child: command.spawn().expect("the binary starts"), api, management }
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, at once.
+    pub fn kill(mut self) {
+        self.child.kill().expect("killable");
+        self.child.wait().expect("its end");
+    }
+
+    /// SIGTERM; answers its exit status once it has drained.
+    pub async fn terminate(mut self) -> std::process::ExitStatus {
+        signal(self.id(), "TERM");
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its state") {
+                return status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "still running 60 s after SIGTERM");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Sends a request to the API.
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        request(self.api, method, path, headers, body).await.expect("an answer")
+    }
+
+    /// Signs a contact in; answers a client with both credentials.
+    pub async fn sign_in(&self, key: &str, user: &str) -> Client {
+        self.sign_in_at("/Auth/Token", key, user).await
+    }
+
+    /// Signs an employee in.
+    pub async fn sign_in_employee(&self, key: &str, user: &str) -> Client {
+        self.sign_in_at("/Employee/SignIn", key, user).await
+    }
+
+    async fn sign_in_at(&self, path: &str, key: &str, user: &str) -> Client {
+        let body = json!({"userId": user, "password": PASSWORD}).to_string();
+        let reply = self.send("POST", path, &[("x-api-key", key), JSON], &body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let token = reply.json()["token"].as_str().expect("a token").to_owned();
+        Client { api: self.api, key: key.to_owned(), token }
+    }
+
+    /// The number behind a series of /metrics, such as `docket_deliveries_total{status="DeadLetter"}`; 0 if absent.
+    pub async fn metric(&self, series: &str) -> f64 {
+        let reply = request(self.management, "GET", "/metrics", &[], "").await.expect("metrics");
+        let line = reply.text().lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok());
+        line.unwrap_or(0.0)
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // Already ended, if a test ended it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal by name, such as `STOP`.
+pub fn signal(id: u32, name: &str) {
+    let status =
+        Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().expect("kill runs");
+    assert!(status.success(), "kill -{name} {id}");
+}
+
+/// `Content-Type: application/json`.
+pub const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A client with both credentials.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Where the API is; another after a restart.
+    pub api: SocketAddr,
+    /// `X-Api-Key`.
+    pub key: String,
+    /// The Bearer token.
+    pub token: String,
+}
+
+impl Client {
+    /// POSTs JSON.
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.try_post(path, &body.to_string(), &[]).await.expect("an answer")
+    }
+
+    /// POSTs text with more headers; an error if there is no answer.
+    pub async fn try_post(&self, path: &str, body: &str, more: &[(&str, &str)]) -> Result<Reply, String> {
+        let bearer = format!("Bearer {}", self.token);
+        let mut headers = vec![("x-api-key", self.key.as_str()), ("authorization", bearer.as_str()), JSON];
+        headers.extend(more);
+        request(self.api, "POST", path, &headers, body).await
+    }
+
+    /// GETs.
+    pub async fn get(&self, path: &str) -> Reply {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [("x-api-key", self.key.as_str()), ("authorization", bearer.as_str())];
+        request(self.api, "GET", path, &headers, "").await.expect("an answer")
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers, in lower case.
+    pub headers: HashMap<String, String>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("UTF-8")
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The `detail` of a problem.
+    pub fn detail(&self) -> String {
+        assert_eq!(
+            self.headers.get("content-type").map(String::as_str),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
+        self.json()["detail"].as_str().expect("a detail").to_owned()
+    }
+}
+
+/// One request on a connection of its own, within 30 s.
+#[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
+pub async fn request(
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<Reply, String> {
+    let exchange = async {
+        let stream = TcpStream::connect(to).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
+        let connection = tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path);
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            request = request.header("host", to.to_string());
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request =
+            request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).map_err(|e| e.to_string())?;
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        connection.abort();
+        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        Ok(Reply { status: parts.status.as_u16(), headers, body })
+    };
+    tokio::time::timeout(Duration::from_secs(30), exchange)
+        .await
+        .map_err(|_| "no answer in 30 s".to_owned())?
+}
+
+/// Waits until `condition` holds, looking often; panics with `what` after `limit`.
+pub async fn eventually(what: &str, limit: Duration, mut condition: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition().await {
+        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
