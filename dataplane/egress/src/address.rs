@@ -1,16 +1,16 @@
-//! Which addresses a delivery may reach. Pure: names are looked up and connections made in `connector`.
+//! Which addresses a delivery may reach. Pure: `connector` resolves names and connects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// What is not global unicast in IPv4 (IANA special-purpose registry), and one address that only looks like it.
+/// IPv4 ranges that are not global unicast (IANA special-purpose registry), and one address that only looks like it.
 const FORBIDDEN_V4: [Ipv4Net; 16] = [
     v4(0, 0, 0, 0, 8),        // "this network"; Linux connects 0.0.0.0 to itself
     v4(10, 0, 0, 0, 8),       // private
     v4(100, 64, 0, 0, 10),    // carrier-grade NAT; Alibaba's metadata service (100.100.100.200)
     v4(127, 0, 0, 0, 8),      // loopback
-    v4(168, 63, 129, 16, 32), // Azure's host agent: a public number that always means the machine below us
+    v4(168, 63, 129, 16, 32), // Azure's host agent: a public address that always reaches the host below the VM
     v4(169, 254, 0, 0, 16),   // link-local; metadata services
     v4(172, 16, 0, 0, 12),    // private
     v4(192, 0, 0, 0, 24),     // protocol assignments; Oracle's metadata service (192.0.0.192)
@@ -24,12 +24,12 @@ const FORBIDDEN_V4: [Ipv4Net; 16] = [
     v4(240, 0, 0, 0, 4),      // reserved; 255.255.255.255
 ];
 
-/// The only part of IPv6 that IANA has given out as global unicast. Being outside of it is what refuses loopback,
-/// IPv4-mapped and IPv4-compatible addresses, NAT64, `100::/64`, `5f00::/16`, unique-local, link-local, site-local
-/// and multicast addresses, and whatever is invented next.
+/// The only part of IPv6 that IANA has allocated as global unicast. Requiring it refuses loopback, IPv4-mapped and
+/// IPv4-compatible addresses, NAT64, `100::/64`, `5f00::/16`, unique-local, link-local, site-local and multicast
+/// addresses, and any range that is defined later.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
-/// What is not global unicast inside [`GLOBAL_V6`].
+/// IPv6 ranges inside [`GLOBAL_V6`] that are not global unicast.
 const FORBIDDEN_V6: [Ipv6Net; 4] = [
     v6(0x2001, 0, 23), // protocol assignments: Teredo (an IPv4 address inside), ORCHID, benchmarks
     v6(0x2001, 0x0db8, 32), // documentation
@@ -45,10 +45,10 @@ const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
 }
 
-/// Which addresses deliveries may reach: global unicast, and what the platform allows beside it.
+/// Which addresses deliveries may reach: global unicast, and what the platform allows in addition.
 ///
-/// There is no rule for ports except that 0 is none: receivers listen on any port, and at a public address a port
-/// such as 6379 is no more ours to protect than 443. Addresses are what keeps a tenant out of our own network.
+/// Ports are not restricted, except that 0 is refused: receivers listen on any port, and port 6379 of a public address
+/// needs no more protection than 443. The addresses keep a tenant out of the platform's own network.
 #[derive(Debug, Clone, Default)]
 pub struct EgressPolicy {
     allow: Vec<IpNet>,
@@ -56,9 +56,8 @@ pub struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// `allow`: ranges the platform opens although they are not public, for receivers of its own.
-    /// `allow_sockets`: single sockets, for the embedded mode's receiver on the loopback address.
-    /// An IPv4-mapped address is compared as the IPv4 address it stands for.
+    /// `allow`: private ranges that the platform opens for its own receivers. `allow_sockets`: single sockets, for the
+    /// embedded mode's receiver on the loopback address. An IPv4-mapped address counts as the IPv4 address in it.
     pub fn new(allow: Vec<IpNet>, allow_sockets: Vec<SocketAddr>) -> Self {
         Self { allow, allow_sockets }
     }
@@ -80,7 +79,7 @@ fn is_global_unicast(ip: IpAddr) -> bool {
     }
 }
 
-/// The vectors that peers test with, used here as literals and in `connector` as DNS answers.
+/// Addresses from the test suites of similar tools, used here as literals and in `connector` as DNS answers.
 #[cfg(test)]
 pub(crate) mod vectors {
     use std::net::IpAddr;
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_platform_can_allow_a_range() {
+    fn allowed_range_is_permitted() {
         let policy = EgressPolicy::new(vec!["10.2.0.0/16".parse().expect("a range")], vec![]);
         assert!(permits(&policy, "10.2.3.4:443"));
         assert!(permits(&policy, "[::ffff:10.2.3.4]:443"), "the same address, mapped");
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_platform_can_allow_one_socket() {
+    fn allowed_socket_is_permitted_and_no_other() {
         let policy = EgressPolicy::new(vec![], vec!["127.0.0.1:8443".parse().expect("a socket")]);
         assert!(permits(&policy, "127.0.0.1:8443"));
         assert!(permits(&policy, "[::ffff:127.0.0.1]:8443"));
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn port_0_is_no_port() {
+    fn port_0_is_never_permitted() {
         let everything = vec!["0.0.0.0/0".parse().expect("a range")];
         assert!(!permits(&EgressPolicy::new(everything, vec![]), "8.8.8.8:0"));
     }

@@ -1,4 +1,16 @@
-//! From a receiver to an open connection: look the name up, check every address, connect, TLS.
+//! From a target to an open connection: DNS, address check, TCP, TLS.
+//!
+//! Deliveries use hyper's connection API and these steps, and not an HTTP client such as reqwest, because an attempt has
+//! to guarantee what a client hides:
+//!
+//! - The address that was checked is the address that is connected to. A client resolves the name again, or asks its
+//!   resolver hook but connects to IP literals unchecked.
+//! - Each phase (DNS, connect, TLS, first byte) has its own limit, is timed, and fails with its own typed
+//!   [`FailureClass`]. A client has one or two timeouts and an error whose text would have to be matched.
+//! - The headers of a 2xx answer decide the outcome. The body is read for the log only, with a bound in bytes and time.
+//! - No request is ever sent twice. A client retries a request on a new connection when a pooled one breaks; here a
+//!   request is sent again only if hyper hands it back with no byte written.
+//! - Connections are pooled by target and trusted certificates, and dropping the attempt closes the socket.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,53 +22,21 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use url::{Host, Url};
+use url::Host;
 
 use crate::address::EgressPolicy;
-use crate::pool::Connection;
+use crate::connection::{Connection, tls_error};
 use crate::resolve::{Resolve, ResolveError};
+use crate::target::Target;
 use crate::trust::Trust;
 
-/// The longest that DNS, connecting and TLS may take, each. A receiver that needs longer for one of them is as good
-/// as gone, and the whole attempt's time would be better spent on others.
+/// Limit of DNS, connecting and TLS, each. A receiver that needs longer for one of them is as good as gone; the slot
+/// is better used for others.
 const PHASE_LIMIT: Duration = Duration::from_secs(5);
-/// Addresses tried of one answer. All are checked; but shares of 5 s get too small to connect in.
+/// Addresses tried of one DNS answer. All are checked, but a fifth one would leave each too little of the 5 s.
 const MAX_TRIED: usize = 4;
 
-/// Where to, and believing whom: POSTs with equal `Receiver`s may share a connection.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Receiver {
-    host: Host<String>,
-    port: u16,
-    trust: u64,
-}
-
-impl Receiver {
-    /// The `url` crate has already turned `0177.1`, `2130706433`, `０x7f.1` and `127.0.0.1.` into the address they
-    /// mean, or refused them, so an IP literal cannot pass here as a name.
-    pub(crate) fn of(url: &Url, trust: &Trust) -> Result<Self, FailureClass> {
-        if url.scheme() != "https" {
-            return Err(FailureClass::TlsOther); // never in the clear, whoever let that url through
-        }
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(FailureClass::Dns);
-        };
-        Ok(Self { host: host.to_owned(), port, trust: trust.id })
-    }
-
-    /// What the certificate must be for. It is the url's host, and not the address that the host led to.
-    fn server_name(&self) -> Result<ServerName<'static>, FailureClass> {
-        match &self.host {
-            Host::Domain(name) => {
-                let name = name.strip_suffix('.').unwrap_or(name).to_owned();
-                ServerName::try_from(name).map_err(|_| FailureClass::Dns)
-            }
-            Host::Ipv4(ip) => Ok(ServerName::from(IpAddr::from(*ip))),
-            Host::Ipv6(ip) => Ok(ServerName::from(IpAddr::from(*ip))),
-        }
-    }
-}
-
+/// Opens connections to receivers.
 pub(crate) struct Connector {
     policy: EgressPolicy,
     dns: Box<dyn Resolve>,
@@ -68,24 +48,24 @@ impl Connector {
         Self { policy, dns: Box::new(dns), phase_limit: PHASE_LIMIT.min(attempt_timeout / 3) }
     }
 
-    /// Opens a connection, noting in `report` how far it came and how long each phase took.
+    /// Opens a connection. Records in `report` how far it came and how long each phase took.
     pub(crate) async fn connect(
         &self,
-        receiver: &Receiver,
+        target: &Target,
         trust: &Trust,
         deadline: Instant,
         report: &mut Report,
     ) -> Result<Connection, FailureClass> {
-        let server_name = receiver.server_name()?;
+        let server_name = target.server_name()?;
         let times = &mut report.times;
 
-        let sockets = match &receiver.host {
+        let sockets = match &target.host {
             Host::Domain(name) => {
-                let look_up = self.look_up(name, receiver.port);
+                let look_up = self.look_up(name, target.port);
                 phase(Phase::Dns, self.until(deadline), &mut times.dns, look_up).await?
             }
-            Host::Ipv4(ip) => self.checked(vec![IpAddr::from(*ip)], receiver.port)?,
-            Host::Ipv6(ip) => self.checked(vec![IpAddr::from(*ip)], receiver.port)?,
+            Host::Ipv4(ip) => self.checked(vec![IpAddr::from(*ip)], target.port)?,
+            Host::Ipv6(ip) => self.checked(vec![IpAddr::from(*ip)], target.port)?,
         };
 
         let until = self.until(deadline);
@@ -110,9 +90,9 @@ impl Connector {
         }
     }
 
-    /// One forbidden address refuses them all: a public name has no business pointing at private addresses, and one
-    /// that does is a mistake or an attack. What is returned here is what is connected to: the name is not looked up
-    /// again, so a second, different answer is of no use to a rebinding name.
+    /// One forbidden address refuses them all: a public name that points at a private address is a mistake or an
+    /// attack. The returned addresses are the ones connected to. The name is not looked up again, so a rebinding name
+    /// gains nothing from a second, different answer.
     fn checked(&self, addresses: Vec<IpAddr>, port: u16) -> Result<Vec<SocketAddr>, FailureClass> {
         if addresses.is_empty() {
             return Err(FailureClass::Dns);
@@ -126,7 +106,8 @@ impl Connector {
     }
 }
 
-/// Runs one phase of an attempt until `until` at the latest, and notes how long it took, however it ended.
+/// Runs one phase of an attempt, with `until` as its deadline, and stores in `took` how long it took, also when it
+/// failed.
 pub(crate) async fn phase<T, E: From<FailureClass>>(
     phase: Phase,
     until: Instant,
@@ -139,8 +120,8 @@ pub(crate) async fn phase<T, E: From<FailureClass>>(
     ended.unwrap_or_else(|_| Err(FailureClass::Timeout(phase).into()))
 }
 
-/// IPv4 and IPv6 in turn, each in its own order. IPv4 first: a cluster without IPv6 is common and may drop its packets
-/// silently, while hardly a receiver is without IPv4.
+/// Alternates IPv4 and IPv6 addresses and keeps the order within each family. IPv4 comes first: many clusters have no
+/// IPv6 and drop its packets silently, while nearly every receiver has IPv4.
 fn alternated(sockets: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let (v4, v6): (Vec<_>, Vec<_>) = sockets.into_iter().partition(SocketAddr::is_ipv4);
     let (mut v4, mut v6) = (v4.into_iter(), v6.into_iter());
@@ -154,14 +135,17 @@ fn alternated(sockets: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
 }
 
-/// Tries the addresses one after the other, each with an equal share of the time that is left, so that a silent first
-/// one does not use up the others' chance.
+/// Tries the addresses one after the other. Each gets an equal share of the time that is left, so that a silent first
+/// address leaves time for the next.
 async fn open(sockets: &[SocketAddr], until: Instant) -> Result<(TcpStream, SocketAddr), FailureClass> {
     let tried = &sockets[..sockets.len().min(MAX_TRIED)];
     let mut failure = FailureClass::Connect;
     for (socket, left) in tried.iter().zip((1..=tried.len()).rev()) {
         let share = until.saturating_duration_since(Instant::now()) / u32::try_from(left).unwrap_or(u32::MAX);
-        #[expect(clippy::disallowed_methods, reason = "the one place; the address has been checked")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that connects to receivers; the address has been checked"
+        )]
         let connecting = TcpStream::connect(*socket);
         let class = match timeout_at(Instant::now() + share, connecting).await {
             Ok(Ok(tcp)) => {
@@ -171,7 +155,8 @@ async fn open(sockets: &[SocketAddr], until: Instant) -> Result<(TcpStream, Sock
             Ok(Err(error)) => class_of_connect(&error),
             Err(_) => FailureClass::Timeout(Phase::Connect),
         };
-        // "Refused" says most: somebody is there. Else the last one, because "no route" often comes first.
+        // `Refused` says most: the host is there. Otherwise the last failure counts, because "no route" often comes
+        // first.
         if failure != FailureClass::Refused {
             failure = class;
         }
@@ -199,13 +184,10 @@ async fn handshake(
     })
 }
 
-/// tokio-rustls hands TLS errors on inside an [`io::Error`].
-pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
-}
-
 #[cfg(test)]
 mod tests {
+    use url::Url;
+
     use super::*;
     use crate::address::vectors;
     use crate::resolve::FixedDns;
@@ -222,10 +204,10 @@ mod tests {
         let trust = Trust::public();
         let url = Url::parse(url).expect("a url");
         let mut report = Report::default();
-        let class = match Receiver::of(&url, &trust) {
-            Ok(receiver) => {
+        let class = match Target::of(&url, &trust) {
+            Ok(target) => {
                 let deadline = Instant::now() + TIMEOUT;
-                connector(dns).connect(&receiver, &trust, deadline, &mut report).await.err()
+                connector(dns).connect(&target, &trust, deadline, &mut report).await.err()
             }
             Err(class) => Some(class),
         };
@@ -237,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forbidden_literals_are_refused_without_a_lookup_or_an_address_in_the_report() {
+    async fn forbidden_literals_are_refused_without_a_lookup() {
         for ip in vectors::forbidden() {
             let (class, report) = connect(FixedDns::new(), &literal(ip)).await;
             assert_eq!(class, Some(FailureClass::BlockedAddress), "{ip}");
@@ -246,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forbidden_answers_are_refused_alone_and_among_public_ones() {
+    async fn forbidden_dns_answers_are_refused_alone_and_among_public_ones() {
         for ip in vectors::forbidden() {
             for answer in [vec![ip], vec![PUBLIC, ip], vec![ip, PUBLIC]] {
                 let dns = FixedDns::new().answer("hooks.example", answer.clone());
@@ -258,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rebinding_name_is_refused_at_its_second_answer() {
+    async fn rebinding_name_is_refused_at_its_second_answer() {
         for ip in vectors::forbidden() {
             let dns = FixedDns::new().answer("rebind.example", [PUBLIC]).answer("rebind.example", [ip]);
             let connector = connector(dns);
@@ -266,7 +248,7 @@ mod tests {
             assert_eq!(
                 first,
                 Ok(vec![SocketAddr::new(PUBLIC, 443)]),
-                "what was checked is what is connected to"
+                "the checked address is the one connected to"
             );
             let second = connector.look_up("rebind.example", 443).await;
             assert_eq!(second, Err(FailureClass::BlockedAddress), "{ip}");
@@ -274,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn public_addresses_are_let_through() {
+    async fn public_addresses_are_permitted() {
         for ip in vectors::allowed() {
             let dns = FixedDns::new().answer("hooks.example", [ip]);
             assert_eq!(
@@ -325,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_or_port_is_no_url() {
+    fn invalid_host_or_port_is_not_a_url() {
         for host in
             ["[::1%25lo]", "[fe80::1%eth0]", "127.0.0.256", "0x100000000", "1.2.3.4.5", "a:65536", "a:99999"]
         {
@@ -334,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_of_the_cluster_and_of_this_machine_are_checked_like_any_other() {
+    async fn names_of_cluster_and_machine_are_checked_like_any_other() {
         for name in ["localhost", "localhost.", "kubernetes.default", "redis.docket.svc.cluster.local"] {
             let dns = FixedDns::new().answer(name, [IpAddr::from([10, 96, 0, 1])]);
             let (class, _) = connect(dns, &format!("https://{name}/")).await;
@@ -348,27 +330,27 @@ mod tests {
             "https://a.localhost/",
             "https://ＬＯＣＡＬhost/",
         ] {
-            let receiver = Receiver::of(&Url::parse(url).expect("a url"), &trust).expect("a receiver");
+            let target = Target::of(&Url::parse(url).expect("a url"), &trust).expect("a target");
             let deadline = Instant::now() + TIMEOUT;
-            let end = connector.connect(&receiver, &trust, deadline, &mut Report::default()).await;
+            let end = connector.connect(&target, &trust, deadline, &mut Report::default()).await;
             assert_eq!(end.err(), Some(FailureClass::BlockedAddress), "{url}");
         }
     }
 
     #[tokio::test]
-    async fn a_name_without_addresses_is_a_dns_failure() {
+    async fn name_without_addresses_is_a_dns_failure() {
         let dns = FixedDns::new().answer("empty.example", []);
         assert_eq!(connect(dns, "https://empty.example/").await.0, Some(FailureClass::Dns));
         assert_eq!(connect(FixedDns::new(), "https://unknown.example/").await.0, Some(FailureClass::Dns));
     }
 
     #[tokio::test]
-    async fn nothing_is_sent_in_the_clear() {
+    async fn http_url_is_refused() {
         assert_eq!(connect(FixedDns::new(), "http://8.8.8.8/").await.0, Some(FailureClass::TlsOther));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_name_server_costs_5_seconds_and_less_in_a_shorter_attempt() {
+    async fn silent_name_server_costs_5_seconds_or_a_third_of_the_attempt() {
         struct Silent;
         impl Resolve for Silent {
             fn lookup<'a>(&'a self, _: &'a str) -> crate::Resolving<'a> {
@@ -376,13 +358,12 @@ mod tests {
             }
         }
         let trust = Trust::public();
-        let receiver =
-            Receiver::of(&Url::parse("https://a.example/").expect("a url"), &trust).expect("a receiver");
+        let target = Target::of(&Url::parse("https://a.example/").expect("a url"), &trust).expect("a target");
         for (timeout, limit) in [(30_000, 5_000), (15_000, 5_000), (600, 200)] {
             let timeout = Duration::from_millis(timeout);
             let connector = Connector::new(EgressPolicy::default(), Silent, timeout);
             let started = Instant::now();
-            let end = connector.connect(&receiver, &trust, started + timeout, &mut Report::default()).await;
+            let end = connector.connect(&target, &trust, started + timeout, &mut Report::default()).await;
             assert_eq!(end.err(), Some(FailureClass::Timeout(Phase::Dns)));
             let took = started.elapsed().as_millis();
             assert!((limit..limit + 5).contains(&took), "{took} ms");
@@ -390,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn both_families_are_tried_in_turn() {
+    fn both_address_families_are_tried_in_turn() {
         let sockets =
             |list: &[&str]| list.iter().map(|s| s.parse().expect("a socket")).collect::<Vec<SocketAddr>>();
         assert_eq!(

@@ -1,22 +1,57 @@
-//! One attempt of a delivery: one POST to a webhook receiver, and how it ended.
+//! One attempt of a delivery: one POST to a webhook receiver, and its outcome.
 //!
-//! - [`EgressPolicy`]: which addresses may be reached. Pure.
-//! - [`Resolve`]: how a name becomes addresses; [`SystemDns`] in real life, [`FixedDns`] in tests.
-//! - `connector`: name, address check, TCP, TLS, each under its own limit.
-//! - [`Trust`]: which certificates are believed.
-//! - `pool`: connections kept open for the next POST to the same receiver.
-//! - [`Sender`]: puts them together. [`Sender::post`] never fails: every end is an
+//! In the order of an attempt:
+//!
+//! - [`Sender::post`]: makes the attempt. It never fails: the result is always an
 //!   [`Outcome`](docket_domain::delivery::Outcome).
+//! - `target`: host, port and trusted certificates of the POST; [`Trust`] is the set of trusted certificates.
+//! - `pool`: connections kept open for the next POST to the same target.
+//! - `connector`: DNS, address check, TCP and TLS, each with its own time limit. [`Resolve`] turns a name into
+//!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
+//! - `connection`: one request on an open connection.
 //!
-//! Absent on purpose: retries (the schedule's), redirects, proxies (a proxy resolves the name itself, so our check
-//! would not see the address), decompression, HTTP/2, and any way to switch certificate checks off.
+//! The head of `connector` says why this crate uses hyper and not reqwest.
+//!
+//! Absent on purpose: retries (the schedule makes them), redirects, proxies (a proxy resolves the name itself, so the
+//! address check would not see the address), decompression, HTTP/2, and any way to switch certificate checks off.
+//!
+//! # Example
+//!
+//! A name that resolves to a private address gets no packet:
+//!
+//! ```
+//! use docket_domain::delivery::{ATTEMPT_TIMEOUT, FailureClass};
+//! use docket_egress::{EgressPolicy, FixedDns, Post, Sender, Trust};
+//! use http::HeaderMap;
+//! use url::Url;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let dns = FixedDns::new().answer("hooks.example", [[10, 0, 0, 7].into()]);
+//! let sender = Sender::new(EgressPolicy::default(), dns, ATTEMPT_TIMEOUT);
+//! let post = Post {
+//!     url: &Url::parse("https://hooks.example/docket").expect("a URL"),
+//!     trust: &Trust::public(),
+//!     headers: HeaderMap::new(),
+//!     body: "{}".into(),
+//!     afresh: false,
+//! };
+//! let outcome = sender.post(post).await;
+//! assert_eq!(outcome.failure(), Some(FailureClass::BlockedAddress));
+//! # }
+//! ```
 
 mod address;
+mod connection;
 mod connector;
 mod pool;
 mod resolve;
 mod sender;
+mod target;
 mod trust;
+
+#[cfg(test)]
+mod tests;
 
 pub use address::EgressPolicy;
 pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};

@@ -1,4 +1,4 @@
-//! How a name becomes addresses. Whether they may be reached is not decided here.
+//! How a name becomes addresses. Whether they may be reached is decided in `connector`.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,16 +15,16 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 /// What [`Resolve::lookup`] returns: boxed, so that a [`Sender`](crate::Sender) needs no type parameter.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
 
-/// Looks names up. Asked once per connection, and never for an IP literal.
+/// Resolves names. Called once per connection, and never for an IP literal.
 pub trait Resolve: Send + Sync + 'static {
-    /// All addresses of `name`, in the order they should be tried.
+    /// All addresses of `name`, in the order in which to try them.
     fn lookup<'a>(&'a self, name: &'a str) -> Resolving<'a>;
 }
 
-/// Why a name gave no addresses.
+/// Why a name has no addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// There is no such name, or no server that knows it.
+    /// The name does not exist, or no server knows it.
     #[error("the name does not resolve")]
     Failed,
     /// The servers did not answer in time.
@@ -43,13 +43,13 @@ impl<R: Resolve + ?Sized> Resolve for Arc<R> {
 pub struct SystemDns(TokioResolver);
 
 impl SystemDns {
-    /// One query; a lost packet is asked again well within the 5 s that an attempt has for DNS.
+    /// Timeout of one query. A query that got lost is repeated well within the 5 s that an attempt has for DNS.
     const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-    /// A receiver that has moved, or a name that has been mended, is seen within this, whatever the record's own
-    /// lifetime: retries are a minute and more apart, and each should see the world as it is.
+    /// Longest time that an answer is cached, whatever the TTL of the record. Retries are at least a minute apart, and each
+    /// should see a receiver that has moved or a record that was fixed.
     const LONGEST_CACHED: Duration = Duration::from_secs(30);
 
-    /// Without a usable `/etc/resolv.conf`, a name server on this machine is asked, as the C library would.
+    /// Without a usable `/etc/resolv.conf` it asks a name server on this machine, as the C library does.
     pub fn new() -> Self {
         let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|_| {
             let own = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
@@ -57,8 +57,8 @@ impl SystemDns {
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         });
         let options = builder.options_mut();
-        // Targets are full names. Kubernetes' ndots:5 would send each through every search domain first; with 0 the
-        // name is asked as it stands, and the search domains (`receiver.team.svc`) only when that fails.
+        // Targets are full names. With the `ndots:5` of Kubernetes each would first be tried in every search domain.
+        // With 0 the name itself is tried first, and the search domains (`receiver.team.svc`) only if that fails.
         options.ndots = 0;
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
         options.timeout = Self::QUERY_TIMEOUT;
@@ -79,8 +79,8 @@ impl Resolve for SystemDns {
     fn lookup<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         Box::pin(async move {
             if is_localhost(name) {
-                // Never a question for a name server (RFC 6761). IPv4 only: our own receiver listens there, and one
-                // forbidden address beside it would refuse the whole answer.
+                // Name servers are never asked for it (RFC 6761). IPv4 only: the embedded mode's receiver listens
+                // there, and a forbidden `::1` beside it would refuse the whole answer.
                 return Ok(vec![Ipv4Addr::LOCALHOST.into()]);
             }
             match self.0.lookup_ip(name).await {
@@ -97,7 +97,7 @@ fn is_localhost(name: &str) -> bool {
     name.rsplit('.').next().is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
 }
 
-/// Fixed answers, for tests. A name can answer differently each time, as a rebinding one does.
+/// Fixed answers, for tests. A name can have another answer each time, as a rebinding name has.
 #[derive(Debug, Default)]
 pub struct FixedDns {
     answers: Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>,
@@ -110,7 +110,7 @@ impl FixedDns {
         Self::default()
     }
 
-    /// The next answer for `name`. Given several times: one after the other, and the last one for ever.
+    /// Adds the next answer for `name`. Several answers are returned one after the other; the last one stays.
     #[must_use]
     pub fn answer(self, name: &str, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ impl FixedDns {
         self
     }
 
-    /// How often it has been asked.
+    /// The number of lookups so far.
     pub fn lookups(&self) -> usize {
         self.lookups.load(Ordering::Relaxed)
     }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn localhost_is_this_machine_without_asking_anyone() {
+    async fn localhost_resolves_to_this_machine_without_a_query() {
         for name in ["localhost", "localhost.", "LOCALHOST", "receiver.localhost"] {
             assert_eq!(SystemDns::new().lookup(name).await, Ok(vec![Ipv4Addr::LOCALHOST.into()]), "{name}");
         }

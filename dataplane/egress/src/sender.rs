@@ -1,4 +1,4 @@
-//! One POST, from the url to an outcome.
+//! One POST, from the URL to an outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,16 +17,18 @@ use tokio::time::{Instant, timeout_at};
 use url::{Position, Url};
 
 use crate::address::EgressPolicy;
-use crate::connector::{Connector, Receiver, phase};
-use crate::pool::{Connection, Pool, Unanswered};
+use crate::connection::{Connection, Unanswered};
+use crate::connector::{Connector, phase};
+use crate::pool::Pool;
 use crate::resolve::Resolve;
+use crate::target::Target;
 use crate::trust::Trust;
 
-/// How long the body of a 2xx answer is waited for. The headers have decided already and the text is only for the
-/// log, so a receiver that drips it does not hold a slot for the whole attempt.
+/// Limit for reading the body of a 2xx answer. The headers have decided already and the text is only for the log, so a
+/// receiver that drips it must not hold a slot for the whole attempt.
 const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
 
-/// Sends webhooks. Clones share everything, kept-alive connections included; make one per process.
+/// Sends webhooks. Clones share everything, including open connections; create one per process.
 #[derive(Clone)]
 pub struct Sender(Arc<Shared>);
 
@@ -36,24 +38,25 @@ struct Shared {
     attempt_timeout: Duration,
 }
 
-/// What to send, and to whom.
+/// A POST to send.
 pub struct Post<'a> {
-    /// Where to; must be `https`. Userinfo and fragment are not sent.
+    /// The target URL; must be `https`. Userinfo and fragment are not sent.
     pub url: &'a Url,
-    /// Which certificates are believed.
+    /// The certificates to trust.
     pub trust: &'a Trust,
-    /// Sent as they are, but for `Host`, `Content-Length`, `Accept-Encoding` and `User-Agent`, which are ours.
+    /// Sent as they are, except `Host`, `Content-Length`, `Accept-Encoding` and `User-Agent`, which the sender sets.
     pub headers: HeaderMap,
-    /// Sent as it is.
+    /// Sent unchanged.
     pub body: Bytes,
-    /// Use no connection that was kept: a receiver that closes idle ones unannounced has made an attempt fail before.
+    /// Opens a new connection instead of reusing one. Set for retries: a receiver that closes idle connections without
+    /// notice may have failed the attempt before.
     pub afresh: bool,
 }
 
 impl Sender {
-    /// `attempt_timeout`: for a whole attempt, from the name look-up to the last byte read of the answer; in real life
-    /// [`ATTEMPT_TIMEOUT`](docket_domain::delivery::ATTEMPT_TIMEOUT). DNS, connecting and TLS have 5 s each, or a
-    /// third of it if that is less.
+    /// `attempt_timeout` covers a whole attempt, from the DNS lookup to the last byte read of the answer; production
+    /// uses [`ATTEMPT_TIMEOUT`](docket_domain::delivery::ATTEMPT_TIMEOUT). DNS, connecting and TLS have 5 s each, or a
+    /// third of `attempt_timeout` if that is less.
     pub fn new(policy: EgressPolicy, dns: impl Resolve, attempt_timeout: Duration) -> Self {
         let connector = Connector::new(policy, dns, attempt_timeout);
         Self(Arc::new(Shared { connector, pool: Pool::default(), attempt_timeout }))
@@ -61,7 +64,7 @@ impl Sender {
 
     /// Makes one attempt. At most one POST reaches the wire. Must run inside a Tokio runtime.
     ///
-    /// Dropping the future closes the connection; the receiver may have got the POST by then.
+    /// Dropping the future closes the connection; the receiver may have received the POST by then.
     pub async fn post(&self, post: Post<'_>) -> Outcome {
         let started = Instant::now();
         let mut report = Report::default();
@@ -73,8 +76,8 @@ impl Sender {
         }
     }
 
-    /// Closes connections that have been idle for too long. Each POST does so too; call it where no POST may follow
-    /// for a while.
+    /// Closes connections that were idle for too long. Each POST does so too; call this when the next POST may be a while
+    /// away.
     pub fn drop_idle(&self) {
         self.0.pool.drop_idle();
     }
@@ -88,10 +91,10 @@ impl Shared {
         report: &mut Report,
     ) -> Result<(), FailureClass> {
         let Post { url, trust, headers, body, afresh } = post;
-        let receiver = Receiver::of(url, trust)?;
+        let target = Target::of(url, trust)?;
         let request = request(url, headers, body)?;
-        let kept = if afresh { None } else { self.pool.take(&receiver).await };
-        let (connection, response) = self.exchange(kept, &receiver, trust, request, deadline, report).await?;
+        let kept = if afresh { None } else { self.pool.take(&target).await };
+        let (connection, response) = self.exchange(kept, &target, trust, request, deadline, report).await?;
 
         let status = response.status();
         let until = match status.is_success() {
@@ -103,7 +106,7 @@ impl Shared {
         report.http_status = Some(status.as_u16());
         report.answer = Some(kept_answer(&answer));
         if end == BodyEnd::Whole {
-            self.pool.keep(receiver, connection).await;
+            self.pool.keep(target, connection).await;
         }
         match class_of_status(status.as_u16()) {
             None => Ok(()),
@@ -112,11 +115,12 @@ impl Shared {
         }
     }
 
-    /// Up to the answer's headers, on the kept connection if there is one, else on a fresh one.
+    /// Sends the request and waits for the headers of the answer, on the kept connection if there is one, otherwise on a
+    /// new one.
     async fn exchange(
         &self,
         mut kept: Option<Connection>,
-        receiver: &Receiver,
+        target: &Target,
         trust: &Trust,
         mut request: Request<Full<Bytes>>,
         deadline: Instant,
@@ -126,15 +130,15 @@ impl Shared {
             let reused = kept.is_some();
             let mut connection = match kept.take() {
                 Some(connection) => connection,
-                None => self.connector.connect(receiver, trust, deadline, report).await?,
+                None => self.connector.connect(target, trust, deadline, report).await?,
             };
             report.remote = Some(connection.remote);
             let first_byte = &mut report.times.first_byte;
             match phase(Phase::FirstByte, deadline, first_byte, connection.send(request)).await {
                 Ok(response) => return Ok((connection, response)),
-                // The receiver had closed the kept connection. Nothing was written, so this is still the first POST
-                // of the attempt. Had it been written in part, the receiver might act on it, and a second one would
-                // be an attempt that nobody has counted.
+                // The receiver had closed the kept connection. Nothing was written, so the next request is still the
+                // first POST of this attempt. A request written in part is never sent again: the receiver might act
+                // on both, and the second POST would be an uncounted attempt.
                 Err(Unanswered::NotSent(back)) if reused => {
                     request = *back;
                     *report = Report::default();
@@ -146,8 +150,8 @@ impl Shared {
     }
 }
 
-/// An origin-form request (`POST /path?query`). The url's parts are ASCII by then, so the conversions fail only for
-/// a path beyond 64 KiB.
+/// An origin-form request (`POST /path?query`). The parts of the URL are ASCII here, so the conversions fail only for a
+/// path beyond 64 KiB.
 fn request(url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Request<Full<Bytes>>, FailureClass> {
     const OURS: &str = concat!("Docket/", env!("CARGO_PKG_VERSION"));
     let path = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]);
@@ -171,13 +175,12 @@ fn request(url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Request<Ful
 enum BodyEnd {
     /// Read to its end.
     Whole,
-    /// Enough read, or broken off.
+    /// Not read to its end: the limit was reached, or the connection broke.
     Cut,
     TimedOut,
 }
 
-/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, as they came: a compressed answer stays compressed, so nothing
-/// grows here.
+/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, unchanged: a compressed answer stays compressed, so it cannot grow.
 async fn read(mut body: Incoming, until: Instant, kept: &mut Vec<u8>) -> BodyEnd {
     loop {
         if body.is_end_stream() {
@@ -220,20 +223,20 @@ mod tests {
     use crate::resolve::FixedDns;
 
     #[tokio::test]
-    async fn a_kept_connection_that_is_dead_is_replaced_within_the_attempt() {
+    async fn dead_kept_connection_is_replaced_within_the_attempt() {
         let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), ATTEMPT_TIMEOUT);
         let (url, trust) = (Url::parse("https://gone.example/").expect("a url"), Trust::public());
-        let receiver = Receiver::of(&url, &trust).expect("a receiver");
+        let target = Target::of(&url, &trust).expect("a target");
         let request = request(&url, HeaderMap::new(), Bytes::new()).expect("a request");
         let (ours, theirs) = tokio::io::duplex(64);
         let kept = Connection::start(ours, ([8, 8, 8, 8], 443).into()).await.expect("a connection");
-        tokio::task::yield_now().await; // hyper starts to wait
+        tokio::task::yield_now().await; // lets hyper's task start waiting
         drop(theirs);
 
         let mut report = Report::default();
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
-        let end = sender.0.exchange(Some(kept), &receiver, &trust, request, deadline, &mut report).await;
-        assert_eq!(end.err(), Some(FailureClass::Dns), "it went on to look the name up");
+        let end = sender.0.exchange(Some(kept), &target, &trust, request, deadline, &mut report).await;
+        assert_eq!(end.err(), Some(FailureClass::Dns), "a new connection was started with a DNS lookup");
         assert!(report.remote.is_none() && report.times.dns.is_some() && report.times.first_byte.is_none());
     }
 }

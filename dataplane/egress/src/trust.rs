@@ -1,4 +1,4 @@
-//! Which certificates a receiver may show.
+//! Which certificates of receivers are trusted.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +8,18 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// The certificate authorities that are believed when connecting to a receiver. Verification cannot be switched off.
+/// The certificate authorities that a receiver's certificate may come from. Verification cannot be switched off.
 ///
-/// Build one per webhook configuration and keep it: it remembers TLS sessions, and kept-alive connections are shared
-/// only between POSTs of the same `Trust`. Clones are the same `Trust`.
+/// Create one per webhook configuration and keep it: it remembers TLS sessions, and open connections are shared only
+/// between POSTs with the same `Trust`. A clone is the same `Trust`.
 #[derive(Clone)]
 pub struct Trust {
     pub(crate) config: Arc<ClientConfig>,
-    /// Tells trusts apart in the pool. Not the pointer of `config`: the allocator uses addresses again.
+    /// Identifies the trust in the pool. The pointer of `config` would not do: the allocator reuses addresses.
     pub(crate) id: u64,
 }
 
-/// Why a CA bundle cannot be used. The text says what to mend and shows nothing of the bundle.
+/// Why a CA bundle cannot be used. The text says what to fix and quotes nothing of the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadBundle {
     /// No `CERTIFICATE` section.
@@ -28,22 +28,22 @@ pub enum BadBundle {
     /// A section is cut off, or not base64.
     #[error("the bundle is not valid PEM")]
     NotPem,
-    /// A section is no X.509 certificate that can act as an authority.
+    /// A section is not an X.509 certificate that can act as an authority.
     #[error("the bundle holds something that is not an X.509 certificate")]
     NotACertificate,
 }
 
 impl Trust {
-    /// The public authorities (Mozilla's list, compiled in). One for the whole process.
+    /// Trusts the public authorities (Mozilla's list, compiled in). One instance for the whole process.
     pub fn public() -> Self {
         static PUBLIC: LazyLock<Trust> =
             LazyLock::new(|| Trust::of(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()));
         PUBLIC.clone()
     }
 
-    /// The authorities in `pem`, *instead of* the public ones. It is what `caBundle` means everywhere in Kubernetes,
-    /// and the stricter reading: with a private CA named, no public one can vouch for that receiver. A receiver that
-    /// needs both puts both in the bundle.
+    /// Trusts the authorities in `pem` *instead of* the public ones. `caBundle` means this everywhere in Kubernetes, and
+    /// it is stricter: no public authority can vouch for a receiver with a private CA. For both, put both in the
+    /// bundle.
     pub fn with_bundle(pem: &str) -> Result<Self, BadBundle> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -53,7 +53,7 @@ impl Trust {
         if roots.is_empty() { Err(BadBundle::Empty) } else { Ok(Self::of(roots)) }
     }
 
-    /// No authority at all: every certificate is untrusted.
+    /// Trusts no authority: every certificate is untrusted.
     pub fn nobody() -> Self {
         Self::of(RootCertStore::empty())
     }
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_of_several_certificates_with_text_between_them_is_read() {
+    fn bundle_of_several_certificates_with_text_between_them_is_read() {
         let pem = format!("# team A\n{}\n# team B\n{}", certificate(), certificate());
         assert!(Trust::with_bundle(&pem).is_ok());
     }
 
     #[test]
-    fn a_bundle_that_cannot_be_used_says_why() {
+    fn unusable_bundle_names_the_reason() {
         let good = certificate();
         let cut = &good[..good.len() / 2];
         let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

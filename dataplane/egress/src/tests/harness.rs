@@ -1,13 +1,12 @@
-//! Receivers on real sockets, each following a script. They run on threads of their own, so that a test can hold the
-//! sender's runtime still while a receiver acts.
+//! Receivers on real sockets, each of which follows a script. They run on their own threads, so that a test can block
+//! the sender's runtime while a receiver acts.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use docket_domain::delivery::{FailureClass, Outcome, Report};
-use docket_egress::{EgressPolicy, FixedDns, Post, Sender, Trust};
 use http::HeaderMap;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
@@ -20,15 +19,20 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use url::Url;
 
-/// For attempts that end because the receiver does something.
+use crate::{EgressPolicy, FixedDns, Post, Sender, Trust};
+
+pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// Timeout of attempts that end because the receiver does something.
 pub(crate) const AMPLE: Duration = Duration::from_secs(10);
-/// For attempts that end because the time runs out; DNS, connecting and TLS get a third each.
+/// Timeout of attempts that end by it; DNS, connecting and TLS have a third each.
 pub(crate) const SHORT: Duration = Duration::from_millis(750);
-/// What an attempt may take beyond its limit on a busy machine.
+/// How much longer than its limit an attempt may take on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 
 static RECEIVERS: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
-/// The one CA of these tests; `Trust`s are made of it.
+/// The CA of these tests.
 static CA: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -66,13 +70,13 @@ struct Seen {
     posts: Mutex<Vec<String>>,
 }
 
-/// A listening socket that something answers on.
+/// A listening socket whose connections follow a script.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     seen: Arc<Seen>,
 }
 
-/// One accepted connection, from the receiver's side.
+/// An accepted connection, from the receiver's side.
 pub(crate) struct Talk<S = TlsStream<TcpStream>> {
     pub(crate) stream: S,
     /// 1 for the first connection.
@@ -159,7 +163,7 @@ impl Receiver {
         tokio::time::timeout(Duration::from_secs(5), ended).await.expect("the connection is closed");
     }
 
-    /// May reach this receiver, and knows it by its name.
+    /// A sender that may reach this receiver and resolves its name.
     pub(crate) fn sender(&self, attempt_timeout: Duration) -> Sender {
         let dns = FixedDns::new().answer("receiver.test", [self.address.ip()]);
         Sender::new(EgressPolicy::new(vec![], vec![self.address]), dns, attempt_timeout)
@@ -169,7 +173,7 @@ impl Receiver {
         format!("https://receiver.test:{}/hooks", self.address.port()).parse().expect("a url")
     }
 
-    /// One attempt with a new sender; checks that it ends in time.
+    /// Makes one attempt with a new sender and checks that it ends in time.
     pub(crate) async fn attempt(&self, attempt_timeout: Duration) -> Outcome {
         post(&self.sender(attempt_timeout), &self.url(), &private_ca(), attempt_timeout).await
     }
@@ -197,7 +201,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Talk<S> {
         }
     }
 
-    /// False once the sender has gone.
+    /// False once the sender has closed.
     pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok() && self.stream.flush().await.is_ok()
     }
@@ -213,14 +217,14 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Talk<S> {
         true
     }
 
-    /// Says nothing until the sender goes.
+    /// Writes nothing until the sender closes.
     pub(crate) async fn silence(&mut self) {
         let mut buffer = [0; 1024];
         while matches!(self.stream.read(&mut buffer).await, Ok(1..)) {}
     }
 }
 
-/// One attempt; checks that it ends within `limit`, by its own count and by ours.
+/// Makes one attempt and checks that it ends within `limit`, by its own report and by this clock.
 pub(crate) async fn post(sender: &Sender, url: &Url, trust: &Trust, limit: Duration) -> Outcome {
     let body = r#"{"event":"Order.Created"}"#.into();
     let started = std::time::Instant::now();

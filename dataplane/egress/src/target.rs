@@ -1,0 +1,43 @@
+//! Where a POST goes and which certificates it trusts.
+
+use std::net::IpAddr;
+
+use docket_domain::delivery::FailureClass;
+use rustls::pki_types::ServerName;
+use url::{Host, Url};
+
+use crate::trust::Trust;
+
+/// Host, port and trusted certificates of a POST. POSTs with equal targets may share a connection.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) host: Host<String>,
+    pub(crate) port: u16,
+    trust: u64,
+}
+
+impl Target {
+    /// The `url` crate has already turned `0177.1`, `2130706433`, `０x7f.1` and `127.0.0.1.` into the address they
+    /// mean, or refused them, so an IP literal cannot pass here as a name.
+    pub(crate) fn of(url: &Url, trust: &Trust) -> Result<Self, FailureClass> {
+        if url.scheme() != "https" {
+            return Err(FailureClass::TlsOther); // never in the clear, even if configuration let the URL through
+        }
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return Err(FailureClass::Dns);
+        };
+        Ok(Self { host: host.to_owned(), port, trust: trust.id })
+    }
+
+    /// The name that the certificate must be for: the URL's host, not the address that it resolved to.
+    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, FailureClass> {
+        match &self.host {
+            Host::Domain(name) => {
+                let name = name.strip_suffix('.').unwrap_or(name).to_owned();
+                ServerName::try_from(name).map_err(|_| FailureClass::Dns)
+            }
+            Host::Ipv4(ip) => Ok(ServerName::from(IpAddr::from(*ip))),
+            Host::Ipv6(ip) => Ok(ServerName::from(IpAddr::from(*ip))),
+        }
+    }
+}

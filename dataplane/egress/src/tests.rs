@@ -1,0 +1,12 @@
+//! Attempts against receivers on real sockets, most of them hostile, through the crate's public interface.
+
+mod harness;
+
+mod answer;
+mod forbidden;
+mod keep_alive;
+mod malformed;
+mod request;
+mod slow;
+mod tls;
+mod unreachable;

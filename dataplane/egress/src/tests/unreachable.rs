@@ -1,0 +1,64 @@
+//! Receivers that cannot be reached, and receivers of which one address cannot.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_domain::delivery::{FailureClass, Phase};
+use tokio::net::TcpSocket;
+
+use super::harness::{AMPLE, LOOPBACK, OK, Receiver, SHORT, failed, post, private_ca, succeeded};
+use crate::{EgressPolicy, FixedDns, Sender};
+
+#[tokio::test]
+async fn closed_port_is_refused() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = socket.local_addr().expect("an address");
+    drop(socket);
+    let sender = Sender::new(EgressPolicy::new(vec![], vec![address]), FixedDns::new(), AMPLE);
+    let url = format!("https://{address}/").parse().expect("a url");
+    let report = failed(post(&sender, &url, &private_ca(), AMPLE).await, FailureClass::Refused);
+    assert!(report.remote.is_none() && report.times.connect.is_some() && report.times.tls.is_none());
+}
+
+/// Listens, and drops further connections silently because its queue is full.
+fn deaf(address: SocketAddr) -> (SocketAddr, impl Sized) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(address).expect("a port");
+    let listener = socket.listen(1).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let fill = |_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let full: Vec<_> = (0..4).map(fill).collect();
+    (address, (listener, full))
+}
+
+#[tokio::test]
+async fn full_accept_queue_is_a_connect_timeout() {
+    let (address, _deaf) = deaf(SocketAddr::new(LOOPBACK, 0));
+    let sender = Sender::new(EgressPolicy::new(vec![], vec![address]), FixedDns::new(), SHORT);
+    let url = format!("https://{address}/").parse().expect("a url");
+    failed(post(&sender, &url, &private_ca(), SHORT / 3).await, FailureClass::Timeout(Phase::Connect));
+}
+
+#[tokio::test]
+async fn silent_address_leaves_time_for_the_next_one() {
+    let receiver = Receiver::answering(OK).await;
+    let (silent, _deaf) = deaf(SocketAddr::new([127, 0, 0, 2].into(), receiver.address.port()));
+    let dns = FixedDns::new().answer("receiver.test", [silent.ip(), LOOPBACK]);
+    let sender = Sender::new(EgressPolicy::new(vec![], vec![silent, receiver.address]), dns, SHORT);
+    let report = succeeded(post(&sender, &receiver.url(), &private_ca(), SHORT).await);
+    assert_eq!(report.remote, Some(receiver.address));
+}
+
+#[tokio::test]
+async fn next_address_is_tried_without_a_second_lookup() {
+    let receiver = Receiver::answering(OK).await;
+    let port = receiver.address.port();
+    let dead = IpAddr::from([127, 0, 0, 2]);
+    let dns = Arc::new(FixedDns::new().answer("receiver.test", [dead, LOOPBACK]));
+    let policy = EgressPolicy::new(vec![], vec![SocketAddr::new(dead, port), receiver.address]);
+    let sender = Sender::new(policy, dns.clone(), AMPLE);
+    let report = succeeded(post(&sender, &receiver.url(), &private_ca(), AMPLE).await);
+    assert_eq!(report.remote, Some(receiver.address));
+    assert_eq!(dns.lookups(), 1);
+}
