@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use docket_crds::EventCode;
-use tracing_subscriber::EnvFilter;
+use docket_program::{
+    arguments::{self, socket},
+    logging::LogArguments,
+};
 
 /// The operator of Docket: makes what Tenants and Webhooks need, and reports how they are.
 #[derive(Debug, Parser)]
@@ -24,15 +27,6 @@ pub enum Command {
     Crds,
     /// Print the licences of Docket and of everything that its image contains.
     Licenses,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 /// Settings of `docket-operator run`.
@@ -88,12 +82,9 @@ pub struct RunArguments {
     /// How often the lease is renewed; less than half of its duration.
     #[arg(long, env = "DOCKET_LEASE_RENEWAL", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub lease_renewal: Duration,
-    /// What to log, in tracing's directives: info, or docket_operator=debug,kube=warn.
-    #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
-    pub log: String,
-    /// How log lines look.
-    #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
-    pub log_format: LogFormat,
+    /// Logging.
+    #[command(flatten)]
+    pub log: LogArguments,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -108,36 +99,12 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-fn socket(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "must be an address and a port, like 0.0.0.0:9090 or [::]:9090".into())
-}
-
-fn filter(text: &str) -> Result<String, String> {
-    // A bare word that is no level would be a target, and silence all others.
-    let level = |part: &str| part.parse::<tracing::level_filters::LevelFilter>().is_ok();
-    let is_sound = text.split(',').all(|part| part.contains(['=', '[']) || level(part.trim()));
-    match EnvFilter::try_new(text) {
-        Ok(_) if is_sound => Ok(text.to_owned()),
-        _ => Err("must be error, warn, info, debug or trace, or a filter such as docket_operator=debug,warn"
-            .into()),
-    }
-}
-
-/// `10m`, `90s`, `500ms`, `1h`.
+/// A duration in `ms`, `s`, `m` or `h`, of any length but zero.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || "must be a number with ms, s, m or h, like 500ms, 15s or 10m, and more than zero".to_owned();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let milliseconds = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(milliseconds).filter(|all| *all > 0).map(Duration::from_millis).ok_or_else(wrong)
+    let duration = arguments::duration(text).filter(|duration| !duration.is_zero() && !text.ends_with('d'));
+    duration.ok_or_else(|| {
+        "must be a number with ms, s, m or h, such as 500ms, 15s or 10m, and more than 0".into()
+    })
 }
 
 #[cfg(test)]
@@ -191,16 +158,6 @@ mod tests {
         assert!(namespace("tenants-1").is_ok());
         for wrong in ["", "Tenants", "-a", "a-", "a.b", &"a".repeat(64)] {
             assert!(namespace(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_filter_is_a_level_or_says_whose() {
-        for good in ["info", "DEBUG", "off", "docket_operator=debug,warn", "info,kube=warn"] {
-            assert!(filter(good).is_ok(), "{good}");
-        }
-        for bad in ["loud", "info,loud", "=,"] {
-            assert!(filter(bad).is_err(), "{bad}");
         }
     }
 }

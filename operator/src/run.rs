@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, bail, ensure};
+use docket_program::signals::Signals;
 use kube::{
     Client, Config,
     runtime::events::{Recorder, Reporter},
@@ -71,7 +72,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
         stopped,
         observed,
     ));
-    signal().await?;
+    Signals::new()?.next().await;
     tracing::info!("stopping: what was begun is finished, then the lease is given up");
     stop.send_replace(true);
     if tokio::time::timeout(DRAIN, work).await.is_err() {
@@ -158,12 +159,4 @@ async fn clients() -> anyhow::Result<(Client, Client)> {
     let watching = Client::try_from(config.clone())?;
     config.read_timeout = Some(Duration::from_secs(15));
     Ok((watching, Client::try_from(config)?))
-}
-
-async fn signal() -> std::io::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result,
-        _ = terminate.recv() => Ok(()),
-    }
 }

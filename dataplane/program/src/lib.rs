@@ -1,6 +1,23 @@
-//! What both programs start with: the clock, randomness, signals; the outside world as arguments.
+//! What both programs start with: clock, randomness, arguments, logging and signals.
+//!
+//! The crates below a program never read the system's clock and never draw random numbers. They receive a [`clock::Clock`]
+//! and random bytes as arguments, so that a test can choose both:
+//!
+//! ```
+//! use std::time::Duration;
+//! use docket_program::{arguments, clock::{Clock, ManualClock}};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let time = ManualClock::new("2026-11-21T09:30:00Z".parse().unwrap());
+//! let clock = Clock::Manual(time.clone());
+//! time.advance(arguments::duration("90s").unwrap());
+//! assert_eq!(clock.now().to_string(), "2026-11-21T09:31:30Z");
+//! # });
+//! ```
 
+pub mod arguments;
 pub mod clock;
 pub mod licenses;
+pub mod logging;
 pub mod random;
 pub mod signals;

@@ -1,0 +1,49 @@
+//! Logs on standard error, and panics as log lines.
+
+use std::io::IsTerminal;
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::EnvFilter;
+
+use crate::arguments::log_filter;
+
+/// Logging, as flags and environment variables set it.
+#[derive(Debug, Clone, Args)]
+pub struct LogArguments {
+    /// Format of the log lines on standard error.
+    #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or a tracing filter such as docket=debug,warn.
+    #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER", value_parser = log_filter)]
+    pub log: String,
+}
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Starts logging, and logs panics from now on.
+pub fn start(arguments: &LogArguments) {
+    let filter = EnvFilter::try_new(&arguments.log).expect("log_filter has checked it");
+    // kube's client logs a whole response that it can't parse, which may be a Secret.
+    let filter = filter.add_directive("kube_client::client=error".parse().expect("a valid directive"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match arguments.log_format {
+        LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    log_panics();
+}
+
+/// Logs where a panic happened, without its message, which may quote what a client sent or what an object holds.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "internal error: a task panicked");
+    }));
+}
