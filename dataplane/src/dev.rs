@@ -27,9 +27,10 @@ use crate::args::DevArguments;
 use crate::readiness::Readiness;
 use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::serving::Serving;
-use crate::telemetry::{self, Metrics};
+use crate::telemetry::Metrics;
 use crate::tenants::{OwnReceiver, Tenants};
 use docket_program::clock::Clock;
+use docket_program::logging;
 use docket_program::random;
 use docket_program::signals::Signals;
 use docket_schedule::SHARES;
@@ -40,8 +41,7 @@ use docket_store::stores::{StoreSource, Stores};
 /// Runs until SIGTERM or Ctrl-C, then drains.
 pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let begun = Instant::now();
-    telemetry::start_logging(arguments.log.log_format, &arguments.log.log);
-    telemetry::quiet_panics();
+    logging::start(&arguments.log);
     let descriptors = raise_descriptor_limit();
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();

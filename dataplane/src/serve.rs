@@ -23,10 +23,11 @@ use crate::args::{Role, ServeArguments};
 use crate::readiness::Readiness;
 use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::serving::Serving;
-use crate::telemetry::{self, Metrics};
+use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::worker::report;
 use docket_program::clock::Clock;
+use docket_program::logging;
 use docket_program::signals::Signals;
 use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
@@ -44,8 +45,7 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 ///
 /// Errors: a setting is missing or wrong, an address can't be listened on, or Redis is not as it must be.
 pub async fn run(arguments: ServeArguments) -> Result<()> {
-    telemetry::start_logging(arguments.log.log_format, &arguments.log.log);
-    telemetry::quiet_panics();
+    logging::start(&arguments.log);
     let descriptors = raise_descriptor_limit();
     ensure!(
         arguments.database_connections_per_tenant <= arguments.database_connections,

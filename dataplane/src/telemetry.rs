@@ -1,4 +1,4 @@
-//! Logs and metrics. Neither ever holds a key, a password, a token, a payload or personal data.
+//! Metrics. No label ever holds a key, a password, a token, a payload or personal data.
 
 use std::sync::atomic::AtomicI64;
 
@@ -9,38 +9,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use tracing_subscriber::EnvFilter;
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Tells where a panic was and not what it said: a message may quote what a client sent.
-pub fn quiet_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, "a panic, which is a defect");
-    }));
-}
-
-/// Starts logging to standard error. `filter` is tracing's directive syntax, which the arguments have checked.
-pub fn start_logging(format: LogFormat, filter: &str) {
-    let filter = EnvFilter::try_new(filter).expect("the arguments have checked it");
-    // It tells the whole of an answer that it can't read, which may hold Secrets.
-    let filter = filter.add_directive("kube_client::client=error".parse().expect("a directive"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => {
-            builder.with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init()
-        }
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-    }
-}
 
 type Labels<const N: usize> = [(&'static str, String); N];
 

@@ -49,7 +49,7 @@ async fn what_is_missing_or_wrong_is_named() {
         (portal, &["portal", "--roles", "api, worker, detector"]),
         (with(&["--database-connections", "0"]), &["--database-connections", "0"]),
         (replaced(&good, "--shutdown-delay", Path::new("5")), &["--shutdown-delay", "a number and a unit"]),
-        (with(&["--pod-name", "a b"]), &["--pod-name", "blanks"]),
+        (with(&["--pod-name", "a b"]), &["--pod-name", "spaces"]),
         (
             with(&["--database-connections", "4", "--database-connections-per-tenant", "5"]),
             &["--database-connections-per-tenant is 5", "--database-connections is 4"],

@@ -1,0 +1,104 @@
+//! `docket deliveries`.
+
+use clap::{Args, Subcommand};
+use docket_crds::EventCode;
+use docket_domain::delivery::{DeliveryId, Status};
+
+use super::settings::TenantArguments;
+use super::values::{delivery_id, event_code, status, time_ms};
+use docket_domain::resend::{MAX_COUNT, MAX_PER_SECOND};
+
+/// `docket deliveries …`
+#[derive(Debug, Subcommand)]
+pub enum DeliveriesCommand {
+    /// List the newest deliveries.
+    List {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
+        #[arg(long, value_name = "STATUS", value_parser = status)]
+        status: Option<Status>,
+        /// Only about this web order, work order or invoice.
+        #[arg(long, value_name = "NUMBER")]
+        about: Option<String>,
+        /// Only to this webhook: namespace/name, or its uid.
+        #[arg(long, value_name = "WEBHOOK")]
+        webhook: Option<String>,
+        /// Only of this event, such as order.created.
+        #[arg(long, value_name = "EVENT_CODE", value_parser = event_code)]
+        event: Option<EventCode>,
+        /// Created at or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+        #[arg(long, value_name = "TIME", value_parser = time_ms)]
+        from: Option<i64>,
+        /// Created before.
+        #[arg(long, value_name = "TIME", value_parser = time_ms)]
+        to: Option<i64>,
+        /// Maximum number of rows, 1 to 1000.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
+        limit: i64,
+    },
+    /// Show one delivery with each attempt, and what to do about a failure.
+    Show {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The delivery's id.
+        #[arg(value_parser = delivery_id)]
+        id: DeliveryId,
+    },
+    /// Resend a delivery, or all dead letters of a webhook. Each becomes a new delivery with the same event id and bytes,
+    /// signed with the current secret. Without --yes, a resend of many is only previewed.
+    Resend {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The delivery's id.
+        #[arg(value_parser = delivery_id, conflicts_with_all = ["webhook", "from", "to", "limit", "per_second", "yes"])]
+        id: Option<DeliveryId>,
+        /// The dead letters to resend.
+        #[command(flatten)]
+        many: ManyArguments,
+    },
+    /// Stop a resend of many: deliveries without an attempt are withdrawn, and can be resent later.
+    Stop {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The resend's id.
+        #[arg(value_name = "RESEND_ID")]
+        id: String,
+    },
+    /// List the newest resends of many, with the progress of each.
+    Resends {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// Maximum number of rows, 1 to 1000.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
+        limit: i64,
+    },
+}
+
+/// The dead letters to resend, and how fast.
+#[derive(Debug, Clone, Args)]
+pub struct ManyArguments {
+    /// Resend the dead letters of this webhook, oldest first: namespace/name, or its uid.
+    #[arg(long, value_name = "WEBHOOK")]
+    pub webhook: Option<String>,
+    /// Only those created at or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+    #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
+    pub from: Option<i64>,
+    /// Only those created before.
+    #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
+    pub to: Option<i64>,
+    /// Maximum number of dead letters, 1 to 10000; the oldest are taken [default: 10000].
+    #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_COUNT))]
+    pub limit: Option<i64>,
+    /// Deliveries per second, 1 to 100 [default: 10].
+    #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_PER_SECOND))]
+    pub per_second: Option<i64>,
+    /// Resend the deliveries; without this flag they are only previewed.
+    #[arg(long, requires = "webhook")]
+    pub yes: bool,
+}

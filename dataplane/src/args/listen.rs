@@ -1,0 +1,31 @@
+//! `docket listen`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use docket_program::arguments::socket;
+use docket_receiver::Fail;
+
+use super::values::duration_or_zero;
+
+/// Settings of `docket listen`.
+#[derive(Debug, Args)]
+pub struct ListenArguments {
+    /// Address and port to listen on (HTTPS).
+    #[arg(long, env = "DOCKET_LISTEN_ADDRESS", default_value = "127.0.0.1:9443", value_name = "ADDRESS:PORT", value_parser = socket)]
+    pub listen: SocketAddr,
+    /// File with the webhook's secret, byte for byte as in the Secret [default: none, signatures are not verified].
+    #[arg(long, env = "DOCKET_SECRET_FILE", value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// Respond with this status instead of 200: `500` always, `500:3` to the first three requests.
+    #[arg(long, value_name = "STATUS[:TIMES]")]
+    pub fail: Option<Fail>,
+    /// Delay before each response.
+    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
+    pub delay: Duration,
+    /// Folder for the receiver's temporary certificate and its CA.
+    #[arg(long, env = "DOCKET_CERTIFICATE_DIR", default_value = ".docket/listen", value_name = "FOLDER")]
+    pub certificate_dir: PathBuf,
+}

@@ -1,0 +1,66 @@
+//! `docket customer`, `docket contact` and `docket employee`.
+
+use clap::Subcommand;
+
+use super::settings::TenantArguments;
+use super::values::{code, email, name, user_name};
+
+/// `docket customer …`
+#[derive(Debug, Subcommand)]
+pub enum CustomerCommand {
+    /// Add a customer to a tenant.
+    Add {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The customer's code, 1 to 64 characters; webhooks name it as customerCode.
+        #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+        code: String,
+        /// The customer's name, 1 to 200 characters.
+        #[arg(long, value_name = "TEXT", value_parser = name)]
+        name: String,
+    },
+}
+
+/// `docket contact …`
+#[derive(Debug, Subcommand)]
+pub enum ContactCommand {
+    /// Add a contact to a customer. The password is read from standard input.
+    Add {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The customer's code.
+        #[arg(long, value_name = "CUSTOMER_CODE", value_parser = code)]
+        customer: String,
+        /// The e-mail address to sign in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+        /// Display name, 1 to 200 characters.
+        #[arg(long, value_name = "TEXT", value_parser = name)]
+        name: String,
+        /// The contact's code, 1 to 64 characters [default: the next number].
+        #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
+        code: Option<String>,
+    },
+}
+
+/// `docket employee …`
+#[derive(Debug, Subcommand)]
+pub enum EmployeeCommand {
+    /// Add an employee. The password is read from standard input.
+    Add {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The check-in name to sign in with, 1 to 320 characters.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
+        /// Display name, 1 to 200 characters.
+        #[arg(long, value_name = "TEXT", value_parser = name)]
+        name: String,
+        /// Give access to the webhook logs.
+        #[arg(long)]
+        administrator: bool,
+    },
+}

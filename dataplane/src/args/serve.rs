@@ -1,0 +1,109 @@
+//! `docket serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use docket_program::arguments::socket;
+use docket_program::logging::LogArguments;
+
+use super::settings::{DeliveryArguments, HostArguments, RedisArguments};
+use super::values::{duration, duration_or_zero, word};
+
+/// Settings of `docket serve`.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArguments {
+    /// Roles of this process: api serves requests, worker sends deliveries, detector finds new invoices.
+    #[arg(
+        long,
+        env = "DOCKET_ROLES",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "api,worker,detector",
+        value_name = "ROLES"
+    )]
+    pub roles: Vec<Role>,
+    /// Where tenants come from.
+    #[command(flatten)]
+    pub source: ServeSource,
+    /// Folder of the keys that are generated for the tenants of --config-dir; must be the same for all processes.
+    #[arg(
+        long,
+        env = "DOCKET_DATA_DIR",
+        default_value = ".docket",
+        value_name = "FOLDER",
+        conflicts_with = "config_namespace"
+    )]
+    pub data_dir: PathBuf,
+    /// Redis.
+    #[command(flatten)]
+    pub redis: RedisArguments,
+    /// Maximum number of connections of this process to PostgreSQL, over all tenants.
+    #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS", default_value_t = 32, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub database_connections: u16,
+    /// Maximum number of these connections to one tenant's database.
+    #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS_PER_TENANT", default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub database_connections_per_tenant: u16,
+    /// Address and port of the API.
+    #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
+    pub listen: SocketAddr,
+    /// Address and port of /healthz, /readyz and /metrics.
+    #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
+    pub management: SocketAddr,
+    /// Host names.
+    #[command(flatten)]
+    pub hosts: HostArguments,
+    /// Deliveries.
+    #[command(flatten)]
+    pub deliveries: DeliveryArguments,
+    /// How often a worker reads pending deliveries from the databases, in case Redis has lost them.
+    #[arg(long, env = "DOCKET_SWEEP_INTERVAL", default_value = "60s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub sweep_interval: Duration,
+    /// How often to scan each tenant's database for new invoices.
+    #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub invoice_scan_interval: Duration,
+    /// Delay after SIGTERM between failing /readyz and closing the listener.
+    #[arg(long, env = "DOCKET_SHUTDOWN_DELAY", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
+    pub shutdown_delay: Duration,
+    /// Pod name reported to the operator [default: the host's name and the process id].
+    #[arg(long, env = "POD_NAME", value_name = "NAME", value_parser = word)]
+    pub pod_name: Option<String>,
+    /// Logging.
+    #[command(flatten)]
+    pub log: LogArguments,
+}
+
+/// A role of a `docket serve` process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    /// Serves requests.
+    Api,
+    /// Sends deliveries, and sweeps.
+    Worker,
+    /// Finds new invoices.
+    Detector,
+}
+
+impl Role {
+    /// The name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Worker => "worker",
+            Self::Detector => "detector",
+        }
+    }
+}
+
+/// Where the tenants of `docket serve` come from.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
+pub struct ServeSource {
+    /// Folder of YAML files with Tenant, Webhook, Secret and ConfigMap documents; each Tenant names an external database.
+    #[arg(long, env = "DOCKET_CONFIG_DIR", value_name = "FOLDER")]
+    pub config_dir: Option<PathBuf>,
+    /// Namespace of the operator's runtime Secrets, in the cluster that KUBECONFIG names or that this pod runs in.
+    #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
+    pub config_namespace: Option<String>,
+}

@@ -1,0 +1,94 @@
+//! Settings that several commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::IpNet;
+
+use super::values::{duration, host_name, network, retention};
+
+/// Tenants and data of `docket dev`.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArguments {
+    /// Folder of YAML files with Tenant, Webhook, Secret and ConfigMap documents.
+    #[arg(long, env = "DOCKET_CONFIG_DIR", default_value = "examples", value_name = "FOLDER")]
+    pub config_dir: PathBuf,
+    /// Folder for the tenants' databases and generated keys.
+    #[arg(long, env = "DOCKET_DATA_DIR", default_value = ".docket", value_name = "FOLDER")]
+    pub data_dir: PathBuf,
+}
+
+/// A tenant, and where its configuration and database are.
+#[derive(Debug, Clone, Args)]
+pub struct TenantArguments {
+    /// The tenant's clientCode.
+    #[arg(long, env = "DOCKET_TENANT", value_name = "CLIENT_CODE")]
+    pub tenant: String,
+    /// Tenants and data.
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// Read the tenant from the operator's runtime Secrets in this namespace instead of --config-dir, as `docket serve`
+    /// does; the Secret names its PostgreSQL database.
+    #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
+    pub config_namespace: Option<String>,
+    /// Use the tenant's PostgreSQL database, which --config-dir names by a Secret, instead of a SQLite file.
+    #[arg(long, env = "DOCKET_POSTGRESQL")]
+    pub postgresql: bool,
+    /// Redis of `docket serve`, where a resend is scheduled; without it the next sweep finds the deliveries.
+    #[command(flatten)]
+    pub redis: RedisArguments,
+}
+
+impl TenantArguments {
+    /// Whether `docket serve` serves the tenant, and not `docket dev`.
+    pub fn is_served(&self) -> bool {
+        self.postgresql || self.config_namespace.is_some()
+    }
+}
+
+/// Redis, and how to connect to it.
+#[derive(Debug, Clone, Args)]
+pub struct RedisArguments {
+    /// File with the URL of Redis: redis:// or rediss://, with +sentinel or +cluster. A file keeps the password out of argv.
+    #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
+    pub redis_url_file: Option<PathBuf>,
+    /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public CAs].
+    #[arg(long, env = "DOCKET_REDIS_CA_FILE", value_name = "FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+    /// Name of this installation if several share a Redis; must be the same for the operator [default: none].
+    #[arg(long, env = "DOCKET_REDIS_RELEASE", value_name = "NAME")]
+    pub redis_release: Option<String>,
+}
+
+/// Host names of the API.
+#[derive(Debug, Clone, Args)]
+pub struct HostArguments {
+    /// Host name of the API. Its subdomains are tenants: acme.localhost:8080 is the tenant with subdomain acme.
+    #[arg(long, env = "DOCKET_BASE_DOMAIN", default_value = "localhost", value_name = "NAME", value_parser = host_name)]
+    pub base_domain: String,
+    /// Host name of the older API, where clientCode selects the tenant and X-Api-Key is ignored [default: none].
+    #[arg(long, env = "DOCKET_LEGACY_HOST", value_name = "NAME", value_parser = host_name)]
+    pub legacy_host: Option<String>,
+}
+
+/// How deliveries are sent.
+#[derive(Debug, Clone, Args)]
+pub struct DeliveryArguments {
+    /// Private, loopback or otherwise reserved network that webhooks may reach; repeatable. The built-in receiver is always
+    /// allowed [default: none].
+    #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    pub allow_egress: Vec<IpNet>,
+    /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
+    #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub backoff_base: Duration,
+    /// How often the worker polls for due deliveries when nothing wakes it.
+    #[arg(long, env = "DOCKET_POLL_INTERVAL", default_value = "15s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub poll_interval: Duration,
+    /// Timeout of one delivery attempt, from the DNS lookup to the last byte of the response.
+    #[arg(long, env = "DOCKET_ATTEMPT_TIMEOUT", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
+    pub attempt_timeout: Duration,
+    /// How long the webhook logs keep finished deliveries and their attempts, at least 1s.
+    #[arg(long, env = "DOCKET_DELIVERY_RETENTION", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
+    pub delivery_retention: Duration,
+}

@@ -1,0 +1,153 @@
+//! Parsers of single values. An error says what is accepted.
+
+use std::time::Duration;
+
+use docket_crds::{EventCode, UnknownEventCode};
+use docket_domain::delivery::{DeliveryId, Status};
+use docket_program::arguments;
+use ipnet::IpNet;
+use jiff::Timestamp;
+use url::Url;
+
+use docket_domain::moment;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A duration of at most a day and more than zero: `500ms`, `30s`, `5m`, `1h`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err("must be more than 0".into()),
+        duration => Ok(duration),
+    }
+}
+
+/// A duration of at most a day.
+pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    let duration = arguments::duration(text).filter(|duration| *duration <= DAY && !text.ends_with('d'));
+    duration
+        .ok_or_else(|| "must be a number and a unit, such as 500ms, 30s, 5m or 1h, and at most 24h".into())
+}
+
+/// A duration from one second to ten years, which may be written in days: `30d`.
+pub(super) fn retention(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_secs(1)..=3650 * DAY;
+    let duration = arguments::duration(text).filter(|duration| bounds.contains(duration));
+    duration.ok_or_else(|| "must be a number and a unit, such as 30d, 12h or 5m, from 1s to 3650d".into())
+}
+
+pub(super) fn http_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
+    url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
+}
+
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
+}
+
+pub(super) fn host_name(text: &str) -> Result<String, String> {
+    let name = text.to_ascii_lowercase();
+    let sound = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if name.len() <= 253 && name.split('.').all(sound) {
+        Ok(name)
+    } else {
+        Err("must be a host name without scheme or port, such as api.example.com".into())
+    }
+}
+
+fn bounded(text: &str, max: usize) -> Result<String, String> {
+    let count = text.chars().count();
+    let trimmed = text.trim() == text;
+    if (1..=max).contains(&count) && trimmed && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must have 1 to {max} characters, no control characters, and no spaces at its ends"))
+    }
+}
+
+/// A name without spaces, since it is written into a list.
+pub(super) fn word(text: &str) -> Result<String, String> {
+    match bounded(text, 253)? {
+        word if word.contains(char::is_whitespace) => Err("must have no spaces".into()),
+        word => Ok(word),
+    }
+}
+
+pub(super) fn code(text: &str) -> Result<String, String> {
+    bounded(text, 64)
+}
+
+pub(super) fn name(text: &str) -> Result<String, String> {
+    bounded(text, 200)
+}
+
+pub(super) fn user_name(text: &str) -> Result<String, String> {
+    bounded(text, 320)
+}
+
+pub(super) fn email(text: &str) -> Result<String, String> {
+    let text = bounded(text, 320)?;
+    match text.split_once('@') {
+        Some((user, host))
+            if !user.is_empty() && host.contains('.') && !text.contains(char::is_whitespace) =>
+        {
+            Ok(text)
+        }
+        _ => Err("must be an e-mail address, such as ada@quillfeather.example".into()),
+    }
+}
+
+pub(super) fn status(text: &str) -> Result<Status, String> {
+    let words = || Status::ALL.map(Status::as_str).join(", ");
+    text.parse().map_err(|_| format!("must be one of {}", words()))
+}
+
+pub(super) fn event_code(text: &str) -> Result<EventCode, String> {
+    text.parse().map_err(|error: UnknownEventCode| error.to_string())
+}
+
+/// A date or a time, as milliseconds since 1970.
+pub(super) fn time_ms(text: &str) -> Result<i64, String> {
+    moment::parse(text).map(Timestamp::as_millisecond).ok_or_else(|| moment::EXPECTED.into())
+}
+
+pub(super) fn delivery_id(text: &str) -> Result<DeliveryId, String> {
+    text.parse().map_err(|_| "must be the id of a delivery, as `docket deliveries list` shows it".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duration_needs_a_unit_and_is_at_most_a_day() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "30", "s", "-1s", "0s", "1d", "25h", "99999999999999999999s", "1.5s", "30 s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn retention_accepts_days_up_to_ten_years() {
+        assert_eq!(retention("30d"), Ok(30 * DAY));
+        assert_eq!(retention("1s"), Ok(Duration::from_secs(1)));
+        for wrong in ["", "30", "d", "-1d", "0d", "999ms", "3651d", "99999999999999999999d", "1w"] {
+            assert!(retention(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn host_name_accepts_labels_and_nothing_else() {
+        assert_eq!(host_name("API.Example.com"), Ok("api.example.com".into()));
+        for wrong in ["", "http://a", "a:80", "a..b", "-a", "a_b", "a/b"] {
+            assert!(host_name(wrong).is_err(), "{wrong}");
+        }
+    }
+}
