@@ -11,9 +11,10 @@ mod tls;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use docket_operator::database::{Made, Servers, Wanted};
-use docket_rig::postgres;
+use docket_rig::postgres::{self, Server};
 use docket_rig::scratch::Folder;
 use secrecy::SecretString;
+use tokio::sync::OnceCell;
 use tokio_postgres::Client;
 use url::Url;
 
@@ -24,7 +25,10 @@ const OTHER: &str = "0d7c1c0e-0000-4000-8000-000000000002";
 /// The version of the schema.
 const NEWEST: i64 = docket_schema::MIGRATIONS.len() as i64;
 
-/// One admin on the process's server, with a name of its own for a database.
+/// The server of this suite alone, which changes its settings.
+static SERVER: OnceCell<Server> = OnceCell::const_new();
+
+/// One admin on the suite's server, with its own name for a database.
 struct Rig {
     /// The superuser's URL.
     root: Url,
@@ -40,7 +44,7 @@ impl Rig {
     async fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let root = Url::parse(&postgres::database().await).expect("a URL");
+        let root = Url::parse(&SERVER.get_or_init(Server::start).await.database().await).expect("a URL");
         let admin = with_user(&root, &format!("admin_{number}"), "secret-of-admin");
         let client = postgres::client(root.as_str()).await;
         let role = format!("CREATE ROLE admin_{number} LOGIN CREATEDB CREATEROLE PASSWORD 'secret-of-admin'");

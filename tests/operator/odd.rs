@@ -1,12 +1,18 @@
-//! What changes a whole cluster, so it has one for itself: definitions that were looser once, and an operator that watches
-//! every namespace. One test after the other.
+//! Cases that change a whole cluster, so they have their own: definitions that were looser once, an operator that watches
+//! every namespace, an API server that does not respond. One after the other.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use docket_tests::apiserver::cluster;
+use docket_tests::apiserver::Cluster;
 use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
 use docket_tests::server::eventually;
 use serde_json::{Value, json};
+
+fn cluster() -> &'static Cluster {
+    static CLUSTER: LazyLock<Cluster> = LazyLock::new(Cluster::start);
+    &CLUSTER
+}
 
 #[tokio::test]
 async fn the_odd_cases() {
@@ -56,7 +62,7 @@ async fn defined(release: &Release, loose: bool) {
 }
 
 async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
-    let mut release = Release::new("odd");
+    let mut release = Release::on(cluster(), "odd");
     release.with_postgres().await;
     let operator = release.start().await;
     release.apply(&(tenant_yaml("sound") + &tenant_yaml("spoilt") + &webhook_yaml("spoilt", "sound", "")));
@@ -99,7 +105,7 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
 
 /// Away for longer than a call may take (15 s) and than the Lease is good for (5 s).
 async fn an_api_server_that_is_away_costs_nothing_but_time() {
-    let mut release = Release::new("frozen");
+    let mut release = Release::on(cluster(), "frozen");
     release.with_postgres().await;
     let operator = release.start().await;
     release.apply(&(tenant_yaml("before") + &webhook_yaml("before", "before", "")));
@@ -130,7 +136,7 @@ async fn an_api_server_that_is_away_costs_nothing_but_time() {
 }
 
 async fn namespaces_are_watched_where_all_of_them_are() {
-    let mut release = Release::everywhere("everywhere");
+    let mut release = Release::everywhere(cluster(), "everywhere");
     release.with_postgres().await;
     let _operator = release.start().await;
     let other = cluster().namespace("everywhere-other");

@@ -1,9 +1,10 @@
-//! A throw-away Kubernetes API: one kube-apiserver with its etcd per test process; RBAC is on, and every write is in an
-//! audit log. There is no node, so nothing runs in it.
+//! A throw-away Kubernetes API: one kube-apiserver with its etcd, which the tests of a process share, and more for tests
+//! that change what a whole cluster shares. RBAC is on, and every write is in an audit log. There is no node, so nothing runs in it.
 //!
 //! Its programs, and the first that is given wins:
 //! 1. `KUBEBUILDER_ASSETS`: a folder with etcd, kube-apiserver and kubectl (and kube-controller-manager where asked for);
-//! 2. `KUBECONFIG`: a whole cluster, in which these tests write! It has no audit log for [`Cluster::writes`];
+//! 2. `KUBECONFIG`: a whole cluster, in which these tests write! It has no audit log for [`Cluster::writes`], and tests
+//!    with a cluster of their own still need 1 or 3;
 //! 3. what `tests/cluster/build` has built.
 //!
 //! As with PostgreSQL, guards that wait on a pipe of this process end the servers however it ends.
@@ -35,6 +36,8 @@ pub struct Cluster {
     files: PathBuf,
     /// `None`: a cluster that was given.
     server: Option<Server>,
+    has_crds: OnceLock<()>,
+    has_controllers: OnceLock<()>,
 }
 
 /// What kubectl said.
@@ -57,30 +60,16 @@ impl Said {
     }
 }
 
-/// The cluster of this process. The first call starts it, which takes some seconds.
+/// The cluster that the tests of this process share. The first call starts it, which takes some seconds.
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         let given =
             std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("KUBEBUILDER_ASSETS").is_none());
-        match given {
-            Some(kubeconfig) => {
-                let files = Folder::new("kubectl").hand_over();
-                Cluster { kubectl: "kubectl".into(), admin: kubeconfig.into(), files, server: None }
-            }
-            None => {
-                let programs = launch::programs();
-                let server = Server::start(&programs);
-                let cluster = Cluster {
-                    kubectl: programs.join("kubectl"),
-                    admin: server.admin(),
-                    files: server.folder().to_owned(),
-                    server: Some(server),
-                };
-                launch::wait_for("kube-apiserver", || cluster.get("/readyz").ok);
-                cluster
-            }
-        }
+        given.map_or_else(Cluster::start, |kubeconfig| {
+            let files = Folder::new("kubectl").hand_over();
+            Cluster::new("kubectl".into(), kubeconfig.into(), files, None)
+        })
     })
 }
 
@@ -95,6 +84,21 @@ impl Drop for Frozen {
 }
 
 impl Cluster {
+    /// A cluster for tests that change what all of a cluster shares, such as the definitions of both kinds. Never the
+    /// one that `KUBECONFIG` gives.
+    pub fn start() -> Self {
+        let programs = launch::programs();
+        let server = Server::start(&programs);
+        let (admin, files) = (server.admin(), server.folder().to_owned());
+        let cluster = Self::new(programs.join("kubectl"), admin, files, Some(server));
+        launch::wait_for("kube-apiserver", || cluster.get("/readyz").ok);
+        cluster
+    }
+
+    fn new(kubectl: PathBuf, admin: PathBuf, files: PathBuf, server: Option<Server>) -> Self {
+        Self { kubectl, admin, files, server, has_crds: OnceLock::new(), has_controllers: OnceLock::new() }
+    }
+
     /// A kubeconfig for the administrator.
     pub fn admin(&self) -> &Path {
         &self.admin
@@ -142,10 +146,9 @@ impl Cluster {
         name
     }
 
-    /// Applies the definitions of both kinds and waits until they are served; once per process.
+    /// Applies the definitions of both kinds, once, and waits until they are served.
     pub fn install_crds(&self) {
-        static DONE: OnceLock<()> = OnceLock::new();
-        DONE.get_or_init(|| {
+        self.has_crds.get_or_init(|| {
             let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
             self.kubectl(&apply, &docket_crds::crd::yaml()).expect("the API server takes the definitions");
             let both = ["crd/tenants.docket.dev", "crd/webhooks.docket.dev"];
@@ -181,9 +184,8 @@ impl Cluster {
     /// Starts kube-controller-manager, where this has not been done: it deletes what nobody owns any more, and empties
     /// namespaces. A cluster that was given has its own.
     pub fn start_controllers(&self) {
-        static DONE: OnceLock<()> = OnceLock::new();
         if let Some(server) = &self.server {
-            DONE.get_or_init(|| server.start_controllers());
+            self.has_controllers.get_or_init(|| server.start_controllers());
         }
     }
 

@@ -26,6 +26,7 @@ pub struct Release {
     watched: Vec<String>,
     kubeconfig: PathBuf,
     files: Folder,
+    cluster: &'static Cluster,
     /// `--database-server` and more.
     pub flags: Vec<String>,
     /// `--lease-duration`: short, since most operators here are killed.
@@ -35,7 +36,11 @@ pub struct Release {
 impl Release {
     /// New namespaces, whose names begin with `purpose`.
     pub fn new(purpose: &str) -> Self {
-        let cluster = cluster();
+        Self::on(cluster(), purpose)
+    }
+
+    /// Like [`new`](Self::new), on this cluster.
+    pub fn on(cluster: &'static Cluster, purpose: &str) -> Self {
         cluster.install_crds();
         let namespace = cluster.namespace(purpose);
         let tenants = cluster.namespace(purpose);
@@ -45,6 +50,7 @@ impl Release {
             watched: Vec::new(),
             kubeconfig,
             files: Folder::new("operator"),
+            cluster,
             namespace: namespace.clone(),
             flags: Vec::new(),
             lease_seconds: 5,
@@ -56,8 +62,8 @@ impl Release {
     }
 
     /// One that watches all namespaces of its cluster, which it must have for itself.
-    pub fn everywhere(purpose: &str) -> Self {
-        let mut release = Self::new(purpose);
+    pub fn everywhere(cluster: &'static Cluster, purpose: &str) -> Self {
+        let mut release = Self::on(cluster, purpose);
         release.watched.clear();
         for part in ["tenants", "namespaces"] {
             release.bind_everywhere(part);
@@ -78,7 +84,7 @@ impl Release {
             "subjects": [{"kind": "ServiceAccount", "name": "docket-operator", "namespace": self.namespace}],
         });
         for object in [role, binding] {
-            cluster()
+            self.cluster
                 .kubectl(&["apply", "-f", "-"], &object.to_string())
                 .expect("the administrator binds roles");
         }
@@ -92,7 +98,6 @@ impl Release {
 
     fn bind(&self, namespace: &str, part: &str) {
         let name = format!("docket-operator-{part}");
-        let cluster = cluster();
         let rules = rules(part);
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -105,7 +110,7 @@ impl Release {
             "subjects": [{"kind": "ServiceAccount", "name": "docket-operator", "namespace": self.namespace}],
         });
         for object in [role, binding] {
-            cluster
+            self.cluster
                 .kubectl(&["apply", "-f", "-"], &object.to_string())
                 .expect("the administrator binds roles");
         }
@@ -170,7 +175,7 @@ impl Release {
         let user = self.user();
         let ours = |write: &Write| write.user == user && write.resource != "leases";
         let text = |write: Write| format!("{} {}/{}", write.verb, write.resource, write.name);
-        cluster().writes(mark).into_iter().filter(ours).map(text).collect()
+        self.cluster.writes(mark).into_iter().filter(ours).map(text).collect()
     }
 
     /// Applies documents in the namespace of tenants.
@@ -181,18 +186,18 @@ impl Release {
     /// Applies documents in a namespace.
     pub fn apply_in(&self, namespace: &str, yaml: &str) {
         let apply = ["--namespace", namespace, "apply", "-f", "-"];
-        cluster().kubectl(&apply, yaml).expect("the API server takes the documents");
+        self.cluster.kubectl(&apply, yaml).expect("the API server takes the documents");
     }
 
     /// Runs kubectl in the namespace of tenants.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let arguments = [&["--namespace", self.tenants.as_str()], arguments].concat();
-        cluster().kubectl(&arguments, "").expect("kubectl succeeds")
+        self.cluster.kubectl(&arguments, "").expect("kubectl succeeds")
     }
 
     /// An object of the namespace of tenants; `Null` where there is none.
     pub fn object(&self, kind: &str, name: &str) -> Value {
-        object(cluster(), &self.tenants, kind, name)
+        object(self.cluster, &self.tenants, kind, name)
     }
 
     /// A condition as `status reason: message`; empty where there is none.
@@ -229,7 +234,7 @@ impl Release {
 
     /// As [`Release::runtime`], by the tenant's uid.
     pub fn runtime_of(&self, uid: &str) -> Option<Value> {
-        let secret = object(cluster(), &self.namespace, "secret", &format!("docket-tenant-{uid}"));
+        let secret = object(self.cluster, &self.namespace, "secret", &format!("docket-tenant-{uid}"));
         let json = decode(secret["data"]["runtime.json"].as_str()?);
         Some(serde_json::from_slice(&json).expect("the operator writes JSON"))
     }
@@ -238,7 +243,7 @@ impl Release {
     pub fn signing_keys_age(&self, tenant: &str, minutes: i64) {
         let uid = self.object("tenant", tenant)["metadata"]["uid"].as_str().expect("a uid").to_owned();
         let (namespace, name) = (self.namespace.as_str(), format!("docket-tenant-{uid}"));
-        let secret = object(cluster(), namespace, "secret", &name);
+        let secret = object(self.cluster, namespace, "secret", &name);
         let memory = decode(secret["data"]["operator.json"].as_str().expect("the operator remembers"));
         let mut memory: Value = serde_json::from_slice(&memory).expect("the operator writes JSON");
         for key in memory["signingKeys"].as_array_mut().expect("there are keys") {
@@ -251,7 +256,7 @@ impl Release {
         }
         let patch = json!({"stringData": {"operator.json": memory.to_string()}}).to_string();
         let arguments = ["--namespace", namespace, "patch", "secret", &name, "--type=merge", "-p", &patch];
-        cluster().kubectl(&arguments, "").expect("the administrator may");
+        self.cluster.kubectl(&arguments, "").expect("the administrator may");
     }
 
     /// A value of a Secret in the namespace of tenants.

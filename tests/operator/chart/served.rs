@@ -2,19 +2,19 @@
 //! There is no node, so no pod runs here.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use docket_tests::apiserver::{Cluster, cluster};
+use docket_tests::apiserver::Cluster;
 use serde_json::{Value, json};
 
 use super::helm::{MINIMAL, chart, file, helm};
 
-/// The API server, which also knows the kinds of other projects that the chart can make.
+/// An API server of this suite's own, since Helm installs our kinds here. It also knows the kinds of other projects that the
+/// chart can make.
 fn server() -> &'static Cluster {
-    static READY: OnceLock<()> = OnceLock::new();
-    let cluster = cluster();
-    READY.get_or_init(|| {
+    static SERVER: LazyLock<Cluster> = LazyLock::new(|| {
+        let cluster = Cluster::start();
         let cache = std::env::var_os("DOCKET_TEST_CACHE").map_or_else(
             || std::env::home_dir().expect("there is a home folder").join(".cache/docket-tests"),
             PathBuf::from,
@@ -30,8 +30,9 @@ fn server() -> &'static Cluster {
         for namespace in ["tenants-a", "tenants-b"] {
             let _ = cluster.kubectl(&["create", "namespace", namespace], "");
         }
+        cluster
     });
-    cluster
+    &SERVER
 }
 
 /// A namespace for a release, which takes and warns of nothing but restricted pods.
