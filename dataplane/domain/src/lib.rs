@@ -6,6 +6,7 @@
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`event`]: the envelope and the payload of each event code
 //! * [`process`]: what follows from how papers were served
+//! * [`order_type`]: the seven kinds of orders
 //! * [`invoice`]: the families of invoices, and what is sent of a header
 //! * [`moment`]: a date or time as a client writes it; [`resend`]: the limits of a bulk resend
 //! * [`signature`]: HMAC-SHA256 over the raw body
@@ -16,6 +17,7 @@ pub mod delivery;
 pub mod event;
 pub mod invoice;
 pub mod moment;
+pub mod order_type;
 pub mod process;
 pub mod resend;
 pub mod signature;

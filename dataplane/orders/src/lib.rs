@@ -11,7 +11,7 @@
 //!   [`photo_copy`]: one order type each, with the conditions its export sets.
 //! * [`order`]: the union of the seven, as stored. [`save`]: the body of Orders/Save around it.
 //! * [`search`]: what may be searched for. [`sensitive`]: numbers that must not stand in free text.
-//! * [`openapi`]: the schemas and the examples.
+//! * [`openapi`]: the schemas and the examples; [`order_type`]: the schema of the type alone.
 //!
 //! Three stages of checking: *read* (each value alone), [`Order::check_draft`] (values that contradict each
 //! other), [`Order::check_export`] (what is missing). A default of the documentation counts as present at
@@ -32,6 +32,7 @@ pub mod list;
 pub mod number;
 pub mod openapi;
 pub mod order;
+pub mod order_type;
 pub mod parts;
 pub mod photo_copy;
 pub mod problem;
@@ -44,9 +45,10 @@ pub mod state;
 pub mod text;
 pub mod when;
 
+pub use docket_domain::order_type::OrderType;
 pub use json::Json;
 pub use openapi::{examples, schemas};
-pub use order::{Order, OrderType};
+pub use order::Order;
 pub use problem::{Problem, Problems};
 pub use save::SaveRequest;
 pub use search::SearchTerms;

@@ -1,5 +1,6 @@
 //! The schemas of the seven order types, from the same lists that read them, and an example of each.
 
+use docket_domain::order_type::OrderType;
 use utoipa::openapi::schema::{Discriminator, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
@@ -9,7 +10,6 @@ use crate::delivery::DeliveryOrder;
 use crate::field::{Components, Field, Part, object_schema, property};
 use crate::file_and_serve::FileAndServeOrder;
 use crate::investigation::InvestigationOrder;
-use crate::order::OrderType;
 use crate::photo_copy::PhotoCopyOrder;
 use crate::process::ProcessOrder;
 use crate::text::{Text, WebOrderId};

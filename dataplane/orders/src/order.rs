@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
+use docket_domain::order_type::{OrderType, UnknownOrderType};
 use serde::{Serialize, Serializer};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::county_recording::CountyRecordingOrder;
 use crate::court::CourtOrder;
 use crate::delivery::DeliveryOrder;
-use crate::field::{Components, Field, Part};
+use crate::field::{Field, Part};
 use crate::file_and_serve::FileAndServeOrder;
 use crate::investigation::InvestigationOrder;
 use crate::json::Json;
@@ -19,46 +17,6 @@ use crate::photo_copy::{Facility, PhotoCopyOrder};
 use crate::problem::{Path, Problem, Problems};
 use crate::process::ProcessOrder;
 use crate::servee::Servee;
-
-choice! {
-    /// The seven kinds of orders.
-    pub enum OrderType { Court, Process, Delivery, Investigation, FileAndServe, CountyRecording, PhotoCopy }
-}
-
-impl fmt::Display for OrderType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The text names none of the seven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownOrderType;
-
-impl fmt::Display for UnknownOrderType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<&str> = OrderType::ALL.iter().map(|kind| kind.as_str()).collect();
-        write!(f, "must be one of {}", all.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownOrderType {}
-
-impl FromStr for OrderType {
-    type Err = UnknownOrderType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownOrderType> {
-        Self::ALL.iter().find(|kind| kind.as_str() == text).copied().ok_or(UnknownOrderType)
-    }
-}
-
-impl PartialSchema for OrderType {
-    fn schema() -> RefOr<Schema> {
-        <Self as Field>::schema(&mut Components::new())
-    }
-}
-
-impl ToSchema for OrderType {}
 
 /// An order of one of the seven types; a draft may lack anything. `Debug` shows only the type.
 #[derive(Clone, PartialEq)]

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use docket_domain::order_type::OrderType;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::field::read_field;
 use crate::json::Json;
-use crate::order::{Order, OrderType, object, tag};
+use crate::order::{Order, object, tag};
 use crate::problem::{Path, Problems};
 use crate::text::{Text, WebOrderId};
 

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use docket_orders::openapi::STORED_ORDER;
+use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,7 @@ pub struct ExportRequest {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderSummary {
+    #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
     #[schema(example = "W00000001")]
     web_order_id: String,
@@ -178,7 +180,7 @@ pub async fn get(
 /// Orders by what they are known by, newest first.
 #[utoipa::path(get, path = "/Orders/Search", operation_id = "Orders.Search", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("orderType" = Option<OrderType>, Query, description = "Only of this type."),
+    params(("orderType" = Option<OrderTypeComponent>, Query, description = "Only of this type."),
            ("status" = Option<OrderState>, Query, description = "Only in this status."),
            ("from" = Option<DateOrTime>, Query, description = "Created at or after: a date (its first moment in UTC), or a time with an offset."),
            ("to" = Option<DateOrTime>, Query, description = "Created before: a date (its first moment in UTC), or a time with an offset."),

@@ -1,7 +1,7 @@
 //! Web orders: what clients save.
 
+use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
-use docket_orders::OrderType;
 
 use super::sql::{Search, containing, params};
 use super::{Connection, StoreError, Transaction};

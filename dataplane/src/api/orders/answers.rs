@@ -1,6 +1,7 @@
 //! What the writes to orders answer; kept as they are for a repeated Idempotency-Key.
 
 use docket_orders::OrderType;
+use docket_orders::order_type::OrderTypeComponent;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -21,6 +22,7 @@ words!(
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "an answer")]
 pub struct SaveAnswer {
+    #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
     /// The web order's id, for later calls.
     #[schema(example = "W00000001")]
@@ -72,6 +74,7 @@ impl From<Saved> for SaveAnswer {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "an answer")]
 pub struct ExportAnswer {
+    #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
     /// The web order.
     #[schema(example = "W00000001")]

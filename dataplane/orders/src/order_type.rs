@@ -1,0 +1,25 @@
+//! How the documentation describes the order type, which is a word of the domain and knows no OpenAPI.
+
+use std::borrow::Cow;
+
+use docket_domain::order_type::OrderType;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The component `OrderType`: one of the words of [`OrderType`].
+#[derive(Debug)]
+pub struct OrderTypeComponent;
+
+impl PartialSchema for OrderTypeComponent {
+    fn schema() -> RefOr<Schema> {
+        let words = OrderType::ALL.iter().map(|kind| kind.as_str());
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+}
+
+impl ToSchema for OrderTypeComponent {
+    fn name() -> Cow<'static, str> {
+        "OrderType".into()
+    }
+}
