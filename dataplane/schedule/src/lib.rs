@@ -15,9 +15,6 @@ pub mod memory;
 pub mod redis;
 pub mod telling;
 
-#[doc(hidden)] // for the suites that have a Redis to run it on
-pub mod contract;
-
 /// A delivery in the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
@@ -73,7 +70,7 @@ pub enum Loss {
     Standing,
 }
 
-/// What is due, and whose turn it is. Every implementation passes the suite in `contract.rs`.
+/// What is due, and whose turn it is. Every implementation passes the suite in `tests/schedule/contract.rs`.
 ///
 /// A schedule has a clock of its own, so callers say how long to wait, never until when: the database's clock, the
 /// schedule's and the process's need not agree.

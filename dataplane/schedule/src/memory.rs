@@ -260,40 +260,11 @@ impl Schedule for MemorySchedule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract;
     use super::*;
-    use docket_program::clock::ManualClock;
-
-    struct Rig {
-        time: ManualClock,
-        schedule: MemorySchedule,
-    }
-
-    impl Rig {
-        fn new() -> Self {
-            let time = ManualClock::new(jiff::Timestamp::UNIX_EPOCH);
-            let schedule = MemorySchedule::new(Clock::Manual(time.clone()), contract::SHARES);
-            Self { time, schedule }
-        }
-    }
-
-    impl contract::Rig for Rig {
-        type Schedule = MemorySchedule;
-
-        fn schedule(&self) -> &MemorySchedule {
-            &self.schedule
-        }
-
-        async fn advance(&self, time: Duration) {
-            self.time.advance(time);
-        }
-    }
-
-    crate::contract_suite!(Rig::new());
 
     #[tokio::test]
-    async fn nothing_is_kept_of_what_is_done() {
-        let Rig { schedule, .. } = Rig::new();
+    async fn settled_entry_leaves_nothing_behind() {
+        let schedule = MemorySchedule::new(Clock::System, crate::SHARES);
         let id = DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [1; 10]);
         let entry = Entry { tenant: "a".into(), webhook: "w".into(), id };
         schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await.expect("puts");

@@ -1,9 +1,11 @@
-//! The schedule on real Redis: the suite that every schedule passes, what several processes do with one index, and what
-//! happens when Redis loses it, hangs, or is another server.
+//! The contract of the schedule, in memory and on real Redis; then what several processes do with one index on Redis,
+//! and what happens when Redis loses it, hangs, or is another server.
 
 mod board;
 mod connection;
 mod contract;
 mod loss;
 mod many;
+mod memory;
+mod redis;
 mod rig;

@@ -41,7 +41,7 @@ async fn four_processes_claim_each_entry_once() {
 #[tokio::test]
 async fn shares_count_over_all_processes() {
     let rig = Rig::new();
-    let other = schedule(&rig.server.url(), docket_schedule::contract::SHARES);
+    let other = schedule(&rig.server.url(), crate::contract::SHARES);
     put(&rig.schedule, (0..9).map(|n| hint("a", "w", n))).await;
     let first = claimed(&rig.schedule, 1).await;
     assert_eq!((first.len(), claimed(&other, 9).await.len()), (1, 1));
@@ -53,7 +53,7 @@ async fn shares_count_over_all_processes() {
 #[tokio::test]
 async fn another_process_is_woken() {
     let rig = Rig::new();
-    let other = schedule(&rig.server.url(), docket_schedule::contract::SHARES);
+    let other = schedule(&rig.server.url(), crate::contract::SHARES);
     // It says so once when it has begun to listen.
     soon("the subscription", other.changed()).await;
     put(&rig.schedule, [Hint { wait: Duration::from_secs(600), ..hint("a", "w", 1) }]).await;

@@ -6,10 +6,11 @@ use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
 use docket_redis::{Connection, Keys, Target};
 use docket_rig::redis::Server;
-use docket_schedule::contract;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
 use jiff::Timestamp;
+
+use crate::contract;
 
 /// Sets all times in the keys back.
 const ADVANCE: &str = r"
