@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use docket_board::Board;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
-use docket_redis::Board;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;

@@ -2,10 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use docket_redis::{
-    Board,
-    board::{POD_COUNTS, PodServed, WebhookHealth},
-};
+use docket_board::{Board, POD_COUNTS, PodServed, ReportedHealth};
 use tokio::time::Instant;
 
 use crate::{args::RunArguments, state::pods::Pods, webhook::status::Health, work::Operator};
@@ -74,7 +71,7 @@ fn believed(pods: Vec<PodServed>, empty_since: &mut Option<Instant>, now: Instan
     Some(Pods::Seen(pods.into_iter().map(|pod| (pod.pod, pod.served)).collect()))
 }
 
-fn of(health: WebhookHealth) -> Health {
+fn of(health: ReportedHealth) -> Health {
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     Health {
         pending: count(health.pending.saturating_add(health.retrying)),
@@ -179,7 +176,7 @@ mod tests {
     #[test]
     fn a_webhook_fails_while_the_last_failure_is_later_than_the_last_success() {
         let health = |success: Option<i64>, failure: Option<i64>, dead_letter| {
-            let health = WebhookHealth {
+            let health = ReportedHealth {
                 pending: 1,
                 retrying: 1,
                 dead_letter,

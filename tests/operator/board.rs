@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use docket_redis::board::WebhookHealth;
-use docket_redis::{Board, Connection, Keys, Target};
+use docket_board::{Board, ReportedHealth};
+use docket_redis::{Connection, Keys, Target};
 use docket_rig::redis::Server;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
@@ -62,7 +62,7 @@ impl Pod {
         *self.served.lock().expect("nobody panics with it") = None;
     }
 
-    async fn tells(&self, release: &Release, webhook: &str, health: WebhookHealth) {
+    async fn tells(&self, release: &Release, webhook: &str, health: ReportedHealth) {
         let uid = release.object("webhook", webhook)["metadata"]["uid"].as_str().expect("a uid").to_owned();
         self.board.put_health(&[(uid, health)]).await.expect("Redis is there");
     }
@@ -113,7 +113,7 @@ async fn a_change_waits_for_every_pod_and_concerns_nobody_else() {
     // Its count of webhooks, and nothing else.
     assert_eq!(writes_of(&release, mark, "tenants/status/changing"), 1, "{:?}", release.writes(mark));
 
-    pods[0].tells(&release, "added", WebhookHealth::default()).await;
+    pods[0].tells(&release, "added", ReportedHealth::default()).await;
     let counted = async || !release.object("webhook", "added")["status"]["deliveries"].is_null();
     eventually("it is counted", SOON, counted).await;
     let mark = cluster().mark();
@@ -176,14 +176,14 @@ async fn how_deliveries_go_is_told() {
     release.apply(&(tenant_yaml("delivering") + &webhook_yaml("webhook", "delivering", "")));
     release.wait("webhook", "webhook", "DeliveryHealthy", "Unknown NoDeliveries").await;
     let last_failure_at_ms = Some(1_700_000_000_000);
-    let retrying = WebhookHealth { retrying: 2, last_failure_at_ms, ..WebhookHealth::default() };
+    let retrying = ReportedHealth { retrying: 2, last_failure_at_ms, ..ReportedHealth::default() };
     pod.tells(&release, "webhook", retrying).await;
     release.wait("webhook", "webhook", "DeliveryHealthy", "False Retrying").await;
-    let failing = WebhookHealth { dead_letter: 2, last_failure_at_ms, ..WebhookHealth::default() };
+    let failing = ReportedHealth { dead_letter: 2, last_failure_at_ms, ..ReportedHealth::default() };
     pod.tells(&release, "webhook", failing).await;
     release.wait("webhook", "webhook", "DeliveryHealthy", "False DeadLettered").await;
     let last_success_at_ms = Some(1_700_000_001_000);
-    pod.tells(&release, "webhook", WebhookHealth { last_success_at_ms, ..failing }).await;
+    pod.tells(&release, "webhook", ReportedHealth { last_success_at_ms, ..failing }).await;
     release.wait("webhook", "webhook", "DeliveryHealthy", "True Delivering").await;
     let deliveries = || release.object("webhook", "webhook")["status"]["deliveries"].clone();
     let written = async || deliveries()["lastSuccessAt"] == "2023-11-14T22:13:21Z";

@@ -4,7 +4,6 @@
 //! names everything that is kept, [`script`] runs one transition, [`board`] is what the data plane's processes tell the
 //! operator. The schedule itself is in the data plane.
 
-pub mod board;
 pub mod check;
 pub mod connect;
 pub mod files;
@@ -12,10 +11,9 @@ pub mod keys;
 pub mod script;
 pub mod url;
 
-pub use board::Board;
 pub use connect::Connection;
 pub use keys::Keys;
-pub use redis::FromRedisValue;
+pub use redis::{FromRedisValue, cmd};
 pub use url::Target;
 
 /// Redis could not be asked, or refused. The text names servers and settings, never a password.

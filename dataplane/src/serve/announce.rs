@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use docket_redis::Board;
-use docket_redis::board::HEARTBEAT;
+use docket_board::Board;
+use docket_board::HEARTBEAT;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use docket_redis::Board;
-use docket_redis::board::WebhookHealth;
+use docket_board::{Board, ReportedHealth};
 use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{Tenant, Tenants};
@@ -79,7 +78,7 @@ pub(super) async fn tell(tenant: &Tenant, board: &Board) {
     };
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     let told = healths.into_iter().map(|health| {
-        let told = WebhookHealth {
+        let told = ReportedHealth {
             pending: count(health.pending - health.retrying),
             dead_letter: count(health.dead_letter),
             retrying: count(health.retrying),

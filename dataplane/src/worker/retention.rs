@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_redis::Board;
+use docket_board::Board;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use docket_board::Board;
 use docket_domain::delivery::FailureClass;
-use docket_redis::Board;
 use jiff::Timestamp;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use docket_redis::{Board, Connection, Keys, Target};
+use docket_board::Board;
+use docket_redis::{Connection, Keys, Target};
 use docket_rig::postgres;
 use docket_tests::server::{Dev, Home, api_key, eventually, request, signal};
 

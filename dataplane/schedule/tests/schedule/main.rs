@@ -1,7 +1,6 @@
 //! The contract of the schedule, in memory and on real Redis; then what several processes do with one index on Redis,
 //! and what happens when Redis loses it, hangs, or is another server.
 
-mod board;
 mod connection;
 mod contract;
 mod loss;

@@ -1,14 +1,32 @@
-//! The board: what the data plane's processes tell the operator, and what the operator reads from it.
+//! The board: what the data plane's pods report in Redis, and what the operator reads there.
 //!
-//! Everything on it is told again and again, so nothing needs to be kept: a Redis that lost it has it back within a
-//! heartbeat.
+//! Pods repeat every report, so the board needs no backup: after Redis lost it, it is complete again within a
+//! [`HEARTBEAT`].
+//!
+//! ```
+//! use docket_board::{Board, ReportedHealth};
+//! use docket_redis::{Connection, Error, Keys, Target};
+//!
+//! /// One heartbeat of a pod that serves one tenant.
+//! async fn beat(board: &Board) -> Result<(), Error> {
+//!     let served = [("tenant-uid".to_owned(), "revision-7".to_owned())].into();
+//!     board.announce("docket-api-0", &["api"], &served).await?;
+//!     board.put_health(&[("webhook-uid".to_owned(), ReportedHealth::default())]).await
+//! }
+//!
+//! let target = Target::parse("redis://cache:6379").expect("a URL");
+//! let connection = Connection::new(target, None).expect("no certificates to read");
+//! // Connects when it is first used.
+//! let board = Board::new(connection, Keys::new(None).expect("the default names"));
+//! # let _ = beat(&board);
+//! ```
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::script::Script;
-use crate::{Connection, Error, Keys};
+use docket_redis::script::Script;
+use docket_redis::{Connection, Error, Keys, cmd};
 
 /// How often a pod announces itself.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -20,10 +38,10 @@ pub const HEALTH_KEPT: Duration = Duration::from_secs(3600);
 /// Webhooks per call.
 const CHUNK: usize = 500;
 
-static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/announce.lua")]));
-static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/leave.lua")]));
-static PODS: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/pods.lua")]));
-static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("board/put_health.lua")]));
+static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("announce.lua")]));
+static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("leave.lua")]));
+static PODS: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("pods.lua")]));
+static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("put_health.lua")]));
 
 /// The board of one installation. One per process: it remembers what it has told and read.
 #[derive(Debug)]
@@ -55,7 +73,7 @@ pub struct PodServed {
 
 /// What the deliveries to a webhook are like. Times are milliseconds since 1970; `None`: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WebhookHealth {
+pub struct ReportedHealth {
     /// Deliveries that wait for their first attempt.
     pub pending: u64,
     /// Deliveries that ended without success and are kept.
@@ -130,7 +148,7 @@ impl Board {
     }
 
     /// Tells how webhooks are, by uid. What is not told again within [`HEALTH_KEPT`] is forgotten.
-    pub async fn put_health(&self, healths: &[(String, WebhookHealth)]) -> Result<(), Error> {
+    pub async fn put_health(&self, healths: &[(String, ReportedHealth)]) -> Result<(), Error> {
         for chunk in healths.chunks(CHUNK) {
             let mut arguments = vec![HEALTH_KEPT.as_millis().to_string()];
             arguments.extend(chunk.iter().flat_map(|(uid, health)| [uid.clone(), written(health)]));
@@ -141,19 +159,19 @@ impl Board {
 
     /// Whether this process may do something that one of all is enough for, in each interval.
     pub async fn turn(&self, what: &str, every: Duration) -> Result<bool, Error> {
-        let mut command = redis::cmd("SET");
+        let mut command = cmd("SET");
         command.arg(self.keys.turn(what)).arg("").arg("NX").arg("PX").arg(every.as_millis() as u64);
         let answer: Option<String> = self.connection.query(&command).await?;
         Ok(answer.is_some())
     }
 
     /// How webhooks are, in the order of `uids`; `None`: nobody has told.
-    pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<WebhookHealth>>, Error> {
+    pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<ReportedHealth>>, Error> {
         let [_, health] = self.keys.webhooks();
         let mut healths = Vec::with_capacity(uids.len());
         for chunk in uids.chunks(CHUNK) {
             let values: Vec<Option<String>> =
-                self.connection.query(redis::cmd("HMGET").arg(&health).arg(chunk)).await?;
+                self.connection.query(cmd("HMGET").arg(&health).arg(chunk)).await?;
             healths.extend(values.iter().map(|value| read(value.as_deref()?)));
         }
         Ok(healths)
@@ -174,15 +192,15 @@ fn pod_served(pod: &str, roles: &str, served: &str) -> PodServed {
 }
 
 /// Five numbers in the order of the fields; `-` for a time that never was.
-fn written(health: &WebhookHealth) -> String {
+fn written(health: &ReportedHealth) -> String {
     let time = |at: Option<i64>| at.map_or_else(|| "-".to_owned(), |at| at.to_string());
-    let WebhookHealth { pending, dead_letter, retrying, last_success_at_ms, last_failure_at_ms } = health;
+    let ReportedHealth { pending, dead_letter, retrying, last_success_at_ms, last_failure_at_ms } = health;
     format!("{pending} {dead_letter} {retrying} {} {}", time(*last_success_at_ms), time(*last_failure_at_ms))
 }
 
-fn read(text: &str) -> Option<WebhookHealth> {
+fn read(text: &str) -> Option<ReportedHealth> {
     let mut fields = text.split(' ');
-    Some(WebhookHealth {
+    Some(ReportedHealth {
         pending: fields.next()?.parse().ok()?,
         dead_letter: fields.next()?.parse().ok()?,
         retrying: fields.next()?.parse().ok()?,
@@ -198,7 +216,7 @@ mod tests {
     #[test]
     fn a_webhooks_health_is_read_as_it_was_written() {
         let health =
-            WebhookHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
+            ReportedHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
         assert_eq!(read(&written(&health)), Some(health));
         assert_eq!(read("of another version"), None);
     }
