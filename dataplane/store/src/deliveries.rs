@@ -165,13 +165,13 @@ pub async fn begin_attempts(
         "UPDATE delivery SET attempt_count = attempt_count + 1, lease_token = $1, lease_until_ms = $2, \
          status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE 'Failed' END \
          WHERE status IN ('Pending', 'Failed') AND attempt_count < {MAX_ATTEMPTS} AND due_at_ms <= $3 \
-         AND (lease_until_ms IS NULL OR lease_until_ms <= $4) AND id IN ({}) \
+         AND (lease_until_ms IS NULL OR lease_until_ms <= $3) AND id IN ({}) \
          RETURNING id, event_id, webhook, attempt_count",
-        slots(5)
+        slots(4)
     );
     let mut started = Vec::new();
     for chunk in ids.chunks(SLOTS) {
-        let mut params = params![token, lease_until_ms, now_ms, now_ms];
+        let mut params = params![token, lease_until_ms, now_ms];
         params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
         for row in transaction.query(&claim, params).await? {
             let attempt = row.get::<i64>(3)?;
@@ -250,8 +250,8 @@ pub async fn renew(
 /// Ends the leases of a process that is known to be dead, so that its attempts are taken over at once. Only for a
 /// database that no other process delivers from. Writes nothing if there are none.
 pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
-    let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $2";
-    transaction.execute(sql, params![now_ms, now_ms]).await
+    let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $1";
+    transaction.execute(sql, params![now_ms]).await
 }
 
 /// Stores how an attempt ended and what the delivery is now. `false`: the lease was lost, somebody else has the
@@ -483,32 +483,32 @@ pub async fn search(
     let DeliveryFilter { status, webhook, event_code, failure_class, from_ms, to_ms, .. } = filter;
     let DeliveryFilter { web_order_id, work_order, invoice_number, about, after, .. } = filter;
     let mut search = Search::new(LISTED);
-    search.and_some("d.status = ?", status.map(Status::as_str));
+    search.and_some("d.status = $1", status.map(Status::as_str));
     if let Some(webhook) = webhook {
-        search.and("(d.webhook = ? OR d.webhook_name = ?)", [webhook.into(), webhook.into()]);
+        search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
     }
-    search.and_some("e.code = ?", event_code.map(EventCode::as_str));
-    search.and_some("d.failure_class = ?", failure_class.map(FailureClass::as_str));
-    search.and_some("d.created_at_ms >= ?", *from_ms);
-    search.and_some("d.created_at_ms < ?", *to_ms);
-    search.and_some("e.web_order_id = ?", web_order_id.as_ref());
+    search.and_some("e.code = $1", event_code.map(EventCode::as_str));
+    search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
+    search.and_some("d.created_at_ms >= $1", *from_ms);
+    search.and_some("d.created_at_ms < $1", *to_ms);
+    search.and_some("e.web_order_id = $1", web_order_id.as_ref());
     if let Some(number) = work_order {
         // An export is about all work orders it made.
-        let condition = "(e.work_order = ? OR (e.code = 'order.exported' AND e.web_order_id = \
-                         (SELECT w.web_order_id FROM work_order w WHERE w.number = ?)))";
-        search.and(condition, [number.into(), number.into()]);
+        let condition = "(e.work_order = $1 OR (e.code = 'order.exported' AND e.web_order_id = \
+                         (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
+        search.and(condition, [number.into()]);
     }
-    search.and_some("e.invoice_number = ?", invoice_number.as_ref());
+    search.and_some("e.invoice_number = $1", invoice_number.as_ref());
     if let Some(number) = about {
-        let condition = "(e.web_order_id = ? OR e.work_order = ? OR e.invoice_number = ? OR \
+        let condition = "(e.web_order_id = $1 OR e.work_order = $1 OR e.invoice_number = $1 OR \
                          (e.code = 'order.exported' AND e.web_order_id = \
-                         (SELECT w.web_order_id FROM work_order w WHERE w.number = ?)))";
-        search.and(condition, [number.into(), number.into(), number.into(), number.into()]);
+                         (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
+        search.and(condition, [number.into()]);
     }
     if let Some((created_at_ms, id)) = after {
-        search.and("(d.created_at_ms, d.id) < (?, ?)", [(*created_at_ms).into(), id.into()]);
+        search.and("(d.created_at_ms, d.id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
     }
-    let (sql, params) = search.end("ORDER BY d.created_at_ms DESC, d.id DESC LIMIT ?", [limit.into()]);
+    let (sql, params) = search.end("ORDER BY d.created_at_ms DESC, d.id DESC LIMIT $1", [limit.into()]);
     connection.query(&sql, params).await?.iter().map(listed).collect()
 }
 

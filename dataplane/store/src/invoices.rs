@@ -208,20 +208,21 @@ fn search_sql(family: InvoiceFamily, filter: &InvoiceFilter, limit: i64) -> (Str
         columns(family, "i"),
         table(family)
     ));
-    search.and_some("w.customer_code = ?", customer_code.as_ref());
-    search.and_some("i.work_order = ?", work_order.as_ref());
-    search.and_some("i.invoice_number = ?", invoice_number.as_ref());
-    search.and_some("i.created_at_ms >= ?", *from_ms);
-    search.and_some("i.created_at_ms < ?", *to_ms);
+    search.and_some("w.customer_code = $1", customer_code.as_ref());
+    search.and_some("i.work_order = $1", work_order.as_ref());
+    search.and_some("i.invoice_number = $1", invoice_number.as_ref());
+    search.and_some("i.created_at_ms >= $1", *from_ms);
+    search.and_some("i.created_at_ms < $1", *to_ms);
     if let Some((at_ms, id)) = after {
         let (word, number) = id.split_once(':').unwrap_or((id, ""));
         match family.as_str().cmp(word) {
-            std::cmp::Ordering::Less => search.and("i.created_at_ms <= ?", [(*at_ms).into()]),
-            std::cmp::Ordering::Greater => search.and("i.created_at_ms < ?", [(*at_ms).into()]),
+            std::cmp::Ordering::Less => search.and("i.created_at_ms <= $1", [(*at_ms).into()]),
+            std::cmp::Ordering::Greater => search.and("i.created_at_ms < $1", [(*at_ms).into()]),
             std::cmp::Ordering::Equal => {
-                search.and("(i.created_at_ms, i.invoice_number) < (?, ?)", [(*at_ms).into(), number.into()]);
+                search
+                    .and("(i.created_at_ms, i.invoice_number) < ($1, $2)", [(*at_ms).into(), number.into()]);
             }
         }
     }
-    search.end("ORDER BY i.created_at_ms DESC, i.invoice_number DESC LIMIT ?", [limit.into()])
+    search.end("ORDER BY i.created_at_ms DESC, i.invoice_number DESC LIMIT $1", [limit.into()])
 }

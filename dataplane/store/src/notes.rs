@@ -33,8 +33,8 @@ pub async fn last_milestone(
     let mut search = Search::new(
         "SELECT m.code, m.title, m.active FROM note n JOIN milestone m ON m.code = n.milestone_code",
     );
-    search.and("n.work_order = ?", [work_order.into()]);
-    search.and_some("(n.facility_line_item = ? OR n.facility_line_item IS NULL)", facility_line_item);
+    search.and("n.work_order = $1", [work_order.into()]);
+    search.and_some("(n.facility_line_item = $1 OR n.facility_line_item IS NULL)", facility_line_item);
     let (sql, params) = search.end("ORDER BY n.line_item DESC LIMIT 1", []);
     connection.query_opt(&sql, params).await?.as_ref().map(to_milestone).transpose()
 }
@@ -44,8 +44,8 @@ pub async fn next_line_item(transaction: &mut Transaction, work_order: &str) -> 
     // Other programs may have added lines without counting them in the work order's row.
     let sql = "UPDATE work_order SET last_line_item = 1 + (SELECT max(n) FROM (SELECT last_line_item AS n \
                UNION ALL SELECT coalesce(max(line_item), 0) FROM note WHERE work_order = $1) AS given) \
-               WHERE number = $2 RETURNING last_line_item";
-    let row = transaction.query_opt(sql, params![work_order, work_order]).await?;
+               WHERE number = $1 RETURNING last_line_item";
+    let row = transaction.query_opt(sql, params![work_order]).await?;
     row.ok_or(StoreError::Unexpected("the work order of a note"))?.get(0)
 }
 
@@ -130,19 +130,19 @@ pub async fn search(
          n.facility_line_item, n.report, n.milestone_code, m.title, n.author, n.created_at_ms \
          FROM note n JOIN work_order w ON w.number = n.work_order LEFT JOIN milestone m ON m.code = n.milestone_code",
     );
-    search.and_some("w.customer_code = ?", customer_code.as_ref());
-    search.and_some("n.work_order = ?", work_order.as_ref());
-    search.and_some("n.facility_line_item = ?", *facility_line_item);
+    search.and_some("w.customer_code = $1", customer_code.as_ref());
+    search.and_some("n.work_order = $1", work_order.as_ref());
+    search.and_some("n.facility_line_item = $1", *facility_line_item);
     let of_facility = "EXISTS (SELECT 1 FROM facility f WHERE f.work_order = n.work_order \
-                       AND f.facility_line_item = n.facility_line_item AND f.facility_id = ?)";
+                       AND f.facility_line_item = n.facility_line_item AND f.facility_id = $1)";
     search.and_some(of_facility, facility_id.as_ref());
-    search.and_some("n.created_at_ms >= ?", *from_ms);
-    search.and_some("n.created_at_ms < ?", *to_ms);
+    search.and_some("n.created_at_ms >= $1", *from_ms);
+    search.and_some("n.created_at_ms < $1", *to_ms);
     if let Some((at_ms, number, line_item)) = after {
         let last = [(*at_ms).into(), number.into(), (*line_item).into()];
-        search.and("(n.created_at_ms, n.work_order, n.line_item) < (?, ?, ?)", last);
+        search.and("(n.created_at_ms, n.work_order, n.line_item) < ($1, $2, $3)", last);
     }
-    let order = "ORDER BY n.created_at_ms DESC, n.work_order DESC, n.line_item DESC LIMIT ?";
+    let order = "ORDER BY n.created_at_ms DESC, n.work_order DESC, n.line_item DESC LIMIT $1";
     let (sql, params) = search.end(order, [limit.into()]);
     let rows = connection.query(&sql, params).await?;
     rows.iter()

@@ -200,15 +200,15 @@ pub async fn search(
 ) -> Result<Vec<OrderHead>, StoreError> {
     let OrderFilter { customer_code, order_type, status, from_ms, to_ms, text, after } = filter;
     let mut search = Search::new(&format!("SELECT {HEAD} FROM web_order"));
-    search.and_some("customer_code = ?", customer_code.as_ref());
-    search.and_some("order_type = ?", order_type.map(OrderType::as_str));
-    search.and_some("status = ?", status.map(OrderStatus::as_str));
-    search.and_some("created_at_ms >= ?", *from_ms);
-    search.and_some("created_at_ms < ?", *to_ms);
-    search.and_some("search_text LIKE ? ESCAPE '\\'", text.as_deref().map(containing));
+    search.and_some("customer_code = $1", customer_code.as_ref());
+    search.and_some("order_type = $1", order_type.map(OrderType::as_str));
+    search.and_some("status = $1", status.map(OrderStatus::as_str));
+    search.and_some("created_at_ms >= $1", *from_ms);
+    search.and_some("created_at_ms < $1", *to_ms);
+    search.and_some("search_text LIKE $1 ESCAPE '\\'", text.as_deref().map(containing));
     if let Some((created_at_ms, id)) = after {
-        search.and("(created_at_ms, id) < (?, ?)", [(*created_at_ms).into(), id.into()]);
+        search.and("(created_at_ms, id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
     }
-    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT ?", [limit.into()]);
+    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT $1", [limit.into()]);
     connection.query(&sql, params).await?.iter().map(head).collect()
 }

@@ -91,22 +91,21 @@ pub async fn search(
          w.created_at_ms FROM work_order w LEFT JOIN process_status p ON p.work_order = w.number",
     );
     search.and("w.work_order_type = 'Process'", []);
-    search.and_some("w.customer_code = ?", customer_code.as_ref());
-    search.and_some("w.number = ?", work_order.as_ref());
-    search.and_some("w.case_number = ?", case_number.as_ref());
+    search.and_some("w.customer_code = $1", customer_code.as_ref());
+    search.and_some("w.number = $1", work_order.as_ref());
+    search.and_some("w.case_number = $1", case_number.as_ref());
     if let Some(servee) = servee {
         // Other programs need not keep servee_key; a PostgreSQL of the C locale has an ASCII lower().
-        let name = "(w.servee_key LIKE ? ESCAPE '\\' OR lower(w.servee) LIKE ? ESCAPE '\\')";
-        let lower = containing(&servee.to_lowercase());
-        search.and(name, [(&lower).into(), (&lower).into()]);
+        let name = "(w.servee_key LIKE $1 ESCAPE '\\' OR lower(w.servee) LIKE $1 ESCAPE '\\')";
+        search.and(name, [containing(&servee.to_lowercase()).into()]);
     }
-    search.and_some("coalesce(p.status, 'New') = ?", status.map(ServiceStatus::as_str));
-    search.and_some("w.created_at_ms >= ?", *from_ms);
-    search.and_some("w.created_at_ms < ?", *to_ms);
+    search.and_some("coalesce(p.status, 'New') = $1", status.map(ServiceStatus::as_str));
+    search.and_some("w.created_at_ms >= $1", *from_ms);
+    search.and_some("w.created_at_ms < $1", *to_ms);
     if let Some((at_ms, number)) = after {
-        search.and("(w.created_at_ms, w.number) < (?, ?)", [(*at_ms).into(), number.into()]);
+        search.and("(w.created_at_ms, w.number) < ($1, $2)", [(*at_ms).into(), number.into()]);
     }
-    let (sql, params) = search.end("ORDER BY w.created_at_ms DESC, w.number DESC LIMIT ?", [limit.into()]);
+    let (sql, params) = search.end("ORDER BY w.created_at_ms DESC, w.number DESC LIMIT $1", [limit.into()]);
     connection.query(&sql, params).await?.iter().map(process).collect()
 }
 

@@ -66,21 +66,21 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
 fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     let DeadFilter { webhook, customer_code, event_codes, from_ms, to_ms, limit } = filter;
     let mut search = Search::new(&format!("{select} FROM delivery d JOIN event e ON e.id = d.event_id"));
-    search.and("d.status = 'DeadLetter' AND d.webhook = ?", [webhook.into()]);
-    search.and_some("e.customer_code = ?", customer_code.as_ref());
+    search.and("d.status = 'DeadLetter' AND d.webhook = $1", [webhook.into()]);
+    search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
         // Words of ours. The empty text is no event's: a webhook that takes none gets none.
         let codes: Vec<String> = codes.iter().map(|code| format!(", '{code}'")).collect();
         search.and(&format!("e.code IN (''{})", codes.concat()), []);
     }
-    search.and_some("d.created_at_ms >= ?", *from_ms);
-    search.and_some("d.created_at_ms < ?", *to_ms);
+    search.and_some("d.created_at_ms >= $1", *from_ms);
+    search.and_some("d.created_at_ms < $1", *to_ms);
     // Ids are in the order of time. Only the index by event may be used: without statistics, as after an outage that
     // filled the table, PostgreSQL chose one by webhook and compared each dead letter with all others.
     let latest = "NOT EXISTS (SELECT 1 FROM delivery n WHERE n.event_id = d.event_id \
                   AND n.webhook || '' = d.webhook AND n.id > d.id)";
     search.and(latest, []);
-    search.end("ORDER BY d.created_at_ms, d.id LIMIT ?", [(*limit).into()])
+    search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
 
 /// How many dead letters [`dead_letters`] would answer.
@@ -98,8 +98,8 @@ pub async fn webhook_of_dead(
     uid_or_name: &str,
 ) -> Result<Option<(String, String)>, StoreError> {
     let sql = "SELECT webhook, webhook_name FROM delivery WHERE status = 'DeadLetter' \
-               AND (webhook = $1 OR webhook_name = $2) ORDER BY created_at_ms DESC LIMIT 1";
-    let row = connection.query_opt(sql, params![uid_or_name, uid_or_name]).await?;
+               AND (webhook = $1 OR webhook_name = $1) ORDER BY created_at_ms DESC LIMIT 1";
+    let row = connection.query_opt(sql, params![uid_or_name]).await?;
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
 }
 
@@ -152,11 +152,11 @@ pub async fn search(
         "SELECT id, webhook, webhook_name, from_ms, to_ms, per_second, count, requested_by, created_at_ms, \
          stopped_by, stopped_at_ms FROM resend",
     );
-    search.and_some("id = ?", id);
+    search.and_some("id = $1", id);
     if let Some((created_at_ms, id)) = after {
-        search.and("(created_at_ms, id) < (?, ?)", [(*created_at_ms).into(), id.into()]);
+        search.and("(created_at_ms, id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
     }
-    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT ?", [limit.into()]);
+    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT $1", [limit.into()]);
     let rows = connection.query(&sql, params).await?;
     rows.iter()
         .map(|row| {

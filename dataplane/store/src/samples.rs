@@ -28,8 +28,8 @@ pub async fn process_attempt(transaction: &mut Transaction, attempt: Attempt<'_>
     let sql = "INSERT INTO process_attempt (work_order, sequence, attempted_at_ms, time_zone, address, outcome, \
                comments, photo_count, server_name, server_registration, recorded_at_ms) VALUES ($1, $2, $3, \
                'America/Los_Angeles', '1200 Example Terrace, Pasadena, CA 91101', $4, $5, 1, 'Sam Sample', \
-               '9999, Los Angeles', $6)";
-    transaction.execute(sql, params![work_order, sequence, at_ms, outcome, comments, at_ms]).await?;
+               '9999, Los Angeles', $3)";
+    transaction.execute(sql, params![work_order, sequence, at_ms, outcome, comments]).await?;
     let sql = "UPDATE process_status SET status = 'Attempted' WHERE work_order = $1";
     transaction.execute(sql, params![work_order]).await.map(|_| ())
 }
@@ -45,10 +45,10 @@ pub async fn invoice(
 ) -> Result<(), StoreError> {
     let sql = format!(
         "INSERT INTO {} (invoice_number, work_order, invoice_date, created_at_ms, detected_at_ms) \
-         VALUES ($1, $2, $3, $4, $5)",
+         VALUES ($1, $2, $3, $4, $4)",
         table(family)
     );
-    transaction.execute(&sql, params![invoice_number, work_order, invoice_date, at_ms, at_ms]).await?;
+    transaction.execute(&sql, params![invoice_number, work_order, invoice_date, at_ms]).await?;
     if family == InvoiceFamily::PhotoCopy {
         let sql = "UPDATE photo_copy_invoice SET facility_line_item = 1, bill_to_customer_code = 'CARR01', \
                    amount_cents = 23000 WHERE invoice_number = $1";

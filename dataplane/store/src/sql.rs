@@ -80,34 +80,39 @@ impl Search {
         Self { sql: format!("{select} WHERE TRUE"), params: Vec::new() }
     }
 
-    /// One more condition; each `?` in it stands for the next of the values.
+    /// Adds a condition whose own values are `$1`, `$2`, …
     pub(super) fn and<const N: usize>(&mut self, condition: &str, values: [Param; N]) {
         self.sql.push_str(" AND ");
         self.push(condition, values);
     }
 
-    /// The same, if there is a value.
+    /// Adds a condition about `$1`, if there is a value.
     pub(super) fn and_some(&mut self, condition: &str, value: Option<impl Into<Param>>) {
         if let Some(value) = value {
             self.and(condition, [value.into()]);
         }
     }
 
-    /// What follows the conditions, with its values; then the statement with all of them.
+    /// Adds what follows the conditions, with its own values, and returns the statement with all values.
     pub(super) fn end<const N: usize>(mut self, rest: &str, values: [Param; N]) -> (String, Vec<Param>) {
         self.sql.push(' ');
         self.push(rest, values);
         (self.sql, self.params)
     }
 
+    /// Numbers the values of `text` after those that are there.
     fn push<const N: usize>(&mut self, text: &str, values: [Param; N]) {
-        debug_assert_eq!(text.matches('?').count(), N, "{text}");
-        let mut pieces = text.split('?');
+        let before = self.params.len();
+        let mut pieces = text.split('$');
         self.sql.push_str(pieces.next().unwrap_or_default());
-        for (piece, value) in pieces.zip(values) {
-            self.params.push(value);
-            self.sql.push_str(&format!("${}{piece}", self.params.len()));
+        for piece in pieces {
+            let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+            let (number, rest) = piece.split_at(digits);
+            let number: usize = number.parse().expect("a condition names its values $1, $2, …");
+            debug_assert!((1..=N).contains(&number), "{text}");
+            self.sql.push_str(&format!("${}{rest}", before + number));
         }
+        self.params.extend(values);
     }
 }
 
@@ -228,4 +233,27 @@ column! {
     bool => rusqlite::types::Value::Integer(value) => Some(*value != 0),
     String => rusqlite::types::Value::Text(value) => Some(value.clone()),
     Vec<u8> => rusqlite::types::Value::Blob(value) => Some(value.clone()),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_numbers_the_values_of_each_condition_after_those_before() {
+        let mut search = Search::new("SELECT a FROM b");
+        search.and_some("c = $1", Some(1_i64));
+        search.and_some("d = $1", None::<i64>);
+        search.and("(e, f) < ($2, $1) AND g = $2", [2_i64.into(), 3_i64.into()]);
+        let (sql, params) = search.end("LIMIT $1", [4_i64.into()]);
+        assert_eq!(sql, "SELECT a FROM b WHERE TRUE AND c = $1 AND (e, f) < ($3, $2) AND g = $3 LIMIT $4");
+        let numbers: Vec<i64> = params
+            .iter()
+            .map(|param| match param {
+                Param::Int(number) => *number,
+                _ => 0,
+            })
+            .collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+    }
 }

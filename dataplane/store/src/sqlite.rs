@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::StoreError;
@@ -272,8 +272,8 @@ impl SqliteConnection {
         let sql = sql.to_owned();
         self.run(move |connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let touched = statement.execute(rusqlite::params_from_iter(values(params)))?;
-            Ok(touched as u64)
+            bind(&mut statement, params)?;
+            Ok(statement.raw_execute()? as u64)
         })
         .await
     }
@@ -283,12 +283,13 @@ impl SqliteConnection {
         self.run(move |connection| {
             let mut statement = connection.prepare_cached(&sql)?;
             let columns = statement.column_count();
-            let rows = statement.query_map(rusqlite::params_from_iter(values(params)), |row| {
+            bind(&mut statement, params)?;
+            let rows = statement.raw_query().mapped(|row| {
                 (0..columns)
                     .map(|index| row.get_ref(index).map(value))
                     .collect::<Result<_, _>>()
                     .map(Row::Sqlite)
-            })?;
+            });
             Ok(rows.collect::<Result<_, _>>()?)
         })
         .await
@@ -355,10 +356,16 @@ fn value(stored: ValueRef<'_>) -> Value {
     }
 }
 
-/// `$1` to SQLite is a parameter named "$1", numbered by its first appearance. The statements here name `$1`, `$2`, …
-/// in that order, which `statements_number_their_parameters_in_order` in the contract suite holds them to.
-fn values(params: Vec<Param>) -> impl Iterator<Item = Value> {
-    params.into_iter().map(Into::into)
+/// Binds by name. SQLite numbers `$1` by where it first appears and not by its digits, so that a list of values would
+/// only fit a statement that mentions them in order. As on PostgreSQL, a statement uses each of its values.
+fn bind(statement: &mut Statement<'_>, params: Vec<Param>) -> Result<(), rusqlite::Error> {
+    if statement.parameter_count() != params.len() {
+        return Err(rusqlite::Error::InvalidParameterCount(params.len(), statement.parameter_count()));
+    }
+    for (number, param) in (1..).zip(params) {
+        statement.raw_bind_parameter(format!("${number}").as_str(), Value::from(param))?;
+    }
+    Ok(())
 }
 
 async fn blocking<T: Send + 'static>(
