@@ -1,7 +1,8 @@
 //! Customers and their contacts.
 
-use super::sql::params;
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::params;
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]

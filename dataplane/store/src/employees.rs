@@ -1,8 +1,9 @@
 //! The tenant's own users.
 
-use super::contacts::user_key;
-use super::sql::params;
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::contacts::user_key;
+use crate::error::StoreError;
+use crate::sql::params;
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]

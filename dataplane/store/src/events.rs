@@ -6,8 +6,9 @@ use bytes::Bytes;
 use docket_crds::EventCode;
 use docket_domain::event::EventId;
 
-use super::sql::{Param, SLOTS, filled, params, slots};
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::{Param, SLOTS, filled, params, slots};
 
 /// What an event is about: by these numbers its deliveries are found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

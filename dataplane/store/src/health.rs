@@ -1,6 +1,7 @@
 //! How a tenant's webhooks are doing: what `Webhook.status.deliveries` is made of.
 
-use super::{Connection, StoreError};
+use crate::connection::Connection;
+use crate::error::StoreError;
 
 /// One webhook's deliveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

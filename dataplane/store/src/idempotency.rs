@@ -1,7 +1,8 @@
 //! What a write answered, by the caller's Idempotency-Key.
 
-use super::sql::params;
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::params;
 
 /// The kept answer of an earlier request.
 #[derive(Clone, PartialEq, Eq)]

@@ -7,8 +7,9 @@ use std::cmp::Reverse;
 
 use docket_domain::invoice::InvoiceFamily;
 
-use super::sql::{Param, Row, SLOTS, Search, filled, params, slots};
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::{Param, Row, SLOTS, Search, filled, params, slots};
 
 /// An invoice header with what its work order knows.
 #[derive(Debug, Clone, PartialEq, Eq)]

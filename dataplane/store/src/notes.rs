@@ -1,7 +1,8 @@
 //! Notes and status lines of work orders, and the milestones that a status line can have.
 
-use super::sql::{Row, Search, params};
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::{Row, Search, params};
 
 /// A milestone that a photocopy stop can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
 
-use super::sql::{Search, containing, params};
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::{Search, containing, params};
 
 /// Where a web order is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

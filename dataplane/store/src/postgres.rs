@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use docket_schema::Applied;
 use docket_schema::postgres::{InvalidUrl, Target};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -26,8 +25,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
-use super::StoreError;
-use super::sql::{Param, Row, params};
+use crate::error::StoreError;
+use crate::sql::{Param, Row, params};
 use budget::{Grant, Opened, Place, PoolId};
 
 /// How long a request waits for a connection, and for a new one.
@@ -193,17 +192,6 @@ impl Postgres {
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
         Ok((connection, now))
-    }
-
-    /// How far the schema is; takes no lock.
-    pub(super) async fn applied(&self) -> Result<Applied, StoreError> {
-        let mut connection = self.connection().await?;
-        let there = connection.query(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
-        if !there.first().map_or(Ok(false), |row| row.get(0))? {
-            return Ok(Applied::default());
-        }
-        let rows = connection.query(docket_schema::CURRENT_VERSION, Vec::new()).await?;
-        super::applied(rows.first())
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use docket_domain::process::ServiceStatus;
 
-use super::sql::{Param, Row, SLOTS, Search, containing, filled, slots};
-use super::{Connection, StoreError};
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::sql::{Param, Row, SLOTS, Search, containing, filled, slots};
 
 /// A process work order. Dates are YYYY-MM-DD texts.
 #[derive(Clone)]

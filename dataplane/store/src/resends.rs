@@ -3,8 +3,10 @@
 use docket_crds::EventCode;
 use docket_domain::delivery::Status;
 
-use super::sql::{Param, SLOTS, Search, filled, params, slots};
-use super::{Connection, StoreError, Transaction, events};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::events;
+use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
 /// Which dead letters are meant; times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]

@@ -1,7 +1,9 @@
 //! What is old enough to go: finished deliveries with their attempts, and what only they needed.
 
-use super::sql::{Param, SLOTS, filled, params, slots};
-use super::{StoreError, Transaction, events};
+use crate::connection::Transaction;
+use crate::error::StoreError;
+use crate::events;
+use crate::sql::{Param, SLOTS, filled, params, slots};
 
 /// Deletes the oldest deliveries that were finished before `before_ms`, at most `limit`, with their attempts, and their
 /// events as far as no other delivery needs them. Answers how many deliveries went. Unfinished ones never do.

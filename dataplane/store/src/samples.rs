@@ -2,9 +2,10 @@
 
 use docket_domain::invoice::InvoiceFamily;
 
-use super::invoices::table;
-use super::sql::params;
-use super::{StoreError, Transaction};
+use crate::connection::Transaction;
+use crate::error::StoreError;
+use crate::invoices::table;
+use crate::sql::params;
 
 /// An attempt to serve.
 #[derive(Clone)]

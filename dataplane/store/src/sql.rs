@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
-use super::StoreError;
+use crate::error::StoreError;
 
 /// A value bound to `$1`, `$2`, … of a statement.
 #[derive(Clone)]

@@ -14,8 +14,8 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::StoreError;
-use super::sql::{Param, Row};
+use crate::error::StoreError;
+use crate::sql::{Param, Row};
 
 /// How long a statement waits for another process's write lock, and a request for its turn.
 const WAIT: Duration = Duration::from_secs(3);

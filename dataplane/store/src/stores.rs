@@ -9,9 +9,11 @@ use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use tokio::sync::Semaphore;
 
+use crate::connection::Transaction;
+use crate::database::Database;
+use crate::error::StoreError;
 use crate::postgres::{Budget, Postgres};
 use crate::sqlite::Sqlite;
-use crate::{Database, StoreError, Transaction};
 use docket_program::clock::Clock;
 
 /// How long a request waits for the schema. A connection is waited for less long, and tells better what is wrong.

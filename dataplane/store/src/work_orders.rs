@@ -2,9 +2,10 @@
 
 use docket_domain::work_order::WorkOrderType;
 
-use super::orders::OrderHead;
-use super::sql::params;
-use super::{Connection, StoreError, Transaction};
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::orders::OrderHead;
+use crate::sql::params;
 
 /// A work order to be made.
 #[derive(Clone, PartialEq, Eq)]

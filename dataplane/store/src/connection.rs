@@ -1,0 +1,124 @@
+//! A connection on loan, and a transaction on it.
+
+use jiff::Timestamp;
+
+use crate::error::StoreError;
+use crate::postgres::PostgresConnection;
+use crate::sql::{Param, Row};
+use crate::sqlite::SqliteConnection;
+
+/// A connection on loan; it goes back by itself.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub enum Connection {
+    /// To a file.
+    Sqlite(SqliteConnection),
+    /// To a server.
+    Postgres(PostgresConnection),
+}
+
+impl Connection {
+    /// Runs a statement; answers how many rows it touched.
+    pub async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(connection) => connection.execute(sql, params).await,
+            Self::Postgres(connection) => connection.execute(sql, params).await,
+        }
+    }
+
+    /// Runs a statement and answers its rows.
+    pub async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite(connection) => connection.query(sql, params).await,
+            Self::Postgres(connection) => connection.query(sql, params).await,
+        }
+    }
+
+    /// Runs statements without parameters.
+    pub(crate) async fn batch(&mut self, sql: &'static str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(connection) => connection.batch(sql).await,
+            Self::Postgres(connection) => connection.batch(sql).await,
+        }
+    }
+
+    /// Like [`query`](Self::query), for at most one row.
+    pub async fn query_opt(&mut self, sql: &str, params: Vec<Param>) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+}
+
+/// A transaction. Dropped without [`commit`](Self::commit), nothing of it has happened.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct Transaction {
+    connection: Connection,
+    now: Timestamp,
+}
+
+impl Transaction {
+    pub(crate) fn new(connection: Connection, now: Timestamp) -> Self {
+        Self { connection, now }
+    }
+
+    /// When it began, by the clock that leases and due times of this database are measured with: PostgreSQL's own, or
+    /// the process's for a file.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The same in milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.now.as_millisecond()
+    }
+
+    /// Makes it durable. After an error it may or may not have happened, and nothing may be acknowledged.
+    ///
+    /// A transaction with a failed statement does not commit: that is an error and leaves nothing.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.connection {
+            Connection::Sqlite(connection) => connection.commit().await,
+            Connection::Postgres(connection) => connection.commit().await,
+        }
+    }
+
+    /// Locks those of the rows that nobody else has locked, by a `SELECT … FOR UPDATE SKIP LOCKED`, and answers them.
+    /// `None`: all of them, since a transaction of SQLite has the whole file to itself already.
+    pub(crate) async fn lock_free(
+        &mut self,
+        sql: &str,
+        params: Vec<Param>,
+    ) -> Result<Option<Vec<Row>>, StoreError> {
+        match &mut self.connection {
+            Connection::Sqlite(_) => Ok(None),
+            Connection::Postgres(connection) => connection.query(sql, params).await.map(Some),
+        }
+    }
+
+    /// Locks rows by a `SELECT … FOR UPDATE`. A transaction of SQLite has the whole file to itself already.
+    pub(crate) async fn lock(&mut self, sql: &str, params: Vec<Param>) -> Result<(), StoreError> {
+        match &mut self.connection {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(connection) => connection.query(sql, params).await.map(|_| ()),
+        }
+    }
+
+    /// Gives it up and keeps the connection: the cheaper end when nothing went wrong.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        match self.connection {
+            Connection::Sqlite(connection) => connection.rollback().await,
+            Connection::Postgres(connection) => connection.rollback().await,
+        }
+    }
+}
+
+impl std::ops::Deref for Transaction {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl std::ops::DerefMut for Transaction {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+}

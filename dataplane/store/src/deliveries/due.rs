@@ -1,0 +1,71 @@
+//! When a delivery is due: what the schedule is built from.
+
+use docket_domain::delivery::{DeliveryId, MAX_ATTEMPTS};
+
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::sql::{Row, SLOTS, filled, params, slots};
+
+/// When to look at a delivery again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its webhook's uid.
+    pub webhook: String,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// When to look at the webhook's delivery with this idempotency key. `None`: there is none, or it is done.
+pub async fn due_by_key(
+    connection: &mut Connection,
+    webhook: &str,
+    idempotency_key: &str,
+) -> Result<Option<Due>, StoreError> {
+    let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE webhook = $1 AND idempotency_key = $2 \
+               AND status IN ('Pending', 'Failed')";
+    connection.query_opt(sql, params![webhook, idempotency_key]).await?.as_ref().map(due).transpose()
+}
+
+fn due(row: &Row) -> Result<Due, StoreError> {
+    Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })
+}
+
+/// A page of what is still to be done, in the order of its time. `after` is the last row of the page before.
+pub async fn unfinished(
+    connection: &mut Connection,
+    after: Option<&Due>,
+    limit: i64,
+) -> Result<Vec<Due>, StoreError> {
+    let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE status IN ('Pending', 'Failed') \
+               AND (due_at_ms, id) > ($1, $2) ORDER BY due_at_ms, id LIMIT $3";
+    let (at_ms, id) = after.map_or((i64::MIN, String::new()), |due| (due.at_ms, due.id.to_string()));
+    let rows = connection.query(sql, params![at_ms, id, limit]).await?;
+    rows.iter().map(due).collect()
+}
+
+/// A fifth attempt that did not tell its end is lost when its lease has been over for so long, in milliseconds. A
+/// worker that could not reach the database tries for five minutes to store the end, which is the truth; nobody waits for
+/// anything else.
+pub const LATE_END_MS: i64 = 330_000;
+
+/// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time; of
+/// a fifth attempt when it is lost. One that is missing from the answer is done.
+pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
+    let sql = format!(
+        "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery \
+         WHERE status IN ('Pending', 'Failed') AND id IN ({})",
+        slots(1)
+    );
+    let mut dues = Vec::new();
+    for chunk in ids.chunks(SLOTS) {
+        for row in connection.query(&sql, filled(chunk.iter().map(|id| id.to_string().into()))).await? {
+            let (due, lease): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
+            let late = if row.get::<i64>(4)? < i64::from(MAX_ATTEMPTS) { 0 } else { LATE_END_MS };
+            let at_ms = lease.map_or(due, |until_ms| until_ms + late).max(due);
+            dues.push(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms });
+        }
+    }
+    Ok(dues)
+}

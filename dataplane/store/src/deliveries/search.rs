@@ -1,0 +1,182 @@
+//! Finds deliveries, and reads one with its attempts: for the webhook logs and the command line.
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{DeliveryId, FailureClass, Status};
+
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::events::About;
+use crate::sql::{Row, Search, params};
+
+/// A delivery with its event, without its payload: what the logs and the CLI list.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns of the table")]
+pub struct Listed {
+    pub id: String,
+    pub event_id: String,
+    pub event_code: EventCode,
+    pub about: About,
+    pub customer_code: String,
+    pub webhook: String,
+    pub webhook_name: String,
+    pub status: Status,
+    pub attempt_count: i64,
+    pub due_at_ms: i64,
+    pub failure_class: Option<FailureClass>,
+    pub http_status: Option<i64>,
+    pub idempotency_key: Option<String>,
+    pub resend_of: Option<String>,
+    pub requested_by: Option<String>,
+    pub resend_id: Option<String>,
+    pub created_at_ms: i64,
+    pub finished_at_ms: Option<i64>,
+}
+
+const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_order, e.invoice_number, \
+                      e.customer_code, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, \
+                      d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
+                      d.created_at_ms, d.finished_at_ms FROM delivery d JOIN event e ON e.id = d.event_id";
+
+fn listed(row: &Row) -> Result<Listed, StoreError> {
+    let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
+    Ok(Listed {
+        id: row.get(0)?,
+        event_id: row.get(1)?,
+        event_code: row.parsed(2)?,
+        about: About { web_order_id: row.get(3)?, work_order: row.get(4)?, invoice_number: row.get(5)? },
+        customer_code: row.get(6)?,
+        webhook: row.get(7)?,
+        webhook_name: row.get(8)?,
+        status: row.parsed(9)?,
+        attempt_count: row.get(10)?,
+        due_at_ms: row.get(11)?,
+        failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
+        http_status: row.get(13)?,
+        idempotency_key: row.get(14)?,
+        resend_of: row.get(15)?,
+        requested_by: row.get(16)?,
+        resend_id: row.get(17)?,
+        created_at_ms: row.get(18)?,
+        finished_at_ms: row.get(19)?,
+    })
+}
+
+/// What a search asks for; times are inclusive at the start and exclusive at the end.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// In this status only.
+    pub status: Option<Status>,
+    /// To this webhook only: its uid, or `namespace/name`.
+    pub webhook: Option<String>,
+    /// Of this event only.
+    pub event_code: Option<EventCode>,
+    /// Whose last attempt failed like this.
+    pub failure_class: Option<FailureClass>,
+    /// Created at or after.
+    pub from_ms: Option<i64>,
+    /// Created before.
+    pub to_ms: Option<i64>,
+    /// About this web order, or what an export made of it.
+    pub web_order_id: Option<String>,
+    /// About this work order, or the export that made it.
+    pub work_order: Option<String>,
+    /// About this invoice.
+    pub invoice_number: Option<String>,
+    /// About a web order, a work order or an invoice of this number.
+    pub about: Option<String>,
+    /// After this delivery, in the order of the search: the `created_at_ms` and id of the last one seen.
+    pub after: Option<(i64, String)>,
+}
+
+/// The newest `limit` deliveries that match, newest first; stable while others are queued.
+pub async fn search(
+    connection: &mut Connection,
+    filter: &DeliveryFilter,
+    limit: i64,
+) -> Result<Vec<Listed>, StoreError> {
+    let DeliveryFilter { status, webhook, event_code, failure_class, from_ms, to_ms, .. } = filter;
+    let DeliveryFilter { web_order_id, work_order, invoice_number, about, after, .. } = filter;
+    let mut search = Search::new(LISTED);
+    search.and_some("d.status = $1", status.map(Status::as_str));
+    if let Some(webhook) = webhook {
+        search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
+    }
+    search.and_some("e.code = $1", event_code.map(EventCode::as_str));
+    search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
+    search.and_some("d.created_at_ms >= $1", *from_ms);
+    search.and_some("d.created_at_ms < $1", *to_ms);
+    search.and_some("e.web_order_id = $1", web_order_id.as_ref());
+    if let Some(number) = work_order {
+        // An export is about all work orders it made.
+        let condition = "(e.work_order = $1 OR (e.code = 'order.exported' AND e.web_order_id = \
+                         (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
+        search.and(condition, [number.into()]);
+    }
+    search.and_some("e.invoice_number = $1", invoice_number.as_ref());
+    if let Some(number) = about {
+        let condition = "(e.web_order_id = $1 OR e.work_order = $1 OR e.invoice_number = $1 OR \
+                         (e.code = 'order.exported' AND e.web_order_id = \
+                         (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
+        search.and(condition, [number.into()]);
+    }
+    if let Some((created_at_ms, id)) = after {
+        search.and("(d.created_at_ms, d.id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
+    }
+    let (sql, params) = search.end("ORDER BY d.created_at_ms DESC, d.id DESC LIMIT $1", [limit.into()]);
+    connection.query(&sql, params).await?.iter().map(listed).collect()
+}
+
+/// One delivery.
+pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<Listed>, StoreError> {
+    let sql = format!("{LISTED} WHERE d.id = $1");
+    connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
+}
+
+/// One attempt, as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
+#[derive(Clone)]
+#[expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the columns of the table; the answer does not print"
+)]
+pub struct StoredAttempt {
+    pub number: i64,
+    pub started_at_ms: i64,
+    pub finished_at_ms: Option<i64>,
+    pub failure_class: Option<FailureClass>,
+    pub http_status: Option<i64>,
+    pub remote_address: Option<String>,
+    pub response_body: Option<String>,
+    pub dns_us: Option<i64>,
+    pub connect_us: Option<i64>,
+    pub tls_us: Option<i64>,
+    pub first_byte_us: Option<i64>,
+    pub total_us: Option<i64>,
+}
+
+/// The attempts of a delivery, first to last.
+pub async fn attempts(connection: &mut Connection, id: DeliveryId) -> Result<Vec<StoredAttempt>, StoreError> {
+    let sql = "SELECT attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, remote_address, \
+               response_body, dns_us, connect_us, tls_us, first_byte_us, total_us \
+               FROM attempt WHERE delivery_id = $1 ORDER BY attempt_no";
+    let rows = connection.query(sql, params![id.to_string()]).await?;
+    rows.iter()
+        .map(|row| {
+            let class = row.get::<Option<String>>(3)?.map(|word| word.parse()).transpose();
+            Ok(StoredAttempt {
+                number: row.get(0)?,
+                started_at_ms: row.get(1)?,
+                finished_at_ms: row.get(2)?,
+                failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
+                http_status: row.get(4)?,
+                remote_address: row.get(5)?,
+                response_body: row.get(6)?,
+                dns_us: row.get(7)?,
+                connect_us: row.get(8)?,
+                tls_us: row.get(9)?,
+                first_byte_us: row.get(10)?,
+                total_us: row.get(11)?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,56 @@
+//! Brings a tenant's schema up to date.
+//!
+//! `docket_schema::postgres` does the same for the operator, which has a client of its own and no pool, no SQLite and no
+//! [`Transaction`]; both take the texts, the order and the lock from `docket_schema`.
+
+use docket_program::clock::Clock;
+use docket_schema::{Applied, Migration};
+
+use crate::connection::{Connection, Transaction};
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::postgres::Postgres;
+use crate::sql::{Row, params};
+
+impl Database {
+    /// Applies the migrations that the database lacks, in one transaction; repeated or concurrent calls do no harm. A
+    /// database on a server that is up to date is only read.
+    pub async fn migrate(&self, clock: &Clock) -> Result<(), StoreError> {
+        let (connection, now) = match self {
+            Self::Sqlite(database) => (Connection::Sqlite(database.begin_migration().await?), clock.now()),
+            Self::Postgres(database) => {
+                if is_up_to_date(database).await? {
+                    return Ok(());
+                }
+                let (connection, now) = database.begin_migration().await?;
+                (Connection::Postgres(connection), now)
+            }
+        };
+        let mut transaction = Transaction::new(connection, now);
+        transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
+        for migration in missing(&mut transaction).await? {
+            transaction.batch(migration.sql).await?;
+            let params = params![migration.version, migration.name, now.as_millisecond()];
+            transaction.execute(docket_schema::RECORD_VERSION, params).await?;
+        }
+        transaction.commit().await
+    }
+}
+
+/// Takes no lock.
+async fn is_up_to_date(database: &Postgres) -> Result<bool, StoreError> {
+    let mut connection = Connection::Postgres(database.connection().await?);
+    let row = connection.query_opt(docket_schema::HAS_VERSION_TABLE, Vec::new()).await?;
+    let has_table = row.map_or(Ok(false), |row| row.get(0))?;
+    Ok(has_table && missing(&mut connection).await?.is_empty())
+}
+
+async fn missing(connection: &mut Connection) -> Result<&'static [Migration], StoreError> {
+    let row = connection.query_opt(docket_schema::CURRENT_VERSION, Vec::new()).await?;
+    let applied = applied(&row.ok_or(StoreError::Unexpected("no schema version"))?)?;
+    applied.missing().map_err(|error| StoreError::Unavailable(Box::new(error)))
+}
+
+fn applied(row: &Row) -> Result<Applied, StoreError> {
+    Ok(Applied { version: row.get(0)?, needed: row.get(1)? })
+}
