@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use docket_rig::redis;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, tenant_yaml, webhook_yaml};
-use docket_tests::server::{Dev, Home};
+use docket_tests::server::{Home, Server};
 use serde_json::Value;
 
 /// What is looked at after everything is Ready, and for as long again.
@@ -37,7 +37,7 @@ async fn main() {
     let mut release = Release::new("bench");
     release.lease_seconds = 15;
     release.with_postgres().await;
-    let redis = redis::Server::start(&[]);
+    let redis = redis::RedisServer::start(&[]);
     let url = release.file("redis.url", &redis.url()).display().to_string();
     release.flags.push(format!("--redis-url-file={url}"));
     let operator = release.start().await;
@@ -57,7 +57,7 @@ async fn main() {
             "--log=warn",
         ];
         let environment = [("KUBECONFIG", kubeconfig.as_str()), ("POD_NAME", role)];
-        let pod = Dev::spawn_server(
+        let pod = Server::spawn_server(
             &home,
             &arguments.map(str::to_owned),
             &environment.map(|(name, value)| (name.to_owned(), value.to_owned())),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use docket_domain::delivery::DeliveryId;
 use docket_redis::{Connection, Keys, Target};
-use docket_rig::redis::Server;
+use docket_rig::redis::RedisServer;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Entry, Hint, SHARES, Schedule};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ fn uid(kind: u32, number: u32) -> String {
     format!("{kind:08x}-0000-4000-8000-{number:012x}")
 }
 
-fn memory(server: &Server) -> u64 {
+fn memory(server: &RedisServer) -> u64 {
     let info = server.cli(&["INFO", "memory"]);
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory_dataset:"));
     used.expect("it counts").trim().parse().expect("a number")
@@ -27,7 +27,7 @@ fn memory(server: &Server) -> u64 {
 #[tokio::main]
 async fn main() {
     let entries: u32 = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number"));
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let connection = Connection::new(Target::parse(&server.url()).expect("a URL"), None).expect("no TLS");
     let schedule = RedisSchedule::new(connection, &Keys::new(None).expect("one"), SHARES);
     let empty = memory(&server);

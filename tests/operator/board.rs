@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
 use docket_redis::{Connection, Keys, Target};
-use docket_rig::redis::Server;
+use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
 use docket_tests::server::eventually;
@@ -28,7 +28,7 @@ struct Pod {
 }
 
 impl Pod {
-    fn start(redis: &Server, name: &'static str) -> Self {
+    fn start(redis: &RedisServer, name: &'static str) -> Self {
         let target = Target::parse(&redis.url()).expect("a URL");
         let connection = Connection::new(target, None).expect("no certificates to read");
         let board = Arc::new(Board::new(connection, Keys::new(None).expect("no release")));

@@ -4,14 +4,13 @@ mod crash;
 mod drop;
 mod ensure;
 mod log;
-mod proxy;
 mod servers;
 mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use docket_operator::database::{Made, Servers, Wanted};
-use docket_rig::postgres::{self, Server};
+use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::scratch::Folder;
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
@@ -26,7 +25,7 @@ const OTHER: &str = "0d7c1c0e-0000-4000-8000-000000000002";
 const NEWEST: i64 = docket_schema::MIGRATIONS.len() as i64;
 
 /// The server of this suite alone, which changes its settings.
-static SERVER: OnceCell<Server> = OnceCell::const_new();
+static SERVER: OnceCell<PostgresServer> = OnceCell::const_new();
 
 /// One admin on the suite's server, with its own name for a database.
 struct Rig {
@@ -44,7 +43,8 @@ impl Rig {
     async fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let root = Url::parse(&SERVER.get_or_init(Server::start).await.database().await).expect("a URL");
+        let root =
+            Url::parse(&SERVER.get_or_init(PostgresServer::start).await.database().await).expect("a URL");
         let admin = with_user(&root, &format!("admin_{number}"), "secret-of-admin");
         let client = postgres::client(root.as_str()).await;
         let role = format!("CREATE ROLE admin_{number} LOGIN CREATEDB CREATEROLE PASSWORD 'secret-of-admin'");

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 pub use audit::Write;
-use launch::Server;
+use launch::ApiServer;
 
 use crate::server::signal;
 use docket_rig::scratch::Folder;
@@ -35,7 +35,7 @@ pub struct Cluster {
     /// Kubeconfigs, and what kubectl keeps. Goes with the server; beside a given cluster it stays.
     files: PathBuf,
     /// `None`: a cluster that was given.
-    server: Option<Server>,
+    server: Option<ApiServer>,
     has_crds: OnceLock<()>,
     has_controllers: OnceLock<()>,
 }
@@ -88,14 +88,14 @@ impl Cluster {
     /// one that `KUBECONFIG` gives.
     pub fn start() -> Self {
         let programs = launch::programs();
-        let server = Server::start(&programs);
+        let server = ApiServer::start(&programs);
         let (admin, files) = (server.admin(), server.folder().to_owned());
         let cluster = Self::new(programs.join("kubectl"), admin, files, Some(server));
         launch::wait_for("kube-apiserver", || cluster.get("/readyz").ok);
         cluster
     }
 
-    fn new(kubectl: PathBuf, admin: PathBuf, files: PathBuf, server: Option<Server>) -> Self {
+    fn new(kubectl: PathBuf, admin: PathBuf, files: PathBuf, server: Option<ApiServer>) -> Self {
         Self { kubectl, admin, files, server, has_crds: OnceLock::new(), has_controllers: OnceLock::new() }
     }
 

@@ -132,8 +132,8 @@ impl Release {
     }
 
     /// A Redis that the operator reads what pods report from.
-    pub fn with_redis(&mut self) -> docket_rig::redis::Server {
-        let server = docket_rig::redis::Server::start(&[]);
+    pub fn with_redis(&mut self) -> docket_rig::redis::RedisServer {
+        let server = docket_rig::redis::RedisServer::start(&[]);
         let file = self.file("redis.url", &server.url());
         self.flags.push(format!("--redis-url-file={}", file.display()));
         server

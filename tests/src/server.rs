@@ -219,7 +219,7 @@ pub const PASSWORD: &str = "a-password-for-tests";
 
 /// A running `docket dev` or `docket serve`; killed when dropped.
 #[derive(Debug)]
-pub struct Dev {
+pub struct Server {
     child: Child,
     /// Where the API is.
     pub api: SocketAddr,
@@ -227,7 +227,7 @@ pub struct Dev {
     pub management: SocketAddr,
 }
 
-impl Dev {
+impl Server {
     /// Starts one on these files and waits until it is ready.
     pub async fn start(home: &Home, options: Options) -> Self {
         Self::spawn(home, &options).ready(home).await
@@ -339,7 +339,7 @@ impl Dev {
     }
 }
 
-impl Drop for Dev {
+impl Drop for Server {
     fn drop(&mut self) {
         // Already ended, if a test ended it.
         let _ = self.child.kill();

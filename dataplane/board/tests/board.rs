@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use docket_board::{Board, PodServed, ReportedHealth};
 use docket_redis::{Connection, Keys, Target};
-use docket_rig::redis::Server;
+use docket_rig::redis::RedisServer;
 
-fn board(server: &Server) -> Board {
+fn board(server: &RedisServer) -> Board {
     let target = Target::parse(&server.url()).expect("a URL");
     let connection = Connection::new(target, None).expect("no certificates to be read");
     Board::new(connection, Keys::new(None).expect("the only one"))
@@ -22,7 +22,7 @@ fn names(pods: &[PodServed]) -> Vec<&str> {
 }
 
 /// Microseconds and calls do not tell what was sent; the bytes do.
-fn bytes_out(server: &Server) -> u64 {
+fn bytes_out(server: &RedisServer) -> u64 {
     let stats = server.cli(&["INFO", "stats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
     line.expect("it counts").trim().parse().expect("a number")
@@ -30,7 +30,7 @@ fn bytes_out(server: &Server) -> u64 {
 
 #[tokio::test]
 async fn pods_are_read_as_they_told() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let (one, two, operator) = (board(&server), board(&server), board(&server));
     assert_eq!(operator.pods().await.expect("answers"), []);
     one.announce("api-1", &["api", "worker"], &served(&[("t1", "5"), ("t2", "1")])).await.expect("tells");
@@ -51,7 +51,7 @@ async fn pods_are_read_as_they_told() {
 
 #[tokio::test]
 async fn what_has_not_changed_is_not_sent_again() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
     let many: HashMap<String, String> = (0..2_000).map(|n| (format!("tenant-{n}"), "1".to_owned())).collect();
     pod.announce("api-1", &["api"], &many).await.expect("tells");
@@ -68,7 +68,7 @@ async fn what_has_not_changed_is_not_sent_again() {
 
 #[tokio::test]
 async fn what_redis_lost_is_told_with_the_next_heartbeat() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
     for flushed in ["FLUSHALL", "PING"] {
         pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("tells");
@@ -80,7 +80,7 @@ async fn what_redis_lost_is_told_with_the_next_heartbeat() {
 
 #[tokio::test]
 async fn a_silent_pod_is_dropped() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
     pod.announce("api-1", &["api"], &HashMap::new()).await.expect("tells");
     pod.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
@@ -95,7 +95,7 @@ async fn a_silent_pod_is_dropped() {
 
 #[tokio::test]
 async fn of_all_processes_one_at_a_time_has_a_turn() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let (one, other) = (board(&server), board(&server));
     let every = Duration::from_secs(3);
     assert!(one.turn("a", every).await.expect("answers"));
@@ -110,7 +110,7 @@ async fn of_all_processes_one_at_a_time_has_a_turn() {
 
 #[tokio::test]
 async fn webhooks_health_is_kept_while_it_is_told() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let board = board(&server);
     let health =
         ReportedHealth { pending: 2, last_success_at_ms: Some(1_700_000_000_000), ..Default::default() };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use docket_tests::receiver::Sink;
-use docket_tests::server::{Dev, Home, Options, PASSWORD, api_key, eventually, free_port, webhook_yaml};
+use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, free_port, webhook_yaml};
 
 use super::rig::{ADA, Rig, captioned, home, save};
 
@@ -322,7 +322,7 @@ async fn settings_may_come_from_the_environment() {
         ..Options::default()
     };
     let home = home(&[("acme", 'a')], "");
-    let dev = Dev::start(&home, options).await;
+    let dev = Server::start(&home, options).await;
     let body = super::rig::credentials(ADA).to_string();
     for (host, path, status) in [
         ("acme.api.example", "/Auth/Token", 200),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use docket_orders::OrderType;
 use docket_rig::scratch::Folder;
 use docket_tests::server::{
-    Client, Dev, Home, JSON, Options, PASSWORD, Reply, api_key, request, tenant_yaml,
+    Client, Home, JSON, Options, PASSWORD, Reply, Server, api_key, request, tenant_yaml,
 };
 use http::StatusCode;
 use rusqlite::Connection;
@@ -60,7 +60,7 @@ fn database_with_people() -> &'static [u8] {
 /// A `docket dev` and its files.
 pub(super) struct Rig {
     // In the order in which they end: the process, the look at its log, the files.
-    pub(super) dev: Dev,
+    pub(super) dev: Server,
     pub(super) log: Log,
     pub(super) home: Home,
 }
@@ -122,7 +122,7 @@ impl Rig {
 
     /// These files.
     pub(super) async fn on(home: Home, flags: &str) -> Self {
-        let dev = Dev::start(&home, Options::flags(flags)).await;
+        let dev = Server::start(&home, Options::flags(flags)).await;
         Self { dev, log: Log(home.log("err")), home }
     }
 

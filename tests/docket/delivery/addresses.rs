@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use docket_tests::server::{Dev, Options, api_key, eventually, free_port};
+use docket_tests::server::{Options, Server, api_key, eventually, free_port};
 use tokio::net::TcpListener;
 
 use crate::delivery::hook::Hook;
@@ -120,7 +120,7 @@ async fn the_built_in_receiver_is_reached_without_a_flag_and_nothing_beside_it()
     ];
     let home = home(&webhooks);
     let options = Options { receiver: Some(receiver), ..Options::flags(&strict()) };
-    let dev = Dev::start(&home, options).await;
+    let dev = Server::start(&home, options).await;
     save(&dev.sign_in(&api_key('a'), USER).await).await;
     eventually("all were tried", SOON, async || {
         webhooks.iter().all(|webhook| {

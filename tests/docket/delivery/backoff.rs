@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use docket_rig::scratch::Folder;
-use docket_tests::server::{Client, Dev, Home, Options, api_key, eventually};
+use docket_tests::server::{Client, Home, Options, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::hook::{Answer, Hook};
@@ -101,7 +101,7 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     let (failing, witness, home) = failing_and_witness().await;
     let mut clock = StillClock::new();
     // Nothing of the contract's times is set here.
-    let dev = Dev::start(&home, clock.options("--allow-egress 127.0.0.1/32")).await;
+    let dev = Server::start(&home, clock.options("--allow-egress 127.0.0.1/32")).await;
     let client = dev.sign_in(&api_key('a'), USER).await;
     export(&client).await;
     for (n, seconds) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
@@ -134,14 +134,14 @@ async fn a_retry_that_is_due_long_after_a_restart_is_not_forgotten() {
     let (failing, _witness, home) = failing_and_witness().await;
     let mut clock = StillClock::new();
     let flags = "--allow-egress 127.0.0.1/32 --backoff-base 10m --poll-interval 200ms";
-    let dev = Dev::start(&home, clock.options(flags)).await;
+    let dev = Server::start(&home, clock.options(flags)).await;
     export(&dev.sign_in(&api_key('a'), USER).await).await;
     let due_ms = has_failed(&home, 1).await;
     assert_eq!(due_ms, clock.now_ms + 20 * 60_000);
     all_end_but(&home, 1).await;
     dev.kill();
 
-    let _dev = Dev::start(&home, clock.options(flags)).await;
+    let _dev = Server::start(&home, clock.options(flags)).await;
     // Some sweeps, which see that the database is as it was.
     remains("it is not due", Duration::from_secs(1), async || failing.count() == 1).await;
     clock.set(due_ms);

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use docket_tests::server::{Dev, Home, Options, SECRET, api_key, eventually, tenant_yaml};
+use docket_tests::server::{Home, Options, SECRET, Server, api_key, eventually, tenant_yaml};
 use regex::Regex;
 use serde_json::json;
 
@@ -212,7 +212,7 @@ async fn nothing_is_queued_for_whom_the_event_is_not_meant() {
     home.add_contact("ACME", "C-1", USER);
     home.add_contact("ACME", "C-2", "rhea@ferncliff.example");
     home.add_contact("GLOBEX", "C-1", USER);
-    let dev = Dev::start(&home, Options::flags(ONCE)).await;
+    let dev = Server::start(&home, Options::flags(ONCE)).await;
     let client = dev.sign_in(&api_key('a'), USER).await;
     let id = save(&client).await;
     // Changes the order, and order.updated is off.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Dev, Options, eventually, signal};
+use docket_tests::server::{Options, Server, eventually, signal};
 
 use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
@@ -30,7 +30,7 @@ async fn attempts_under_way_are_finished_and_nothing_is_sent_twice() {
     assert!(rows.iter().all(|row| !row.leased));
     assert_eq!(attempts(&home).len(), after);
 
-    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let _dev = Server::start(&home, Options::flags(FAST)).await;
     all_end(&home, 8).await;
     assert_eq!(hook.count(), 8, "one POST each");
     assert!(attempts(&home).iter().all(|attempt| attempt.class.is_none()), "no WorkerLost");
@@ -47,7 +47,7 @@ async fn a_failing_attempt_under_way_is_stored_and_retried_after_the_restart() {
     let row = deliveries(&home).remove(0);
     assert_eq!((row.status.as_str(), row.attempts, row.class()), ("Failed", 1, "ServerError"));
     hook.script(|_| Answer::Status(200));
-    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let _dev = Server::start(&home, Options::flags(FAST)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Succeeded", 2, 2));
 }
@@ -74,7 +74,7 @@ async fn a_request_under_way_is_answered_and_its_order_delivered() {
     database.execute_batch("COMMIT").expect("released");
     let id = saving.await.expect("answered with 200");
     assert_eq!(dev.terminate().await.code(), Some(0));
-    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let _dev = Server::start(&home, Options::flags(FAST)).await;
     all_end(&home, 1).await;
     assert_eq!(hook.posts()[0].order(), id);
     assert_eq!(hook.count(), 1);
@@ -97,7 +97,7 @@ async fn a_second_signal_stops_at_once() {
     assert!(says("Stopped at once."));
     // What it did not wait for is taken up by the next one.
     hook.script(|_| Answer::Status(200));
-    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let _dev = Server::start(&home, Options::flags(FAST)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts), ("Succeeded", 2));
     assert_eq!(attempts(&home)[0].class(), "WorkerLost");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Client, Dev, Home, Options, api_key, eventually, tenant_yaml};
+use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
 
 use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
@@ -13,13 +13,13 @@ const FLAGS: &str =
     "--backoff-base 30s --poll-interval 200ms --attempt-timeout 5s --allow-egress 127.0.0.1/32";
 
 /// The tenants `acme` and `globex`; `acme` has these webhooks, `globex` one at `calm`.
-async fn two_tenants(webhooks: &[Webhook], calm: &Hook) -> (Home, Dev, Client, Client) {
+async fn two_tenants(webhooks: &[Webhook], calm: &Hook) -> (Home, Server, Client, Client) {
     let home = home(webhooks);
     home.write("globex.yaml", &tenant_yaml("globex", 'b'));
     Webhook { tenant: "globex", secret: Some("globex-signing"), ..Webhook::new("calm", calm.url("/calm")) }
         .write(&home);
     home.add_contact("GLOBEX", "C-1", USER);
-    let dev = Dev::start(&home, Options::flags(FLAGS)).await;
+    let dev = Server::start(&home, Options::flags(FLAGS)).await;
     let acme = dev.sign_in(&api_key('a'), USER).await;
     let globex = dev.sign_in(&api_key('b'), USER).await;
     (home, dev, acme, globex)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Dev, Home, Options, eventually};
+use docket_tests::server::{Home, Options, Server, eventually};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Hook) -> Webhook 
     Webhook { tenant, secret, events: "invoice.created", ..Webhook::new(name, hook.url(&format!("/{name}"))) }
 }
 
-pub(crate) async fn start(home: &Home) -> Dev {
-    Dev::start(home, Options::flags(FLAGS)).await
+pub(crate) async fn start(home: &Home) -> Server {
+    Server::start(home, Options::flags(FLAGS)).await
 }
 
 /// A work order PC1 of C-1, as the back office makes one.
@@ -146,7 +146,7 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
     for round in 0..40 {
         insert_many(&mut database, round * 5..round * 5 + 5);
         // The scan begins with the program: the ends come from before it to after it.
-        let dev = Dev::spawn(&home, &Options::flags(FLAGS));
+        let dev = Server::spawn(&home, &Options::flags(FLAGS));
         tokio::time::sleep(Duration::from_millis(4 + round as u64)).await;
         match round % 4 {
             3 => drop(dev.terminate().await),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Client, Dev, Options, api_key, eventually};
+use docket_tests::server::{Client, Options, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::hook::{Answer, Hook, Post};
@@ -102,12 +102,13 @@ async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
         tokio::time::sleep(Duration::from_millis(random.below(500))).await;
         dev.take().expect("running").kill();
         let options = Options::flags(FAST);
-        let next = if kill % 6 == 5 { Dev::spawn(&home, &options) } else { Dev::start(&home, options).await };
+        let next =
+            if kill % 6 == 5 { Server::spawn(&home, &options) } else { Server::start(&home, options).await };
         *api.lock().unwrap_or_else(PoisonError::into_inner) = next.api;
         dev = Some(next);
     }
     dev.take().expect("running").kill();
-    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let _dev = Server::start(&home, Options::flags(FAST)).await;
     stop.store(true, Ordering::Relaxed);
     let mut acknowledged = Vec::new();
     for client in clients {
@@ -198,7 +199,7 @@ async fn attempts_cut_off_by_a_kill_are_noted_and_taken_over_within_seconds() {
     eventually("all are under way", SOON, async || hook.count() == 10).await;
     dev.kill();
     hook.script(|_| Answer::Status(200));
-    let _dev = Dev::start(&home, Options::flags(FAST)).await;
+    let _dev = Server::start(&home, Options::flags(FAST)).await;
     let ready = Instant::now();
     let rows = all_end(&home, 10).await;
     assert!(ready.elapsed() < Duration::from_secs(3), "only after {:?}", ready.elapsed());
@@ -225,7 +226,7 @@ async fn a_fifth_attempt_that_is_cut_off_is_the_last_one() {
     save(&client).await;
     eventually("the fifth is under way", SOON, async || hook.count() == 5).await;
     dev.kill();
-    let dev = Dev::start(&home, Options::flags(FAST)).await;
+    let dev = Server::start(&home, Options::flags(FAST)).await;
     all_end(&home, 1).await;
     let row = delivery_to(&home, "orders");
     assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 5, "WorkerLost"));
@@ -241,13 +242,13 @@ async fn a_save_repeated_after_a_kill_is_done_once() {
     let _turn = together().await;
     let hook = Hook::start().await;
     let home = home(&[Webhook::new("orders", hook.url("/"))]);
-    let dev = Dev::start(&home, Options::flags(FAST)).await;
+    let dev = Server::start(&home, Options::flags(FAST)).await;
     let mut client = dev.sign_in(&api_key('a'), USER).await;
     let body = json!({"orderType": "Court"}).to_string();
     let key = [("idempotency-key", "one-order")];
     let first = client.try_post("/Orders/Save", &body, &key).await.expect("an answer");
     dev.kill();
-    let dev = Dev::start(&home, Options::flags(FAST)).await;
+    let dev = Server::start(&home, Options::flags(FAST)).await;
     client.api = dev.api;
     let again = client.try_post("/Orders/Save", &body, &key).await.expect("an answer");
     assert_eq!((again.status, again.json()), (200, first.json()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_tests::server::{Client, Dev, Home, Options, SECRET, api_key, eventually, tenant_yaml};
+use docket_tests::server::{Client, Home, Options, SECRET, Server, api_key, eventually, tenant_yaml};
 use serde_json::json;
 
 use crate::delivery::contract::assert_signed_with;
@@ -17,7 +17,7 @@ const RETRY_SOON: &str =
     "--backoff-base 1500ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
 /// One order, whose first attempt has failed and whose retry is to come.
-async fn failed_once(webhook: &Webhook, hook: &Hook) -> (Home, Dev, Client) {
+async fn failed_once(webhook: &Webhook, hook: &Hook) -> (Home, Server, Client) {
     hook.script(|_| Answer::Status(500));
     let (home, dev, client) = stage(std::slice::from_ref(webhook), RETRY_SOON).await;
     save(&client).await;
@@ -50,7 +50,7 @@ async fn a_webhook_of_the_same_name_for_another_customer_gets_nothing_of_the_fir
     let (home, dev, _client) = failed_once(&webhook, &hook).await;
     dev.terminate().await;
     Webhook { customer: "C-2", url: other.url("/"), ..webhook }.write(&home);
-    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let _dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "WebhookGone"));
     assert_eq!((hook.count(), other.count()), (1, 0));
@@ -97,7 +97,7 @@ async fn a_webhook_that_is_broken_at_the_start_holds_its_deliveries_until_it_is_
     let (home, dev, _client) = failed_once(&webhook, &hook).await;
     dev.kill();
     Webhook { secret: Some("gone"), ..webhook.clone() }.write(&home);
-    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let _dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let due = delivery_to(&home, "orders").due_at_ms;
     let is_due = || jiff_now() > due + 500;
     eventually("its time has passed", SOON, async || is_due()).await;
@@ -123,7 +123,7 @@ async fn a_file_that_cannot_be_read_ends_no_delivery() {
     dev.kill();
     // Nobody knows what it declares, nor whose it is.
     home.write("webhook-orders.yaml", "kind: [");
-    let _dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let _dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let due = delivery_to(&home, "orders").due_at_ms;
     eventually("its time has passed", SOON, async || jiff_now() > due + 500).await;
     assert_eq!(delivery_to(&home, "orders").status, "Failed");
@@ -210,7 +210,7 @@ async fn two_tenants_with_webhooks_of_the_same_customer_code_do_not_meet() {
     }
     .write(&home);
     home.add_contact("GLOBEX", "C-1", USER);
-    let dev = Dev::start(&home, Options::flags(RETRY_SOON)).await;
+    let dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let (acme, globex) = (dev.sign_in(&api_key('a'), USER).await, dev.sign_in(&api_key('b'), USER).await);
     for _ in 0..5 {
         save(&acme).await;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use docket_tests::server::{Client, Dev, Home};
+use docket_tests::server::{Client, Home, Server};
 use serde_json::{Value, json};
 
 use crate::delivery::hook::{Hook, Post};
 use crate::delivery::stage::{ONCE, Webhook, all_end, deliveries, open, remains, stage, together};
 
-async fn start(hook: &Hook, events: &'static str) -> (Home, Dev, Client) {
+async fn start(hook: &Hook, events: &'static str) -> (Home, Server, Client) {
     stage(&[Webhook { events, ..Webhook::new("notes", hook.url("/")) }], ONCE).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Client, Dev, Home, api_key, eventually};
+use docket_tests::server::{Client, Home, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::hook::{Answer, Hook};
@@ -15,7 +15,7 @@ const DYING: &str =
     "--backoff-base 1ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
 /// A webhook `orders` with so many dead letters; from now on its receiver answers 200.
-async fn dead(count: usize) -> (Home, Dev, Client, Hook) {
+async fn dead(count: usize) -> (Home, Server, Client, Hook) {
     let hook = Hook::scripted(|_| Answer::Status(410)).await;
     let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], DYING).await;
     for _ in 0..count {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{Client, Dev, Home, Options, api_key, eventually, tenant_yaml};
+use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -95,9 +95,9 @@ pub(crate) fn home(webhooks: &[Webhook]) -> Home {
 }
 
 /// A running `docket dev` on [`home`], and its contact's client.
-pub(crate) async fn stage(webhooks: &[Webhook], flags: &str) -> (Home, Dev, Client) {
+pub(crate) async fn stage(webhooks: &[Webhook], flags: &str) -> (Home, Server, Client) {
     let home = home(webhooks);
-    let dev = Dev::start(&home, Options::flags(flags)).await;
+    let dev = Server::start(&home, Options::flags(flags)).await;
     let client = dev.sign_in(&api_key('a'), USER).await;
     (home, dev, client)
 }

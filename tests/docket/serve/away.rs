@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use docket_rig::postgres;
-use docket_tests::server::{Dev, api_key, eventually, request};
+use docket_tests::server::{Server, api_key, eventually, request};
 
 use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
 use docket_rig::proxy::Proxy;
@@ -60,7 +60,7 @@ async fn saves_go_on_without_redis_and_are_delivered_once_it_is_back() {
 /// No sweep comes by itself within a test.
 const NO_SWEEP: &str = "--sweep-interval 1h";
 
-async fn both(stage: &Stage) -> (Dev, Dev) {
+async fn both(stage: &Stage) -> (Server, Server) {
     let (api, worker) = (stage.spawn("api", NO_SWEEP), stage.spawn("worker", NO_SWEEP));
     let (api, worker) = tokio::join!(api.ready(&stage.home), worker.ready(&stage.home));
     // The first sweep, and the one of an empty Redis, are over.
@@ -72,7 +72,7 @@ async fn both(stage: &Stage) -> (Dev, Dev) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_redis_could_not_be_told_is_told_when_it_is_back() {
     let stage = Stage::new().await;
-    let proxy = Proxy::to(([127, 0, 0, 1], stage.redis.port).into()).await;
+    let proxy = Proxy::to(([127, 0, 0, 1], stage.redis.port).into());
     let worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
     std::fs::write(stage.home.log("redis-url"), format!("redis://{}", proxy.address)).expect("writable");
     let api = stage.spawn("api", NO_SWEEP).ready(&stage.home).await;
@@ -85,7 +85,7 @@ async fn what_redis_could_not_be_told_is_told_when_it_is_back() {
         assert!(took < UNHURT, "{took:?}");
     }
     assert_eq!(stage.sink.received().len(), 1);
-    proxy.mend();
+    proxy.restore();
     stage.received(6).await;
     drop(worker);
 }
@@ -97,7 +97,7 @@ async fn a_loss_is_over_only_when_every_tenant_was_told() {
     let url = postgres::database().await;
     let (rest, name) = url.rsplit_once('/').expect("a path");
     let (user, address) = rest.rsplit_once('@').expect("a host");
-    let proxy = Proxy::to(address.parse().expect("an address")).await;
+    let proxy = Proxy::to(address.parse().expect("an address"));
     let away = format!("{user}@{}/{name}", proxy.address);
     let yaml = external("other", 'b', &away) + &stage.sink.webhook_yaml("other", "others", "C-1", "/others");
     stage.home.write("other.yaml", &yaml);
@@ -129,7 +129,7 @@ async fn a_loss_is_over_only_when_every_tenant_was_told() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let built = || stage.redis.cli(&["HGET", "{docket}:1:state", "built"]);
     assert_eq!(built(), "", "one tenant is missing");
-    proxy.mend();
+    proxy.restore();
     stage.received(3).await;
     eventually("all are told", SOON, async || !built().is_empty()).await;
 }

@@ -7,7 +7,7 @@ use docket_crds::{Runtime, TenantConfig, runtime};
 use docket_rig::postgres;
 use docket_rig::tenant_database::tenant_config;
 use docket_tests::apiserver::{Cluster, cluster};
-use docket_tests::server::{Dev, api_key, eventually, request};
+use docket_tests::server::{Server, api_key, eventually, request};
 use serde_json::{Value, json};
 
 use crate::serve::stage::{SOON, Stage};
@@ -33,7 +33,7 @@ impl Place {
         let mut view: Value = serde_json::from_str(&view).expect("JSON");
         let server = view["clusters"][0]["cluster"]["server"].as_str().expect("a URL").to_owned();
         let address = server.trim_start_matches("https://").parse().expect("an address");
-        let proxy = Proxy::to(address).await;
+        let proxy = Proxy::to(address);
         view["clusters"][0]["cluster"]["server"] = json!(format!("https://{}", proxy.address));
         let kubeconfig = stage.home.log("kubeconfig");
         std::fs::write(&kubeconfig, view.to_string()).expect("writable");
@@ -74,7 +74,7 @@ fn config(uid: &str, code: &str, digit: char, database: &str) -> TenantConfig {
 }
 
 /// Whether the key is somebody's here.
-async fn knows(api: &Dev, digit: char) -> bool {
+async fn knows(api: &Server, digit: char) -> bool {
     let key = api_key(digit);
     let headers = [("x-api-key", key.as_str()), ("content-type", "application/json")];
     request(api.api, "POST", "/Auth/Token", &headers, "{}").await.expect("an answer").status != 401
@@ -119,7 +119,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
         assert!(knows(&api, 'a').await && knows(&api, 'c').await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    place.proxy.mend();
+    place.proxy.restore();
     eventually("what was missed is caught up with", SOON, async || knows(&api, 'e').await).await;
 
     // Removed.
@@ -144,7 +144,7 @@ async fn an_api_server_that_is_away_at_start_is_waited_for_and_named() {
         reply.is_ok_and(|reply| reply.text() == "not ready, waits for: the configuration\n")
     })
     .await;
-    place.proxy.mend();
+    place.proxy.restore();
     let api = api.ready(&stage.home).await;
     assert!(knows(&api, 'a').await);
 }

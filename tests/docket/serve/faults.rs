@@ -9,7 +9,7 @@ use std::time::Duration;
 use docket_receiver::{Behaviour, Fail};
 use docket_rig::postgres;
 use docket_tests::receiver::Sink;
-use docket_tests::server::{Client, Dev, eventually, signal};
+use docket_tests::server::{Client, Server, eventually, signal};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_postgres::Client as Database;
@@ -59,7 +59,7 @@ async fn under_way(database: &Database) {
     eventually("attempts are under way", SOON, async || number(database, LEASED).await >= 5).await;
 }
 
-async fn two_workers(stage: &Stage) -> (Dev, Dev, Dev) {
+async fn two_workers(stage: &Stage) -> (Server, Server, Server) {
     tokio::join!(stage.serve("api"), stage.serve("worker"), stage.serve("worker"))
 }
 
@@ -211,7 +211,7 @@ async fn a_thousand_deliveries_to_a_hanging_endpoint_delay_no_other_tenant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
-    let server = postgres::Server::start().await;
+    let server = postgres::PostgresServer::start().await;
     let quick = Behaviour { fail: None, delay: Duration::from_millis(50) };
     let stage = Stage::on(server.database().await, quick).await;
     let (api, _one, _two) = two_workers(&stage).await;

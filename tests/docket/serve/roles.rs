@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use docket_board::Board;
 use docket_redis::{Connection, Keys, Target};
 use docket_rig::postgres;
-use docket_tests::server::{Dev, Home, api_key, eventually, request, signal};
+use docket_tests::server::{Home, Server, api_key, eventually, request, signal};
 
 use crate::serve::stage::{SOON, Stage, save, sign_in};
 
@@ -42,8 +42,10 @@ async fn a_worker_that_is_behind_gives_up_no_delivery_of_a_webhook_it_does_not_k
             argument.clone_from(&older);
         },
     );
-    let (api, _worker) =
-        tokio::join!(stage.serve("api"), Dev::spawn_server(&stage.home, &arguments, &[]).ready(&stage.home));
+    let (api, _worker) = tokio::join!(
+        stage.serve("api"),
+        Server::spawn_server(&stage.home, &arguments, &[]).ready(&stage.home)
+    );
     save(&sign_in(&api).await).await;
     // Ten times the interval at which it looks.
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use docket_rig::postgres;
-use docket_rig::redis::Server;
-use docket_tests::server::{Dev, request};
+use docket_rig::redis::RedisServer;
+use docket_tests::server::{Server, request};
 
 use crate::serve::stage::{Stage, external, sign_in};
 
@@ -69,7 +69,7 @@ async fn what_is_missing_or_wrong_is_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_may_evict_is_refused_at_start() {
     let stage = Stage::new().await;
-    let evicting = Server::start(&["maxmemory-policy allkeys-lru"]);
+    let evicting = RedisServer::start(&["maxmemory-policy allkeys-lru"]);
     let url = stage.home.log("evicting");
     std::fs::write(&url, evicting.url()).expect("writable");
     let arguments =
@@ -83,7 +83,7 @@ async fn a_redis_that_may_evict_is_refused_at_start() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_lets_nobody_in_ends_the_start() {
     let stage = Stage::new().await;
-    let server = Server::start_with_password("right", &[]);
+    let server = RedisServer::start_with_password("right", &[]);
     // Whoever is there has a certificate of nobody we trust; more is not asked of it.
     let untrusted = stage.sink.url("").replace("https://", "rediss://:right@");
     for (url, why) in [
@@ -110,7 +110,7 @@ async fn a_managed_database_is_refused_in_a_folder_and_keeps_nobody_else_from_se
     let managed = docket_tests::server::tenant_yaml("blaise", 'b');
     let good = external("corwin", 'c', &other);
     stage.home.write("more.yaml", &format!("{managed}---\n{good}"));
-    let api: Dev = stage.serve("api").await;
+    let api: Server = stage.serve("api").await;
     stage.logs("spec.database.managed").await;
     assert!(stage.log().contains("only the operator makes managed databases"), "{}", stage.log());
     sign_in(&api).await;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use docket_receiver::Behaviour;
 use docket_rig::postgres;
-use docket_rig::redis::Server;
+use docket_rig::redis::RedisServer;
 use docket_tests::receiver::Sink;
-use docket_tests::server::{Client, Dev, Home, api_key, tenant_yaml};
+use docket_tests::server::{Client, Home, Server, api_key, tenant_yaml};
 use serde_json::json;
 
 /// Scaled time.
@@ -20,7 +20,7 @@ pub(crate) const USER: &str = "ada@quillfeather.example";
 /// A tenant `acme` with a database, a webhook to a receiver and a contact; and a Redis.
 pub(crate) struct Stage {
     pub(crate) home: Home,
-    pub(crate) redis: Server,
+    pub(crate) redis: RedisServer,
     pub(crate) sink: Sink,
     pub(crate) database: String,
 }
@@ -50,7 +50,7 @@ impl Stage {
     /// With its database here.
     pub(crate) async fn on(database: String, behaviour: Behaviour) -> Self {
         let sink = Sink::behaving(0, behaviour).await;
-        let redis = tokio::task::spawn_blocking(|| Server::start(&[])).await.expect("Redis starts");
+        let redis = tokio::task::spawn_blocking(|| RedisServer::start(&[])).await.expect("Redis starts");
         let tenant = external("acme", 'a', &database);
         let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/orders");
         let home = Home::with(&format!("{tenant}{}{webhook}", sink.ca_yaml()));
@@ -79,11 +79,11 @@ impl Stage {
     }
 
     /// A process with these roles, ready.
-    pub(crate) async fn serve(&self, roles: &str) -> Dev {
+    pub(crate) async fn serve(&self, roles: &str) -> Server {
         self.spawn(roles, "").ready(&self.home).await
     }
 
-    pub(crate) fn spawn(&self, roles: &str, more: &str) -> Dev {
+    pub(crate) fn spawn(&self, roles: &str, more: &str) -> Server {
         let mut arguments = self.arguments(roles, "");
         // A flag may be given again in place of the scaled one.
         let more: Vec<&str> = more.split_whitespace().collect();
@@ -93,16 +93,16 @@ impl Stage {
             }
             arguments.extend(pair.iter().map(|word| (*word).to_owned()));
         }
-        Dev::spawn_server(&self.home, &arguments, &[])
+        Server::spawn_server(&self.home, &arguments, &[])
     }
 
     /// A process with these roles, whose tenants are the runtime Secrets of a namespace.
-    pub(crate) fn spawn_in_cluster(&self, roles: &str, namespace: &str, kubeconfig: &str) -> Dev {
+    pub(crate) fn spawn_in_cluster(&self, roles: &str, namespace: &str, kubeconfig: &str) -> Server {
         let mut arguments = vec!["serve".to_owned(), "--roles".to_owned(), roles.to_owned()];
         arguments.extend(["--config-namespace".to_owned(), namespace.to_owned()]);
         arguments.extend(self.redis_flags());
         arguments.extend(FAST.split_whitespace().map(str::to_owned));
-        Dev::spawn_server(&self.home, &arguments, &[("KUBECONFIG".to_owned(), kubeconfig.to_owned())])
+        Server::spawn_server(&self.home, &arguments, &[("KUBECONFIG".to_owned(), kubeconfig.to_owned())])
     }
 
     /// A command on the tenant, in the way of `docket serve`.
@@ -142,7 +142,7 @@ impl Stage {
     }
 }
 
-pub(crate) async fn sign_in(api: &Dev) -> Client {
+pub(crate) async fn sign_in(api: &Server) -> Client {
     api.sign_in(&api_key('a'), USER).await
 }
 

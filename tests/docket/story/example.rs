@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use docket_tests::server::{Client, Dev, Home, JSON, Options, eventually, free_port};
+use docket_tests::server::{Client, Home, JSON, Options, Server, eventually, free_port};
 use serde_json::{Value, json};
 
 /// The password of the sample users, as the program prints it and the documents say it.
@@ -36,7 +36,7 @@ pub(crate) fn home() -> (Home, u16) {
 
 /// A program that runs on it, and what it has printed since this start.
 pub(crate) struct Running {
-    pub(crate) dev: Dev,
+    pub(crate) dev: Server,
     pub(crate) banner: String,
 }
 
@@ -46,7 +46,7 @@ impl Running {
         let before = printed(home).len();
         let mut options = Options::flags(flags);
         options.receiver = Some(receiver);
-        let dev = Dev::start(home, options).await;
+        let dev = Server::start(home, options).await;
         let said = || printed(home)[before..].to_owned();
         eventually("the banner", Duration::from_secs(10), async || said().contains("Ctrl-C stops.")).await;
         Self { dev, banner: said() }
@@ -85,7 +85,7 @@ pub(crate) fn printed(home: &Home) -> String {
 }
 
 /// The OpenAPI document that a running program serves.
-pub(crate) async fn document(dev: &Dev) -> Value {
+pub(crate) async fn document(dev: &Server) -> Value {
     let reply = dev.send("GET", "/openapi.json", &[], "").await;
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.headers["content-type"], "application/json");

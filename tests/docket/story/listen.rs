@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{
-    Client, Dev, Home, Options, SECRET, api_key, binary, eventually, free_port, tenant_yaml, webhook_yaml,
+    Client, Home, Options, SECRET, Server, api_key, binary, eventually, free_port, tenant_yaml, webhook_yaml,
 };
 use serde_json::json;
 
@@ -74,11 +74,11 @@ impl Drop for Listen {
 }
 
 /// A tenant that delivers to it, with one order saved.
-async fn delivering(home: &Home, listen: &Listen) -> (Dev, Client) {
+async fn delivering(home: &Home, listen: &Listen) -> (Server, Client) {
     home.write("all.yaml", &listen.yaml());
     home.add_contact("ACME", "C-1", "ann@example.com");
     let flags = "--allow-egress 127.0.0.1/32 --backoff-base 20ms --poll-interval 200ms";
-    let dev = Dev::start(home, Options::flags(flags)).await;
+    let dev = Server::start(home, Options::flags(flags)).await;
     let client = dev.sign_in(&api_key('a'), "ann@example.com").await;
     assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
     (dev, client)

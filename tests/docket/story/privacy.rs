@@ -14,7 +14,8 @@ use std::time::Duration;
 use docket_receiver::{Behaviour, Fail};
 use docket_tests::receiver::Sink;
 use docket_tests::server::{
-    Client, Dev, Home, JSON, Options, Reply, SECRET, api_key, eventually, request, tenant_yaml, webhook_yaml,
+    Client, Home, JSON, Options, Reply, SECRET, Server, api_key, eventually, request, tenant_yaml,
+    webhook_yaml,
 };
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -250,7 +251,7 @@ fn spoiled(value: &Value, change: &dyn Fn(&str) -> Value) -> Value {
 /// A program under watch, and who talks to it.
 struct Watched {
     home: Home,
-    dev: Dev,
+    dev: Server,
     works: Sink,
     fails: Sink,
     canaries: Canaries,
@@ -297,7 +298,7 @@ impl Watched {
             "--allow-egress 127.0.0.1/32 --backoff-base 10ms --poll-interval 100ms --legacy-host legacy.localhost {flags}"
         ));
         options.environment = vec![("RUST_BACKTRACE".into(), "1".into())];
-        let dev = Dev::start(&home, options).await;
+        let dev = Server::start(&home, options).await;
         Self { home, dev, works, fails, canaries }
     }
 

@@ -2,17 +2,18 @@
 
 use docket_operator::database::{DatabaseError, Wanted};
 use docket_rig::postgres;
+use docket_rig::proxy::Proxy;
 use secrecy::SecretString;
 
-use super::proxy::Proxy;
 use super::{OTHER, OWNER, Rig, in_database, with_user};
 
 /// A rig whose only way to the server is a wire that can be cut.
 async fn wired() -> (Rig, Proxy) {
     let rig = Rig::new().await;
-    let proxy = Proxy::to(rig.root.port().expect("the rig's server has one"));
+    let port = rig.root.port().expect("the rig's server has one");
+    let proxy = Proxy::to_postgres(([127, 0, 0, 1], port).into());
     let mut admin = with_user(&rig.root, &rig.admin(), "secret-of-admin");
-    admin.set_port(Some(proxy.port)).expect("it has a host");
+    admin.set_port(Some(proxy.address.port())).expect("it has a host");
     // What is encrypted can't be counted.
     admin.set_query(Some("sslmode=disable"));
     (Rig::with_admin(rig.root.clone(), &admin, rig.name.clone()), proxy)
@@ -28,9 +29,9 @@ async fn at_each_question(
 ) -> i64 {
     for at in 1.. {
         prepare().await;
-        proxy.cut(at);
+        proxy.cut_at_question(at);
         let result = pass().await;
-        let was_cut = proxy.mend();
+        let was_cut = proxy.restore();
         if let Err(error) = &result {
             assert!(matches!(error, DatabaseError::Unreachable { .. }), "question {at}: {error}");
         }
@@ -112,13 +113,13 @@ async fn a_server_that_is_down_or_hangs() {
     let (rig, proxy) = wired().await;
     rig.ensure().await;
     let away = |error: &DatabaseError| matches!(error, DatabaseError::Unreachable { .. });
-    proxy.refuse();
+    proxy.cut();
     assert!(away(&rig.servers.ensure(&rig.wanted()).await.unwrap_err()));
     assert!(away(&rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap_err()));
-    proxy.mend();
+    proxy.restore();
     rig.ensure().await;
-    proxy.refuse();
-    proxy.mend();
+    proxy.cut();
+    proxy.restore();
     proxy.fall_silent();
     let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
     assert!(away(&error), "{error}");

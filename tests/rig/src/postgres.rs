@@ -33,7 +33,7 @@ const STARTS: u32 = 5;
 
 /// A server and its files. Dropped, both go away.
 #[expect(missing_debug_implementations, reason = "holds the password")]
-pub struct Server {
+pub struct PostgresServer {
     port: u16,
     password: String,
     folder: PathBuf,
@@ -42,7 +42,7 @@ pub struct Server {
     _guard: Child,
 }
 
-impl Server {
+impl PostgresServer {
     /// A server of the test's own, which keeps what it has acknowledged when its processes are killed.
     pub async fn start() -> Self {
         let start = || (1..=STARTS).find_map(|_| start("")).expect("a free port for PostgreSQL");
@@ -95,15 +95,15 @@ pub async fn client(url: &str) -> Client {
     client
 }
 
-fn server() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
+fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     // A commit that is not written out at once is lost only with the server's processes, which nobody kills here.
     let settings = "synchronous_commit = off\n";
     SERVER.get_or_init(|| (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL"))
 }
 
 /// `None`: the port was taken in the meantime.
-fn start(settings: &str) -> Option<Server> {
+fn start(settings: &str) -> Option<PostgresServer> {
     let programs = programs();
     let folder = Folder::new("postgres");
     let path = folder.path().to_owned();
@@ -125,7 +125,7 @@ fn start(settings: &str) -> Option<Server> {
     if line.trim() == "ready" {
         // The guard removes the folder.
         folder.hand_over();
-        return Some(Server { port, password, folder: path, account, _guard: guard });
+        return Some(PostgresServer { port, password, folder: path, account, _guard: guard });
     }
     let log = std::fs::read_to_string(path.join("log")).unwrap_or_default();
     guard.wait().expect("the guard ends with its pipe");

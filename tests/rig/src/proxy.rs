@@ -1,52 +1,193 @@
-//! A way to a server that can be cut and mended.
+//! A wire to a server that can be cut and restored, go silent, or be cut at a chosen question to PostgreSQL.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-
-/// Forwards connections, unless it is cut.
+/// Forwards connections to one server. Its threads end with their connections.
 #[derive(Debug)]
 pub struct Proxy {
     /// Where it listens.
     pub address: SocketAddr,
-    is_cut: watch::Sender<bool>,
+    state: Arc<State>,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    asked: AtomicI64,
+    /// The question at which the wire is cut; 0: never.
+    cut_at: AtomicI64,
+    refusing: AtomicBool,
+    silent: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+/// Passes on what one side of a connection sends, until its end.
+type Forward = fn(client: TcpStream, server: TcpStream, state: &Arc<State>);
+
 impl Proxy {
-    /// A way to this server.
-    #[expect(clippy::disallowed_methods, reason = "a test's own connection to its own server")]
-    pub async fn to(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    /// A wire to this server that passes on bytes, whatever they mean.
+    pub fn to(server: SocketAddr) -> Self {
+        Self::forwarding(server, forward_bytes)
+    }
+
+    /// A wire to a PostgreSQL without TLS. It counts the questions of all connections: queries, rounds of the extended
+    /// protocol, responses of a login.
+    pub fn to_postgres(server: SocketAddr) -> Self {
+        Self::forwarding(server, forward_messages)
+    }
+
+    fn forwarding(server: SocketAddr, forward: Forward) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let is_cut = watch::Sender::new(false);
-        let cut = is_cut.subscribe();
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let mut cut = cut.clone();
-                tokio::spawn(async move {
-                    let forward = async {
-                        let mut server = TcpStream::connect(server).await?;
-                        copy_bidirectional(&mut client, &mut server).await
-                    };
-                    tokio::select! {
-                        _ = forward => {}
-                        _ = cut.wait_for(|cut| *cut) => {}
-                    }
-                });
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let state = Arc::clone(&shared);
+                if !state.refusing.load(Ordering::SeqCst) {
+                    std::thread::spawn(move || connect(client, server, &state, forward));
+                }
             }
         });
-        Self { address, is_cut }
+        Self { address, state }
     }
 
     /// Ends all connections, and new ones at once.
     pub fn cut(&self) {
-        self.is_cut.send_replace(true);
+        self.state.cut();
     }
 
-    /// Forwards again.
-    pub fn mend(&self) {
-        self.is_cut.send_replace(false);
+    /// Forgets what was counted, and cuts everything once the server has responded to question `at`, without passing the
+    /// response on. For the server that is the same as a cut before question `at + 1`.
+    pub fn cut_at_question(&self, at: i64) {
+        self.state.asked.store(0, Ordering::SeqCst);
+        self.state.cut_at.store(at, Ordering::SeqCst);
     }
+
+    /// Forwards again; returns whether the wire was cut.
+    pub fn restore(&self) -> bool {
+        self.state.cut_at.store(0, Ordering::SeqCst);
+        self.state.refusing.swap(false, Ordering::SeqCst)
+    }
+
+    /// From now on nothing of the server's is passed on, and connections stay open.
+    pub fn fall_silent(&self) {
+        self.state.silent.store(true, Ordering::SeqCst);
+    }
+}
+
+impl State {
+    fn cut(&self) {
+        self.refusing.store(true, Ordering::SeqCst);
+        for stream in self.open.lock().expect("no thread panics").drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>, forward: Forward) {
+    let Ok(server) = TcpStream::connect(server) else { return };
+    for end in [&client, &server] {
+        let _ = end.set_nodelay(true);
+        state.open.lock().expect("no thread panics").push(handle(end));
+    }
+    // A cut in the meantime did not find this connection.
+    if state.refusing.load(Ordering::SeqCst) {
+        let _ = client.shutdown(Shutdown::Both);
+        return;
+    }
+    forward(client, server, state);
+}
+
+fn handle(stream: &TcpStream) -> TcpStream {
+    stream.try_clone().expect("a handle")
+}
+
+fn forward_bytes(client: TcpStream, server: TcpStream, state: &Arc<State>) {
+    let (from_server, to_client, shared) = (handle(&server), handle(&client), Arc::clone(state));
+    std::thread::spawn(move || copy(from_server, to_client, || shared.silent.load(Ordering::SeqCst)));
+    copy(client, server, || false);
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, is_silent: impl Fn() -> bool) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        if !is_silent() && to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+fn forward_messages(client: TcpStream, server: TcpStream, state: &Arc<State>) {
+    let is_cutting = Arc::new(AtomicBool::new(false));
+    let (from_server, to_client) = (handle(&server), handle(&client));
+    let (shared, cutting) = (Arc::clone(state), Arc::clone(&is_cutting));
+    std::thread::spawn(move || forward_responses(from_server, to_client, &shared, &cutting));
+    forward_questions(client, server, state, &is_cutting);
+}
+
+/// From the client: counts, and decides to cut.
+fn forward_questions(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    state: &State,
+    is_cutting: &AtomicBool,
+) -> Option<()> {
+    // The first message has no type.
+    let first = message(&mut client, false)?;
+    server.write_all(&first).ok()?;
+    loop {
+        let Some(message) = message(&mut client, true) else {
+            let _ = server.shutdown(Shutdown::Both);
+            return None;
+        };
+        let is_question = matches!(message[0], b'Q' | b'S' | b'p');
+        if is_question
+            && state.asked.fetch_add(1, Ordering::SeqCst) + 1 == state.cut_at.load(Ordering::SeqCst)
+        {
+            is_cutting.store(true, Ordering::SeqCst);
+        }
+        server.write_all(&message).ok()?;
+    }
+}
+
+/// From the server; a response at which the wire is cut is read to its end, and not passed on.
+fn forward_responses(
+    mut server: TcpStream,
+    mut client: TcpStream,
+    state: &State,
+    is_cutting: &AtomicBool,
+) -> Option<()> {
+    loop {
+        let Some(message) = message(&mut server, true) else {
+            let _ = client.shutdown(Shutdown::Both);
+            return None;
+        };
+        // Restored meanwhile: the question was one whose response no client waits for, such as the end of a statement.
+        if state.cut_at.load(Ordering::SeqCst) == 0 {
+            is_cutting.store(false, Ordering::SeqCst);
+        }
+        if is_cutting.load(Ordering::SeqCst) {
+            // Ready for the next question, or in the middle of a login.
+            if matches!(message[0], b'Z' | b'R' | b'E') {
+                state.cut();
+                return None;
+            }
+        } else if !state.silent.load(Ordering::SeqCst) {
+            client.write_all(&message).ok()?;
+        }
+    }
+}
+
+fn message(from: &mut TcpStream, is_typed: bool) -> Option<Vec<u8>> {
+    let mut message = vec![0; if is_typed { 5 } else { 4 }];
+    from.read_exact(&mut message).ok()?;
+    let length = message[message.len() - 4..].try_into().map(u32::from_be_bytes).ok()? as usize;
+    let head = message.len();
+    message.resize(head + length - 4, 0);
+    from.read_exact(&mut message[head..]).ok()?;
+    Some(message)
 }

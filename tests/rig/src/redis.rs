@@ -1,4 +1,4 @@
-//! Throw-away Redis: one server, one under a Sentinel's watch, or a Cluster, each with a guard of its own.
+//! Throw-away Redis: one server, one under a Sentinel's watch, or a Cluster, each with its own guard.
 //!
 //! A guard process keeps each server: it waits on a pipe that only this process holds open, so the server and its files
 //! go away however this process ends, also by SIGKILL.
@@ -28,7 +28,7 @@ const STARTS: u32 = 5;
 
 /// One server process, and its files. Dropped, both go away.
 #[derive(Debug)]
-pub struct Server {
+pub struct RedisServer {
     /// Where it listens, on the loopback address.
     pub port: u16,
     folder: PathBuf,
@@ -45,7 +45,7 @@ enum Mode {
     Sentinel,
 }
 
-impl Server {
+impl RedisServer {
     /// A server that keeps nothing on disk unless told to. `settings`: lines of its configuration.
     pub fn start(settings: &[&str]) -> Self {
         Self::launch(Mode::Data, None, settings)
@@ -191,7 +191,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
         drop(self.guard.stdin.take());
@@ -204,17 +204,17 @@ impl Drop for Server {
 #[derive(Debug)]
 pub struct Sentinels {
     /// The first one is the primary at the start.
-    pub servers: [Server; 2],
+    pub servers: [RedisServer; 2],
     /// The Sentinels.
-    pub sentinels: Vec<Server>,
+    pub sentinels: Vec<RedisServer>,
 }
 
 impl Sentinels {
     /// Three Sentinels, of which two must agree that the primary is down, after three seconds.
     pub fn start(password: &str) -> Self {
-        let primary = Server::start_with_password(password, &[]);
+        let primary = RedisServer::start_with_password(password, &[]);
         let follow = format!("replicaof 127.0.0.1 {}", primary.port);
-        let replica = Server::start_with_password(password, &[&follow]);
+        let replica = RedisServer::start_with_password(password, &[&follow]);
         wait_for("the replica to follow", || {
             replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
         });
@@ -226,8 +226,8 @@ impl Sentinels {
             "sentinel down-after-milliseconds main 3000",
             "sentinel failover-timeout main 5000",
         ];
-        let sentinels: Vec<Server> =
-            (0..3).map(|_| Server::launch(Mode::Sentinel, None, &settings)).collect();
+        let sentinels: Vec<RedisServer> =
+            (0..3).map(|_| RedisServer::launch(Mode::Sentinel, None, &settings)).collect();
         wait_for("the Sentinels to know each other and the replica", || {
             sentinels.iter().all(|sentinel| {
                 let known = sentinel.cli(&["SENTINEL", "MASTER", "main"]);
@@ -249,20 +249,20 @@ impl Sentinels {
 
 /// Three primaries without replicas.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct RedisCluster {
     /// The nodes.
-    pub nodes: Vec<Server>,
+    pub nodes: Vec<RedisServer>,
 }
 
-impl Cluster {
+impl RedisCluster {
     /// All slots are served when this returns.
     pub fn start() -> Self {
         let settings = ["cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"];
         // The bus port is another free one: the usual one, ten thousand above, may be taken or be none.
-        let nodes: Vec<Server> = (0..3)
+        let nodes: Vec<RedisServer> = (0..3)
             .map(|_| {
                 let bus = format!("cluster-port {}", free_port());
-                Server::start(&[settings[0], settings[1], settings[2], &bus])
+                RedisServer::start(&[settings[0], settings[1], settings[2], &bus])
             })
             .collect();
         let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();

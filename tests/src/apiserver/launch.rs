@@ -34,7 +34,7 @@ const STARTS: u32 = 5;
 
 /// kube-apiserver and etcd, with their files.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ApiServer {
     folder: PathBuf,
     programs: PathBuf,
     /// Hold the pipes' ends; dropped with the process.
@@ -78,7 +78,7 @@ pub(super) fn wait_for(what: &str, ready: impl Fn() -> bool) {
     }
 }
 
-impl Server {
+impl ApiServer {
     pub(super) fn start(programs: &Path) -> Self {
         (1..=STARTS).find_map(|_| Self::try_start(programs)).expect("free ports for etcd and kube-apiserver")
     }

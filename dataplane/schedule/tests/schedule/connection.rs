@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use docket_rig::redis::{Cluster, Server};
+use docket_rig::redis::{RedisCluster, RedisServer};
 use docket_schedule::{SHARES, Schedule};
 
 use crate::rig::{Rig, connection, hint, patiently, put, schedule, soon};
 
 #[tokio::test]
 async fn a_good_server_passes_the_check() {
-    let server = Server::start_with_password("p@:/?#%", &[]);
+    let server = RedisServer::start_with_password("p@:/?#%", &[]);
     let checked =
         connection(&format!("redis://:p%40%3A%2F%3F%23%25@localhost:{}/3", server.port)).check().await;
     let checked = checked.expect("a good server");
@@ -19,14 +19,14 @@ async fn a_good_server_passes_the_check() {
 
 #[tokio::test]
 async fn one_that_evicts_is_refused() {
-    let server = Server::start(&["maxmemory-policy allkeys-lru"]);
+    let server = RedisServer::start(&["maxmemory-policy allkeys-lru"]);
     let error = connection(&server.url()).check().await.expect_err("it evicts").to_string();
     assert!(error.contains("maxmemory-policy is allkeys-lru; it must be noeviction"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_primary_of_a_cluster_is_looked_at() {
-    let rig = Cluster::start();
+    let rig = RedisCluster::start();
     connection(&rig.url()).check().await.expect("good");
     rig.nodes[2].cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
     let error = connection(&rig.url()).check().await.expect_err("one evicts").to_string();
@@ -35,7 +35,7 @@ async fn each_primary_of_a_cluster_is_looked_at() {
 
 #[tokio::test]
 async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
-    let server = Server::start(&["user docket on >secret ~* &* +@all -info"]);
+    let server = RedisServer::start(&["user docket on >secret ~* &* +@all -info"]);
     let url = format!("redis://docket:secret@127.0.0.1:{}", server.port);
     let checked = connection(&url).check().await.expect("it can be used");
     assert_eq!(checked.warnings.len(), 2, "{checked:?}");
@@ -47,7 +47,7 @@ async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
 
 #[tokio::test]
 async fn what_cannot_be_had_is_told_without_the_password() {
-    let server = Server::start_with_password("right", &[]);
+    let server = RedisServer::start_with_password("right", &[]);
     for url in [
         format!("redis://:hunter2@127.0.0.1:{}", server.port),
         format!("redis://127.0.0.1:{}", server.port),
@@ -107,7 +107,7 @@ async fn futures<T, E>(calls: impl Iterator<Item = impl Future<Output = Result<T
 
 #[tokio::test]
 async fn two_releases_share_a_redis() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start(&[]);
     let keys = docket_redis::Keys::new(Some("blue")).expect("a release");
     let blue = docket_schedule::redis::RedisSchedule::new(connection(&server.url()), &keys, SHARES);
     let other = schedule(&server.url(), SHARES);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use docket_rig::redis::{Cluster, Sentinels};
+use docket_rig::redis::{RedisCluster, Sentinels};
 use docket_schedule::{Hint, Loss, SHARES, Schedule};
 
 use crate::rig::{Rig, claimed, end, hint, patiently, put, schedule, soon};
@@ -175,7 +175,7 @@ async fn a_new_primary_is_found_and_its_index_is_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_holds_a_schedule() {
-    let mut rig = Cluster::start();
+    let mut rig = RedisCluster::start();
     let (one, other) = (schedule(&rig.url(), SHARES), schedule(&rig.url(), SHARES));
     soon("the subscription", other.changed()).await;
     put(&one, (0..100).map(|n| hint(&format!("t{}", n % 3), "w", n))).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
 use docket_redis::{Connection, Keys, Target};
-use docket_rig::redis::Server;
+use docket_rig::redis::RedisServer;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ if swept then redis.call('HSET', STATE, 'swept', string.format('%.0f', swept - b
 
 /// A server, and a schedule on it.
 pub(crate) struct Rig {
-    pub(crate) server: Server,
+    pub(crate) server: RedisServer,
     pub(crate) schedule: RedisSchedule,
 }
 
@@ -42,7 +42,7 @@ impl Rig {
     }
 
     pub(crate) fn with(shares: Shares) -> Self {
-        let server = Server::start(&[]);
+        let server = RedisServer::start(&[]);
         let schedule = schedule(&server.url(), shares);
         Self { server, schedule }
     }
