@@ -1,4 +1,4 @@
-//! Every command shown in README.md and docs/*.md works.
+//! Every command shown in the repository's *.md and docs/*.md works.
 //!
 //! A fenced block whose info string is `sh test` is run; one with plain `sh` is only shown:
 //!
@@ -68,9 +68,9 @@ fn script(blocks: &[Block]) -> String {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let docs = std::fs::read_dir(repository().join("docs")).into_iter().flatten();
-    let mut all: Vec<PathBuf> = docs.map(|entry| entry.expect("readable").path()).collect();
-    all.push(repository().join("README.md"));
+    let folders = [repository(), repository().join("docs")];
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("readable"));
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
     all.retain(|path| path.extension().is_some_and(|ending| ending == "md") && path.exists());
     all.sort();
     all
