@@ -1,7 +1,7 @@
 """A container image as one tar, made without a daemon: an OCI layout that `docker load` reads as well.
 
-The same files give the same bytes: entries are sorted, every time is the one given, layers are not compressed (whoever
-pushes the image compresses them).
+The same files give the same bytes: entries are sorted, every time is the given one, and layers are not compressed. The tool that
+pushes the image compresses them.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def folder(path: str) -> dict[str, Entry]:
 
 
 def write(out: str, reference: str, config: dict, entries: dict[str, Entry], seconds: int) -> str:
-    """Writes the archive; answers the image's id. `config` is what OCI calls so: User, Entrypoint, Labels …"""
+    """Writes the archive and returns the image's id. `config` is the OCI image configuration: User, Entrypoint, Labels …"""
     layer = _layer(entries, seconds)
     created = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     image = {
