@@ -52,7 +52,7 @@ http {
     }
 }
 END
-    # Its workers are nobody's: the folder is for them too.
+    # nginx's workers run as another user and need the folder.
     chmod 755 "$work" && chmod 777 "$work/nginx"
     "$here/node" exec nginx -e "$work/nginx/log" -c "$work/nginx/nginx.conf"
     until_true 20 answers_at_all
@@ -70,7 +70,7 @@ until_true() {
     done
 }
 
-# What the second installation is told.
+# The values of the second installation.
 chart_values() { echo "--namespace docket --create-namespace --wait --timeout 4m --set baseDomain=$base"; }
 
 # As README.md shows it: no registry can be asked here, so PostgreSQL and Redis are those of this machine.
@@ -116,7 +116,7 @@ uninstall_quickstart() {
     kubectl get crd tenants.docket.dev webhooks.docket.dev
     [ "$(kubectl get tenants -o name | wc -l)" -eq 2 ]
     [ "$(kubectl get webhooks -o name | wc -l)" -eq 3 ]
-    # Trying is over, and its database gone. Without an operator nothing of them gets stuck.
+    # The trial has ended and its database is gone. Deleting these must not hang without an operator.
     kubectl delete -f examples/acme.yaml -f examples/globex.yaml --timeout=30s
 }
 

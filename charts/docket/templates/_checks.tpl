@@ -1,6 +1,6 @@
 {{/*
 What values.schema.json cannot say: settings that are missing, and settings that do not fit together. Each message begins
-with the setting's name and says what is right. All of them are told at once.
+with the setting's name and says what is right. Helm shows all of them at once.
 */}}
 {{- define "docket.checks" -}}
 {{- $values := .Values -}}

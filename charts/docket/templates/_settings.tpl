@@ -1,6 +1,6 @@
 {{/*
-What the programs are told. Every flag that the chart sets is in this file and nowhere else, so that a flag that gets
-another name is one line here.
+The arguments of the programs. Every flag that the chart sets is in this file only, so that renaming a flag changes one
+line.
 */}}
 
 {{/* Where the Secrets are mounted. Whole folders: a file mounted by subPath would never change when its Secret does. */}}
@@ -51,7 +51,7 @@ another name is one line here.
 {{- toJson (concat $args $v.extraArgs) -}}
 {{- end -}}
 
-{{/* What else the programs are told of Redis, as a JSON list of variables. */}}
+{{/* The other settings of Redis, as a JSON list of variables. */}}
 {{- define "docket.redisEnv" -}}
 {{- $env := list -}}
 {{- with .Values.redis.release -}}

@@ -1,4 +1,4 @@
-/* What holds a pod's namespaces: it sleeps, reaps what the pod's containers leave behind, and ends when told to. */
+/* Holds a pod's namespaces: it sleeps, reaps the orphans of the pod's containers, and ends on SIGTERM. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@ end
 if obj.status == nil or obj.status.conditions == nil then
   return health
 end
--- What is told about an older generation is no news about this one.
+-- A status of an older generation says nothing about this one.
 if obj.status.observedGeneration ~= nil and obj.metadata.generation ~= nil
     and obj.status.observedGeneration < obj.metadata.generation then
   return health
