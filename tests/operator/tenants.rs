@@ -179,7 +179,7 @@ async fn a_new_password_is_handed_over_although_the_schema_fails() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_anothers_is_not_touched_until_it_is_adopted() {
+async fn database_of_another_tenant_is_untouched_until_it_is_adopted() {
     let mut release = Release::new("adopt");
     let admin = release.with_postgres().await;
     let operator = release.start().await;

@@ -87,7 +87,7 @@ async fn a_database_that_has_not_changed_is_not_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_with_five_thousand_invoices_does_not_delay_anothers_one() {
+async fn five_thousand_invoices_of_one_tenant_do_not_delay_another() {
     let _turn = alone().await;
     let (flooded, calm) = (Hook::start().await, Hook::start().await);
     let home = two_tenants(&flooded, &calm).await;
