@@ -1,6 +1,6 @@
 //! The one compile step: a Tenant, its Webhooks and the values they refer to become what the data plane serves.
 //!
-//! Pure: the operator calls it with objects of a cluster, `docket-folder` with files. One broken object
+//! Pure: the operator calls it with objects of a cluster, `docket-source` with files. One broken object
 //! never takes down what is beside it: a webhook or a key that cannot be resolved is left out, with its reasons.
 
 mod conflicts;

@@ -4,8 +4,6 @@
 //! without either: what was served is served, and what Redis is not told a sweep finds.
 
 mod announce;
-pub mod redis;
-mod source;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +11,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_egress::EgressPolicy;
-use tokio::sync::Notify;
+use docket_source::{Cluster, Folder, Source};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use source::Source;
-
 use crate::args::{Role, ServeArguments};
 use crate::readiness::Readiness;
+use crate::redis;
 use crate::service::{Service, bind, raise_descriptor_limit};
-use crate::serving::Serving;
 use crate::telemetry::Metrics;
-use crate::tenants::Tenants;
+use crate::tenants::{Activation, Tenants};
 use crate::worker::report;
 use docket_program::clock::Clock;
 use docket_program::logging;
+use docket_program::random;
 use docket_program::signals::Signals;
 use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
@@ -38,7 +36,7 @@ use docket_store::stores::{StoreSource, Stores};
 /// What is missing at first, in the words of /readyz.
 const CONFIGURATION: &str = "the configuration";
 const REDIS: &str = "Redis";
-/// Connections to databases that nobody uses are closed after this, which is looked at so often.
+/// Connections to databases are closed when unused for the first of these; checked at each of the second.
 const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
@@ -53,11 +51,11 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         arguments.database_connections_per_tenant,
         arguments.database_connections
     );
-    let mut signals = Signals::new().context("signals can't be waited for")?;
+    let mut signals = Signals::new().context("can't install signal handlers")?;
     let clock = Clock::System;
     let (connection, keys) = redis::connect(&arguments.redis)?;
     let source = tokio::select! {
-        source = Source::open(&arguments) => source?,
+        source = open(&arguments) => source?,
         () = signals.next() => return Ok(()),
     };
     let pod = announce::pod_name(arguments.pod_name.clone());
@@ -75,8 +73,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         per_tenant: arguments.database_connections_per_tenant.into(),
     });
     let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
-    let serving = Serving::new(
-        Arc::new(Stores::new(StoreSource::Postgres(budget.clone()))),
+    let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)));
+    let activation = Activation::new(
+        Arc::clone(&stores),
         Arc::clone(&tenants),
         Arc::clone(&metrics),
         policy.clone(),
@@ -95,10 +94,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let app = service.app(&arguments.hosts);
     let management = service.manage(&app, management_listener);
     let shutdown = CancellationToken::new();
-    let served = serving.served();
-    let (first, configured) = tokio::sync::oneshot::channel();
-    service.running.spawn(source.follow(serving, first, shutdown.clone()));
-    service.running.spawn(close_idle(budget, shutdown.clone()));
+    let revisions = activation.revisions();
+    let (first, configured) = oneshot::channel();
+    service.running.spawn(follow(source, activation, first, shutdown.clone()));
+    service.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
 
     let readiness = Arc::clone(&service.readiness);
     let begin = async {
@@ -122,9 +121,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     service.running.spawn(redis::watch(connection.clone(), shutdown.clone()));
     let board = Arc::new(Board::new(connection, keys));
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
-    tracing::info!(pod, roles = roles.join(","), tenants = served.borrow().len(), "serving");
+    tracing::info!(pod, roles = roles.join(","), tenants = revisions.borrow().len(), "serving");
     let announced =
-        tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, served, shutdown.clone()));
+        tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, revisions, shutdown.clone()));
     if let Some(listener) = api_listener {
         service.start_api(&app, listener, &shutdown);
     }
@@ -140,10 +139,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     }
 
     signals.next().await;
-    tracing::info!("stopping: requests and attempts under way are finished first");
-    service.readiness.lacks("the end: it is stopping");
+    tracing::info!("stopping: finishing requests and attempts under way");
+    service.readiness.lacks("shutting down");
     tokio::select! {
-        // Whoever sends requests here has to hear of it first.
+        // Load balancers must see the failing readiness first.
         () = tokio::time::sleep(arguments.shutdown_delay) => {}
         () = signals.next() => {}
     }
@@ -153,12 +152,38 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     Ok(())
 }
 
-async fn close_idle(budget: Budget, shutdown: CancellationToken) {
-    let (unused_for, every) = CLOSE_IDLE;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(every) => budget.close_idle(unused_for),
-            () = shutdown.cancelled() => return,
+/// Opens the source that the arguments name.
+///
+/// Errors: the folder does not exist, or there is no configuration of the Kubernetes API.
+async fn open(arguments: &ServeArguments) -> Result<Source> {
+    let source = &arguments.source;
+    if let Some(namespace) = &source.config_namespace {
+        let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
+        return Ok(Source::Cluster(Box::new(cluster)));
+    }
+    let config_dir = source.config_dir.clone().context("--config-dir or --config-namespace is missing")?;
+    let folder = Folder::new(config_dir, arguments.data_dir.clone()).with_external_databases();
+    folder.check_exists()?;
+    Ok(Source::Folder(Box::new(folder)))
+}
+
+/// Serves what the source declares, after each change, until shutdown. Sends `first` after the first time.
+async fn follow(
+    source: Source,
+    mut activation: Activation,
+    first: oneshot::Sender<()>,
+    shutdown: CancellationToken,
+) {
+    let (mut first, tenants) = (Some(first), activation.tenants());
+    let replace = |declaration| {
+        activation.replace(declaration);
+        if let Some(first) = first.take() {
+            // A process that is stopping does not wait for it any more.
+            let _ = first.send(());
         }
+    };
+    tokio::select! {
+        () = source.follow(random::fill, replace, || tenants.doubt()) => {}
+        () = shutdown.cancelled() => {}
     }
 }

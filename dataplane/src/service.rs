@@ -32,6 +32,7 @@ use docket_program::clock::Clock;
 use docket_program::signals::Signals;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::telling::Telling;
+use docket_store::stores::Stores;
 
 /// Attempts at once, over all tenants.
 const SLOTS: usize = 1024;
@@ -161,6 +162,29 @@ impl Service {
         let detector =
             Detector::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics), interval);
         self.running.spawn(detector.run(shutdown.clone()));
+    }
+
+    /// Runs a part until shutdown, where it is dropped.
+    pub fn start(&mut self, shutdown: &CancellationToken, part: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = shutdown.clone();
+        self.running.spawn(async move {
+            shutdown.run_until_cancelled(part).await;
+        });
+    }
+
+    /// Closes connections to databases that nothing has used for `unused_for`, which is checked at each interval.
+    pub fn start_closing_idle(
+        &mut self,
+        stores: Arc<Stores>,
+        (unused_for, interval): (Duration, Duration),
+        shutdown: &CancellationToken,
+    ) {
+        self.start(shutdown, async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                stores.close_idle(unused_for).await;
+            }
+        });
     }
 
     /// Asks all parts to stop, and waits for them; a second signal ends the wait.

@@ -53,6 +53,17 @@ impl FromStr for DeliveryId {
     }
 }
 
+/// The time at which a delivery is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its webhook's uid.
+    pub webhook: String,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+}
+
 /// The four states of the contract. `Pending` and `Failed` are due again at some time; the others are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {

@@ -79,6 +79,14 @@ fn is_global_unicast(ip: IpAddr) -> bool {
     }
 }
 
+/// Returns the address that a URL's host is without a lookup: an address literal, or `localhost`.
+pub fn literal_address(host: &str) -> Option<IpAddr> {
+    match host.trim_matches(['[', ']']) {
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        host => host.parse().ok(),
+    }
+}
+
 /// Addresses from the test suites of similar tools, used here as literals and in `connector` as DNS answers.
 #[cfg(test)]
 pub(crate) mod vectors {

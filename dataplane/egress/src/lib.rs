@@ -53,7 +53,7 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
-pub use address::EgressPolicy;
+pub use address::{EgressPolicy, literal_address};
 pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

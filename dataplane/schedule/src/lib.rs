@@ -8,7 +8,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_domain::delivery::DeliveryId;
+use docket_domain::delivery::{DeliveryId, Due};
+use docket_program::clock::duration;
+use jiff::Timestamp;
 
 pub mod live;
 pub mod memory;
@@ -33,6 +35,16 @@ pub struct Hint {
     pub entry: Entry,
     /// How long from now; zero: at once.
     pub wait: Duration,
+}
+
+/// Returns the hints for deliveries of the tenant with this uid. `now` is the time of the tenant's database.
+pub fn hints(tenant: &str, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
+    let tenant: Arc<str> = tenant.into();
+    let hint = |due: Due| {
+        let entry = Entry { tenant: Arc::clone(&tenant), webhook: due.webhook.as_str().into(), id: due.id };
+        Hint { entry, wait: duration(due.at_ms - now.as_millisecond()) }
+    };
+    dues.into_iter().map(hint).collect()
 }
 
 /// An entry that is this worker's for a while.

@@ -11,19 +11,19 @@ use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::Timestamp;
 
-use super::{Declared, IfNew, declared, open};
+use super::tenant::{Found, IfNew, find, open};
 use crate::actions::Refusal;
 use crate::actions::resend::{self, Many};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
-use crate::tenants::{Webhooks, hints};
-use crate::{dev, serve};
+use crate::tenants::Webhooks;
+use crate::{redis, wake};
 use docket_program::clock::Clock;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{SHARES, Schedule};
 use docket_store::Database;
 use docket_store::deliveries::{self, DeliveryFilter, Due};
 
-/// Who asks on the command line, for the audit: the operating system's number of the user.
+/// The caller, for the audit: the user's id in the operating system.
 fn requested_by() -> String {
     format!("command line (uid {})", rustix::process::getuid().as_raw())
 }
@@ -54,11 +54,11 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Resend { at, id, many } => {
             let database = open(&at, &clock, IfNew::Refuse).await?;
-            // Files are read before anybody is kept from writing.
-            let declared = declared(&at).await?;
+            // Before the transaction begins, which blocks other writers.
+            let found = find(&at).await?;
             match (id, many.webhook.clone()) {
-                (Some(id), _) => one(&at, &database, &clock, &declared, id).await?,
-                (None, Some(webhook)) => several(&at, &database, &clock, &declared, webhook, &many).await?,
+                (Some(id), _) => one(&at, &database, &clock, &found, id).await?,
+                (None, Some(webhook)) => several(&at, &database, &clock, &found, webhook, &many).await?,
                 (None, None) => return Err(anyhow!("name a delivery, or a webhook with --webhook")),
             }
         }
@@ -67,7 +67,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
             let now = transaction.now();
             let stopped = resend::stop(&mut transaction, &id, &requested_by(), now).await;
             let stopped =
-                stopped.map_err(|refusal| told(refusal, &format!("the tenant has no resend {id}")))?;
+                stopped.map_err(|refusal| refused(refusal, &format!("the tenant has no resend {id}")))?;
             transaction.commit().await?;
             print!("{}", shown::stopped(&id, stopped));
         }
@@ -83,17 +83,17 @@ async fn one(
     at: &TenantArguments,
     database: &Database,
     clock: &Clock,
-    declared: &Declared,
+    found: &Found,
     id: DeliveryId,
 ) -> Result<()> {
-    let teller = Teller::new(at, declared)?;
+    let notice = Notice::new(at, found)?;
     let mut transaction = database.begin(clock).await?;
-    let webhooks = webhooks(declared);
+    let webhooks = webhooks(found);
     let now = transaction.now();
     let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), now).await;
-    let (resent, due) = resent.map_err(|refusal| told(refusal, &no_such(id)))?;
+    let (resent, due) = resent.map_err(|refusal| refused(refusal, &no_such(id)))?;
     transaction.commit().await?;
-    let then = teller.tell(vec![due], now).await;
+    let then = notice.send(vec![due], now).await;
     println!("Delivery {} queued; {then}.", resent.id);
     Ok(())
 }
@@ -102,7 +102,7 @@ async fn several(
     at: &TenantArguments,
     database: &Database,
     clock: &Clock,
-    declared: &Declared,
+    found: &Found,
     webhook: String,
     arguments: &ManyArguments,
 ) -> Result<()> {
@@ -113,27 +113,27 @@ async fn several(
         limit: arguments.limit.unwrap_or(MAX_COUNT),
         per_second: arguments.per_second.unwrap_or(DEFAULT_PER_SECOND),
     };
-    let webhooks = webhooks(declared);
+    let webhooks = webhooks(found);
     if !arguments.yes {
         let mut reader = database.reader().await?;
         let (extent, total) = resend::preview(&mut reader, webhooks, &many).await?;
         print!("{}", shown::preview(&many, extent, total));
         return Ok(());
     }
-    let teller = Teller::new(at, declared)?;
+    let notice = Notice::new(at, found)?;
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
     let (resend, extent, dues) =
         resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), now).await?;
     transaction.commit().await?;
-    teller.tell(dues, now).await;
+    notice.send(dues, now).await;
     let server = if at.is_served() { "docket serve" } else { "docket dev" };
     print!("{}", shown::started(&at.tenant, server, &many, &resend, extent));
     Ok(())
 }
 
-/// A refusal in the words of this command; `missing`: what is not there.
-fn told(refusal: Refusal, missing: &str) -> anyhow::Error {
+/// A refusal in the words of this command. `missing` is the text for what does not exist.
+fn refused(refusal: Refusal, missing: &str) -> anyhow::Error {
     match refusal {
         Refusal::NotFound(_) => anyhow!("{missing}"),
         other => other.into(),
@@ -144,54 +144,57 @@ fn no_such(id: DeliveryId) -> String {
     format!("the tenant has no delivery {id}")
 }
 
-/// What is declared of the tenant's webhooks.
-fn webhooks(declared: &Declared) -> Webhooks<'_> {
+/// The tenant's webhooks, as they are declared.
+fn webhooks(found: &Found) -> Webhooks<'_> {
     static NONE: BTreeSet<EventCode> = BTreeSet::new();
-    let config = declared.config.as_ref();
+    let config = found.runtime.as_ref().map(|runtime| &runtime.config);
     Webhooks {
         served: config.map_or(&[][..], |config| &config.webhooks),
         active_events: config.map_or(&NONE, |config| &config.active_events),
-        held: &declared.held,
+        held: &found.held,
     }
 }
 
-/// Has what was queued looked at now.
-enum Teller<'a> {
+/// How the server learns of what was queued.
+enum Notice<'a> {
+    /// By the wake file of this data folder.
     Dev(&'a Path),
+    /// By the schedule in Redis, for the tenant with this uid.
     Serve(Box<RedisSchedule>, &'a str),
-    Nobody,
+    /// By its next sweep.
+    None,
 }
 
-impl<'a> Teller<'a> {
-    /// Before anything is written: afterwards a wrong flag would look as if nothing had been.
-    fn new(at: &'a TenantArguments, declared: &'a Declared) -> Result<Self> {
+impl<'a> Notice<'a> {
+    /// Call this before anything is written: an error after that would look as if nothing had been queued.
+    fn new(at: &'a TenantArguments, found: &'a Found) -> Result<Self> {
         if !at.is_served() {
             return Ok(Self::Dev(&at.source.data_dir));
         }
-        let Some(config) = declared.config.as_ref().filter(|_| at.redis.redis_url_file.is_some()) else {
-            return Ok(Self::Nobody);
+        let Some(runtime) = found.runtime.as_ref().filter(|_| at.redis.redis_url_file.is_some()) else {
+            return Ok(Self::None);
         };
-        let (connection, keys) = serve::redis::connect(&at.redis)?;
+        let (connection, keys) = redis::connect(&at.redis)?;
         let schedule = RedisSchedule::new(connection, &keys, SHARES);
-        Ok(Self::Serve(Box::new(schedule), &config.uid))
+        Ok(Self::Serve(Box::new(schedule), &runtime.config.uid))
     }
 
-    /// It is committed: whoever can't be told finds it by the next sweep.
-    async fn tell(self, dues: Vec<Due>, now: Timestamp) -> &'static str {
-        let (told, now_sent, later) = match self {
+    /// Call this after the commit. If the server can't be notified, its next sweep finds the deliveries.
+    async fn send(self, dues: Vec<Due>, now: Timestamp) -> &'static str {
+        let (sent, now_sent, later) = match self {
             Self::Dev(data_dir) => (
-                dev::reading::wake(data_dir),
+                wake::wake(data_dir),
                 "a running `docket dev` sends it now",
                 "the next sweep of a running `docket dev` finds it",
             ),
             Self::Serve(schedule, uid) => (
-                schedule.put(hints(uid, dues, now)).await.map_err(Into::into),
+                schedule.put(docket_schedule::hints(uid, dues, now)).await.map_err(Into::into),
                 "a running `docket serve` sends it now",
                 LATER,
             ),
-            Self::Nobody => return LATER,
+            Self::None => return LATER,
         };
-        match told {
+        match sent {
             Ok(()) => now_sent,
             Err(error) => {
                 eprintln!("{error:#}");

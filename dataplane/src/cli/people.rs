@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 use secrecy::SecretString;
 
-use super::{IfNew, open};
+use super::tenant::{IfNew, open};
 use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand};
 use crate::passwords::{self, MAX_PASSWORD_CHARS};
 use docket_program::clock::Clock;
@@ -21,7 +21,7 @@ const MIN_PASSWORD_CHARS: usize = 8;
 pub async fn customer(command: CustomerCommand) -> Result<()> {
     let CustomerCommand::Add { at, code, name } = command;
     let clock = Clock::System;
-    let mut transaction = open(&at, &clock, IfNew::Begin).await?.begin(&clock).await?;
+    let mut transaction = open(&at, &clock, IfNew::Create).await?.begin(&clock).await?;
     match contacts::insert_customer(&mut transaction, &code, &name, clock.now_ms()).await {
         Err(StoreError::Conflict) => bail!("the tenant has a customer {code} already; choose another --code"),
         other => other?,
@@ -35,7 +35,7 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
 pub async fn contact(command: ContactCommand) -> Result<()> {
     let ContactCommand::Add { at, customer, email, name, code } = command;
     let clock = Clock::System;
-    let database = open(&at, &clock, IfNew::Begin).await?;
+    let database = open(&at, &clock, IfNew::Create).await?;
     let mut reader = database.reader().await?;
     if !contacts::customer_exists(&mut reader, &customer).await? {
         bail!("the tenant has no customer {customer}; add it first with `docket customer add`");
@@ -66,7 +66,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
 pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let EmployeeCommand::Add { at, user, name, administrator } = command;
     let clock = Clock::System;
-    let database = open(&at, &clock, IfNew::Begin).await?;
+    let database = open(&at, &clock, IfNew::Create).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
     let mut transaction = database.begin(&clock).await?;
     let code = next_number(&mut transaction, "employee").await?.to_string();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use docket_domain::token::Subject;
-use docket_folder::{Loaded, ServedTenant};
+use docket_source::{Declaration, DeclaredTenant};
 
 use super::sample::{PASSWORD, Sample};
 use crate::args::DevArguments;
@@ -13,7 +13,12 @@ use crate::args::DevArguments;
 const ORDER: &str = r#"{"orderType":"Delivery","itemDescription":"2 exhibit binders","legs":[{"pickup":{"address":{"street1":"100 Example Plaza","city":"Los Angeles","state":"CA","postalCode":"90012"}},"delivery":{"address":{"street1":"20 Mockingbird Square","city":"Los Angeles","state":"CA","postalCode":"90017"}}}]}"#;
 
 /// The first thing anyone reads.
-pub fn text(arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], took: Duration) -> String {
+pub fn text(
+    arguments: &DevArguments,
+    declaration: &Declaration,
+    samples: &[Sample],
+    took: Duration,
+) -> String {
     let api = format!("http://{}", arguments.listen);
     let data = arguments.source.data_dir.display();
     let config = arguments.source.config_dir.display();
@@ -31,32 +36,32 @@ pub fn text(arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], took:
     line(&mut out, &format!("  Tenants     {config}  (edits are followed)"));
     line(&mut out, &format!("  Data        {data}"));
     line(&mut out, "");
-    for served in &loaded.tenants {
-        line(&mut out, &tenant(arguments, served));
+    for tenant in &declaration.tenants {
+        line(&mut out, &tenant_lines(arguments, tenant));
     }
-    if loaded.tenants.is_empty() {
+    if declaration.tenants.is_empty() {
         line(&mut out, &format!("No tenant is declared in {config}; see examples/ for two that work."));
     }
-    problems(&mut out, loaded);
+    problems(&mut out, declaration);
     line(&mut out, "");
     match samples.iter().find(|sample| matches!(sample.subject, Subject::Contact { .. })) {
-        Some(sample) => try_it(&mut out, arguments, loaded, samples, sample),
-        None => add_people(&mut out, arguments, loaded),
+        Some(sample) => try_it(&mut out, arguments, declaration, samples, sample),
+        None => add_people(&mut out, arguments, declaration),
     }
     out
 }
 
 /// After the folder was read again: one line, and the tenants whose keys are `changed`.
-pub fn reloaded(arguments: &DevArguments, loaded: &Loaded, changed: &[String]) -> String {
-    let problems = match loaded.problems.len() {
+pub fn reloaded(arguments: &DevArguments, declaration: &Declaration, changed: &[&str]) -> String {
+    let problems = match declaration.problems.len() {
         0 => "no problems".to_owned(),
         count => format!("{count} problem(s), shown above; what was good before goes on"),
     };
     let mut out =
-        format!("The configuration was read again: {} tenant(s), {problems}.", loaded.tenants.len());
-    for served in changed.iter().filter_map(|code| loaded.tenant(code)) {
+        format!("The configuration was read again: {} tenant(s), {problems}.", declaration.tenants.len());
+    for tenant in changed.iter().filter_map(|code| declaration.tenant(code)) {
         out.push('\n');
-        out.push_str(&tenant(arguments, served));
+        out.push_str(&tenant_lines(arguments, tenant));
     }
     out
 }
@@ -65,8 +70,8 @@ fn line(out: &mut String, text: &str) {
     writeln!(out, "{text}").expect("writing to a String does not fail");
 }
 
-fn tenant(arguments: &DevArguments, served: &ServedTenant) -> String {
-    let config = &served.config;
+fn tenant_lines(arguments: &DevArguments, tenant: &DeclaredTenant) -> String {
+    let config = &tenant.runtime.config;
     let hosts: Vec<String> = config
         .subdomains
         .iter()
@@ -75,14 +80,14 @@ fn tenant(arguments: &DevArguments, served: &ServedTenant) -> String {
         })
         .collect();
     let keys: Vec<String> =
-        served.api_keys.iter().map(|(name, key)| format!("API key {name}: {key}")).collect();
+        tenant.api_keys.iter().map(|(name, key)| format!("API key {name}: {key}")).collect();
     let code = &config.client_code;
     let webhooks = config.webhooks.len();
     format!("Tenant {code}  {webhooks} webhook(s)  {}\n  {}", hosts.join(" "), keys.join("\n  "))
 }
 
-fn problems(out: &mut String, loaded: &Loaded) {
-    for problem in &loaded.problems {
+fn problems(out: &mut String, declaration: &Declaration) {
+    for problem in &declaration.problems {
         line(out, &format!("Not served as written: {problem}"));
     }
 }
@@ -114,9 +119,15 @@ fn source_flags(arguments: &DevArguments) -> String {
     flags
 }
 
-fn try_it(out: &mut String, arguments: &DevArguments, loaded: &Loaded, samples: &[Sample], sample: &Sample) {
-    let served = loaded.tenant(&sample.client_code);
-    let key = served.and_then(|served| served.api_keys.first()).map_or("", |(_, key)| key.as_str());
+fn try_it(
+    out: &mut String,
+    arguments: &DevArguments,
+    declaration: &Declaration,
+    samples: &[Sample],
+    sample: &Sample,
+) {
+    let tenant = declaration.tenant(&sample.client_code);
+    let key = tenant.and_then(|tenant| tenant.api_keys.first()).map_or("", |(_, key)| key.as_str());
     let api = format!("http://{}", arguments.listen);
     let flags = source_flags(arguments);
     let program = program();
@@ -159,10 +170,11 @@ fn token_and_orders(out: &mut String, api: &str, key: &str, user: &str, password
     line(out, &format!("  curl -s {api}/Orders/Save {headers} -d '{exported}'"));
 }
 
-fn add_people(out: &mut String, arguments: &DevArguments, loaded: &Loaded) {
-    let Some(served) = loaded.tenants.first() else { return };
-    let code = &served.config.client_code;
-    let customer = served.config.webhooks.first().map_or("C-1", |webhook| webhook.customer_code.as_str());
+fn add_people(out: &mut String, arguments: &DevArguments, declaration: &Declaration) {
+    let Some(tenant) = declaration.tenants.first() else { return };
+    let config = &tenant.runtime.config;
+    let code = &config.client_code;
+    let customer = config.webhooks.first().map_or("C-1", |webhook| webhook.customer_code.as_str());
     let (program, flags) = (program(), source_flags(arguments));
     line(out, "Nobody can sign in yet, unless you have added people before. A customer and its contact:");
     line(
@@ -175,7 +187,7 @@ fn add_people(out: &mut String, arguments: &DevArguments, loaded: &Loaded) {
             "  echo 'a-password-of-yours' | {program} contact add --tenant {code} --customer {customer} --email you@example.com --name You{flags}"
         ),
     );
-    let key = served.api_keys.first().map_or("<your API key>", |(_, key)| key.as_str());
+    let key = tenant.api_keys.first().map_or("<your API key>", |(_, key)| key.as_str());
     let api = format!("http://{}", arguments.listen);
     token_and_orders(out, &api, key, "you@example.com", "a-password-of-yours");
     line(out, "");

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Held while the process lives; the system lets go of it however the process ends.
+/// Locked until the process ends, however it ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+pub struct Lock(#[expect(dead_code, reason = "keeps the file locked")] File);
 
 /// Makes the folder if needed, readable for its owner only, and takes its lock.
 pub fn take(data_dir: &Path) -> Result<Lock> {

@@ -1,4 +1,4 @@
-//! Tells the operator, over Redis, what this process serves.
+//! Announces to the operator, through Redis, which revisions this process serves.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use docket_board::HEARTBEAT;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::serving::Served;
+use crate::tenants::Revisions;
 
-/// The name that was given, or one that no other process has.
+/// Returns the given name, or a name that no other process has.
 pub(super) fn pod_name(given: Option<String>) -> String {
     given.unwrap_or_else(|| {
         let system = rustix::system::uname();
@@ -18,30 +18,30 @@ pub(super) fn pod_name(given: Option<String>) -> String {
     })
 }
 
-/// At once after each change and at every heartbeat, until shutdown is requested; then takes itself off.
+/// Announces the revisions after each change and at every heartbeat. At shutdown, removes this process from the board.
 pub(super) async fn announce(
     board: Arc<Board>,
     pod: String,
     roles: Vec<&'static str>,
-    mut served: watch::Receiver<Served>,
+    mut revisions: watch::Receiver<Revisions>,
     shutdown: CancellationToken,
 ) {
-    let mut is_told = true;
+    let mut was_announced = true;
     loop {
-        let now = served.borrow_and_update().clone();
+        let now = revisions.borrow_and_update().clone();
         let result = board.announce(&pod, &roles, &now).await;
         if let Err(error) = &result
-            && is_told
+            && was_announced
         {
-            tracing::warn!(error = %error, "can't tell the operator what is served; this is tried again");
+            tracing::warn!(error = %error, "announce served revisions to the operator failed, retrying");
         }
-        is_told = result.is_ok();
+        was_announced = result.is_ok();
         tokio::select! {
             () = tokio::time::sleep(HEARTBEAT) => {}
-            Ok(()) = served.changed() => {}
+            Ok(()) = revisions.changed() => {}
             () = shutdown.cancelled() => break,
         }
     }
-    // One that can't be told is forgotten by itself.
+    // If this fails, the entry expires.
     let _ = board.leave(&pod).await;
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
-use crate::tenants::Held;
+use crate::tenants::HeldWebhooks;
 use docket_program::clock::ManualClock;
 use docket_schedule::SHARES;
 use docket_schedule::memory::MemorySchedule;
@@ -44,8 +44,13 @@ impl Rig {
         let folder = std::env::temp_dir().join(format!("docket-worker-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("writable");
         let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
-        let tenant =
-            Arc::new(Tenant::new(config(), store, Held::These(Default::default()), &Trust::public(), None));
+        let tenant = Arc::new(Tenant::new(
+            config(),
+            store,
+            HeldWebhooks::These(Default::default()),
+            &Trust::public(),
+            None,
+        ));
         let tenants = Arc::new(Tenants::default());
         tenants.replace(vec![Arc::clone(&tenant)]);
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));

@@ -11,7 +11,8 @@ mod queue;
 mod search;
 
 pub use begin::{Started, begin_attempts, release_leases, renew};
-pub use due::{Due, LATE_END_MS, due_again, due_by_key, unfinished};
+pub use docket_domain::delivery::Due;
+pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use end::{end_lost_fifths, end_lost_fifths_of, end_without_webhook};
 pub use finish::finish_attempt;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};

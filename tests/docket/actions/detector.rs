@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use docket::detector::{Detector, PLACES};
 use docket::telemetry::Metrics;
-use docket::tenants::{Held, Tenant, Tenants};
+use docket::tenants::{HeldWebhooks, Tenant, Tenants};
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
@@ -52,7 +52,7 @@ fn tenant(number: usize, path: &Path) -> Arc<Tenant> {
     let json = tenant_config(&format!("uid-{number}"), &format!("T{number}"), "C-1", 1);
     let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
     let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(path.to_owned()))));
-    Arc::new(Tenant::new(config, store, Held::AllUnknown, &Trust::public(), None))
+    Arc::new(Tenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None))
 }
 
 fn number_of(metrics: &Metrics, series: &str) -> usize {

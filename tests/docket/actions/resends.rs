@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use docket::actions::Refusal;
 use docket::actions::resend::{self, Many, Progress, Stopped};
-use docket::tenants::{Held, Webhooks};
+use docket::tenants::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_store::deliveries::{self, Due, NewDelivery};
@@ -32,8 +32,8 @@ on_both_databases!(
     only_events_that_the_webhook_takes_are_chosen,
 );
 
-fn nobody_else() -> Held {
-    Held::These([WEBHOOK.to_owned()].into())
+fn nobody_else() -> HeldWebhooks {
+    HeldWebhooks::These([WEBHOOK.to_owned()].into())
 }
 
 fn many(per_second: i64) -> Many {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket::tenants::{Held, Tenant, Tenants};
+use docket::tenants::{HeldWebhooks, Tenant, Tenants};
 use docket::worker::retention::Retention;
 use docket_domain::delivery::Status;
 use docket_egress::Trust;
@@ -32,7 +32,7 @@ async fn what_is_old_is_a_matter_of_the_databases_clock() {
     let far_ahead = ManualClock::new(Timestamp::from_millisecond(now_ms).expect("in range") + 1_000 * day);
     let config = serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
     let store = Arc::new(Store::new(rig.opened_again()));
-    let held = Held::These(BTreeSet::new());
+    let held = HeldWebhooks::These(BTreeSet::new());
     let tenants = Arc::new(Tenants::default());
     tenants.replace(vec![Arc::new(Tenant::new(config, store, held, &Trust::nobody(), None))]);
     Retention::new(Clock::Manual(far_ahead), tenants, day).round().await;

@@ -103,7 +103,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
 
     // Broken: what was good goes on.
     place.write(&runtime::secret_name("uid-b"), "{\"config\": \"hunter2\"}");
-    stage.logs("runtime.json is not as the operator").await;
+    stage.logs("runtime.json is not what this version's operator writes").await;
     assert!(knows(&api, 'c').await);
     assert!(!stage.log().contains("hunter2"));
 
@@ -113,7 +113,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
 
     // The API server is away: everything goes on, also what is written meanwhile.
     place.proxy.cut();
-    stage.logs("what was served before goes on").await;
+    stage.logs("the last good configuration stays active").await;
     place.serve(config("uid-e", "EVE", 'e', &other));
     for _ in 0..20 {
         assert!(knows(&api, 'a').await && knows(&api, 'c').await);

@@ -5,7 +5,7 @@ use docket_egress::Trust;
 use serde_json::json;
 
 use super::*;
-use crate::tenants::Held;
+use crate::tenants::HeldWebhooks;
 use docket_program::clock::ManualClock;
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
@@ -36,7 +36,7 @@ impl Rig {
         let clock = Clock::Manual(time.clone());
         let tenant = |code: &&str| {
             let database = Database::Sqlite(Sqlite::new(folder.join(code)));
-            let held = Held::These(Default::default());
+            let held = HeldWebhooks::These(Default::default());
             let store = Arc::new(Store::new(database));
             Arc::new(Tenant::new(config(code), store, held, &Trust::nobody(), None))
         };

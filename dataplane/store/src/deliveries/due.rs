@@ -1,21 +1,10 @@
 //! When a delivery is due: what the schedule is built from.
 
-use docket_domain::delivery::{DeliveryId, MAX_ATTEMPTS};
+use docket_domain::delivery::{DeliveryId, Due, MAX_ATTEMPTS};
 
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::sql::{Row, SLOTS, filled, params, slots};
-
-/// When to look at a delivery again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
-    /// The delivery.
-    pub id: DeliveryId,
-    /// Its webhook's uid.
-    pub webhook: String,
-    /// Milliseconds since 1970.
-    pub at_ms: i64,
-}
 
 /// When to look at the webhook's delivery with this idempotency key. `None`: there is none, or it is done.
 pub async fn due_by_key(

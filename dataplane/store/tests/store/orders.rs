@@ -1,6 +1,6 @@
 //! Web orders; searching them is in `search`.
 
-use docket_orders::OrderType;
+use docket_domain::order_type::OrderType;
 use docket_program::clock::Clock;
 use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
 use docket_store::{StoreError, contacts};

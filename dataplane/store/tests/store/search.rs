@@ -1,6 +1,6 @@
 //! Searching web orders.
 
-use docket_orders::OrderType;
+use docket_domain::order_type::OrderType;
 use docket_store::contacts;
 use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 

@@ -1,74 +1,69 @@
-//! From what is declared to what is served, one tenant at a time.
+//! Compiles the objects of the folder into tenants, one at a time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::Arc,
 };
 
 use docket_crds::{
-    Compiled, Inputs, KeyVersion, Missing, Reason, TenantConfig, ValueKind, Values, Violation, Webhook,
+    Compiled, Inputs, KeyVersion, Missing, Reason, Runtime, TenantConfig, ValueKind, Values, Violation,
+    Webhook,
     compile::{self, unreachable_tenant},
     conditions::ReasonCode,
 };
 
-use crate::{
-    ServedTenant,
-    declared::{Declared, Entry},
-    keys::{self, Keys, Random},
-    objects::{Kind, Name},
-    problem::{Place, Problem},
-};
+use super::keys::{self, Keys, Random};
+use super::object::{Kind, Name};
+use super::objects::{Entry, Objects};
+use crate::declaration::DeclaredTenant;
+use crate::problem::{Place, Problem};
 
-pub(crate) struct Serving<'a> {
+pub(super) struct Compilation<'a> {
     data_dir: &'a Path,
     keeps_keys: bool,
     is_external: bool,
-    declared: &'a Declared,
+    objects: &'a Objects,
     /// The webhooks that are good or were, by place, with their uids.
     webhooks: Vec<(String, Webhook)>,
     /// Where each of them is.
     places: Vec<(&'a Name, &'a Place)>,
 }
 
-impl<'a> Serving<'a> {
-    pub(crate) fn new(
-        data_dir: &'a Path,
-        keeps_keys: bool,
-        is_external: bool,
-        declared: &'a Declared,
-    ) -> Self {
-        let entries = declared.webhooks.by_place();
+impl<'a> Compilation<'a> {
+    pub(super) fn new(data_dir: &'a Path, keeps_keys: bool, is_external: bool, objects: &'a Objects) -> Self {
+        let entries = objects.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
         let (webhooks, places) =
             good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
-        Self { data_dir, keeps_keys, is_external, declared, webhooks, places }
+        Self { data_dir, keeps_keys, is_external, objects, webhooks, places }
     }
 
-    /// Webhooks that name a tenant nobody declares.
-    pub(crate) fn strays(&self) -> impl Iterator<Item = Problem> {
+    /// Problems of webhooks whose tenant is not declared.
+    pub(super) fn strays(&self) -> impl Iterator<Item = Problem> {
         let all = self.webhooks.iter().zip(&self.places);
-        let strays = all.filter(|((_, webhook), _)| self.declared.tenants.get(&tenant_of(webhook)).is_none());
+        let strays = all.filter(|((_, webhook), _)| self.objects.tenants.get(&tenant_of(webhook)).is_none());
         strays.map(|((_, webhook), (name, place))| {
             problem(place, Kind::Webhook, name, unreachable_tenant(webhook))
         })
     }
 
-    /// What to serve of a tenant; `None` when it is broken and was never served.
-    pub(crate) fn tenant(
+    /// Compiles a tenant; `None` when it is broken and was never good.
+    pub(super) fn tenant(
         &self,
         name: &Name,
         entry: &Entry<docket_crds::Tenant>,
         previous: Option<&TenantConfig>,
         random: Random<'_>,
         problems: &mut Vec<Problem>,
-    ) -> Option<ServedTenant> {
+    ) -> Option<DeclaredTenant> {
         let tenant = entry.now.as_ref()?;
         let keys = match keys::ensure(self.data_dir, self.keeps_keys, name, tenant, random) {
             Ok(keys) => keys,
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
                 problems.push(Problem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
-                return previous.map(|config| self.served(name, config.clone(), Vec::new()));
+                return previous.map(|config| self.declared(name, config.clone(), Vec::new()));
             }
         };
         let inputs = Inputs {
@@ -89,7 +84,7 @@ impl<'a> Serving<'a> {
         problems.extend(self.problems(name, &entry.place, &compiled));
         let config = compiled.config.ok()?;
         let printed = printed_keys(&config, &keys);
-        Some(self.served(name, config, printed))
+        Some(self.declared(name, config, printed))
     }
 
     fn problems(&self, name: &Name, place: &Place, compiled: &Compiled) -> Vec<Problem> {
@@ -103,16 +98,17 @@ impl<'a> Serving<'a> {
         of_tenant.chain(of_webhooks).collect()
     }
 
-    fn served(&self, name: &Name, config: TenantConfig, api_keys: Vec<(String, String)>) -> ServedTenant {
-        let entries = self.declared.webhooks.by_place().into_iter();
-        // Of one that cannot be read at all nobody knows whose it is, so it may be anyone's.
+    fn declared(&self, name: &Name, config: TenantConfig, api_keys: Vec<(String, String)>) -> DeclaredTenant {
+        let entries = self.objects.webhooks.by_place().into_iter();
+        // A webhook that cannot be read at all may belong to any tenant.
         let concerned =
             entries.filter(|(_, entry)| entry.now.as_ref().is_none_or(|webhook| tenant_of(webhook) == *name));
-        let held_webhooks = concerned
+        let held_webhooks: BTreeSet<String> = concerned
             .map(|(name, _)| uid(name))
-            .filter(|uid| config.webhooks.iter().all(|served| served.uid != *uid))
+            .filter(|uid| config.webhooks.iter().all(|active| active.uid != *uid))
             .collect();
-        ServedTenant { config, api_keys, held_webhooks }
+        // A folder counts no generations.
+        DeclaredTenant { runtime: Arc::new(Runtime::new(0, config, held_webhooks)), api_keys }
     }
 }
 
@@ -125,7 +121,7 @@ fn tenant_of(webhook: &Webhook) -> Name {
     Name { namespace: webhook.tenant_namespace().to_owned(), name: webhook.spec.tenant_ref.name.clone() }
 }
 
-/// The generated keys that work.
+/// The generated keys that are active.
 fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
     let working = config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2);
     let generated = working.filter_map(|key| keys.api_keys.get_key_value(&key.name));
@@ -175,11 +171,11 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
     Problem::at(place, Some(kind.of(name)), violation)
 }
 
-impl Values for Serving<'_> {
+impl Values for Compilation<'_> {
     fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing> {
         let objects = match kind {
-            ValueKind::Secret => &self.declared.secrets,
-            ValueKind::ConfigMap => &self.declared.config_maps,
+            ValueKind::Secret => &self.objects.secrets,
+            ValueKind::ConfigMap => &self.objects.config_maps,
         };
         let name = Name { namespace: namespace.to_owned(), name: name.to_owned() };
         let data = objects.get(&name).and_then(|entry| entry.now.as_ref()).ok_or(Missing::NotFound)?;

@@ -14,7 +14,7 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 /// What tells one version of a file from the next. The inode sees a rename over the file, the change time an edit that
 /// keeps size and modification time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(super) struct Stamp {
     bytes: u64,
     inode: u64,
     modified: (i64, i64),
@@ -23,11 +23,11 @@ pub(crate) struct Stamp {
 
 /// The YAML files by path, so by name; `None` for one that is named in the folder but not there, as behind a dangling
 /// link.
-pub(crate) type Listing = BTreeMap<PathBuf, Option<Stamp>>;
+pub(super) type Listing = BTreeMap<PathBuf, Option<Stamp>>;
 
 /// The `.yaml` and `.yml` files of a folder, not of folders in it. Links are followed, hidden names are left out: that
 /// is what a Kubernetes volume and editors' temporary files need.
-pub(crate) fn list(dir: &Path) -> io::Result<Listing> {
+pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     let mut listing = Listing::new();
     for entry in fs::read_dir(dir)? {
         // Joined to the folder as it was given, which is how problems name the file.
@@ -59,7 +59,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
 }
 
 /// The text of a file, or what is wrong with it.
-pub(crate) fn read(path: &Path) -> Result<String, String> {
+pub(super) fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
     read.map_err(|error| format!("cannot be read: {error}"))?;

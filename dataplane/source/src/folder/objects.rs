@@ -1,4 +1,4 @@
-//! What all files declare together: duplicates, conflicts, and what goes on because it was good before.
+//! The objects of all files together: duplicates, conflicts, and the last good version of what is broken.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,25 +8,23 @@ use std::{
 use docket_crds::{Reason, Tenant, Violation, Webhook, duplicates};
 use serde_json::Value;
 
-use crate::{
-    documents, files,
-    objects::{Data, Identity, Kind, Name, Object},
-    problem::{Place, Problem},
-};
+use super::object::{Data, Identity, Kind, Name, Object};
+use super::{documents, files};
+use crate::problem::{Place, Problem};
 
 /// An object of the folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry<T> {
-    pub(crate) place: Place,
+pub(super) struct Entry<T> {
+    pub(super) place: Place,
     /// The last version that was good.
     good: Option<T>,
-    /// What counts now; `None` when it is broken and was never good.
-    pub(crate) now: Option<T>,
+    /// The version that counts now; `None` when it is broken and was never good.
+    pub(super) now: Option<T>,
 }
 
 /// The objects of a kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries<T>(BTreeMap<Name, Entry<T>>);
+pub(super) struct Entries<T>(BTreeMap<Name, Entry<T>>);
 
 impl<T> Default for Entries<T> {
     fn default() -> Self {
@@ -35,12 +33,12 @@ impl<T> Default for Entries<T> {
 }
 
 impl<T> Entries<T> {
-    pub(crate) fn get(&self, name: &Name) -> Option<&Entry<T>> {
+    pub(super) fn get(&self, name: &Name) -> Option<&Entry<T>> {
         self.0.get(name)
     }
 
     /// In the order of files and positions.
-    pub(crate) fn by_place(&self) -> Vec<(&Name, &Entry<T>)> {
+    pub(super) fn by_place(&self) -> Vec<(&Name, &Entry<T>)> {
         let mut entries: Vec<_> = self.0.iter().collect();
         entries.sort_by_key(|(_, entry)| &entry.place);
         entries
@@ -48,7 +46,7 @@ impl<T> Entries<T> {
 }
 
 impl<T: Object> Entries<T> {
-    /// Takes a document in, and says what is wrong with it.
+    /// Adds a document, and returns what is wrong with it.
     fn add(&mut self, last: &Self, name: &Name, place: &Place, document: Value) -> Vec<Violation> {
         if let Some(first) = self.0.get(name) {
             let message = format!("is declared already in {}; remove one of the two", first.place);
@@ -77,30 +75,30 @@ impl<T: Object> Entries<T> {
     }
 }
 
-/// Everything a folder declares.
+/// The objects that a folder declares.
 #[derive(Debug, Default)]
-pub(crate) struct Declared {
-    pub(crate) tenants: Entries<Tenant>,
-    pub(crate) webhooks: Entries<Webhook>,
-    pub(crate) secrets: Entries<Data>,
-    pub(crate) config_maps: Entries<Data>,
+pub(super) struct Objects {
+    pub(super) tenants: Entries<Tenant>,
+    pub(super) webhooks: Entries<Webhook>,
+    pub(super) secrets: Entries<Data>,
+    pub(super) config_maps: Entries<Data>,
 }
 
 /// One reading of the folder.
-pub(crate) struct Reading<'a> {
-    last: &'a Declared,
-    declared: Declared,
+pub(super) struct Reading<'a> {
+    last: &'a Objects,
+    objects: Objects,
     unclear: BTreeSet<PathBuf>,
     problems: &'a mut Vec<Problem>,
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(last: &'a Declared, problems: &'a mut Vec<Problem>) -> Self {
-        Self { last, declared: Declared::default(), unclear: BTreeSet::new(), problems }
+    pub(super) fn new(last: &'a Objects, problems: &'a mut Vec<Problem>) -> Self {
+        Self { last, objects: Objects::default(), unclear: BTreeSet::new(), problems }
     }
 
-    /// Reads a file; whether every document said what it is.
-    pub(crate) fn file(&mut self, path: &Path) -> bool {
+    /// Reads a file. Returns whether every document says what it is.
+    pub(super) fn file(&mut self, path: &Path) -> bool {
         let understood = match read_documents(path) {
             Ok(documents) => {
                 let mut understood = true;
@@ -133,12 +131,12 @@ impl<'a> Reading<'a> {
                 return false;
             }
         };
-        let (declared, last) = (&mut self.declared, self.last);
+        let (objects, last) = (&mut self.objects, self.last);
         let violations = match kind {
-            Kind::Tenant => declared.tenants.add(&last.tenants, &name, &place, document),
-            Kind::Webhook => declared.webhooks.add(&last.webhooks, &name, &place, document),
-            Kind::Secret => declared.secrets.add(&last.secrets, &name, &place, document),
-            Kind::ConfigMap => declared.config_maps.add(&last.config_maps, &name, &place, document),
+            Kind::Tenant => objects.tenants.add(&last.tenants, &name, &place, document),
+            Kind::Webhook => objects.webhooks.add(&last.webhooks, &name, &place, document),
+            Kind::Secret => objects.secrets.add(&last.secrets, &name, &place, document),
+            Kind::ConfigMap => objects.config_maps.add(&last.config_maps, &name, &place, document),
         };
         let object = kind.of(&name);
         let problems =
@@ -147,15 +145,15 @@ impl<'a> Reading<'a> {
         true
     }
 
-    /// What counts, after the last file.
-    pub(crate) fn finish(mut self) -> Declared {
-        let (declared, last) = (&mut self.declared, self.last);
-        declared.tenants.keep(&last.tenants, &self.unclear);
-        declared.webhooks.keep(&last.webhooks, &self.unclear);
-        declared.secrets.keep(&last.secrets, &self.unclear);
-        declared.config_maps.keep(&last.config_maps, &self.unclear);
-        self.problems.extend(settle_conflicts(&mut declared.tenants, &last.tenants));
-        self.declared
+    /// The objects that count, after the last file.
+    pub(super) fn finish(mut self) -> Objects {
+        let (objects, last) = (&mut self.objects, self.last);
+        objects.tenants.keep(&last.tenants, &self.unclear);
+        objects.webhooks.keep(&last.webhooks, &self.unclear);
+        objects.secrets.keep(&last.secrets, &self.unclear);
+        objects.config_maps.keep(&last.config_maps, &self.unclear);
+        self.problems.extend(settle_conflicts(&mut objects.tenants, &last.tenants));
+        self.objects
     }
 }
 

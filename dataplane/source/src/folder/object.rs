@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 /// Namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+pub(super) struct Name {
+    pub(super) namespace: String,
+    pub(super) name: String,
 }
 
 impl fmt::Display for Name {
@@ -21,7 +21,7 @@ impl fmt::Display for Name {
 
 /// The kinds that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     Tenant,
     Webhook,
     Secret,
@@ -30,14 +30,14 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// How problems call an object: `Tenant default/acme`.
-    pub(crate) fn of(self, name: &Name) -> String {
+    pub(super) fn of(self, name: &Name) -> String {
         format!("{self:?} {name}")
     }
 }
 
 /// What a document says it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(super) enum Identity {
     /// One of ours.
     Known(Kind, Name),
     /// A kind of somebody else, which has no business here.
@@ -47,7 +47,7 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    pub(crate) fn of(document: &Value) -> Self {
+    pub(super) fn of(document: &Value) -> Self {
         let Some(kind) = document.get("kind").and_then(Value::as_str) else {
             return Self::Unclear(Violation::new("kind", format!("is required; one of: {KINDS}")));
         };
@@ -86,7 +86,7 @@ impl Identity {
 const KINDS: &str = "Tenant, Webhook, Secret, ConfigMap";
 
 /// A kind of object, read from a document.
-pub(crate) trait Object: Clone {
+pub(super) trait Object: Clone {
     /// What could be read, and everything that is wrong with it; nothing wrong means that it is there and good.
     fn read(document: Value) -> (Option<Self>, Vec<Violation>);
 
@@ -155,10 +155,10 @@ impl Object for Webhook {
 
 /// The values of a Secret or ConfigMap by key; `None` for one that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Data(BTreeMap<String, Option<SecretBytes>>);
+pub(super) struct Data(BTreeMap<String, Option<SecretBytes>>);
 
 impl Data {
-    pub(crate) fn get(&self, key: &str) -> Option<&SecretBytes> {
+    pub(super) fn get(&self, key: &str) -> Option<&SecretBytes> {
         self.0.get(key)?.as_ref()
     }
 

@@ -53,11 +53,11 @@ fn list(secrets: &mut Secrets, listed: &[Secret]) {
 }
 
 fn uids(secrets: &Secrets) -> Vec<String> {
-    secrets.loaded().tenants.iter().map(|served| served.runtime.config.uid.clone()).collect()
+    secrets.declaration().tenants.iter().map(|served| served.runtime.config.uid.clone()).collect()
 }
 
 #[test]
-fn a_complete_list_says_who_is_there_and_an_incomplete_one_nothing() {
+fn complete_list_replaces_the_tenants_and_a_broken_one_does_not() {
     let mut secrets = Secrets::default();
     list(&mut secrets, &[plain("a"), plain("b")]);
     assert_eq!(uids(&secrets), ["a", "b"]);
@@ -72,28 +72,29 @@ fn a_complete_list_says_who_is_there_and_an_incomplete_one_nothing() {
 }
 
 #[test]
-fn a_list_that_is_suddenly_empty_is_not_believed_but_told() {
+fn suddenly_empty_list_keeps_the_tenants_and_is_a_problem() {
     let mut secrets = Secrets::default();
     list(&mut secrets, &[]);
-    assert!(secrets.loaded().problems.is_empty(), "nobody is there yet");
+    assert!(secrets.declaration().problems.is_empty(), "nobody is there yet");
     list(&mut secrets, &[plain("a")]);
     list(&mut secrets, &[]);
     assert_eq!(uids(&secrets), ["a"]);
-    assert!(secrets.loaded().problems[0].contains("no runtime Secrets any more"));
+    assert!(secrets.declaration().problems[0].message.contains("no runtime Secrets any more"));
     list(&mut secrets, &[plain("b")]);
     assert_eq!(uids(&secrets), ["b"]);
-    assert!(secrets.loaded().problems.is_empty());
+    assert!(secrets.declaration().problems.is_empty());
 }
 
 #[test]
-fn a_secret_that_cannot_be_read_keeps_what_was_good_and_repeats_no_value() {
+fn unreadable_secret_keeps_its_last_good_version_and_is_not_quoted() {
     let mut secrets = Secrets::default();
     list(&mut secrets, &[plain("a"), secret("new", 0, "{\"generation\": \"hunter2\"}")]);
     secrets.apply(&secret("a", 0, "{\"config\": {\"tokens\": \"hunter2\"}}"));
-    let loaded = secrets.loaded();
+    let loaded = secrets.declaration();
     assert_eq!(uids(&secrets), ["a"]);
-    assert!(loaded.problems[0].starts_with("Secret a: runtime.json is not"), "{:?}", loaded.problems);
-    assert!(loaded.problems[0].ends_with("goes on") && loaded.problems[1].ends_with("not served"));
+    let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
+    assert!(problems[0].starts_with("Secret a: runtime.json is not"), "{problems:?}");
+    assert!(problems[0].ends_with("stays active") && problems[1].ends_with("not served"));
     assert!(!format!("{loaded:?}").contains("hunter2"));
     let mut empty = plain("a");
     empty.data = None;
@@ -105,7 +106,7 @@ fn a_secret_that_cannot_be_read_keeps_what_was_good_and_repeats_no_value() {
 }
 
 #[test]
-fn what_two_want_is_the_older_ones() {
+fn older_secret_wins_what_two_declare() {
     let mut secrets = Secrets::default();
     let twin = TenantConfig { uid: "twin".into(), ..config("old", &[], &[]) };
     list(
@@ -116,13 +117,13 @@ fn what_two_want_is_the_older_ones() {
             of(twin, "twin", 5),
         ],
     );
-    let loaded = secrets.loaded();
+    let loaded = secrets.declaration();
     assert_eq!(uids(&secrets), ["old", "young"]);
     let young = &loaded.tenant("young").expect("served").runtime.config;
     assert_eq!(young.subdomains, ["young"]);
     assert_eq!(young.api_keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["key-b"]);
     assert_eq!(
-        loaded.problems,
+        loaded.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             "Secret twin: its clientCode is Secret old's already; its tenant is not served",
             "Secret young: subdomain shop is Secret old's already",

@@ -14,22 +14,22 @@ use anyhow::{Context, ensure};
 use docket_crds::{ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, Tenant};
 use serde::{Deserialize, Serialize};
 
-use crate::objects::Name;
+use super::object::Name;
 
 /// Fills a slice with random bytes fit for keys.
-pub(crate) type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
+pub(super) type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
 /// The content of `keys.json`.
 ///
 /// There is one signing key and it does not rotate: `tokens.signingKeyRotationDays` is the operator's business.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Keys {
+pub(super) struct Keys {
     /// `namespace/name` of the Tenant these were made for; no other one gets them, nor the data beside them.
     tenant: String,
-    pub(crate) uid: String,
+    pub(super) uid: String,
     /// Hexadecimal, by name.
-    pub(crate) api_keys: BTreeMap<String, String>,
+    pub(super) api_keys: BTreeMap<String, String>,
     /// The `rotationGeneration` that each API key was made for.
     generations: BTreeMap<String, i64>,
     signing_keys: Vec<SigningKey>,
@@ -42,7 +42,7 @@ impl fmt::Debug for Keys {
 }
 
 /// The keys of a tenant, with those made that were missing; written if `keep`. What cannot be read is never overwritten.
-pub(crate) fn ensure(
+pub(super) fn ensure(
     data_dir: &Path,
     keep: bool,
     name: &Name,
@@ -103,7 +103,7 @@ impl Keys {
     }
 
     /// `is_external`: databases are PostgreSQL's, and none of them is generated.
-    pub(crate) fn generated(&self, is_external: bool) -> Generated {
+    pub(super) fn generated(&self, is_external: bool) -> Generated {
         Generated {
             api_keys: self.api_keys.clone(),
             signing_keys: self.signing_keys.clone(),

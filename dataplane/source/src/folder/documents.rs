@@ -7,15 +7,15 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPoli
 
 /// A file that is not YAML throughout.
 #[derive(Debug)]
-pub(crate) struct NotYaml {
+pub(super) struct NotYaml {
     /// The document it is in, from 1.
-    pub(crate) document: usize,
+    pub(super) document: usize,
     /// With line and column.
-    pub(crate) message: String,
+    pub(super) message: String,
 }
 
 /// The documents of a file in their order, without empty ones; or the first error.
-pub(crate) fn parse(text: &str) -> Result<Vec<Value>, NotYaml> {
+pub(super) fn parse(text: &str) -> Result<Vec<Value>, NotYaml> {
     let mut reader = Cursor::new(text);
     let mut documents = Vec::new();
     for document in serde_saphyr::read_with_options(&mut reader, options()) {

@@ -8,6 +8,7 @@ use std::{
 use docket_crds::ApiKeyDigest;
 
 use super::*;
+use crate::declaration::DeclaredTenant;
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
@@ -47,12 +48,12 @@ impl Case {
         self.root.join("data/tenants").join(code).join("keys.json")
     }
 
-    fn load(&mut self) -> Loaded {
+    fn load(&mut self) -> Declaration {
         self.folder.load(&mut random()).unwrap()
     }
 
     /// The problems, with the temporary folder's path taken out.
-    fn told(&self, loaded: &Loaded) -> Vec<String> {
+    fn told(&self, loaded: &Declaration) -> Vec<String> {
         let root = format!("{}/", self.root.display());
         loaded.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
     }
@@ -109,21 +110,21 @@ fn secret(name: &str, fields: &str) -> String {
 }
 
 #[track_caller]
-fn of<'a>(loaded: &'a Loaded, name: &str) -> &'a ServedTenant {
-    loaded.tenants.iter().find(|tenant| tenant.config.name == name).expect(name)
+fn of<'a>(loaded: &'a Declaration, name: &str) -> &'a DeclaredTenant {
+    loaded.tenants.iter().find(|tenant| tenant.runtime.config.name == name).expect(name)
 }
 
-fn names(loaded: &Loaded) -> Vec<&str> {
-    loaded.tenants.iter().map(|tenant| tenant.config.name.as_str()).collect()
+fn names(loaded: &Declaration) -> Vec<&str> {
+    loaded.tenants.iter().map(|tenant| tenant.runtime.config.name.as_str()).collect()
 }
 
-fn webhooks(tenant: &ServedTenant) -> Vec<&str> {
-    tenant.config.webhooks.iter().map(|webhook| webhook.name.as_str()).collect()
+fn webhooks(tenant: &DeclaredTenant) -> Vec<&str> {
+    tenant.runtime.config.webhooks.iter().map(|webhook| webhook.name.as_str()).collect()
 }
 
 /// Loads one file and expects exactly these problems.
 #[track_caller]
-fn refused(text: &str, expected: &[&str]) -> (Case, Loaded) {
+fn refused(text: &str, expected: &[&str]) -> (Case, Declaration) {
     let mut case = Case::with(&[("a.yaml", text)]);
     let loaded = case.load();
     assert_eq!(case.told(&loaded), expected);
@@ -142,10 +143,10 @@ fn the_shipped_examples_load_without_problems() {
     assert_eq!(webhooks(of(&loaded, "acme")), ["acme-orders", "acme-invoices"]);
     assert_eq!(webhooks(of(&loaded, "globex")), ["globex-orders"]);
     for tenant in &loaded.tenants {
-        assert_eq!(tenant.held_webhooks, BTreeSet::new());
+        assert_eq!(tenant.runtime.held_webhooks, BTreeSet::new());
         assert_eq!(tenant.api_keys.len(), 1);
-        assert!(tenant.config.webhooks.iter().all(|webhook| webhook.secret.is_some()));
-        assert_eq!(ApiKeyDigest::of(&tenant.api_keys[0].1), Ok(tenant.config.api_keys[0].digest));
+        assert!(tenant.runtime.config.webhooks.iter().all(|webhook| webhook.secret.is_some()));
+        assert_eq!(ApiKeyDigest::of(&tenant.api_keys[0].1), Ok(tenant.runtime.config.api_keys[0].digest));
     }
 }
 
@@ -163,7 +164,7 @@ fn a_broken_rule_names_file_document_object_and_field() {
     let message = "config/a.yaml, document 2 (Webhook default/w): spec.targetURL: targetURL must be an absolute \
                    https:// URL";
     let (_case, loaded) = refused(&text, &[message]);
-    assert_eq!(of(&loaded, "acme").held_webhooks, ["file:default/w".to_owned()].into());
+    assert_eq!(of(&loaded, "acme").runtime.held_webhooks, ["file:default/w".to_owned()].into());
     let problem = &loaded.problems[0];
     assert_eq!(problem.document, Some(2));
     assert_eq!(problem.object.as_deref(), Some("Webhook default/w"));
@@ -264,7 +265,7 @@ fn of_two_documents_of_an_object_the_first_wins() {
           of the two"
         ]
     );
-    assert_eq!(of(&loaded, "acme").config.display_name.as_deref(), Some("first"));
+    assert_eq!(of(&loaded, "acme").runtime.config.display_name.as_deref(), Some("first"));
 }
 
 #[test]
@@ -299,20 +300,20 @@ fn an_earlier_tenant_cannot_take_what_a_later_one_has_but_may_once_it_lets_go() 
     let message = "config/a.yaml, document 1 (Tenant default/acme): spec.subdomains[1]: subdomain \"b\" is already used \
                    by Tenant default/globex; choose another";
     assert_eq!(case.told(&loaded), [message]);
-    assert_eq!(of(&loaded, "acme").config.subdomains, ["a"]);
-    assert_eq!(of(&loaded, "globex").config.subdomains, ["b", "c"]);
+    assert_eq!(of(&loaded, "acme").runtime.config.subdomains, ["a"]);
+    assert_eq!(of(&loaded, "globex").runtime.config.subdomains, ["b", "c"]);
 
     case.write("b.yaml", "a: [");
     assert_eq!(
-        of(&case.load(), "acme").config.subdomains,
+        of(&case.load(), "acme").runtime.config.subdomains,
         ["a"],
         "an unreadable file keeps its subdomains as well"
     );
 
     case.write("b.yaml", &tenant("globex", "subdomains: [c, a]"));
     let loaded = case.load();
-    assert_eq!(of(&loaded, "acme").config.subdomains, ["a", "b"]);
-    assert_eq!(of(&loaded, "globex").config.subdomains, ["c"]);
+    assert_eq!(of(&loaded, "acme").runtime.config.subdomains, ["a", "b"]);
+    assert_eq!(of(&loaded, "globex").runtime.config.subdomains, ["c"]);
     assert_eq!(loaded.problems.len(), 1);
 }
 
@@ -374,7 +375,7 @@ fn an_api_key_that_is_not_there_degrades_the_tenant() {
     case.write("b.yaml", &secret("s", &format!("stringData: {{k: '{KEY}'}}")));
     let loaded = case.load();
     assert_eq!(loaded.problems, []);
-    assert_eq!(of(&loaded, "acme").config.api_keys[0].digest, ApiKeyDigest::of(KEY).unwrap());
+    assert_eq!(of(&loaded, "acme").runtime.config.api_keys[0].digest, ApiKeyDigest::of(KEY).unwrap());
     assert_eq!(of(&loaded, "acme").api_keys.len(), 1, "a key from a Secret is not printed");
 }
 
@@ -389,7 +390,7 @@ fn secrets_are_read_as_in_a_cluster() {
             "type: Opaque\ndata: {e: \"aHVu\\ndGVyMg==\", b: b2xk}\nstringData: {p: plain, b: new}",
         );
     let (_case, loaded) = refused(&text, &[]);
-    let found = of(&loaded, "acme").config.webhooks.iter();
+    let found = of(&loaded, "acme").runtime.config.webhooks.iter();
     let found: Vec<_> = found.map(|webhook| webhook.secret.as_ref().unwrap().expose()).collect();
     assert_eq!(found, [&b"plain"[..], b"hunter2", b"new"]);
 }
@@ -436,10 +437,10 @@ fn a_webhook_that_an_edit_breaks_goes_on_as_it_was() {
         assert_eq!(loaded.problems.len(), 1, "{broken}: {:?}", case.told(&loaded));
         let acme = of(&loaded, "acme");
         assert_eq!(webhooks(acme), ["w"], "{broken}");
-        assert_eq!(acme.config.webhooks[0].customer_code.as_str(), "C-1");
-        assert_eq!(acme.config.webhooks[0].target_url.as_str(), "https://hooks.example/");
-        assert_eq!(acme.config.client_code.as_str(), "ACME");
-        assert_eq!(acme.held_webhooks, BTreeSet::new());
+        assert_eq!(acme.runtime.config.webhooks[0].customer_code.as_str(), "C-1");
+        assert_eq!(acme.runtime.config.webhooks[0].target_url.as_str(), "https://hooks.example/");
+        assert_eq!(acme.runtime.config.client_code.as_str(), "ACME");
+        assert_eq!(acme.runtime.held_webhooks, BTreeSet::new());
         assert!(!loaded.incomplete);
         case.write("a.yaml", &good);
         assert_eq!(case.load().problems, []);
@@ -478,7 +479,7 @@ fn switching_off_counts_even_in_a_broken_document() {
     case.write("a.yaml", &text(&broken, BAD_URL, ", active: false"));
     let loaded = case.load();
     assert_eq!(loaded.problems.len(), 2);
-    let config = &of(&loaded, "acme").config;
+    let config = &of(&loaded, "acme").runtime.config;
     assert!(config.suspended && !config.webhooks[0].active);
     assert_eq!(config.subdomains, ["z"]);
     assert_eq!(config.api_keys.iter().map(|key| key.active).collect::<Vec<_>>(), [false, true]);
@@ -495,10 +496,10 @@ fn a_secret_keeps_the_values_that_became_unreadable() {
         case.write("a.yaml", &rest.replace("order.created", "order.updated"));
         let loaded = case.load();
         assert_eq!(loaded.problems.len(), 1, "{:?}", case.told(&loaded));
-        assert_eq!(of(&loaded, "acme").config.webhooks[0].secret.as_ref().unwrap().expose(), b"one");
+        assert_eq!(of(&loaded, "acme").runtime.config.webhooks[0].secret.as_ref().unwrap().expose(), b"one");
     }
     case.write("s.yaml", &secret("s", "data: {secret: dHdv}"));
-    assert_eq!(of(&case.load(), "acme").config.webhooks[0].secret.as_ref().unwrap().expose(), b"two");
+    assert_eq!(of(&case.load(), "acme").runtime.config.webhooks[0].secret.as_ref().unwrap().expose(), b"two");
 }
 
 #[test]
@@ -509,7 +510,7 @@ fn what_is_removed_is_gone() {
     case.write("a.yaml", &all[..2].concat());
     let loaded = case.load();
     assert_eq!(webhooks(of(&loaded, "acme")), ["v"]);
-    assert_eq!(of(&loaded, "acme").held_webhooks, BTreeSet::new());
+    assert_eq!(of(&loaded, "acme").runtime.held_webhooks, BTreeSet::new());
     fs::remove_file(case.path("a.yaml")).unwrap();
     let loaded = case.load();
     assert_eq!((names(&loaded), loaded.problems.len(), loaded.incomplete), (vec!["globex"], 0, false));
@@ -524,7 +525,7 @@ fn an_object_may_move_to_another_file_while_its_old_one_is_broken() {
     case.write("a.yaml", "a: [");
     case.write("b.yaml", &tenant("acme", "displayName: moved"));
     let loaded = case.load();
-    assert_eq!(of(&loaded, "acme").config.display_name.as_deref(), Some("moved"));
+    assert_eq!(of(&loaded, "acme").runtime.config.display_name.as_deref(), Some("moved"));
 }
 
 #[test]
@@ -532,17 +533,17 @@ fn webhooks_that_were_never_good_are_held_even_when_their_file_breaks() {
     let text = tenant("acme", "") + &tenant("globex", "");
     let mut case = Case::with(&[("a.yaml", &text), ("w.yaml", &webhook("w", "acme", BAD_URL))]);
     let held = BTreeSet::from(["file:default/w".to_owned()]);
-    assert_eq!(of(&case.load(), "acme").held_webhooks, held);
+    assert_eq!(of(&case.load(), "acme").runtime.held_webhooks, held);
     case.write("w.yaml", "a: [");
     let loaded = case.load();
-    assert_eq!(of(&loaded, "acme").held_webhooks, held);
+    assert_eq!(of(&loaded, "acme").runtime.held_webhooks, held);
     assert!(!loaded.incomplete, "what the file declares is known from before");
     case.restart();
     assert!(case.load().incomplete);
     case.write("w.yaml", &webhook("w", "acme", &format!("{URL}, secretRef: {{name: s}}")));
     let loaded = case.load();
-    assert_eq!((&of(&loaded, "acme").held_webhooks, loaded.incomplete), (&held, false));
-    assert_eq!(of(&loaded, "globex").held_webhooks, BTreeSet::new(), "it is known whose it is");
+    assert_eq!((&of(&loaded, "acme").runtime.held_webhooks, loaded.incomplete), (&held, false));
+    assert_eq!(of(&loaded, "globex").runtime.held_webhooks, BTreeSet::new(), "it is known whose it is");
 }
 
 #[test]
@@ -555,13 +556,13 @@ fn generated_keys_outlive_the_process() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", &spec(1)))]);
     let first = case.load();
     let first = of(&first, "acme");
-    assert_eq!(first.config.uid.len(), 36);
+    assert_eq!(first.runtime.config.uid.len(), 36);
     assert_eq!(first.api_keys[0].1.len(), 64);
     let written = fs::read(case.keys("ACME")).unwrap();
     case.restart();
     let again = case.load();
     let again = of(&again, "acme");
-    assert_eq!((&again.config, &again.api_keys), (&first.config, &first.api_keys));
+    assert_eq!((&again.runtime.config, &again.api_keys), (&first.runtime.config, &first.api_keys));
     assert_eq!(fs::read(case.keys("ACME")).unwrap(), written, "and nothing is written");
 
     case.write("a.yaml", &tenant("acme", &spec(2)));
@@ -569,7 +570,7 @@ fn generated_keys_outlive_the_process() {
     let rotated = of(&rotated, "acme");
     assert_eq!(rotated.api_keys[0], first.api_keys[0]);
     assert_ne!(rotated.api_keys[1], first.api_keys[1]);
-    assert_eq!(rotated.config.tokens, first.config.tokens);
+    assert_eq!(rotated.runtime.config.tokens, first.runtime.config.tokens);
     case.write("a.yaml", &tenant("acme", &spec(1)));
     assert_eq!(
         of(&case.load(), "acme").api_keys,
@@ -584,7 +585,7 @@ fn a_removed_key_is_forgotten() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", spec))]);
     let first = of(&case.load(), "acme").api_keys.clone();
     case.write("a.yaml", &tenant("acme", ""));
-    assert_eq!(of(&case.load(), "acme").config.api_keys, []);
+    assert_eq!(of(&case.load(), "acme").runtime.config.api_keys, []);
     case.write("a.yaml", &tenant("acme", spec));
     assert_ne!(of(&case.load(), "acme").api_keys, first);
 }
@@ -606,7 +607,7 @@ fn keys_are_for_their_owner_alone() {
 #[test]
 fn damaged_keys_are_told_and_never_overwritten() {
     let mut case = Case::with(&[("a.yaml", &(tenant("acme", "") + &tenant("globex", "")))]);
-    let uid = of(&case.load(), "acme").config.uid.clone();
+    let uid = of(&case.load(), "acme").runtime.config.uid.clone();
     let good = fs::read_to_string(case.keys("ACME")).unwrap();
     let message = "config/a.yaml, document 1 (Tenant default/acme): data/tenants/ACME/keys.json is damaged; restore it, \
                    or remove it to have new keys made (the old ones and all sessions end)";
@@ -620,14 +621,14 @@ fn damaged_keys_are_told_and_never_overwritten() {
         fs::write(case.keys("ACME"), damaged).unwrap();
         let loaded = case.load();
         assert_eq!(case.told(&loaded), [message]);
-        assert_eq!(of(&loaded, "acme").config.uid, uid, "it is being served, and goes on");
+        assert_eq!(of(&loaded, "acme").runtime.config.uid, uid, "it is being served, and goes on");
         assert_eq!(fs::read_to_string(case.keys("ACME")).unwrap(), damaged);
     }
     case.restart();
     let loaded = case.load();
     assert_eq!((case.told(&loaded), names(&loaded)), (vec![message.to_owned()], vec!["globex"]));
     fs::write(case.keys("ACME"), good).unwrap();
-    assert_eq!(of(&case.load(), "acme").config.uid, uid);
+    assert_eq!(of(&case.load(), "acme").runtime.config.uid, uid);
 }
 
 #[test]
@@ -737,10 +738,13 @@ fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_s
     );
     assert!(external.contains("secretKeyRef: {name: db"), "{external}");
     let mut case = Case::with(&[("all.yaml", &format!("{managed}{external}{secret}"))]);
-    assert!(case.load().tenants.iter().all(|served| served.config.database.is_none()), "files all the same");
+    assert!(
+        case.load().tenants.iter().all(|served| served.runtime.config.database.is_none()),
+        "files all the same"
+    );
     case.folder = Folder::new(case.root.join("config"), case.root.join("data")).with_external_databases();
     let loaded = case.load();
-    let urls: Vec<_> = loaded.tenants.iter().map(|served| served.config.database.as_ref()).collect();
+    let urls: Vec<_> = loaded.tenants.iter().map(|served| served.runtime.config.database.as_ref()).collect();
     assert_eq!(
         urls.iter().map(|url| url.expect("a URL").expose()).collect::<Vec<_>>(),
         ["postgres://u:p@db/x"]

@@ -1,4 +1,11 @@
-//! Follows the runtime Secrets of a namespace.
+//! Tenants from the operator's runtime Secrets in one namespace, by watch.
+//!
+//! [`secrets`] is the Secrets that are known and the tenants that follow from them, without I/O.
+//!
+//! What was good stays: a Secret that can't be read keeps its tenant's last good version. An API server that is away, that
+//! fails to list or that suddenly lists nothing ends no tenant. Only a Secret that was deleted ends its tenant.
+
+mod secrets;
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,21 +18,23 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Config};
 use tokio::time::Instant;
 
-use crate::secrets::{Loaded, Secrets};
+use self::secrets::Secrets;
+use crate::declaration::Declaration;
 
-/// How long a change may wait for others that come with it.
+/// How long a change waits for others that come with it.
 const SETTLE: Duration = Duration::from_millis(100);
-/// After a failure, the next attempt follows after the first of these, and the one after that later, up to the second.
+/// Pause before a retry: first, and at most. It doubles with each failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// A connection to the API server stands within this.
+/// Timeout of a connection to the API server.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long one watch lasts, in seconds. A server that says nothing for longer is not there any more.
+/// How long one watch lasts, in seconds.
 const WATCH: u32 = 60;
+/// A server that sends nothing for so long, and so does not end the watch either, is away.
 const SILENT: Duration = Duration::from_secs(75);
-/// How long a command waits for the list.
+/// Timeout of a list for a command.
 const LIST: Duration = Duration::from_secs(15);
 
-/// The API server, and the namespace to look into.
+/// The API server, and the namespace of the Secrets.
 #[derive(Clone)]
 pub struct Cluster {
     secrets: Api<Secret>,
@@ -39,12 +48,15 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// By the file that KUBECONFIG names, else `~/.kube/config`, else as a pod of the cluster. Nothing is asked yet.
+    /// Connects by the file that KUBECONFIG names, else by `~/.kube/config`, else as a pod of the cluster. Sends no request
+    /// yet.
     ///
-    /// Errors: there is none of these, or it can't be used.
+    /// # Errors
+    ///
+    /// There is none of these, or it can't be used.
     pub async fn new(namespace: String) -> Result<Self> {
         let mut config = Config::infer().await.context(
-            "there is no way to the Kubernetes API: set KUBECONFIG to a kubeconfig file, or run as a pod",
+            "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file, or run as a pod",
         )?;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENT);
@@ -52,36 +64,38 @@ impl Cluster {
         Ok(Self { secrets: Api::namespaced(client, &namespace), namespace })
     }
 
-    /// What the Secrets say now.
+    /// Lists the Secrets once.
     ///
-    /// Errors: the API server is away or refuses.
-    pub async fn load(&self) -> Result<Loaded> {
+    /// # Errors
+    ///
+    /// The API server is away, or refuses.
+    pub async fn load(&self) -> Result<Declaration> {
         let parameters = kube::api::ListParams::default().labels(&label());
         let what = format!("the runtime Secrets of namespace {} can't be listed", self.namespace);
         let listed = tokio::time::timeout(LIST, self.secrets.list(&parameters)).await;
         let listed = listed.with_context(|| format!("{what} within {} s", LIST.as_secs()))?;
-        let listed = listed.map_err(|error| anyhow!("{what}: {}", told_cause(&error)))?;
+        let listed = listed.map_err(|error| anyhow!("{what}: {}", described(&error)))?;
         let mut secrets = Secrets::default();
         secrets.begin_list();
         listed.items.iter().for_each(|secret| secrets.listed(secret));
         secrets.end_list();
-        Ok(secrets.loaded())
+        Ok(secrets.declaration())
     }
 
-    /// Tells what the Secrets say, from the first complete list on and after each change, for ever. While the API server
-    /// is away nothing changes; that is logged, tried again, and told to `away` at each failure.
-    pub async fn follow(self, mut changed: impl FnMut(Loaded), away: impl Fn()) {
+    /// Calls `changed` after the first complete list and after each change, until the future is dropped. While the API
+    /// server is away, logs that, retries, and calls `failed` at each failure.
+    pub async fn follow(self, mut changed: impl FnMut(Declaration), failed: impl Fn()) {
         let config = watcher::Config { timeout: Some(WATCH), ..watcher::Config::default().labels(&label()) };
         let mut events = pin!(watcher::watcher(self.secrets.clone(), config));
         let mut secrets = Secrets::default();
-        // Before the first list is complete, nothing is known.
+        // Before the first list is complete, some tenants are unknown.
         let mut is_listed = false;
-        let mut tell_at = None;
+        let mut report_at = None;
         let mut pause = PAUSES.0;
         let mut is_away = false;
         loop {
             let due = async {
-                match tell_at {
+                match report_at {
                     Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -89,8 +103,8 @@ impl Cluster {
             let event = tokio::select! {
                 biased;
                 () = due => {
-                    tell_at = None;
-                    changed(secrets.loaded());
+                    report_at = None;
+                    changed(secrets.declaration());
                     continue;
                 }
                 event = events.next().fuse() => event,
@@ -98,30 +112,30 @@ impl Cluster {
             match event {
                 Some(Ok(event)) => {
                     if std::mem::take(&mut is_away) {
-                        tracing::info!(namespace = self.namespace, "the Kubernetes API answers again");
+                        tracing::info!(namespace = self.namespace, "the Kubernetes API is back");
                     }
                     pause = PAUSES.0;
                     is_listed |= matches!(event, Event::InitDone);
-                    if took(&mut secrets, event) && is_listed {
-                        tell_at.get_or_insert_with(|| Instant::now() + SETTLE);
+                    if apply(&mut secrets, event) && is_listed {
+                        report_at.get_or_insert_with(|| Instant::now() + SETTLE);
                     }
                 }
                 Some(Err(error)) => {
                     is_away = true;
-                    away();
+                    failed();
                     let then = match is_listed {
-                        true => "what was served before goes on",
+                        true => "the last good configuration stays active",
                         false => "nothing is served before the runtime Secrets are listed",
                     };
                     tracing::warn!(
                         namespace = self.namespace,
-                        error = %told(&error),
-                        "the Kubernetes API can't be followed; {then}"
+                        error = %watch_error(&error),
+                        "watch of the Kubernetes API failed, retrying; {then}"
                     );
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSES.1);
                 }
-                // A watcher never ends by itself.
+                // A watcher never ends.
                 None => return,
             }
         }
@@ -132,8 +146,8 @@ fn label() -> String {
     format!("{LABEL}={LABEL_VALUE}")
 }
 
-/// Takes an event; answers whether it may have changed what is served.
-fn took(secrets: &mut Secrets, event: Event<Secret>) -> bool {
+/// Applies an event. Returns whether it may have changed the tenants.
+fn apply(secrets: &mut Secrets, event: Event<Secret>) -> bool {
     match event {
         Event::Apply(secret) => secrets.apply(&secret),
         Event::Delete(secret) => secrets.delete(&secret),
@@ -150,20 +164,20 @@ fn took(secrets: &mut Secrets, event: Event<Secret>) -> bool {
     true
 }
 
-fn told(error: &watcher::Error) -> String {
+fn watch_error(error: &watcher::Error) -> String {
     use watcher::Error as Watch;
     let (Watch::InitialListFailed(cause) | Watch::WatchStartFailed(cause) | Watch::WatchFailed(cause)) =
         error
     else {
         return error.to_string();
     };
-    told_cause(cause)
+    described(cause)
 }
 
-/// With its causes. One that quotes an answer, which may be a Secret, says only that it can't be read.
-fn told_cause(cause: &kube::Error) -> String {
+/// An error with its causes. One that quotes a response, which may be a Secret, is replaced by a fixed text.
+fn described(cause: &kube::Error) -> String {
     match cause {
-        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => "an answer can't be read".to_owned(),
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => "the response can't be parsed".to_owned(),
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),
         other => chain(other),
     }
@@ -184,9 +198,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_not_quoted() {
+    fn error_that_quotes_a_response_is_replaced() {
         let quotes = serde_json::from_str::<u8>("\"hunter2\"").expect_err("a text is no number");
         assert!(quotes.to_string().contains("hunter2"));
-        assert_eq!(told_cause(&kube::Error::SerdeError(quotes)), "an answer can't be read");
+        assert_eq!(described(&kube::Error::SerdeError(quotes)), "the response can't be parsed");
     }
 }

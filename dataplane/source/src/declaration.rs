@@ -1,0 +1,49 @@
+//! What a source declares.
+
+use std::fmt;
+use std::sync::Arc;
+
+use docket_crds::Runtime;
+
+use crate::problem::Problem;
+
+/// What a source declares, as of one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Declaration {
+    /// The tenants to serve.
+    pub tenants: Vec<DeclaredTenant>,
+    /// What is not served as it is written.
+    pub problems: Vec<Problem>,
+    /// Whether some of what is declared is unknown, since a file has never been readable. Then nothing that is missing counts
+    /// as removed.
+    pub incomplete: bool,
+}
+
+impl Declaration {
+    /// Returns the tenant with this client code, in upper or lower case.
+    pub fn tenant(&self, client_code: &str) -> Option<&DeclaredTenant> {
+        self.tenants.iter().find(|tenant| tenant.runtime.config.client_code.matches(client_code))
+    }
+
+    /// Returns the client codes of all tenants.
+    pub fn client_codes(&self) -> Vec<&str> {
+        self.tenants.iter().map(|tenant| tenant.runtime.config.client_code.as_str()).collect()
+    }
+}
+
+/// A tenant to serve.
+#[derive(Clone)]
+pub struct DeclaredTenant {
+    /// Its configuration, the webhooks that are on hold, and the revision of both.
+    pub runtime: Arc<Runtime>,
+    /// Generated API keys for the v2 API that work, by name, to print for the developer. Only a folder has them: hexadecimal.
+    pub api_keys: Vec<(String, String)>,
+}
+
+impl fmt::Debug for DeclaredTenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runtime, api_keys } = self;
+        let names: Vec<_> = api_keys.iter().map(|(name, _)| name).collect();
+        f.debug_struct("DeclaredTenant").field("runtime", runtime).field("api_keys", &names).finish()
+    }
+}

@@ -1,0 +1,202 @@
+//! Tenants from a folder of YAML files, the same documents that a cluster takes.
+//!
+//! [`files`] lists and reads, [`documents`] parses, [`object`] reads one document and says what counts while it is broken,
+//! [`objects`] puts all of them together, [`keys`] stores what is generated, and [`compile`] calls
+//! [`docket_crds::compile()`]. Time and random bytes come in as arguments. Unix only, for file modes and inode numbers.
+//!
+//! What was good stays:
+//! - A Tenant or Webhook that an edit breaks keeps its last good version; `suspend: true`, `active: false` and removed keys
+//!   and subdomains count at once. A Secret or ConfigMap keeps the values that became unreadable.
+//! - A file that cannot be read, or is not YAML throughout, counts as broken as a whole: what it declared last stays. So does
+//!   what was in a file and now seems to be missing while a document in it does not say what it is.
+//! - What is removed from a readable file, or with its file, is gone.
+//!
+//! Of two documents of the same object, or two tenants that want the same client code or subdomain, the first by file
+//! name and position wins; but a tenant never loses what it is being served with to one that asks for it later.
+
+mod compile;
+mod documents;
+mod files;
+mod keys;
+mod object;
+mod objects;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use docket_crds::TenantConfig;
+
+use self::compile::Compilation;
+use self::files::Listing;
+use self::keys::Random;
+use self::object::Name;
+use self::objects::{Objects, Reading};
+use crate::declaration::Declaration;
+
+/// How often a followed folder is listed.
+const POLL: Duration = Duration::from_millis(400);
+
+/// A folder of YAML files, and what was good in it when it was last loaded.
+pub struct Folder {
+    config_dir: PathBuf,
+    data_dir: PathBuf,
+    /// Whether generated keys are stored.
+    keeps_keys: bool,
+    /// Whether databases are external ones, in PostgreSQL.
+    is_external: bool,
+    /// The files of the last load; `None` within: the folder could not be read.
+    loaded: Option<Option<Listing>>,
+    /// The files that the last call of `changed` saw and that are not loaded.
+    seen: Option<Option<Listing>>,
+    /// Files of which every document was understood once.
+    understood: BTreeSet<PathBuf>,
+    objects: Objects,
+    /// The configuration of each tenant at the last load.
+    compiled: BTreeMap<Name, TenantConfig>,
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config_dir, data_dir, .. } = self;
+        f.debug_struct("Folder")
+            .field("config_dir", config_dir)
+            .field("data_dir", data_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Folder {
+    /// Reads YAML files in `config_dir`, and stores generated keys below `data_dir`, which is created when needed.
+    pub fn new(config_dir: PathBuf, data_dir: PathBuf) -> Self {
+        Self {
+            config_dir,
+            data_dir,
+            keeps_keys: true,
+            is_external: false,
+            loaded: None,
+            seen: None,
+            understood: BTreeSet::new(),
+            objects: Objects::default(),
+            compiled: BTreeMap::new(),
+        }
+    }
+
+    /// Writes nothing: keys that a tenant lacks are generated for the load and not stored.
+    #[must_use]
+    pub fn without_writing(self) -> Self {
+        Self { keeps_keys: false, ..self }
+    }
+
+    /// Takes the external databases that Secrets name. A tenant with a managed database, which only the operator creates, is
+    /// not served.
+    #[must_use]
+    pub fn with_external_databases(self) -> Self {
+        Self { is_external: true, ..self }
+    }
+
+    /// Checks that the folder exists, before anything is created. The usual cause is another working directory.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist; the message names the flag.
+    pub fn check_exists(&self) -> Result<()> {
+        if self.config_dir.is_dir() {
+            return Ok(());
+        }
+        let here = std::env::current_dir().unwrap_or_default();
+        bail!(
+            "there is no configuration folder {} in {}; name it with --config-dir",
+            self.config_dir.display(),
+            here.display()
+        )
+    }
+
+    /// Whether to load again: the files are not those of the last load, and are the same as in the last call, so that
+    /// a file is not read half written. Cheap: names, sizes, inodes and times. True before the first load.
+    pub fn changed(&mut self) -> bool {
+        let Some(loaded) = &self.loaded else { return true };
+        let now = files::list(&self.config_dir).ok();
+        if *loaded == now {
+            self.seen = None;
+            return false;
+        }
+        let settled = self.seen.as_ref() == Some(&now);
+        self.seen = Some(now);
+        settled
+    }
+
+    /// Reads the folder. Everything that is wrong in it is in [`Declaration::problems`]. `random` fills a slice with bytes
+    /// fit for keys.
+    ///
+    /// # Errors
+    ///
+    /// The folder itself cannot be read; what was good stays.
+    pub fn load(&mut self, random: &mut dyn FnMut(&mut [u8])) -> Result<Declaration> {
+        self.seen = None;
+        let listing = files::list(&self.config_dir);
+        self.loaded = Some(listing.as_ref().ok().cloned());
+        let listing = listing.with_context(|| {
+            format!("the configuration folder {} cannot be read", self.config_dir.display())
+        })?;
+        let mut declaration = Declaration::default();
+        self.read(&listing, &mut declaration);
+        self.compile(&mut declaration, random);
+        declaration.problems.sort_by(|a, b| (&a.file, a.document).cmp(&(&b.file, b.document)));
+        Ok(declaration)
+    }
+
+    /// Reads the objects of all files.
+    fn read(&mut self, listing: &Listing, declaration: &mut Declaration) {
+        self.understood.retain(|path| listing.contains_key(path));
+        let mut reading = Reading::new(&self.objects, &mut declaration.problems);
+        for path in listing.keys() {
+            if reading.file(path) {
+                self.understood.insert(path.clone());
+            } else {
+                declaration.incomplete |= !self.understood.contains(path);
+            }
+        }
+        self.objects = reading.finish();
+    }
+
+    /// Compiles the tenants from the objects.
+    fn compile(&mut self, declaration: &mut Declaration, random: Random<'_>) {
+        let last = std::mem::take(&mut self.compiled);
+        let compilation = Compilation::new(&self.data_dir, self.keeps_keys, self.is_external, &self.objects);
+        declaration.problems.extend(compilation.strays());
+        for (name, entry) in self.objects.tenants.by_place() {
+            let tenant = compilation.tenant(name, entry, last.get(name), random, &mut declaration.problems);
+            let Some(tenant) = tenant else { continue };
+            self.compiled.insert(name.clone(), tenant.runtime.config.clone());
+            declaration.tenants.push(tenant);
+        }
+    }
+
+    /// Calls `changed` after each change, from the first load on, until the future is dropped. While the folder can't be
+    /// read, logs that and calls `failed` once for each change.
+    pub async fn follow(
+        &mut self,
+        mut random: fn(&mut [u8]),
+        mut changed: impl FnMut(Declaration),
+        failed: impl Fn(),
+    ) {
+        loop {
+            if self.changed() {
+                match self.load(&mut random) {
+                    Ok(declaration) => changed(declaration),
+                    Err(error) => {
+                        failed();
+                        tracing::warn!("{error:#}; the last good configuration stays active");
+                    }
+                }
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Either door.
+
+use anyhow::{Context, Result};
+
+use crate::cluster::Cluster;
+use crate::declaration::Declaration;
+use crate::folder::Folder;
+
+/// A folder or a cluster.
+#[derive(Debug)]
+pub enum Source {
+    /// YAML files.
+    Folder(Box<Folder>),
+    /// The operator's runtime Secrets.
+    Cluster(Box<Cluster>),
+}
+
+impl Source {
+    /// Reads what is declared now. `random` fills a slice with bytes fit for keys.
+    ///
+    /// # Errors
+    ///
+    /// The folder or the Kubernetes API can't be read.
+    pub async fn load(&mut self, random: fn(&mut [u8])) -> Result<Declaration> {
+        match self {
+            Self::Folder(folder) => folder.load(&mut { random }),
+            Self::Cluster(cluster) => cluster.load().await.context("--config-namespace"),
+        }
+    }
+
+    /// Calls `changed` with what is declared, the first time as soon as that is known and again after each change, until the
+    /// future is dropped. Calls `failed` each time that the source can't be read, which is logged and retried.
+    pub async fn follow(self, random: fn(&mut [u8]), changed: impl FnMut(Declaration), failed: impl Fn()) {
+        match self {
+            Self::Folder(mut folder) => folder.follow(random, changed, failed).await,
+            Self::Cluster(cluster) => cluster.follow(changed, failed).await,
+        }
+    }
+}

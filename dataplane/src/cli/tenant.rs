@@ -1,0 +1,149 @@
+//! The tenant of a command: what is declared of it, and its database.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use docket_crds::Runtime;
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_source::{Cluster, Declaration, Folder, Source};
+use docket_store::Database;
+use docket_store::postgres::Postgres;
+use docket_store::sqlite::Sqlite;
+use docket_store::stores::file_of;
+
+use crate::args::TenantArguments;
+use crate::tenants::HeldWebhooks;
+
+/// Connections of a command to PostgreSQL.
+const CONNECTIONS: usize = 2;
+
+/// What a command does if the tenant has no data yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfNew {
+    /// Create the database if the tenant is declared: people may be added before the first start.
+    Create,
+    /// Fail: there can be nothing in it.
+    Refuse,
+}
+
+/// What is declared of a tenant.
+pub(super) struct Found {
+    /// Its configuration; `None` if it is not declared, or broken.
+    pub(super) runtime: Option<Arc<Runtime>>,
+    /// Its webhooks on hold.
+    pub(super) held: HeldWebhooks,
+    declaration: Declaration,
+    /// Where it is declared.
+    place: String,
+}
+
+impl Found {
+    fn new(at: &TenantArguments, place: String, declaration: Declaration) -> Self {
+        let runtime = declaration.tenant(&at.tenant).map(|tenant| Arc::clone(&tenant.runtime));
+        let held = match &runtime {
+            Some(runtime) if !declaration.incomplete => HeldWebhooks::These(runtime.held_webhooks.clone()),
+            // A running `docket dev` may serve the last good version of what can't be read now.
+            _ if !declaration.problems.is_empty() => HeldWebhooks::AllUnknown,
+            _ => HeldWebhooks::These(Default::default()),
+        };
+        Self { runtime, held, declaration, place }
+    }
+
+    /// Returns the configuration, or an error that names the tenants that are declared. Prints what is wrong with the others.
+    fn declared(&self, client_code: &str) -> Result<&Runtime> {
+        self.runtime.as_deref().ok_or_else(|| {
+            for problem in &self.declaration.problems {
+                eprintln!("{problem}");
+            }
+            let codes = self.declaration.client_codes().join(", ");
+            anyhow!("no tenant with clientCode {client_code} in {}; there are: {codes}", self.place)
+        })
+    }
+}
+
+/// Reads what is declared of the tenant. Generates no keys.
+pub(super) async fn find(at: &TenantArguments) -> Result<Found> {
+    let (mut source, place) = match &at.config_namespace {
+        Some(namespace) => {
+            let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
+            (Source::Cluster(Box::new(cluster)), format!("namespace {namespace}"))
+        }
+        None => {
+            let folder = folder(at).without_writing();
+            let folder = if at.is_served() { folder.with_external_databases() } else { folder };
+            (Source::Folder(Box::new(folder)), at.source.config_dir.display().to_string())
+        }
+    };
+    Ok(Found::new(at, place, source.load(random::fill).await?))
+}
+
+fn folder(at: &TenantArguments) -> Folder {
+    Folder::new(at.source.config_dir.clone(), at.source.data_dir.clone())
+}
+
+/// Opens a tenant's database. The database of a served tenant is where its configuration says. In a data folder it is found
+/// by the client code, and only a tenant without data must be declared: a mistake in the YAML makes no data inaccessible.
+pub(super) async fn open(at: &TenantArguments, clock: &Clock, if_new: IfNew) -> Result<Database> {
+    let (database, shown) = match at.is_served() {
+        true => served_database(at).await?,
+        false => file_database(at, if_new)?,
+    };
+    database.migrate(clock).await.with_context(|| format!("{shown} can't be opened"))?;
+    Ok(database)
+}
+
+async fn served_database(at: &TenantArguments) -> Result<(Database, String)> {
+    let found = find(at).await?;
+    let config = &found.declared(&at.tenant)?.config;
+    let url = config.database.as_ref().context("the tenant's configuration names no database")?;
+    let database = Database::Postgres(Postgres::new(url.expose(), CONNECTIONS)?);
+    Ok((database, format!("the database of tenant {}", config.client_code)))
+}
+
+fn file_database(at: &TenantArguments, if_new: IfNew) -> Result<(Database, String)> {
+    let data_dir = &at.source.data_dir;
+    let file = match existing_file(data_dir, &at.tenant) {
+        Some(file) => file,
+        None if if_new == IfNew::Create => new_file(at)?,
+        None => {
+            let (tenant, shown) = (&at.tenant, data_dir.display());
+            bail!("there is no data of a tenant {tenant} in {shown}; is this the --data-dir of docket dev?")
+        }
+    };
+    let shown = format!("the database {}", file.display());
+    Ok((Database::Sqlite(Sqlite::new(file)), shown))
+}
+
+/// The database file of the tenant with this client code, in upper or lower case.
+fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(data_dir.join("tenants")).ok()?;
+    let mut codes = folders.filter_map(|folder| folder.ok()?.file_name().into_string().ok());
+    let code = codes.find(|code| code.eq_ignore_ascii_case(client_code))?;
+    Some(file_of(data_dir, &code)).filter(|file| file.exists())
+}
+
+/// The file for the database of a declared tenant that has no data yet.
+fn new_file(at: &TenantArguments) -> Result<PathBuf> {
+    let (config_dir, data_dir) = (at.source.config_dir.display(), &at.source.data_dir);
+    let shown = data_dir.display();
+    let found = Found::new(at, config_dir.to_string(), folder(at).load(&mut random::fill)?);
+    let code = &found.declared(&at.tenant)?.config.client_code;
+    // `docket serve` would never read the file.
+    if is_external(at)? {
+        bail!(
+            "tenant {} has a database on a server (spec.database.external), and no data in {shown}: add --postgresql, \
+             or start docket dev first to create a file",
+            at.tenant
+        );
+    }
+    eprintln!("Tenant {code} has no data in {shown} yet; creating its database.");
+    Ok(file_of(data_dir, code.as_str()))
+}
+
+fn is_external(at: &TenantArguments) -> Result<bool> {
+    let declaration = folder(at).without_writing().with_external_databases().load(&mut random::fill)?;
+    let tenant = declaration.tenant(&at.tenant);
+    Ok(tenant.is_some_and(|tenant| tenant.runtime.config.database.is_some()))
+}

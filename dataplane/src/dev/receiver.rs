@@ -1,0 +1,74 @@
+//! The built-in webhook receiver.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use anyhow::{Context, Result};
+use docket_egress::Trust;
+use docket_program::clock::Clock;
+use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
+
+use crate::args::DevArguments;
+use crate::tenants::{LocalReceiver, Tenants};
+
+/// Starts the receiver. Returns it with what webhooks need to reach and trust it; `None` with `--no-receiver`.
+pub(super) async fn start(
+    arguments: &DevArguments,
+    tenants: &Arc<Tenants>,
+    clock: &Clock,
+) -> Result<Option<(Receiver, LocalReceiver)>> {
+    if arguments.no_receiver {
+        return Ok(None);
+    }
+    let folder = arguments.source.data_dir.join("receiver");
+    let certificate = Certificate::load_or_generate(&folder, clock.now().as_second())?;
+    let trust = Trust::with_bundle(certificate.ca_pem()).context("the receiver's own certificate")?;
+    let known = Arc::clone(tenants);
+    // Known once the receiver listens: with port 0 the system chooses.
+    let port = Arc::new(AtomicU16::new(0));
+    let its_port = Arc::clone(&port);
+    let settings = Settings {
+        listen: arguments.receiver,
+        certificate,
+        secrets: Arc::new(move |path| secrets_of(&known, its_port.load(Ordering::Acquire), path)),
+        behaviour: Behaviour::default(),
+    };
+    let printer_clock = clock.clone();
+    let receiver = Receiver::start(settings, move |received| {
+        let at = printer_clock.now().strftime("%H:%M:%S").to_string();
+        println!("{}", docket_receiver::line(received, &at));
+    })
+    .await
+    .context(
+        "the built-in receiver can't start; choose another address with --receiver, or use --no-receiver",
+    )?;
+    port.store(receiver.address().port(), Ordering::Release);
+    let local = LocalReceiver { sockets: sockets(receiver.address()), trust };
+    Ok(Some((receiver, local)))
+}
+
+/// The sockets that a receiver at this address is reached at: the loopback ones if it listens on all addresses.
+fn sockets(address: SocketAddr) -> Vec<SocketAddr> {
+    let port = address.port();
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => vec![(Ipv4Addr::LOCALHOST, port).into()],
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]
+        }
+        _ => vec![address],
+    }
+}
+
+/// The secrets of the webhooks that send to this path of the receiver.
+fn secrets_of(tenants: &Tenants, port: u16, path: &str) -> Vec<Vec<u8>> {
+    let mut secrets = Vec::new();
+    for tenant in tenants.all() {
+        let webhooks = tenant.config.webhooks.iter();
+        let here = webhooks
+            .filter(|webhook| webhook.target_url.port() == port && webhook.target_url.url().path() == path);
+        let here = here.filter_map(|webhook| webhook.secret.as_ref());
+        secrets.extend(here.map(|secret| secret.expose().to_vec()));
+    }
+    secrets
+}

@@ -1,0 +1,77 @@
+//! Redis as the arguments describe it: the connection, and the checks of its settings.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use docket_redis::{Connection, Error, Keys};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::RedisArguments;
+
+/// How often an unavailable Redis is tried again at start.
+const RETRY: Duration = Duration::from_millis(500);
+/// How often its settings are checked later.
+const CHECK: Duration = Duration::from_secs(60);
+/// One in so many failed tries is logged.
+const LOGGED: u32 = 20;
+
+/// Returns the connection, which opens at its first use, and the names of the keys.
+///
+/// # Errors
+///
+/// A file can't be read, or has no valid content. The message names the flag and never the URL.
+pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
+    let file = arguments.redis_url_file.as_deref().context(
+        "--redis-url-file is missing: name a file with the URL of Redis, such as redis://:password@redis:6379/0",
+    )?;
+    docket_redis::files::connection(
+        file,
+        arguments.redis_ca_file.as_deref(),
+        arguments.redis_release.as_deref(),
+    )
+}
+
+/// Checks the settings of Redis every minute until shutdown: someone may change a setting, and a new primary may have
+/// others. A wrong setting is logged; the process continues.
+pub async fn watch(connection: Connection, shutdown: CancellationToken) {
+    let mut is_logged = false;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(CHECK) => {}
+            () = shutdown.cancelled() => return,
+        }
+        match connection.check().await {
+            Err(error @ Error::Unfit(_)) if !is_logged => {
+                tracing::error!(error = %error, "--redis-url-file: Redis has a setting that loses data");
+                is_logged = true;
+            }
+            Ok(_) => is_logged = false,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Waits until Redis is available, and checks its settings.
+///
+/// # Errors
+///
+/// Redis has a setting that must be changed first.
+pub async fn check(connection: &Connection) -> Result<()> {
+    for attempt in 0u32.. {
+        match connection.check().await {
+            Ok(checked) => {
+                for warning in &checked.warnings {
+                    tracing::warn!("{warning}");
+                }
+                return Ok(());
+            }
+            Err(error @ Error::Unfit(_)) => return Err(error).context("--redis-url-file"),
+            Err(error) if attempt % LOGGED == 0 => {
+                tracing::warn!(error = %error, "--redis-url-file: Redis is not available, retrying");
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! From the tenants that are declared to the tenants that are served, after each change.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use docket_crds::{Runtime, WebhookConfig};
+use docket_egress::{EgressPolicy, Trust};
+use docket_source::{Declaration, DeclaredTenant};
+use docket_store::stores::Stores;
+use tokio::sync::watch;
+
+use super::registry::Tenants;
+use super::tenant::{HeldWebhooks, LocalReceiver, Tenant, literal_target};
+use crate::telemetry::Metrics;
+
+/// The revision of each served tenant, by uid.
+pub type Revisions = HashMap<String, String>;
+
+/// Serves what a source declares.
+#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
+pub struct Activation {
+    stores: Arc<Stores>,
+    tenants: Arc<Tenants>,
+    metrics: Arc<Metrics>,
+    public: Trust,
+    local: Option<LocalReceiver>,
+    policy: EgressPolicy,
+    revisions: watch::Sender<Revisions>,
+    problems: Vec<String>,
+    incomplete: bool,
+}
+
+impl Activation {
+    /// The tenants that are served.
+    pub fn tenants(&self) -> Arc<Tenants> {
+        Arc::clone(&self.tenants)
+    }
+
+    /// Serves no tenant yet. `local` is the receiver of this process, if it has one.
+    pub fn new(
+        stores: Arc<Stores>,
+        tenants: Arc<Tenants>,
+        metrics: Arc<Metrics>,
+        policy: EgressPolicy,
+        local: Option<LocalReceiver>,
+    ) -> Self {
+        Self {
+            stores,
+            tenants,
+            metrics,
+            public: Trust::public(),
+            local,
+            policy,
+            revisions: watch::Sender::default(),
+            problems: Vec::new(),
+            incomplete: false,
+        }
+    }
+
+    /// The revisions that are served, and each change of them.
+    pub fn revisions(&self) -> watch::Receiver<Revisions> {
+        self.revisions.subscribe()
+    }
+
+    /// Serves the declared tenants and no others. A tenant whose revision has not changed is not recreated; one that can't be
+    /// served keeps its last good version.
+    pub fn replace(&mut self, declaration: Declaration) {
+        let Declaration { tenants, problems, incomplete } = declaration;
+        let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let completeness_changed = std::mem::replace(&mut self.incomplete, incomplete) != incomplete;
+        let (mut serving, mut revisions) = (Vec::with_capacity(tenants.len()), Revisions::new());
+        for DeclaredTenant { runtime, .. } in tenants {
+            let (uid, code) = (runtime.config.uid.clone(), runtime.config.client_code.clone());
+            let before = self.tenants.by_uid(&uid);
+            let revision = self.revisions.borrow().get(&uid).cloned();
+            let unchanged = !completeness_changed && revision.as_ref() == Some(&runtime.revision);
+            let tenant = match before.clone().filter(|_| unchanged) {
+                Some(tenant) => Ok(tenant),
+                None => self.tenant(&runtime).map(Arc::new),
+            };
+            match tenant {
+                Ok(tenant) => {
+                    serving.push(tenant);
+                    revisions.insert(uid, runtime.revision.clone());
+                }
+                Err(error) => {
+                    let then =
+                        if before.is_some() { "keeps its last good configuration" } else { "is not served" };
+                    problems.push(format!("Tenant {code} {then}: {error:#}"));
+                    serving.extend(before);
+                    revisions.extend(revision.map(|revision| (uid, revision)));
+                }
+            }
+        }
+        self.metrics.configured(serving.len(), problems.len());
+        self.stores.retain(&serving.iter().map(|tenant| tenant.config.uid.as_str()).collect::<HashSet<_>>());
+        self.tenants.replace(serving);
+        self.report(problems);
+        self.revisions.send_if_modified(|before| {
+            let changed = *before != revisions;
+            *before = revisions;
+            changed
+        });
+    }
+
+    /// Logs the problems that are new.
+    fn report(&mut self, problems: Vec<String>) {
+        for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
+            tracing::warn!("{problem}");
+        }
+        self.problems = problems;
+    }
+
+    fn tenant(&self, runtime: &Runtime) -> anyhow::Result<Tenant> {
+        let Runtime { config, held_webhooks, .. } = runtime;
+        for webhook in &config.webhooks {
+            self.warn_if_out_of_reach(webhook);
+        }
+        let store = self.stores.of(config)?;
+        let held = match self.incomplete {
+            true => HeldWebhooks::AllUnknown,
+            false => HeldWebhooks::These(held_webhooks.clone()),
+        };
+        Ok(Tenant::new(config.clone(), store, held, &self.public, self.local.as_ref()))
+    }
+
+    /// Warns of a target that is written as an address and is refused at each attempt. A name is looked up later.
+    fn warn_if_out_of_reach(&self, webhook: &WebhookConfig) {
+        let Some(socket) = literal_target(webhook) else { return };
+        if !webhook.active || self.policy.permits(socket) {
+            return;
+        }
+        let (namespace, name) = (&webhook.namespace, &webhook.name);
+        let receiver = match self.local.as_ref().and_then(|local| local.sockets.first()) {
+            Some(local) => format!("the built-in receiver is at {local}"),
+            None => "there is no built-in receiver".to_owned(),
+        };
+        tracing::warn!(
+            "Webhook {namespace}/{name}: spec.targetURL: {socket} is not an allowed address, so deliveries fail as BlockedAddress; {receiver}; allow other addresses with --allow-egress"
+        );
+    }
+}

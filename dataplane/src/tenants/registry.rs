@@ -1,0 +1,152 @@
+//! The list of tenants, replaced as a whole.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use docket_crds::{ApiKeyDigest, KeyVersion};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::tenant::Tenant;
+
+/// How far the tenants of one process may be behind those of another although no failure is known: a watch that receives
+/// nothing is closed after 75 s.
+pub const SOURCE_LAG: Duration = Duration::from_secs(120);
+
+/// The tenants that are served.
+#[derive(Default)]
+#[expect(missing_debug_implementations, reason = "holds keys")]
+pub struct Tenants {
+    current: RwLock<Arc<Index>>,
+    /// The uids of tenants that are new or have changed since the last call of `changed`.
+    changed: Mutex<BTreeSet<String>>,
+    has_changed: Notify,
+    /// The last time that the source of tenants could not be read.
+    doubted: Mutex<Option<Instant>>,
+}
+
+/// For so long after a failure of the source, the tenants may not be those that are declared. It is longer than the time
+/// between two failures in a row: a watch is closed after 75 s of silence, retries after 5 s, and connects within 5 s.
+const DOUBT: Duration = Duration::from_secs(90);
+
+#[derive(Default)]
+struct Index {
+    by_uid: HashMap<String, Arc<Tenant>>,
+    by_key: HashMap<ApiKeyDigest, Arc<Tenant>>,
+    by_subdomain: HashMap<String, Arc<Tenant>>,
+    by_client_code: HashMap<String, Arc<Tenant>>,
+}
+
+impl Index {
+    fn of(tenants: Vec<Arc<Tenant>>) -> Self {
+        let mut index = Self::default();
+        for tenant in tenants {
+            let config = &tenant.config;
+            index.by_uid.insert(config.uid.clone(), Arc::clone(&tenant));
+            let code = config.client_code.as_str().to_ascii_lowercase();
+            index.by_client_code.insert(code, Arc::clone(&tenant));
+            if !config.suspended {
+                index.add_addresses(&tenant);
+            }
+        }
+        index
+    }
+
+    /// Adds what requests name a tenant by. A suspended tenant has none of them.
+    fn add_addresses(&mut self, tenant: &Arc<Tenant>) {
+        let config = &tenant.config;
+        for key in config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2) {
+            // A folder does not check keys across tenants. The first tenant keeps its key: a second must not take over its
+            // requests.
+            let holder = self.by_key.entry(key.digest).or_insert_with(|| Arc::clone(tenant));
+            if holder.config.uid != config.uid {
+                let (code, other) = (config.client_code.as_str(), holder.config.client_code.as_str());
+                let name = &key.name;
+                tracing::warn!(
+                    tenant.code = code,
+                    "API key {name} belongs to tenant {other} already; generate another"
+                );
+            }
+        }
+        for subdomain in &config.subdomains {
+            self.by_subdomain.insert(subdomain.to_ascii_lowercase(), Arc::clone(tenant));
+        }
+    }
+}
+
+impl Tenants {
+    /// Serves these tenants and no others from now on.
+    pub fn replace(&self, tenants: Vec<Arc<Tenant>>) {
+        let index = Arc::new(Index::of(tenants));
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, Arc::clone(&index));
+        drop(current);
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.retain(|uid| index.by_uid.contains_key(uid));
+        let new_or_changed = index.by_uid.iter().filter(|(uid, tenant)| {
+            before.by_uid.get(*uid).is_none_or(|before| !Arc::ptr_eq(before, tenant))
+        });
+        changed.extend(new_or_changed.map(|(uid, _)| uid.clone()));
+        self.has_changed.notify_one();
+    }
+
+    /// Records that the source of tenants can't be read now.
+    pub fn doubt(&self) {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether a tenant or webhook that is not served here was removed, or was declared at most [`SOURCE_LAG`] ago.
+    pub fn is_current(&self) -> bool {
+        let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        doubted.is_none_or(|doubted| doubted.elapsed() > DOUBT)
+    }
+
+    /// Returns the uids of tenants that are new or have changed since the last call. Waits until there are some. For one
+    /// caller.
+    pub async fn changed(&self) -> BTreeSet<String> {
+        loop {
+            let changed = self.take_changed();
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.has_changed.notified().await;
+        }
+    }
+
+    /// Like [`changed`](Self::changed), without waiting.
+    pub fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn current(&self) -> Arc<Index> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The tenant of this API key. `None`: the key is unknown, inactive or of the older API, or its tenant is suspended.
+    pub fn by_key(&self, key: &str) -> Option<Arc<Tenant>> {
+        let digest = ApiKeyDigest::of(key).ok()?;
+        self.current().by_key.get(&digest).cloned()
+    }
+
+    /// The tenant of this subdomain, in lower case.
+    pub fn by_subdomain(&self, label: &str) -> Option<Arc<Tenant>> {
+        self.current().by_subdomain.get(label).cloned()
+    }
+
+    /// The tenant with this client code, in any case; a suspended one is not served.
+    pub fn by_client_code(&self, code: &str) -> Option<Arc<Tenant>> {
+        let tenant = self.current().by_client_code.get(&code.to_ascii_lowercase()).cloned();
+        tenant.filter(|tenant| !tenant.config.suspended)
+    }
+
+    /// The tenant with this uid, suspended or not.
+    pub fn by_uid(&self, uid: &str) -> Option<Arc<Tenant>> {
+        self.current().by_uid.get(uid).cloned()
+    }
+
+    /// All of them, in no particular order.
+    pub fn all(&self) -> Vec<Arc<Tenant>> {
+        self.current().by_uid.values().cloned().collect()
+    }
+}

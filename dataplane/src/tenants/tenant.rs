@@ -1,0 +1,154 @@
+//! A tenant that is served: its configuration, its database, and what its webhooks trust.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use docket_crds::{EventCode, TenantConfig, WebhookConfig};
+use docket_egress::{Trust, literal_address};
+use docket_schedule::Hint;
+use docket_store::deliveries::Due;
+use docket_store::stores::Store;
+use jiff::Timestamp;
+
+/// A tenant that is served.
+#[expect(missing_debug_implementations, reason = "holds keys")]
+pub struct Tenant {
+    /// Its configuration.
+    pub config: TenantConfig,
+    /// Its database.
+    pub store: Arc<Store>,
+    held: HeldWebhooks,
+    trusts: HashMap<String, Trust>,
+    public: Trust,
+}
+
+impl Tenant {
+    /// A tenant with the certificates that its webhooks trust: their own CA bundle, else `local` for a webhook that sends to
+    /// that receiver, else `public`.
+    pub fn new(
+        config: TenantConfig,
+        store: Arc<Store>,
+        held: HeldWebhooks,
+        public: &Trust,
+        local: Option<&LocalReceiver>,
+    ) -> Self {
+        let mut trusts = HashMap::new();
+        for webhook in &config.webhooks {
+            let trust = match &webhook.ca_bundle {
+                Some(pem) => Some(bundle(webhook, pem)),
+                None => local.filter(|local| local.is_target_of(webhook)).map(|local| local.trust.clone()),
+            };
+            trusts.extend(trust.map(|trust| (webhook.uid.clone(), trust)));
+        }
+        Self { config, store, held, trusts, public: public.clone() }
+    }
+
+    /// Hints for the schedule about these deliveries of the tenant; `now` is the database's time.
+    pub fn hints(&self, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
+        docket_schedule::hints(&self.config.uid, dues, now)
+    }
+
+    /// The same tenant without webhooks.
+    pub fn without_webhooks(&self) -> Self {
+        let config = TenantConfig { webhooks: Vec::new(), ..self.config.clone() };
+        let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
+        Self { config, store, held, trusts: HashMap::new(), public }
+    }
+
+    /// The webhook with this uid, if it is served.
+    pub fn webhook(&self, uid: &str) -> Option<&WebhookConfig> {
+        self.webhooks().get(uid)
+    }
+
+    /// Whether a webhook that is not served is on hold: its deliveries wait, since it may come back.
+    pub fn holds(&self, uid: &str) -> bool {
+        self.webhooks().holds(uid)
+    }
+
+    /// Its webhooks, and those that are on hold.
+    pub fn webhooks(&self) -> Webhooks<'_> {
+        let TenantConfig { webhooks, active_events, .. } = &self.config;
+        Webhooks { served: webhooks, active_events, held: &self.held }
+    }
+
+    /// The certificates that this webhook trusts.
+    pub fn trust(&self, webhook: &WebhookConfig) -> &Trust {
+        self.trusts.get(&webhook.uid).unwrap_or(&self.public)
+    }
+}
+
+/// A tenant's webhooks.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "holds secrets")]
+pub struct Webhooks<'a> {
+    /// The webhooks that are served.
+    pub served: &'a [WebhookConfig],
+    /// The events that are active for the tenant.
+    pub active_events: &'a BTreeSet<EventCode>,
+    /// The webhooks that are on hold.
+    pub held: &'a HeldWebhooks,
+}
+
+impl<'a> Webhooks<'a> {
+    /// The webhook with this uid, if it is served.
+    pub fn get(&self, uid: &str) -> Option<&'a WebhookConfig> {
+        self.served.iter().find(|webhook| webhook.uid == uid)
+    }
+
+    /// Whether a webhook receives this event: subscribed, and active in the catalog.
+    pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
+        webhook.takes(code, self.active_events)
+    }
+
+    /// Whether a webhook that is not served is on hold, since it may come back.
+    pub fn holds(&self, uid: &str) -> bool {
+        match self.held {
+            HeldWebhooks::These(uids) => uids.contains(uid),
+            HeldWebhooks::AllUnknown => self.get(uid).is_none(),
+        }
+    }
+}
+
+/// The certificates that a webhook with a CA bundle trusts. A bundle that can't be used trusts no certificate: falling back to
+/// the public CAs would let each of them vouch for a private receiver.
+fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
+    Trust::with_bundle(pem).unwrap_or_else(|error| {
+        let (namespace, name) = (&webhook.namespace, &webhook.name);
+        tracing::error!(
+            "Webhook {namespace}/{name}: spec.caBundleRef: {error}; its deliveries fail as TlsUntrusted"
+        );
+        Trust::nobody()
+    })
+}
+
+/// Webhooks on hold: not served and yet not deleted. Their queued deliveries wait.
+#[derive(Debug, Clone)]
+pub enum HeldWebhooks {
+    /// Those that are declared but broken now.
+    These(BTreeSet<String>),
+    /// All that are not served: some of what is declared could not be read, so nothing counts as deleted.
+    AllUnknown,
+}
+
+/// A receiver in this process, whose certificate no public CA has signed.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct LocalReceiver {
+    /// The sockets it is reached at.
+    pub sockets: Vec<SocketAddr>,
+    /// Trusts its certificate.
+    pub trust: Trust,
+}
+
+impl LocalReceiver {
+    fn is_target_of(&self, webhook: &WebhookConfig) -> bool {
+        literal_target(webhook).is_some_and(|target| self.sockets.contains(&target))
+    }
+}
+
+/// Returns the socket that a webhook sends to if its target names an address. Other names are looked up at each attempt.
+pub(super) fn literal_target(webhook: &WebhookConfig) -> Option<SocketAddr> {
+    let target = &webhook.target_url;
+    Some(SocketAddr::new(literal_address(target.host())?, target.port()))
+}
