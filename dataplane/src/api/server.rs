@@ -1,24 +1,21 @@
 //! Accepts connections and serves HTTP/1.1 on them.
 //!
-//! Our own loop, since `axum::serve` sets no timer, without which hyper's limit on slow headers does nothing.
+//! Our own loop, since `axum::serve` sets no timer, without which hyper's limit on slow headers does nothing. hyper has no
+//! limit on slow writes, so the stream has it.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::Sleep;
+use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -71,6 +68,8 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
 
 async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: CancellationToken) {
     let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(WRITE_TIME));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let router = router.clone();
         async move {
@@ -84,7 +83,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(BUFFER)
-        .serve_connection(Patient::new(TokioIo::new(stream)), service);
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
     // An error here is the client's: it went away, was too slow or did not speak HTTP.
     tokio::select! {
@@ -93,72 +92,5 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
-    }
-}
-
-/// A connection whose writes have a limit: hyper has limits for what it reads only.
-struct Patient {
-    stream: TokioIo<TcpStream>,
-    /// Runs while a write waits for the client.
-    waiting: Option<Pin<Box<Sleep>>>,
-}
-
-impl Patient {
-    fn new(stream: TokioIo<TcpStream>) -> Self {
-        Self { stream, waiting: None }
-    }
-
-    fn limited<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        write: impl FnOnce(Pin<&mut TokioIo<TcpStream>>, &mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        let written = write(Pin::new(&mut self.stream), context);
-        if written.is_ready() {
-            self.waiting = None;
-            return written;
-        }
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIME)));
-        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl Read for Patient {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl Write for Patient {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.limited(context, |stream, context| stream.poll_write(context, bytes))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.limited(context, |stream, context| stream.poll_flush(context))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.limited(context, |stream, context| stream.poll_shutdown(context))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.limited(context, |stream, context| stream.poll_write_vectored(context, buffers))
     }
 }
