@@ -170,7 +170,7 @@ pub(crate) fn object_schema(
 }
 
 /// The length of a `snake_case` name in camelCase.
-pub(crate) const fn camel_len(name: &str) -> usize {
+pub const fn camel_len(name: &str) -> usize {
     let bytes = name.as_bytes();
     let (mut length, mut i) = (0, 0);
     while i < bytes.len() {
@@ -183,7 +183,7 @@ pub(crate) const fn camel_len(name: &str) -> usize {
 }
 
 /// A `snake_case` name in camelCase; `N` is its [`camel_len`].
-pub(crate) const fn camel_bytes<const N: usize>(name: &str) -> [u8; N] {
+pub const fn camel_bytes<const N: usize>(name: &str) -> [u8; N] {
     let bytes = name.as_bytes();
     let mut out = [0; N];
     let (mut i, mut o, mut upper) = (0, 0, false);
@@ -201,6 +201,7 @@ pub(crate) const fn camel_bytes<const N: usize>(name: &str) -> [u8; N] {
 }
 
 /// The JSON name of a field, made at compile time.
+#[macro_export]
 macro_rules! camel {
     ($field:ident) => {{
         const SNAKE: &str = stringify!($field);

@@ -6,42 +6,30 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use docket_domain::token::Subject;
-use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::body::{Fields, SIGN_IN_LIMIT, json_bytes, problem};
+use super::body::{SIGN_IN_LIMIT, json_bytes};
 use super::error::{ApiError, ProblemBody};
+use super::kinds::{Line, Password};
+use super::request::{Body, request};
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
 use crate::app::App;
-use crate::passwords::MAX_PASSWORD_CHARS;
 use crate::tenants::Tenant;
 
-/// Characters of a userId: the longest e-mail address.
-const MAX_USER_ID: usize = 320;
-/// Characters of a clientCode that is sent; a hexadecimal key sent by mistake must get its own message.
-const MAX_CLIENT_CODE: usize = 256;
-
-/// The body of the token endpoints.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
-pub struct SessionTokenRequest {
-    /// Short tenant code. Optional beside X-Api-Key; if sent it must be the tenant's.
-    #[schema(example = "ACME", min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
-    client_code: Option<String>,
-    /// A contact's e-mail address; at /Employee/SignIn an employee's check-in name.
-    #[schema(
-        example = "ada@quillfeather.example",
-        min_length = 1,
-        max_length = 320,
-        pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"
-    )]
-    user_id: String,
-    /// The password. The example is that of the sample users of `docket dev`.
-    #[schema(example = "docket-sample-1", min_length = 1, max_length = 256, format = Password, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
-    password: String,
+request! {
+    /// The body of the token endpoints.
+    body SessionTokenRequest {
+        /// Short tenant code. Optional beside X-Api-Key; if sent it must be the tenant's.
+        // Longer than any code: a hexadecimal key sent by mistake gets its own message.
+        opt client_code: Line<256>, example "ACME";
+        /// A contact's e-mail address; at /Employee/SignIn an employee's check-in name.
+        // The longest e-mail address.
+        req user_id: Line<320>, example "ada@quillfeather.example";
+        /// The password. The example is that of the sample users of `docket dev`.
+        req password: Password, example "docket-sample-1";
+    }
 }
 
 /// The answer of POST /Auth/Token.
@@ -209,7 +197,7 @@ async fn contact(app: &Arc<App>, request: Request) -> Result<(Issued, (String, S
 /// On the legacy host the client code resolves the tenant, and the hexadecimal key must not be used as one.
 fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tenant>>, ApiError> {
     let Some(code) = &credentials.client_code else {
-        return Err(problem("clientCode", "required on this host"));
+        return Err(ApiError::field("clientCode", "required on this host"));
     };
     if docket_crds::ApiKeyDigest::of(code).is_ok() {
         return Err(ApiError::ApiAccessOff(code.clone()));
@@ -220,11 +208,7 @@ fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tena
 async fn credentials(request: Request) -> Result<Credentials, ApiError> {
     let source = source(&request);
     let body = json_bytes(request, SIGN_IN_LIMIT).await?;
-    let mut fields = Fields::parse(&body)?;
-    let client_code = fields.text("clientCode", MAX_CLIENT_CODE);
-    let user_id = fields.required_text("userId", MAX_USER_ID);
-    let password = SecretString::from(fields.required_text("password", MAX_PASSWORD_CHARS));
-    fields.finish()?;
+    let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::of_body(&body)?;
     Ok(Credentials { client_code, user_id, password, source })
 }
 

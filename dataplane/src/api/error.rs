@@ -226,6 +226,11 @@ impl From<Refusal> for ApiError {
 }
 
 impl ApiError {
+    /// One field that is wrong.
+    pub fn field(name: &str, message: &str) -> Self {
+        Self::Invalid(Problem { field: name.to_owned(), message: message.to_owned() }.into())
+    }
+
     /// A sign-in's refusal; `user_id` is what was sent.
     pub fn from_sign_in(error: SignInError, user_id: String) -> Self {
         match error {

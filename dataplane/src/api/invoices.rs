@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use docket_domain::invoice::{self, InvoiceFamily};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -11,18 +11,40 @@ use utoipa::ToSchema;
 
 use super::caller::Caller;
 use super::error::ApiError;
-use super::limits::{INVOICE_NUMBER, WORK_ORDER};
-use super::query::{Cursor, DateOrTime, Query, page, time};
+use super::kinds::{InvoiceNumber, WorkOrderNumber};
+use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use super::request::{Query, request};
+use super::times::{DateOrTime, time};
 use super::words::words;
 use crate::app::App;
 use docket_store::invoices::{self, Invoice, InvoiceFilter};
 
 words!(
     /// The families of work orders that have invoices. For documentation of [`InvoiceFamily`].
-    InvoiceOrderType,
+    InvoiceOrderType => InvoiceFamily,
     InvoiceFamily::ALL.map(InvoiceFamily::as_str),
     "Court, Delivery, Investigation or PhotoCopy."
 );
+
+request! {
+    /// The parameters of GET /Invoices/Search.
+    query InvoiceSearch {
+        /// Only of this work order.
+        opt work_order: WorkOrderNumber, example "PC1000001";
+        /// Only of this type.
+        opt order_type: InvoiceOrderType;
+        /// Only with this number, which an invoice of each type may have.
+        opt invoice_number: InvoiceNumber, example "88214";
+        /// Created at or after: a date (its first moment in UTC), or a time with an offset.
+        opt from: DateOrTime;
+        /// Created before: a date (its first moment in UTC), or a time with an offset.
+        opt to: DateOrTime;
+        /// Invoices per page.
+        def page_size: PageSize = DEFAULT_PAGE_SIZE;
+        /// nextCursor of the page before.
+        opt cursor: Cursor;
+    }
+}
 
 /// The header of a work order's invoice.
 #[derive(Serialize, ToSchema)]
@@ -86,31 +108,23 @@ pub struct InvoicePage {
 /// Invoices of work orders, newest first.
 #[utoipa::path(get, path = "/Invoices/Search", operation_id = "Invoices.Search", tag = "Invoices",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("workOrder" = Option<String>, Query, description = "Only of this work order.", example = "PC1000001", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("orderType" = Option<InvoiceOrderType>, Query, description = "Only of this type."),
-           ("invoiceNumber" = Option<String>, Query, description = "Only with this number, which an invoice of each type may have.", example = "88214", min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("from" = Option<DateOrTime>, Query, description = "Created at or after: a date (its first moment in UTC), or a time with an offset."),
-           ("to" = Option<DateOrTime>, Query, description = "Created before: a date (its first moment in UTC), or a time with an offset."),
-           ("pageSize" = Option<i64>, Query, description = "Invoices per page.", minimum = 1, maximum = 100),
-           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
+    params(InvoiceSearch),
     responses((status = 200, body = InvoicePage, description = "A page")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
-    RawQuery(query): RawQuery,
+    Query(search): Query<InvoiceSearch>,
 ) -> Result<Json<InvoicePage>, ApiError> {
-    let mut query = Query::parse(query.as_deref());
+    let InvoiceSearch { work_order, order_type, invoice_number, from, to, page_size, cursor } = search;
     let filter = InvoiceFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        work_order: query.text("workOrder", WORK_ORDER),
-        family: query.word("orderType", InvoiceFamily::ALL.iter().map(|family| family.as_str())),
-        invoice_number: query.text("invoiceNumber", INVOICE_NUMBER),
-        from_ms: query.time_ms("from"),
-        to_ms: query.time_ms("to"),
-        after: query.cursor(),
+        work_order,
+        family: order_type,
+        invoice_number,
+        from_ms: from.map(Timestamp::as_millisecond),
+        to_ms: to.map(Timestamp::as_millisecond),
+        after: cursor,
     };
-    let page_size = query.page_size();
-    query.finish()?;
     let mut reader = caller.reader(&app).await?;
     let found = invoices::search(&mut reader, &filter, page_size + 1).await?;
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.id()));

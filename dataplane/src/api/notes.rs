@@ -3,61 +3,118 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
 use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
+use docket_orders::field::{Components, Field};
 use docket_orders::holds_card_number;
 use docket_orders::text::Text;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 
-use super::body::Fields;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
-use super::limits::{LARGEST_NUMBER, WORK_ORDER_KEY};
-use super::query::{Cursor, DateOrTime, Query, page, time};
+use super::fields::{Kind, Place, Sent};
+use super::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
+use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use super::request::{Query, request};
+use super::times::{DateOrTime, time};
 use super::words::words;
-use super::writes::{self, Call, Write};
-use crate::actions::add_note::Note;
+use super::writes::{Call, Done};
+use crate::actions::add_note::{Note, add_note};
 use crate::app::App;
+use docket_store::Transaction;
 use docket_store::notes::{self, NoteFilter, StoredNote};
 
-/// Characters of a note.
-const MAX_REPORT: usize = 4000;
+type ReportText = Text<4000>;
 
 words!(
     /// The five families of work orders. For documentation of [`WorkOrderType`].
-    WorkOrderFamily,
+    WorkOrderFamily => WorkOrderType,
     WorkOrderType::ALL.map(WorkOrderType::as_str),
     "Court, Process, Delivery, Investigation or PhotoCopy."
 );
 
-/// The body of POST /Notes/Add.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
-pub struct NoteRequest {
-    /// The work order's number. For a stop of a photocopy work order also `<workOrder>-<facilityId>`.
-    #[schema(example = "PC1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
-    work_order: String,
-    /// The family of the work order.
-    #[schema(value_type = WorkOrderFamily, example = "PhotoCopy")]
-    work_order_type: String,
-    /// The text, 1 to 4000 characters. It leaves the system with note.created: no social security or card number.
-    #[schema(
-        example = "The custodian has the subpoena.",
-        min_length = 1,
-        max_length = 4000,
-        pattern = r"^[^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*[^\u0000-\u0020\u007F-\u009F][^\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]*$"
-    )]
-    report: String,
-    /// Photocopy only: the stop, by its place in the order, from 1.
-    #[schema(example = 1, minimum = 1, maximum = 999_999_999)]
-    facility_line_item: Option<i64>,
-    /// Photocopy only: the milestone that was reached; publishes order.status_changed.
-    #[schema(example = 210, minimum = 0, maximum = 999_999_999)]
-    milestone_code: Option<i64>,
+/// The text of a note.
+#[derive(Debug)]
+pub struct Report;
+
+impl Kind for Report {
+    type Value = String;
+
+    fn read(sent: Sent) -> Result<String, String> {
+        let text = of_order::<ReportText>(sent)?;
+        match holds_card_number(text.as_str()) {
+            true => Err("must not hold a card number: notes leave the system".to_owned()),
+            false => Ok(text.as_str().to_owned()),
+        }
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        ReportText::schema(&mut Components::new())
+    }
+}
+
+request! {
+    /// The body of POST /Notes/Add.
+    body NoteRequest {
+        /// The work order's number. For a stop of a photocopy work order also `<workOrder>-<facilityId>`.
+        req work_order: WorkOrderKeyText, example "PC1000001";
+        /// The family of the work order.
+        req work_order_type: WorkOrderFamily;
+        /// The text, 1 to 4000 characters. It leaves the system with note.created: no social security or card number.
+        req report: Report, example "The custodian has the subpoena.";
+        /// Photocopy only: the stop, by its place in the order, from 1.
+        opt facility_line_item: LineItem, example 1;
+        /// Photocopy only: the milestone that was reached; publishes order.status_changed.
+        opt milestone_code: MilestoneCode, example 210;
+    }
+}
+
+impl From<NoteRequest> for Note {
+    fn from(request: NoteRequest) -> Self {
+        let NoteRequest { work_order, work_order_type, report, facility_line_item, milestone_code } = request;
+        Self { work_order, work_order_type, report, facility_line_item, milestone_code }
+    }
+}
+
+request! {
+    /// The parameters of GET /Notes/Search.
+    query NoteSearch {
+        /// Only on this work order; with `-<facilityId>` only about this facility.
+        opt work_order: WorkOrderKeyText, example "PC1000001";
+        /// Only about this photocopy stop.
+        opt facility_line_item: LineItem;
+        /// Added at or after: a date (its first moment in UTC), or a time with an offset.
+        opt from: DateOrTime;
+        /// Added before: a date (its first moment in UTC), or a time with an offset.
+        opt to: DateOrTime;
+        /// Notes per page.
+        def page_size: PageSize = DEFAULT_PAGE_SIZE;
+        /// nextCursor of the page before.
+        opt cursor: NoteCursor;
+    }
+}
+
+/// A [`Cursor`] whose id is a work order and a line item.
+#[derive(Debug)]
+pub struct NoteCursor;
+
+impl Kind for NoteCursor {
+    type Value = (i64, String, i64);
+
+    fn read(sent: Sent) -> Result<Self::Value, String> {
+        Cursor::read_as(sent, |at_ms, id| {
+            let (work_order, line_item) = id.split_once(':')?;
+            Some((at_ms, work_order.to_owned(), line_item.parse().ok()?))
+        })
+    }
+
+    fn schema(place: Place) -> RefOr<Schema> {
+        <Cursor as Kind>::schema(place)
+    }
 }
 
 /// The answer of POST /Notes/Add.
@@ -134,68 +191,44 @@ pub struct NotePage {
     request_body(content = NoteRequest, example = json!({"workOrder": "PC1000001", "workOrderType": "PhotoCopy", "report": "The custodian has the subpoena.", "facilityLineItem": 1, "milestoneCode": 210})),
     responses((status = 200, body = NoteAnswer, description = "Added"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such work order for this caller")))]
-pub async fn add(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
-    let Call { caller, headers, body } = call;
-    writes::write(app, caller, &headers, &body, Write::AddNote(Box::new(read(&body)?))).await
-}
-
-fn read(body: &[u8]) -> Result<Note, ApiError> {
-    let mut fields = Fields::parse(body)?;
-    let work_order = fields.required_text("workOrder", WORK_ORDER_KEY);
-    let work_order_type =
-        fields.required_word("workOrderType", WorkOrderType::ALL.map(WorkOrderType::as_str));
-    let report: Option<Text<MAX_REPORT>> = fields.required_field("report");
-    let report = report.map(|text| text.as_str().to_owned()).unwrap_or_default();
-    if holds_card_number(&report) {
-        fields.problem("report", "must not hold a card number: notes leave the system".to_owned());
-    }
-    let facility_line_item = fields.integer("facilityLineItem", 1..=LARGEST_NUMBER);
-    let milestone_code = fields.integer("milestoneCode", 0..=LARGEST_NUMBER);
-    fields.finish()?;
-    // What is missing was refused.
-    let work_order_type = work_order_type.ok_or(ApiError::Internal)?;
-    Ok(Note { work_order, work_order_type, report, facility_line_item, milestone_code })
+pub async fn add(
+    State(app): State<Arc<App>>,
+    Call { caller, request, write }: Call<Caller, NoteRequest>,
+) -> Result<Response, ApiError> {
+    let note = Note::from(request);
+    let add = async |transaction: &mut Transaction, now| {
+        let (customer, author) = (caller.subject.own_customer(), caller.name());
+        let (line_item, hints) = add_note(transaction, &caller.tenant, customer, &author, &note, now).await?;
+        Ok(Done::new(&NoteAnswer { line_item }).hint(hints))
+    };
+    write.perform(&app, &caller, add).await
 }
 
 /// Notes and status lines, newest first.
 #[utoipa::path(get, path = "/Notes/Search", operation_id = "Notes.Search", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("workOrder" = Option<String>, Query, description = "Only on this work order; with `-<facilityId>` only about this facility.", example = "PC1000001", min_length = 1, max_length = 80, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("facilityLineItem" = Option<i64>, Query, description = "Only about this photocopy stop.", minimum = 1, maximum = 999_999_999),
-           ("from" = Option<DateOrTime>, Query, description = "Added at or after: a date (its first moment in UTC), or a time with an offset."),
-           ("to" = Option<DateOrTime>, Query, description = "Added before: a date (its first moment in UTC), or a time with an offset."),
-           ("pageSize" = Option<i64>, Query, description = "Notes per page.", minimum = 1, maximum = 100),
-           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
+    params(NoteSearch),
     responses((status = 200, body = NotePage, description = "A page")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
-    RawQuery(query): RawQuery,
+    Query(search): Query<NoteSearch>,
 ) -> Result<Json<NotePage>, ApiError> {
-    let mut query = Query::parse(query.as_deref());
-    let work_order = query.text("workOrder", WORK_ORDER_KEY);
+    let NoteSearch { work_order, facility_line_item, from, to, page_size, cursor } = search;
     let key = work_order.as_deref().map(WorkOrderKey::new);
     let filter = NoteFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
         work_order: key.map(|key| key.number.to_owned()),
         facility_id: key.and_then(|key| key.facility_id).map(str::to_owned),
-        facility_line_item: query.integer("facilityLineItem", 1..=LARGEST_NUMBER),
-        from_ms: query.time_ms("from"),
-        to_ms: query.time_ms("to"),
-        after: query.cursor_of(place),
+        facility_line_item,
+        from_ms: from.map(Timestamp::as_millisecond),
+        to_ms: to.map(Timestamp::as_millisecond),
+        after: cursor,
     };
-    let page_size = query.page_size();
-    query.finish()?;
     let mut reader = caller.reader(&app).await?;
     let found = notes::search(&mut reader, &filter, page_size + 1).await?;
     let (notes, next_cursor) = page(found, page_size, |last| {
         (last.created_at_ms, format!("{}:{}", last.work_order, last.line_item))
     });
     Ok(Json(NotePage { items: notes.into_iter().map(Into::into).collect(), next_cursor }))
-}
-
-/// The place of a note, out of a cursor's id.
-fn place(at_ms: i64, id: &str) -> Option<(i64, String, i64)> {
-    let (work_order, line_item) = id.split_once(':')?;
-    Some((at_ms, work_order.to_owned(), line_item.parse().ok()?))
 }

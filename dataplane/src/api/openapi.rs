@@ -56,8 +56,8 @@ POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentatio
     components(schemas(
         ProblemBody,
         docket_orders::Problem,
-        super::query::Cursor,
-        super::query::DateOrTime
+        super::paging::Cursor,
+        super::times::DateOrTime
     ))
 )]
 struct Document;

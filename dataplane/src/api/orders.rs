@@ -5,37 +5,72 @@ pub mod answers;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
 use docket_orders::openapi::STORED_ORDER;
 use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
-use super::body::Fields;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
-use super::limits::WEB_ORDER_ID;
-use super::query::{Cursor, DateOrTime, Query, page, time};
-use super::writes::{self, Call, Write};
-use crate::actions::export_order::work_orders_of;
+use super::kinds::{Line, WebOrderIdText};
+use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use super::request::{Body, Query, request};
+use super::times::{DateOrTime, time};
+use super::writes::{Call, Done};
+use crate::actions::export_order::{export_order, work_orders_of};
+use crate::actions::save_order::save_order;
 use crate::app::App;
-use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
+use docket_store::Transaction;
+use docket_store::orders::{self, OrderFilter, OrderHead};
 
-/// The body of POST /Orders/Export.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
-pub struct ExportRequest {
-    /// The web order to export.
-    #[schema(example = "W00000001", min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9]+$")]
-    web_order_id: String,
+impl Body for SaveRequest {
+    fn of_body(body: &[u8]) -> Result<Self, ApiError> {
+        Self::read(body).map_err(ApiError::Invalid)
+    }
+}
+
+request! {
+    /// The body of POST /Orders/Export.
+    body ExportRequest {
+        /// The web order to export.
+        req web_order_id: WebOrderIdText, example "W00000001";
+    }
+}
+
+request! {
+    /// The parameters of GET /Orders/Get.
+    query OrderQuery {
+        /// The web order.
+        req web_order_id: WebOrderIdText, example "W00000001";
+    }
+}
+
+request! {
+    /// The parameters of GET /Orders/Search.
+    query OrderSearch {
+        /// Only of this type.
+        opt order_type: OrderType;
+        /// Only in this status.
+        opt status: OrderState;
+        /// Created at or after: a date (its first moment in UTC), or a time with an offset.
+        opt from: DateOrTime;
+        /// Created before: a date (its first moment in UTC), or a time with an offset.
+        opt to: DateOrTime;
+        /// Part of a case number, caption, matter number, organization or surname.
+        opt text: Line<100>;
+        /// Orders per page.
+        def page_size: PageSize = DEFAULT_PAGE_SIZE;
+        /// nextCursor of the page before.
+        opt cursor: Cursor;
+    }
 }
 
 /// An order in a list: ids, status, dates, and what the order is known by.
@@ -122,10 +157,16 @@ pub struct OrderPage {
     request_body = SaveRequest,
     responses((status = 200, body = SaveAnswer, description = "Saved"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
-pub async fn save(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
-    let Call { caller, headers, body } = call;
-    let request = SaveRequest::read(&body).map_err(ApiError::Invalid)?;
-    writes::write(app, caller, &headers, &body, Write::SaveOrder(Box::new(request))).await
+pub async fn save(
+    State(app): State<Arc<App>>,
+    Call { caller, request, write }: Call<Caller, SaveRequest>,
+) -> Result<Response, ApiError> {
+    let Caller { tenant, subject } = &caller;
+    let save = async move |transaction: &mut Transaction, now| {
+        let (saved, hints) = save_order(transaction, tenant, subject, request, now).await?;
+        Ok(Done::new(&SaveAnswer::from(saved)).hint(hints))
+    };
+    write.perform(&app, &caller, save).await
 }
 
 /// Exports an order to the back office; names every field that is still missing. A second export answers the first
@@ -136,28 +177,30 @@ pub async fn save(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Res
     request_body = ExportRequest,
     responses((status = 200, body = ExportAnswer, description = "Exported"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
-pub async fn export(State(app): State<Arc<App>>, call: Call<Caller>) -> Result<Response, ApiError> {
-    let Call { caller, headers, body } = call;
-    let mut fields = Fields::parse(&body)?;
-    let id = fields.required_text("webOrderId", WEB_ORDER_ID);
-    fields.finish()?;
-    writes::write(app, caller, &headers, &body, Write::ExportOrder(id)).await
+pub async fn export(
+    State(app): State<Arc<App>>,
+    Call { caller, request, write }: Call<Caller, ExportRequest>,
+) -> Result<Response, ApiError> {
+    let Caller { tenant, subject } = &caller;
+    let export = async |transaction: &mut Transaction, now| {
+        let id = &request.web_order_id;
+        let (exported, hints) = export_order(transaction, tenant, subject, id, now).await?;
+        Ok(Done::new(&ExportAnswer::from(exported)).hint(hints))
+    };
+    write.perform(&app, &caller, export).await
 }
 
 /// One order, whole.
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("webOrderId" = String, Query, description = "The web order.", example = "W00000001", min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9]+$")),
+    params(OrderQuery),
     responses((status = 200, body = OrderAnswer, description = "The order"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
 pub async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
-    RawQuery(query): RawQuery,
+    Query(OrderQuery { web_order_id: id }): Query<OrderQuery>,
 ) -> Result<Json<OrderAnswer>, ApiError> {
-    let mut query = Query::parse(query.as_deref());
-    let id = query.required_text("webOrderId", WEB_ORDER_ID);
-    query.finish()?;
     let mut reader = caller.reader(&app).await?;
     let stored = orders::find(&mut reader, &id, caller.subject.own_customer()).await?;
     let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
@@ -180,31 +223,23 @@ pub async fn get(
 /// Orders by what they are known by, newest first.
 #[utoipa::path(get, path = "/Orders/Search", operation_id = "Orders.Search", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("orderType" = Option<OrderTypeComponent>, Query, description = "Only of this type."),
-           ("status" = Option<OrderState>, Query, description = "Only in this status."),
-           ("from" = Option<DateOrTime>, Query, description = "Created at or after: a date (its first moment in UTC), or a time with an offset."),
-           ("to" = Option<DateOrTime>, Query, description = "Created before: a date (its first moment in UTC), or a time with an offset."),
-           ("text" = Option<String>, Query, description = "Part of a case number, caption, matter number, organization or surname.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("pageSize" = Option<i64>, Query, description = "Orders per page.", minimum = 1, maximum = 100),
-           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
+    params(OrderSearch),
     responses((status = 200, body = OrderPage, description = "A page")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
-    RawQuery(query): RawQuery,
+    Query(search): Query<OrderSearch>,
 ) -> Result<Json<OrderPage>, ApiError> {
-    let mut query = Query::parse(query.as_deref());
+    let OrderSearch { order_type, status, from, to, text, page_size, cursor } = search;
     let filter = OrderFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        order_type: query.word("orderType", OrderType::ALL.iter().map(|kind| kind.as_str())),
-        status: query.word("status", OrderStatus::ALL.iter().map(|status| status.as_str())),
-        from_ms: query.time_ms("from"),
-        to_ms: query.time_ms("to"),
-        text: query.text("text", 100).map(|text| text.to_lowercase()),
-        after: query.cursor(),
+        order_type,
+        status,
+        from_ms: from.map(Timestamp::as_millisecond),
+        to_ms: to.map(Timestamp::as_millisecond),
+        text: text.map(|text| text.to_lowercase()),
+        after: cursor,
     };
-    let page_size = query.page_size();
-    query.finish()?;
     let mut reader = caller.reader(&app).await?;
     let heads = orders::search(&mut reader, &filter, page_size + 1).await?;
     let (heads, next_cursor) = page(heads, page_size, |last| (last.created_at_ms, last.id.clone()));

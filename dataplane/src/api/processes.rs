@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use docket_domain::process::{ServiceStatus, deemed_served_on};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -12,18 +12,42 @@ use utoipa::ToSchema;
 
 use super::caller::Caller;
 use super::error::ApiError;
-use super::limits::WORK_ORDER;
-use super::query::{Cursor, DateOrTime, Query, page, time};
+use super::kinds::{Line, WorkOrderNumber};
+use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use super::request::{Query, request};
+use super::times::{DateOrTime, time};
 use super::words::words;
 use crate::app::App;
 use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
 words!(
     /// How the service of process stands. For documentation of [`ServiceStatus`].
-    ServiceState,
+    ServiceState => ServiceStatus,
     ServiceStatus::ALL.map(ServiceStatus::as_str),
     "How the service stands."
 );
+
+request! {
+    /// The parameters of GET /ProcessStatus/Search.
+    query ProcessSearch {
+        /// Only this work order.
+        opt work_order: WorkOrderNumber, example "PR1000001";
+        /// Only of this case.
+        opt case_number: Line<100>;
+        /// Part of the name of the person to be served, in any case.
+        opt servee: Line<100>;
+        /// Only in this status.
+        opt status: ServiceState;
+        /// Made at or after: a date (its first moment in UTC), or a time with an offset.
+        opt from: DateOrTime;
+        /// Made before: a date (its first moment in UTC), or a time with an offset.
+        opt to: DateOrTime;
+        /// Work orders per page.
+        def page_size: PageSize = DEFAULT_PAGE_SIZE;
+        /// nextCursor of the page before.
+        opt cursor: Cursor;
+    }
+}
 
 /// How the service of one person stands: one process work order.
 #[derive(Serialize, ToSchema)]
@@ -191,33 +215,24 @@ pub struct ProcessPage {
 /// How the service of each person stands, with every attempt; newest work orders first.
 #[utoipa::path(get, path = "/ProcessStatus/Search", operation_id = "ProcessStatus.Search", tag = "Process status",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("workOrder" = Option<String>, Query, description = "Only this work order.", example = "PR1000001", min_length = 1, max_length = 32, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("caseNumber" = Option<String>, Query, description = "Only of this case.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("servee" = Option<String>, Query, description = "Part of the name of the person to be served, in any case.", min_length = 1, max_length = 100, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$"),
-           ("status" = Option<ServiceState>, Query, description = "Only in this status."),
-           ("from" = Option<DateOrTime>, Query, description = "Made at or after: a date (its first moment in UTC), or a time with an offset."),
-           ("to" = Option<DateOrTime>, Query, description = "Made before: a date (its first moment in UTC), or a time with an offset."),
-           ("pageSize" = Option<i64>, Query, description = "Work orders per page.", minimum = 1, maximum = 100),
-           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
+    params(ProcessSearch),
     responses((status = 200, body = ProcessPage, description = "A page")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
-    RawQuery(query): RawQuery,
+    Query(search): Query<ProcessSearch>,
 ) -> Result<Json<ProcessPage>, ApiError> {
-    let mut query = Query::parse(query.as_deref());
+    let ProcessSearch { work_order, case_number, servee, status, from, to, page_size, cursor } = search;
     let filter = ProcessFilter {
         customer_code: caller.subject.own_customer().map(str::to_owned),
-        work_order: query.text("workOrder", WORK_ORDER),
-        case_number: query.text("caseNumber", 100),
-        servee: query.text("servee", 100),
-        status: query.word("status", ServiceStatus::ALL.iter().map(|status| status.as_str())),
-        from_ms: query.time_ms("from"),
-        to_ms: query.time_ms("to"),
-        after: query.cursor(),
+        work_order,
+        case_number,
+        servee,
+        status,
+        from_ms: from.map(Timestamp::as_millisecond),
+        to_ms: to.map(Timestamp::as_millisecond),
+        after: cursor,
     };
-    let page_size = query.page_size();
-    query.finish()?;
     let mut reader = caller.reader(&app).await?;
     let found = processes::search(&mut reader, &filter, page_size + 1).await?;
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.work_order.clone()));

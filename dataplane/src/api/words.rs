@@ -1,6 +1,7 @@
-//! How the documentation describes a text that is one of a few words, which a type of the domain lists.
+//! A text that is one of a few words, which an enum of the domain lists: how it is described and read.
 
-/// A text that is one of a few words. For documentation.
+/// Makes the schema of a text that is one of `$words`; with `=> $value`, also the [`Kind`](super::fields::Kind) that
+/// reads it into that enum.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $words:expr, $description:expr) => {
         $(#[$doc])*
@@ -17,6 +18,21 @@ macro_rules! words {
         }
 
         impl utoipa::ToSchema for $name {}
+    };
+    ($(#[$doc:meta])* $name:ident => $value:ty, $words:expr, $description:expr) => {
+        words!($(#[$doc])* $name, $words, $description);
+
+        impl $crate::api::fields::Kind for $name {
+            type Value = $value;
+
+            fn read(sent: $crate::api::fields::Sent) -> Result<$value, String> {
+                $crate::api::kinds::word(sent, &$words)
+            }
+
+            fn schema(_: $crate::api::fields::Place) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                utoipa::openapi::Ref::from_schema_name(stringify!($name)).into()
+            }
+        }
     };
 }
 pub(super) use words;

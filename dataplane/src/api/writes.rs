@@ -1,197 +1,126 @@
-//! Writes: one transaction each, answered again under the same `Idempotency-Key`. A client that disconnects cancels
-//! none of it, which [`super::middleware::answer`] sees to.
-
-mod audit;
+//! Writes: one transaction each. Under the same `Idempotency-Key` a write is performed once, and repeats get its response.
+//!
+//! A client that disconnects cancels no write: [`super::middleware::answer`] runs each request in its own task.
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use docket_domain::delivery::DeliveryId;
-use docket_orders::SaveRequest;
+use docket_schedule::Hint;
+use docket_store::idempotency::{self, Kept};
+use docket_store::{StoreError, Transaction};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use audit::Audit;
-
-use super::body::{LIMIT, json_bytes, problem};
+use super::body::{LIMIT, json_bytes};
 use super::caller::Caller;
 use super::error::ApiError;
-use super::notes::NoteAnswer;
-use super::orders::answers::{ExportAnswer, SaveAnswer};
-use super::webhook_logs::resends::answers::{ResendManyAnswer, ResentAnswer, StopAnswer};
+use super::request::Body;
 use crate::actions::Refusal;
-use crate::actions::add_note::{Note, add_note};
-use crate::actions::export_order::export_order;
-use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
-use crate::actions::save_order::save_order;
 use crate::app::App;
-use docket_schedule::Hint;
-use docket_store::idempotency::{self, Kept};
-use docket_store::resends::Resend;
-use docket_store::{StoreError, Transaction};
 
 /// The header that makes a write safe to repeat.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Set to `true` on an answer that was kept from an earlier request.
+/// Set to `true` on a response that was kept from an earlier request.
 const REPLAYED: &str = "idempotency-replayed";
 /// Characters of an idempotency key.
 const MAX_KEY: usize = 128;
 
-/// A request that writes: who sends it, which is checked before its body is read, and what.
+/// A request that writes. The caller is checked before the body is read.
 #[expect(missing_debug_implementations, reason = "a body is personal data")]
-pub struct Call<C> {
+pub struct Call<C, B> {
     /// The caller, and with it the proof of what was checked.
     pub caller: C,
-    /// Of the request.
-    pub headers: HeaderMap,
-    /// A JSON body of at most [`LIMIT`] bytes.
-    pub body: Bytes,
+    /// The body.
+    pub request: B,
+    /// How to perform the write.
+    pub write: Write,
 }
 
-impl<C: FromRequestParts<Arc<App>, Rejection = ApiError> + Send> FromRequest<Arc<App>> for Call<C> {
+impl<C, B> FromRequest<Arc<App>> for Call<C, B>
+where
+    C: FromRequestParts<Arc<App>, Rejection = ApiError> + Send,
+    B: Body + Send,
+{
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         let caller = C::from_request_parts(&mut parts, app).await?;
+        let route = parts.extensions.get::<MatchedPath>().ok_or(ApiError::Internal)?.as_str().to_owned();
         let headers = parts.headers.clone();
         let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
-        Ok(Self { caller, headers, body })
+        let request = B::of_body(&body)?;
+        let key = idempotency_key(&headers)?;
+        let repeatable = key.map(|key| Repeatable { key, digest: hex::encode(Sha256::digest(&body)) });
+        Ok(Self { caller, request, write: Write { route, repeatable } })
     }
 }
 
-/// What is to be written.
-#[expect(missing_debug_implementations, reason = "an order is personal data")]
-pub enum Write {
-    /// POST /Orders/Save.
-    SaveOrder(Box<SaveRequest>),
-    /// POST /Orders/Export of this web order.
-    ExportOrder(String),
-    /// POST /Notes/Add.
-    AddNote(Box<Note>),
-    /// POST /WebhookLogs/Resend of this delivery.
-    Resend(DeliveryId),
-    /// POST /WebhookLogs/Resend of these dead letters.
-    ResendMany(Many),
-    /// POST /WebhookLogs/StopResend of this request for many.
-    StopResend(String),
-}
-
-/// What a write did.
-struct Done {
-    /// Its answer.
+/// What a write did. The transaction is not committed yet.
+#[expect(missing_debug_implementations, reason = "the response may be personal data")]
+pub struct Done {
     body: String,
-    /// When to look at what it queued.
     hints: Vec<Hint>,
-    /// What the log keeps of it.
-    audit: Option<Audit>,
+    audit: Option<Box<dyn FnOnce(&Caller) + Send>>,
 }
 
-impl Write {
-    fn route(&self) -> &'static str {
-        match self {
-            Self::SaveOrder(_) => "/Orders/Save",
-            Self::ExportOrder(_) => "/Orders/Export",
-            Self::AddNote(_) => "/Notes/Add",
-            Self::Resend(_) | Self::ResendMany(_) => "/WebhookLogs/Resend",
-            Self::StopResend(_) => "/WebhookLogs/StopResend",
-        }
+impl Done {
+    /// With this response.
+    pub fn new(answer: &impl Serialize) -> Self {
+        let body = serde_json::to_string(answer).expect("plain structs serialise");
+        Self { body, hints: Vec::new(), audit: None }
     }
 
-    async fn perform(
-        self,
-        transaction: &mut Transaction,
-        caller: &Caller,
-        now: Timestamp,
-    ) -> Result<Done, Refusal> {
-        let Caller { tenant, subject } = caller;
-        let webhooks = tenant.webhooks();
-        match self {
-            Self::SaveOrder(request) => {
-                let (saved, hints) = save_order(transaction, tenant, subject, *request, now).await?;
-                Ok(Done { body: json(&SaveAnswer::from(saved)), hints, audit: None })
-            }
-            Self::ExportOrder(id) => {
-                let (exported, hints) = export_order(transaction, tenant, subject, &id, now).await?;
-                Ok(Done { body: json(&ExportAnswer::from(exported)), hints, audit: None })
-            }
-            Self::Resend(id) => {
-                let (resent, due) = resend_one(transaction, webhooks, id, &caller.name(), now).await?;
-                let body = json(&ResentAnswer::from(&resent));
-                let Resent { id: delivery, resend_of } = resent;
-                let audit = Some(Audit::Resent { delivery, resend_of });
-                Ok(Done { body, hints: tenant.hints([due], now), audit })
-            }
-            Self::ResendMany(many) => {
-                let (resend, extent, dues) =
-                    resend_many(transaction, webhooks, &many, &caller.name(), now).await?;
-                let body = json(&ResendManyAnswer::new(&many, &resend, extent));
-                let Resend { id, webhook_name: webhook, count, .. } = resend;
-                let audit = Some(Audit::ResentMany { resend: id, webhook, count });
-                Ok(Done { body, hints: tenant.hints(dues, now), audit })
-            }
-            Self::StopResend(id) => {
-                let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
-                let body = json(&StopAnswer::new(&id, stopped));
-                let audit = Some(Audit::Stopped { resend: id, taken_back: stopped.taken_back });
-                Ok(Done { body, hints: Vec::new(), audit })
-            }
-            Self::AddNote(note) => {
-                let (customer, author) = (subject.own_customer(), caller.name());
-                let (line_item, hints) = add_note(transaction, tenant, customer, &author, &note, now).await?;
-                Ok(Done { body: json(&NoteAnswer { line_item }), hints, audit: None })
-            }
-        }
+    /// Publishes these hints to the schedule after the commit.
+    pub fn hint(self, hints: Vec<Hint>) -> Self {
+        Self { hints, ..self }
+    }
+
+    /// Writes this line to the log after the commit: who did what, by ids only.
+    pub fn audit(self, log: impl FnOnce(&Caller) + Send + 'static) -> Self {
+        Self { audit: Some(Box::new(log)), ..self }
     }
 }
 
-/// The caller's key for this write, with what it was sent with.
+/// The caller's key for a write, and a digest of the body it was sent with.
 struct Repeatable {
     key: String,
     digest: String,
 }
 
-/// Performs a write and answers it.
-pub async fn write(
-    app: Arc<App>,
-    caller: Caller,
-    headers: &HeaderMap,
-    body: &Bytes,
-    write: Write,
-) -> Result<Response, ApiError> {
-    let repeatable =
-        idempotency_key(headers)?.map(|key| Repeatable { key, digest: hex::encode(Sha256::digest(body)) });
-    match repeatable {
-        None => Ok(fresh(once(&app, &caller, write, None).await?)),
-        Some(repeatable) => repeatably(&app, &caller, write, repeatable).await,
-    }
+/// One write: its route, and the key under which it may be repeated.
+#[expect(missing_debug_implementations, reason = "a key is the caller's")]
+pub struct Write {
+    route: String,
+    repeatable: Option<Repeatable>,
 }
 
-async fn repeatably(
-    app: &App,
-    caller: &Caller,
-    write: Write,
-    repeatable: Repeatable,
-) -> Result<Response, ApiError> {
-    let route = write.route();
-    if let Some(kept) = find(app, caller, &repeatable).await? {
-        return replay(kept, route, &repeatable);
-    }
-    // Another request with this key may be under way: then ours is refused, by the key itself or by what the other one
-    // has changed, and the other one's answer is ours.
-    let refused = match once(app, caller, write, Some(&repeatable)).await {
-        Ok(body) => return Ok(fresh(body)),
-        Err(Failure::Api(error)) => error,
-        Err(Failure::KeyTaken) => ApiError::Unavailable,
-    };
-    match find(app, caller, &repeatable).await? {
-        Some(kept) => replay(kept, route, &repeatable),
-        None => Err(refused),
+impl Write {
+    /// Runs `work` in a transaction and commits it, unless the write was performed before under the same key. Returns
+    /// the response of the one or the other.
+    pub async fn perform<W>(self, app: &App, caller: &Caller, work: W) -> Result<Response, ApiError>
+    where
+        W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
+    {
+        let Self { route, repeatable } = self;
+        let Some(repeatable) = repeatable else { return Ok(fresh(once(app, caller, None, work).await?)) };
+        if let Some(kept) = find(app, caller, &repeatable).await? {
+            return replay(kept, &route, &repeatable);
+        }
+        // Another request with this key may be under way. Then ours is refused, by the key itself or by what the other
+        // one has changed, and gets the other one's response.
+        let refused = match once(app, caller, Some((&route, &repeatable)), work).await {
+            Ok(body) => return Ok(fresh(body)),
+            Err(Failure::Api(error)) => error,
+            Err(Failure::KeyTaken) => ApiError::Unavailable,
+        };
+        match find(app, caller, &repeatable).await? {
+            Some(kept) => replay(kept, &route, &repeatable),
+            None => Err(refused),
+        }
     }
 }
 
@@ -215,16 +144,18 @@ impl From<Failure> for ApiError {
     }
 }
 
-async fn once(
+async fn once<W>(
     app: &App,
     caller: &Caller,
-    write: Write,
-    repeatable: Option<&Repeatable>,
-) -> Result<String, Failure> {
-    let route = write.route();
+    keep_as: Option<(&str, &Repeatable)>,
+    work: W,
+) -> Result<String, Failure>
+where
+    W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
+{
     let mut transaction = caller.tenant.store.begin(&app.clock).await?;
     let now = transaction.now();
-    let Done { body, hints, audit } = match write.perform(&mut transaction, caller, now).await {
+    let Done { body, hints, audit } = match work(&mut transaction, now).await {
         Ok(done) => done,
         Err(refusal) => {
             // A refusal leaves a sound connection, which is worth keeping; a failed rollback closes it.
@@ -232,26 +163,37 @@ async fn once(
             return Err(Failure::Api(refusal.into()));
         }
     };
-    if let Some(Repeatable { key, digest }) = repeatable {
-        let kept = Kept {
-            route: route.into(),
-            request_digest: digest.clone(),
-            status: i64::from(StatusCode::OK.as_u16()),
-            body: body.clone(),
-        };
-        match idempotency::keep(&mut transaction, &caller.name(), key, &kept, now.as_millisecond()).await {
-            Ok(()) => {}
-            Err(StoreError::Conflict) => return Err(Failure::KeyTaken),
-            Err(error) => return Err(error.into()),
-        }
+    if let Some((route, repeatable)) = keep_as {
+        keep(&mut transaction, caller, route, repeatable, &body).await?;
     }
     transaction.commit().await?;
-    if let Some(audit) = audit {
-        audit.log(caller);
+    if let Some(log) = audit {
+        log(caller);
     }
-    // Only a hint: the rows are committed, and a sweep finds what the schedule was not told.
+    // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
     app.telling.tell(hints).await;
     Ok(body)
+}
+
+/// Keeps the response for repeats of the request, in the write's own transaction.
+async fn keep(
+    transaction: &mut Transaction,
+    caller: &Caller,
+    route: &str,
+    Repeatable { key, digest }: &Repeatable,
+    body: &str,
+) -> Result<(), Failure> {
+    let kept = Kept {
+        route: route.to_owned(),
+        request_digest: digest.clone(),
+        status: i64::from(StatusCode::OK.as_u16()),
+        body: body.to_owned(),
+    };
+    let now_ms = transaction.now().as_millisecond();
+    match idempotency::keep(transaction, &caller.name(), key, &kept, now_ms).await {
+        Err(StoreError::Conflict) => Err(Failure::KeyTaken),
+        other => Ok(other?),
+    }
 }
 
 async fn find(app: &App, caller: &Caller, repeatable: &Repeatable) -> Result<Option<Kept>, ApiError> {
@@ -271,21 +213,20 @@ fn replay(kept: Kept, route: &str, repeatable: &Repeatable) -> Result<Response, 
 }
 
 fn fresh(body: String) -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::from(body)).into_response()
-}
-
-fn json(answer: &impl Serialize) -> String {
-    serde_json::to_string(answer).expect("plain structs serialise")
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
 /// The header's value, if it is there.
-pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut sent = headers.get_all(IDEMPOTENCY_KEY).iter();
     let (first, second) = (sent.next(), sent.next());
     let Some(value) = first else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| (1..=MAX_KEY).contains(&text.len()) && second.is_none());
     match text {
         Some(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(text.to_owned())),
-        _ => Err(problem("Idempotency-Key", "must be given once, with 1 to 128 visible ASCII characters")),
+        _ => Err(ApiError::field(
+            "Idempotency-Key",
+            "must be given once, with 1 to 128 visible ASCII characters",
+        )),
     }
 }

@@ -12,7 +12,7 @@ use docket_store::orders::OrderStatus;
 
 words!(
     /// Where a web order is in its life. For documentation of [`OrderStatus`].
-    OrderState,
+    OrderState => OrderStatus,
     OrderStatus::ALL.map(OrderStatus::as_str),
     "Draft, Finalized (photocopy only), Exported or Cancelled."
 );

@@ -7,26 +7,26 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::api::query::time;
+use crate::api::times::time;
 use crate::api::words::words;
 use docket_store::deliveries::{Listed, StoredAttempt};
 use docket_store::events::About;
 
 words!(
     /// Where a delivery is in its life. For documentation of [`Status`].
-    DeliveryState,
+    DeliveryState => Status,
     Status::ALL.map(Status::as_str),
     "Pending (no attempt has ended yet), Failed (another attempt is scheduled), Succeeded or DeadLetter (both final)."
 );
 words!(
     /// How an attempt failed. For documentation of [`FailureClass`].
-    FailureWord,
+    FailureWord => FailureClass,
     FailureClass::ALL.map(FailureClass::as_str),
     "How an attempt failed; `remedy` says what to do about it."
 );
 words!(
     /// A code of the event catalog. For documentation of [`EventCode`].
-    EventWord,
+    EventWord => EventCode,
     EventCode::ALL.map(EventCode::as_str),
     "A code of the event catalog."
 );

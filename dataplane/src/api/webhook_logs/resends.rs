@@ -1,56 +1,26 @@
 //! /WebhookLogs/Resend, /WebhookLogs/StopResend and /WebhookLogs/Resends.
 
 pub mod answers;
+pub mod requests;
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use docket_domain::delivery::DeliveryId;
-use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
+use docket_store::Transaction;
+use docket_store::resends::Resend;
 
-use self::answers::{PreviewAnswer, ResendAnswer, ResendPage, ResendRequest, StopAnswer, StopResendRequest};
-
-use super::{ID, MAX_WEBHOOK, delivery_id};
-use crate::actions::resend::{self, Many};
-use crate::api::body::{Fields, problem};
-use crate::api::caller::Administrator;
+use self::answers::{PreviewAnswer, ResendAnswer, ResendManyAnswer, ResendPage, ResentAnswer, StopAnswer};
+use self::requests::{ResendOne, ResendRequest, ResendSearch, StopResendRequest};
+use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
+use crate::api::caller::{Administrator, Caller};
 use crate::api::error::{ApiError, ProblemBody};
-use crate::api::query::{Cursor, Query, page};
-use crate::api::writes::{self, Call, Write};
+use crate::api::paging::page;
+use crate::api::request::Query;
+use crate::api::writes::{Call, Done, Write};
 use crate::app::App;
-
-/// Characters of a resend's id.
-const RESEND_ID: usize = 32;
-
-/// What POST /WebhookLogs/Resend asks for.
-enum Asked {
-    One(DeliveryId),
-    Many(Many),
-    Preview(Many),
-}
-
-impl Asked {
-    fn read(body: &[u8]) -> Result<Self, ApiError> {
-        let mut fields = Fields::parse(body)?;
-        if fields.has("deliveryId") {
-            let id = fields.required_text("deliveryId", ID);
-            fields.finish()?;
-            return Ok(Self::One(delivery_id(&id)?));
-        }
-        let many = Many {
-            webhook: fields.required_text("webhook", MAX_WEBHOOK),
-            from_ms: fields.time_ms("from"),
-            to_ms: fields.time_ms("to"),
-            limit: fields.integer("limit", 1..=MAX_COUNT).unwrap_or(MAX_COUNT),
-            per_second: fields.integer("perSecond", 1..=MAX_PER_SECOND).unwrap_or(DEFAULT_PER_SECOND),
-        };
-        let preview = fields.boolean("preview").unwrap_or(false);
-        fields.finish()?;
-        Ok(if preview { Self::Preview(many) } else { Self::Many(many) })
-    }
-}
 
 /// Sends a delivery that has ended again, or the dead letters of a webhook: as new deliveries with the same event id and
 /// bytes. Many go out oldest first, so many per second; of each event only its latest delivery is sent again.
@@ -61,19 +31,56 @@ impl Asked {
     responses((status = 200, body = ResendAnswer, description = "Queued; or with preview, what would be"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
               (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The event is still being sent to this webhook; or the webhook is inactive, not declared, another customer's now, or not subscribed to the event, or the event is switched off; or the Idempotency-Key was used for another request")))]
-pub async fn resend(State(app): State<Arc<App>>, call: Call<Administrator>) -> Result<Response, ApiError> {
-    let Call { caller: Administrator(caller), headers, body } = call;
-    let write = match Asked::read(&body)? {
-        Asked::One(id) => Write::Resend(id),
-        Asked::Many(many) => Write::ResendMany(many),
-        Asked::Preview(many) => {
-            writes::idempotency_key(&headers)?;
-            let mut reader = caller.reader(&app).await?;
-            let (extent, total) = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
-            return Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response());
-        }
+pub async fn resend(
+    State(app): State<Arc<App>>,
+    Call { caller: Administrator(caller), request, write }: Call<Administrator, ResendRequest>,
+) -> Result<Response, ApiError> {
+    match request {
+        ResendRequest::One(ResendOne { delivery_id }) => one(&app, &caller, delivery_id, write).await,
+        ResendRequest::Many(request) if request.preview => preview(&app, &caller, request.into()).await,
+        ResendRequest::Many(request) => many(&app, &caller, request.into(), write).await,
+    }
+}
+
+async fn one(app: &App, caller: &Caller, id: DeliveryId, write: Write) -> Result<Response, ApiError> {
+    let tenant = &caller.tenant;
+    let resend = async |transaction: &mut Transaction, now| {
+        let (resent, due) = resend_one(transaction, tenant.webhooks(), id, &caller.name(), now).await?;
+        let done = Done::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
+        let Resent { id, resend_of } = resent;
+        Ok(done.audit(move |caller| {
+            let (code, name) = (caller.tenant.config.client_code.as_str(), caller.name());
+            tracing::info!(tenant.code = code, caller = name, delivery.id = %id, delivery.resend_of = %resend_of, "delivery resent");
+        }))
     };
-    writes::write(app, caller, &headers, &body, write).await
+    write.perform(app, caller, resend).await
+}
+
+async fn many(app: &App, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {
+    let tenant = &caller.tenant;
+    let resend = async |transaction: &mut Transaction, now| {
+        let (resend, extent, dues) =
+            resend_many(transaction, tenant.webhooks(), &many, &caller.name(), now).await?;
+        let answer = ResendManyAnswer::new(&many, &resend, extent);
+        let Resend { id, webhook_name, count, .. } = resend;
+        Ok(Done::new(&answer).hint(tenant.hints(dues, now)).audit(move |caller| {
+            tracing::info!(
+                tenant.code = caller.tenant.config.client_code.as_str(),
+                caller = caller.name(),
+                resend.id = id,
+                webhook.name = webhook_name,
+                count,
+                "dead letters resent"
+            );
+        }))
+    };
+    write.perform(app, caller, resend).await
+}
+
+async fn preview(app: &App, caller: &Caller, many: Many) -> Result<Response, ApiError> {
+    let mut reader = caller.reader(app).await?;
+    let (extent, total) = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
+    Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response())
 }
 
 /// Takes back what a request for many has queued and nobody has attempted. Stopping it again changes nothing.
@@ -83,42 +90,39 @@ pub async fn resend(State(app): State<Arc<App>>, call: Call<Administrator>) -> R
     request_body = StopResendRequest,
     responses((status = 200, body = StopAnswer, description = "Stopped"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such resend")))]
-pub async fn stop(State(app): State<Arc<App>>, call: Call<Administrator>) -> Result<Response, ApiError> {
-    let Call { caller: Administrator(caller), headers, body } = call;
-    let mut fields = Fields::parse(&body)?;
-    let id = fields.required_text("resendId", RESEND_ID);
-    fields.finish()?;
-    let id = resend_id(id)?;
-    writes::write(app, caller, &headers, &body, Write::StopResend(id)).await
-}
-
-fn resend_id(text: String) -> Result<String, ApiError> {
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    match text.len() == RESEND_ID && text.bytes().all(is_hex) {
-        true => Ok(text),
-        false => Err(problem("resendId", "must be the resendId of an answer")),
-    }
+pub async fn stop(
+    State(app): State<Arc<App>>,
+    Call { caller: Administrator(caller), request, write }: Call<Administrator, StopResendRequest>,
+) -> Result<Response, ApiError> {
+    let id = request.resend_id;
+    let stop = async |transaction: &mut Transaction, now| {
+        let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
+        let (resend, taken_back) = (id.clone(), stopped.taken_back);
+        Ok(Done::new(&StopAnswer::new(&id, stopped)).audit(move |caller| {
+            tracing::info!(
+                tenant.code = caller.tenant.config.client_code.as_str(),
+                caller = caller.name(),
+                resend.id = resend,
+                taken_back,
+                "resend stopped"
+            );
+        }))
+    };
+    write.perform(&app, &caller, stop).await
 }
 
 /// Requests for many, newest first, and how far each is.
 #[utoipa::path(get, path = "/WebhookLogs/Resends", operation_id = "WebhookLogs.Resends", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("resendId" = Option<String>, Query, description = "Only this one.", min_length = 32, max_length = 32, pattern = "^[0-9a-f]{32}$"),
-           ("pageSize" = Option<i64>, Query, description = "Requests per page.", minimum = 1, maximum = 100),
-           ("cursor" = Option<Cursor>, Query, description = "nextCursor of the page before.")),
+    params(ResendSearch),
     responses((status = 200, body = ResendPage, description = "A page")))]
 pub async fn list(
     State(app): State<Arc<App>>,
     Administrator(caller): Administrator,
-    RawQuery(query): RawQuery,
+    Query(ResendSearch { resend_id: id, page_size, cursor }): Query<ResendSearch>,
 ) -> Result<Json<ResendPage>, ApiError> {
-    let mut query = Query::parse(query.as_deref());
-    let id = query.text("resendId", RESEND_ID);
-    let (after, page_size) = (query.cursor(), query.page_size());
-    query.finish()?;
-    let id = id.map(resend_id).transpose()?;
     let mut reader = caller.reader(&app).await?;
-    let found = resend::progress(&mut reader, id.as_deref(), after.as_ref(), page_size + 1).await?;
+    let found = resend::progress(&mut reader, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
     let (found, next_cursor) =
         page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
     Ok(Json(ResendPage { items: found.into_iter().map(Into::into).collect(), next_cursor }))

@@ -1,67 +1,12 @@
-//! What the routes around resends take and answer; the answers of writes are kept for a repeated Idempotency-Key.
+//! What the routes around resends answer; the answers of writes are kept for a repeated Idempotency-Key.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actions::resend::{Many, Progress, Resent, Stopped};
-use crate::api::query::{DateOrTime, time};
+use crate::api::times::time;
 use docket_store::resends::{Extent, Resend};
-
-/// The body of POST /WebhookLogs/Resend.
-#[derive(Deserialize, ToSchema)]
-#[serde(untagged)]
-#[expect(missing_debug_implementations, reason = "only its schema is used")]
-pub enum ResendRequest {
-    /// One delivery, which has ended.
-    One(ResendOne),
-    /// The dead letters of a webhook.
-    Many(ResendMany),
-}
-
-/// One delivery to send again.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
-pub struct ResendOne {
-    /// The delivery; it must have ended.
-    #[schema(
-        example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f",
-        min_length = 36,
-        max_length = 36,
-        pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-    )]
-    delivery_id: String,
-}
-
-/// The dead letters of a webhook to send again.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
-pub struct ResendMany {
-    /// namespace/name of the webhook, or its uid.
-    #[schema(
-        example = "default/acme-orders",
-        min_length = 1,
-        max_length = 330,
-        pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"
-    )]
-    webhook: String,
-    /// Created at or after.
-    #[schema(value_type = Option<DateOrTime>)]
-    from: Option<String>,
-    /// Created before.
-    #[schema(value_type = Option<DateOrTime>)]
-    to: Option<String>,
-    /// The oldest so many; 10,000 if it is not given.
-    #[schema(minimum = 1, maximum = 10_000)]
-    limit: Option<i64>,
-    /// Deliveries due per second; 10 if it is not given.
-    #[schema(minimum = 1, maximum = 100)]
-    per_second: Option<i64>,
-    /// Only tells what would be sent; nothing is written.
-    preview: Option<bool>,
-}
 
 /// The answer of POST /WebhookLogs/Resend. For documentation of the three below.
 #[derive(Serialize, ToSchema)]
@@ -153,21 +98,6 @@ impl ExtentAnswer {
             seconds: many.seconds(extent.count),
         }
     }
-}
-
-/// The body of POST /WebhookLogs/StopResend.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, missing_debug_implementations, reason = "only its schema is used")]
-pub struct StopResendRequest {
-    /// The request for many to stop.
-    #[schema(
-        example = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a",
-        min_length = 32,
-        max_length = 32,
-        pattern = "^[0-9a-f]{32}$"
-    )]
-    resend_id: String,
 }
 
 /// The answer of POST /WebhookLogs/StopResend.

@@ -1,0 +1,209 @@
+//! Reads the named fields of a JSON object or a query string, and collects everything that is wrong with them.
+
+use std::collections::BTreeMap;
+
+use docket_orders::problem::Path;
+use docket_orders::{Json, Problems};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::error::ApiError;
+
+/// A kind of value: how it is read and described.
+pub trait Kind {
+    /// What it is read into.
+    type Value;
+
+    /// Reads a value that is not `null`, or returns what it must be.
+    fn read(sent: Sent) -> Result<Self::Value, String>;
+
+    /// What [`read`](Self::read) accepts, as far as JSON Schema can say it.
+    fn schema(place: Place) -> RefOr<Schema>;
+}
+
+/// Where the fields of a request are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a JSON object.
+    Body,
+    /// In the query string.
+    Query,
+}
+
+/// One value as the client sent it.
+#[expect(missing_debug_implementations, reason = "may be a password")]
+pub enum Sent {
+    /// A field of a body.
+    Json(Json),
+    /// A parameter of a query string: text without control characters.
+    Parameter(String),
+}
+
+impl Sent {
+    /// A text of 1 to `max` characters without control characters.
+    pub fn text(self, max: usize) -> Result<String, String> {
+        match self {
+            Self::Parameter(text) if (1..=max).contains(&text.chars().count()) => Ok(text),
+            Self::Parameter(_) => Err(format!("must have 1 to {max} characters")),
+            Self::Json(Json::String(text)) if text.is_empty() => Err("must not be empty".to_owned()),
+            Self::Json(Json::String(text)) if text.chars().count() > max => {
+                Err(format!("must have at most {max} characters"))
+            }
+            Self::Json(Json::String(text)) if text.chars().any(char::is_control) => {
+                Err("must not hold control characters".to_owned())
+            }
+            Self::Json(Json::String(text)) => Ok(text),
+            Self::Json(_) => Err("must be a string".to_owned()),
+        }
+    }
+}
+
+/// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
+#[expect(missing_debug_implementations, reason = "may hold a password")]
+pub struct Fields {
+    values: BTreeMap<String, Sent>,
+    place: Place,
+    taken: Vec<&'static str>,
+    problems: Problems,
+}
+
+impl Fields {
+    fn new(place: Place) -> Self {
+        Self { values: BTreeMap::new(), place, taken: Vec::new(), problems: Problems::default() }
+    }
+
+    /// The fields of a body, which must be a JSON object.
+    pub fn of_body(body: &[u8]) -> Result<Self, ApiError> {
+        match Json::parse(body) {
+            Ok(Json::Object(object)) => {
+                let values = object.into_iter().map(|(name, json)| (name, Sent::Json(json))).collect();
+                Ok(Self { values, ..Self::new(Place::Body) })
+            }
+            Ok(_) => Err(ApiError::field("body", "must be an object")),
+            Err(problem) => Err(ApiError::Invalid(problem.into())),
+        }
+    }
+
+    /// The parameters of a query string, each given at most once.
+    pub fn of_query(query: Option<&str>) -> Self {
+        let mut fields = Self::new(Place::Query);
+        for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            // The parser replaces bytes that are not UTF-8 by U+FFFD.
+            if value.contains('\u{fffd}') || value.chars().any(char::is_control) {
+                fields.problem(&name, "must be UTF-8 text without control characters");
+                continue;
+            }
+            let before = fields.values.insert(name.clone().into_owned(), Sent::Parameter(value.into_owned()));
+            if before.is_some() {
+                fields.problem(&name, "must be given once");
+            }
+        }
+        fields
+    }
+
+    /// Whether the request has a field of this name, `null` included.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// Takes an optional field. Absent and `null` are `None`.
+    pub fn opt<K: Kind>(&mut self, name: &'static str) -> Option<K::Value> {
+        let sent = self.take(name)?;
+        self.read::<K>(name, sent)
+    }
+
+    /// Takes an optional field that has a default, which the caller fills in.
+    pub fn def<K: Kind>(&mut self, name: &'static str) -> Option<K::Value> {
+        self.opt::<K>(name)
+    }
+
+    /// Takes a required field.
+    pub fn req<K: Kind>(&mut self, name: &'static str) -> Option<K::Value> {
+        let Some(sent) = self.take(name) else {
+            self.problem(name, "required");
+            return None;
+        };
+        self.read::<K>(name, sent)
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<Sent> {
+        self.taken.push(name);
+        self.values.remove(name).filter(|sent| !matches!(sent, Sent::Json(Json::Null)))
+    }
+
+    fn read<K: Kind>(&mut self, name: &str, sent: Sent) -> Option<K::Value> {
+        K::read(sent).map_err(|message| self.problem(name, message)).ok()
+    }
+
+    fn problem(&mut self, name: &str, message: impl Into<String>) {
+        // A misplaced value can end up as a name; the path shows only what looks like a field's name.
+        Path::root().key(name, |at| self.problems.push(at, message));
+    }
+
+    /// Refuses every field that was not taken, together with everything else that is wrong.
+    pub fn finish(mut self) -> Result<(), ApiError> {
+        let (field, owner) = match self.place {
+            Place::Body => ("field", "object"),
+            Place::Query => ("parameter", "route"),
+        };
+        let message = match self.taken.is_empty() {
+            true => format!("unknown {field}; this {owner} takes none"),
+            false => format!("unknown {field}; this {owner} takes: {}", self.taken.join(", ")),
+        };
+        for name in std::mem::take(&mut self.values).into_keys() {
+            self.problem(&name, &*message);
+        }
+        self.problems.into_result().map_err(ApiError::Invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::kinds::{Line, Whole};
+    use crate::api::paging::{Cursor, PageSize};
+    use crate::api::times::DateOrTime;
+
+    fn refused(fields: Fields) -> Vec<String> {
+        let Err(ApiError::Invalid(problems)) = fields.finish() else { panic!("not refused") };
+        problems.into_iter().map(|problem| problem.field).collect()
+    }
+
+    #[test]
+    fn body_fields_of_each_kind_are_read_or_named() {
+        let body =
+            br#"{"a": 10.0, "b": 11, "c": true, "d": "true", "e": "2026-11-21", "f": "soon", "g": null}"#;
+        let mut fields = Fields::of_body(body).expect("an object");
+        let milliseconds = |time: jiff::Timestamp| time.as_millisecond();
+        assert_eq!((fields.opt::<Whole<1, 10>>("a"), fields.opt::<Whole<1, 10>>("b")), (Some(10), None));
+        assert_eq!((fields.opt::<bool>("c"), fields.opt::<bool>("d")), (Some(true), None));
+        assert_eq!(fields.opt::<DateOrTime>("e").map(milliseconds), Some(1_795_219_200_000));
+        assert_eq!(fields.opt::<DateOrTime>("f"), None);
+        assert_eq!(
+            (fields.has("g"), fields.opt::<Whole<1, 10>>("g"), fields.opt::<bool>("h")),
+            (true, None, None)
+        );
+        assert_eq!(refused(fields), ["b", "d", "f"]);
+    }
+
+    #[test]
+    fn query_names_every_wrong_parameter() {
+        let mut fields = Fields::of_query(Some("a=1&a=2&b=%ff&pageSize=0&cursor=x&from=yesterday&other=%00"));
+        let _ = (
+            fields.opt::<Line<9>>("a"),
+            fields.opt::<Line<9>>("b"),
+            fields.opt::<PageSize>("pageSize"),
+            fields.opt::<Cursor>("cursor"),
+            fields.opt::<DateOrTime>("from"),
+        );
+        assert_eq!(refused(fields), ["a", "b", "other", "pageSize", "cursor", "from"]);
+    }
+
+    #[test]
+    fn query_times_are_dates_or_times_with_an_offset() {
+        let mut fields =
+            Fields::of_query(Some("a=1970-01-02&b=1970-01-01T01:00:00%2B01:00&c=1970-01-01t00:00:01z"));
+        let mut read = |name| fields.opt::<DateOrTime>(name).map(jiff::Timestamp::as_millisecond);
+        assert_eq!([read("a"), read("b"), read("c")], [Some(86_400_000), Some(0), Some(1_000)]);
+        assert!(fields.finish().is_ok());
+    }
+}

@@ -1,0 +1,204 @@
+//! The kinds of values that requests hold: texts, numbers and ids, each with its limits.
+
+use std::str::FromStr;
+
+use docket_domain::delivery::DeliveryId;
+use docket_orders::field::Field;
+use docket_orders::problem::Path;
+use docket_orders::{Json, OrderType, Problems};
+use secrecy::SecretString;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{Ref, RefOr, Schema};
+
+use super::fields::{Kind, Place, Sent};
+use crate::passwords::MAX_PASSWORD_CHARS;
+
+/// A work order's number.
+pub type WorkOrderNumber = Line<32>;
+/// A work order's number, optionally followed by `-` and a facility's code.
+pub type WorkOrderKeyText = Line<80>;
+/// An invoice's number.
+pub type InvoiceNumber = Line<64>;
+/// A webhook's uid, or its namespace/name.
+pub type WebhookName = Line<330>;
+/// A photocopy stop's place in its order.
+pub type LineItem = Whole<1, 999_999_999>;
+/// The code of a milestone.
+pub type MilestoneCode = Whole<0, 999_999_999>;
+
+/// A text of 1 to `MAX` characters without control characters.
+#[derive(Debug)]
+pub struct Line<const MAX: usize>;
+
+impl<const MAX: usize> Line<MAX> {
+    fn described(place: Place) -> ObjectBuilder {
+        // A query string can't hold U+FFFD: bytes that are not UTF-8 become that.
+        let pattern = match place {
+            Place::Body => r"^[^\x00-\x1f\x7f-\x9f]*$",
+            Place::Query => r"^[^\x00-\x1f\x7f-\x9f\ufffd]*$",
+        };
+        text(1, MAX).pattern(Some(pattern))
+    }
+}
+
+fn text(min: usize, max: usize) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).min_length(Some(min)).max_length(Some(max))
+}
+
+impl<const MAX: usize> Kind for Line<MAX> {
+    type Value = String;
+
+    fn read(sent: Sent) -> Result<String, String> {
+        sent.text(MAX)
+    }
+
+    fn schema(place: Place) -> RefOr<Schema> {
+        Self::described(place).into()
+    }
+}
+
+/// A password.
+#[derive(Debug)]
+pub struct Password;
+
+impl Kind for Password {
+    type Value = SecretString;
+
+    fn read(sent: Sent) -> Result<SecretString, String> {
+        sent.text(MAX_PASSWORD_CHARS).map(SecretString::from)
+    }
+
+    fn schema(place: Place) -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::Password);
+        Line::<MAX_PASSWORD_CHARS>::described(place).format(Some(format)).into()
+    }
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Debug)]
+pub struct Whole<const MIN: i64, const MAX: i64>;
+
+impl<const MIN: i64, const MAX: i64> Kind for Whole<MIN, MAX> {
+    type Value = i64;
+
+    fn read(sent: Sent) -> Result<i64, String> {
+        let number = match sent {
+            // 10.0 is as whole as 10 (JSON Schema).
+            Sent::Json(Json::Number(number)) => number.as_i64().or_else(|| whole(number.as_f64()?)),
+            Sent::Json(_) => None,
+            parameter @ Sent::Parameter(_) => parameter.text(20)?.parse().ok(),
+        };
+        let number = number.filter(|number| (MIN..=MAX).contains(number));
+        number.ok_or_else(|| format!("must be a whole number from {MIN} to {MAX}"))
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        let number = ObjectBuilder::new().schema_type(Type::Integer);
+        let number = number.format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)));
+        number.minimum(Some(MIN as isize)).maximum(Some(MAX as isize)).into()
+    }
+}
+
+fn whole(number: f64) -> Option<i64> {
+    // Beyond 2^53 not every number is exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+impl Kind for bool {
+    type Value = Self;
+
+    fn read(sent: Sent) -> Result<Self, String> {
+        match sent {
+            Sent::Json(Json::Bool(value)) => Ok(value),
+            _ => Err("must be true or false".to_owned()),
+        }
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::Boolean).into()
+    }
+}
+
+/// Reads one of a few words.
+pub fn word<T: FromStr>(sent: Sent, words: &[&str]) -> Result<T, String> {
+    sent.text(64)?.parse().map_err(|_| format!("must be one of {}", words.join(", ")))
+}
+
+impl Kind for OrderType {
+    type Value = Self;
+
+    fn read(sent: Sent) -> Result<Self, String> {
+        word(sent, &Self::ALL.iter().map(|order_type| order_type.as_str()).collect::<Vec<_>>())
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        Ref::from_schema_name("OrderType").into()
+    }
+}
+
+/// Reads a value by the rules of an order's field.
+pub fn of_order<T: Field>(sent: Sent) -> Result<T, String> {
+    let json = match sent {
+        Sent::Json(json) => json,
+        Sent::Parameter(text) => Json::String(text),
+    };
+    let mut problems = Problems::default();
+    let value = T::read(&json, &mut Path::root(), &mut problems);
+    value.ok_or_else(|| problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
+}
+
+/// The id of a web order. A text that does not fit the pattern is the id of no web order.
+#[derive(Debug)]
+pub struct WebOrderIdText;
+
+impl Kind for WebOrderIdText {
+    type Value = String;
+
+    fn read(sent: Sent) -> Result<String, String> {
+        sent.text(32)
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        text(1, 32).pattern(Some("^[A-Za-z0-9]+$")).into()
+    }
+}
+
+/// The id of a delivery, in the one spelling that responses have.
+#[derive(Debug)]
+pub struct DeliveryIdText;
+
+impl Kind for DeliveryIdText {
+    type Value = DeliveryId;
+
+    fn read(sent: Sent) -> Result<DeliveryId, String> {
+        let text = sent.text(36)?;
+        let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text);
+        id.ok_or_else(|| "must be the deliveryId of an answer".to_owned())
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        text(36, 36).pattern(Some("^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")).into()
+    }
+}
+
+/// The id of a bulk resend.
+#[derive(Debug)]
+pub struct ResendIdText;
+
+impl Kind for ResendIdText {
+    type Value = String;
+
+    fn read(sent: Sent) -> Result<String, String> {
+        let text = sent.text(32)?;
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        match text.len() == 32 && text.bytes().all(is_hex) {
+            true => Ok(text),
+            false => Err("must be the resendId of an answer".to_owned()),
+        }
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        text(32, 32).pattern(Some("^[0-9a-f]{32}$")).into()
+    }
+}

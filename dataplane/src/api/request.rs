@@ -1,0 +1,185 @@
+//! A request as one list of its fields: the struct, its reading and its description in the OpenAPI document follow from
+//! the list and can't disagree.
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use serde_json::Value;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, SchemaType, Type};
+use utoipa::openapi::{RefOr, Required, Schema};
+
+use super::error::ApiError;
+use super::fields::{Fields, Place};
+
+/// A request made by [`request!`].
+pub trait Request: Sized {
+    /// Its fields, in the order of the list.
+    fn list() -> Vec<Listed>;
+
+    /// Takes its fields. `None` if a required one is absent or wrong.
+    fn take(fields: &mut Fields) -> Option<Self>;
+
+    /// Reads all of `fields`, or refuses them with everything that is wrong.
+    fn read(mut fields: Fields) -> Result<Self, ApiError> {
+        let request = Self::take(&mut fields);
+        fields.finish()?;
+        // `finish` has refused a required field that is absent or wrong.
+        request.ok_or(ApiError::Internal)
+    }
+}
+
+/// What a body can be read into.
+pub trait Body: Sized {
+    /// Reads the bytes of a body.
+    fn of_body(body: &[u8]) -> Result<Self, ApiError>;
+}
+
+/// The parameters of a query string, as an extractor.
+#[expect(missing_debug_implementations, reason = "search texts are names")]
+pub struct Query<Q>(pub Q);
+
+impl<Q: Request, S: Sync> FromRequestParts<S> for Query<Q> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Q::read(Fields::of_query(parts.uri.query())).map(Self)
+    }
+}
+
+/// One field of a request, for the OpenAPI document.
+#[expect(missing_debug_implementations, reason = "a schema has none")]
+pub struct Listed {
+    /// Its name in JSON and in query strings.
+    pub name: &'static str,
+    /// Its description.
+    pub about: &'static str,
+    /// Whether it must be sent.
+    pub required: bool,
+    /// Its kind.
+    pub schema: fn(Place) -> RefOr<Schema>,
+    /// A value to try.
+    pub example: Option<Value>,
+}
+
+impl Listed {
+    fn property(self) -> RefOr<Schema> {
+        match (self.schema)(Place::Body) {
+            RefOr::T(Schema::Object(mut object)) => {
+                if let (false, SchemaType::Type(kind)) = (self.required, &object.schema_type) {
+                    object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
+                }
+                object.description = Some(self.about.trim().to_owned());
+                object.example = self.example;
+                RefOr::T(Schema::Object(object))
+            }
+            RefOr::Ref(mut named) => {
+                named.description = self.about.trim().to_owned();
+                if self.required {
+                    return RefOr::Ref(named);
+                }
+                OneOfBuilder::new().item(named).item(Object::with_type(Type::Null)).into()
+            }
+            other => other,
+        }
+    }
+
+    fn parameter(self) -> Parameter {
+        ParameterBuilder::new()
+            .name(self.name)
+            .parameter_in(ParameterIn::Query)
+            .description(Some(self.about.trim()))
+            .required(if self.required { Required::True } else { Required::False })
+            .schema(Some((self.schema)(Place::Query)))
+            .example(self.example)
+            .build()
+    }
+}
+
+/// The schema of a body that takes exactly these fields.
+pub fn object<R: Request>(about: &str) -> RefOr<Schema> {
+    let mut object = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .description(Some(about.trim()))
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    for field in R::list() {
+        if field.required {
+            object = object.required(field.name);
+        }
+        object = object.property(field.name, field.property());
+    }
+    object.into()
+}
+
+/// The parameters of a query that takes exactly these fields.
+pub fn parameters<R: Request>() -> Vec<Parameter> {
+    R::list().into_iter().map(Listed::parameter).collect()
+}
+
+/// Makes a request from the list of its fields: a `body`, or the `query` of a route. Each field is `req` (required),
+/// `opt`, or `def` (optional with a default), and has a [`Kind`](super::fields::Kind).
+macro_rules! request {
+    (@type opt $kind:ty) => { Option<<$kind as $crate::api::fields::Kind>::Value> };
+    (@type $need:ident $kind:ty) => { <$kind as $crate::api::fields::Kind>::Value };
+    (@value req $field:ident) => { $field? };
+    (@value opt $field:ident) => { $field };
+    (@value def $field:ident $default:expr) => { $field.unwrap_or($default) };
+    (@required req) => { true };
+    (@required $need:ident) => { false };
+    (@example) => { None };
+    (@example $example:expr) => { Some(serde_json::json!($example)) };
+    ($(#[doc = $about:literal])* body $name:ident { $($fields:tt)* }) => {
+        request! { @define $(#[doc = $about])* $name { $($fields)* } }
+
+        impl $crate::api::request::Body for $name {
+            fn of_body(body: &[u8]) -> Result<Self, $crate::api::error::ApiError> {
+                <Self as $crate::api::request::Request>::read($crate::api::fields::Fields::of_body(body)?)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                $crate::api::request::object::<Self>(concat!($($about),*))
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+    ($(#[doc = $about:literal])* query $name:ident { $($fields:tt)* }) => {
+        request! { @define $(#[doc = $about])* $name { $($fields)* } }
+
+        impl utoipa::IntoParams for $name {
+            fn into_params(
+                _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
+            ) -> Vec<utoipa::openapi::path::Parameter> {
+                $crate::api::request::parameters::<Self>()
+            }
+        }
+    };
+    (@define $(#[doc = $about:literal])* $name:ident {
+        $( $(#[doc = $doc:literal])* $need:ident $field:ident : $kind:ty $(= $default:expr)? $(, example $example:expr)? ; )*
+    }) => {
+        $(#[doc = $about])*
+        #[expect(missing_debug_implementations, reason = "personal data")]
+        pub struct $name {
+            $( $(#[doc = $doc])* pub $field: request!(@type $need $kind), )*
+        }
+
+        impl $crate::api::request::Request for $name {
+            fn list() -> Vec<$crate::api::request::Listed> {
+                vec![ $( $crate::api::request::Listed {
+                    name: docket_orders::camel!($field),
+                    about: concat!($($doc),*),
+                    required: request!(@required $need),
+                    schema: <$kind as $crate::api::fields::Kind>::schema,
+                    example: request!(@example $($example)?),
+                } ),* ]
+            }
+
+            fn take(fields: &mut $crate::api::fields::Fields) -> Option<Self> {
+                $( let $field = fields.$need::<$kind>(docket_orders::camel!($field)); )*
+                Some(Self { $( $field: request!(@value $need $field $($default)?) ),* })
+            }
+        }
+    };
+}
+pub(super) use request;

@@ -1,0 +1,43 @@
+//! Points in time, in requests and in responses.
+
+use docket_domain::moment;
+use jiff::Timestamp;
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::fields::{Kind, Place, Sent};
+
+/// A date, which is its first moment in UTC, or a time with an offset.
+#[derive(Debug)]
+pub struct DateOrTime;
+
+impl Kind for DateOrTime {
+    type Value = Timestamp;
+
+    fn read(sent: Sent) -> Result<Timestamp, String> {
+        moment::parse(&sent.text(moment::MAX_CHARS)?).ok_or_else(|| moment::EXPECTED.to_owned())
+    }
+
+    fn schema(_: Place) -> RefOr<Schema> {
+        Ref::from_schema_name(Self::name()).into()
+    }
+}
+
+impl PartialSchema for DateOrTime {
+    fn schema() -> RefOr<Schema> {
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let date = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)));
+        let time = text()
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .max_length(Some(moment::MAX_CHARS));
+        AnyOfBuilder::new().item(date).item(time).examples(["2026-11-01", "2026-11-01T09:30:00-08:00"]).into()
+    }
+}
+
+impl ToSchema for DateOrTime {}
+
+/// A stored time, for a response.
+pub fn time(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
+}

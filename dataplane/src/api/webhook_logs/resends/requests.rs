@@ -1,0 +1,92 @@
+//! What the routes around resends take.
+
+use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
+use jiff::Timestamp;
+use utoipa::ToSchema;
+
+use crate::actions::resend::Many;
+use crate::api::error::ApiError;
+use crate::api::fields::Fields;
+use crate::api::kinds::{DeliveryIdText, ResendIdText, WebhookName, Whole};
+use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize};
+use crate::api::request::{Body, Request, request};
+use crate::api::times::DateOrTime;
+
+/// The body of POST /WebhookLogs/Resend.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(missing_debug_implementations, reason = "a request")]
+pub enum ResendRequest {
+    /// One delivery, which has ended.
+    One(ResendOne),
+    /// The dead letters of a webhook.
+    Many(ResendMany),
+}
+
+impl Body for ResendRequest {
+    fn of_body(body: &[u8]) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(body)?;
+        match fields.has("deliveryId") {
+            true => ResendOne::read(fields).map(Self::One),
+            false => ResendMany::read(fields).map(Self::Many),
+        }
+    }
+}
+
+request! {
+    /// One delivery to send again.
+    body ResendOne {
+        /// The delivery; it must have ended.
+        req delivery_id: DeliveryIdText, example "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
+    }
+}
+
+request! {
+    /// The dead letters of a webhook to send again.
+    body ResendMany {
+        /// namespace/name of the webhook, or its uid.
+        req webhook: WebhookName, example "default/acme-orders";
+        /// Created at or after.
+        opt from: DateOrTime;
+        /// Created before.
+        opt to: DateOrTime;
+        /// The oldest so many; 10,000 if it is not given.
+        def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
+        /// Deliveries due per second; 10 if it is not given.
+        def per_second: Whole<1, MAX_PER_SECOND> = DEFAULT_PER_SECOND;
+        /// Only tells what would be sent; nothing is written.
+        def preview: bool = false;
+    }
+}
+
+impl From<ResendMany> for Many {
+    fn from(request: ResendMany) -> Self {
+        Self {
+            webhook: request.webhook,
+            from_ms: request.from.map(Timestamp::as_millisecond),
+            to_ms: request.to.map(Timestamp::as_millisecond),
+            limit: request.limit,
+            per_second: request.per_second,
+        }
+    }
+}
+
+request! {
+    /// The body of POST /WebhookLogs/StopResend.
+    body StopResendRequest {
+        /// The request for many to stop.
+        req resend_id: ResendIdText, example "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a";
+    }
+}
+
+request! {
+    /// The parameters of GET /WebhookLogs/Resends.
+    query ResendSearch {
+        /// Only this one.
+        opt resend_id: ResendIdText;
+        /// Requests per page.
+        def page_size: PageSize = DEFAULT_PAGE_SIZE;
+        /// nextCursor of the page before.
+        opt cursor: Cursor;
+    }
+}
