@@ -6,8 +6,10 @@ pub mod caller;
 pub mod error;
 pub mod fields;
 pub mod host;
+pub mod idempotency;
 pub mod invoices;
 pub mod kinds;
+pub mod management;
 pub mod middleware;
 pub mod notes;
 pub mod openapi;
@@ -68,7 +70,7 @@ pub fn router(app: Arc<App>) -> Router {
 pub fn management(app: Arc<App>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(middleware::readyz))
-        .route("/metrics", get(middleware::metrics))
+        .route("/readyz", get(management::readyz))
+        .route("/metrics", get(management::metrics))
         .with_state(app)
 }

@@ -1,10 +1,12 @@
-//! Reads the bytes of request bodies, within their limits.
+//! Reads the bytes of request bodies, within their limits, and makes responses of JSON text.
 
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
@@ -51,4 +53,10 @@ fn check_content_type(headers: &http::HeaderMap) -> Result<(), ApiError> {
     let is_utf8 =
         parts.filter_map(|part| part.strip_prefix("charset=")).all(|set| set.trim_matches('"') == "utf-8");
     if is_json && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
+}
+
+/// A response of this JSON text.
+pub fn json_response(body: impl Into<Body>) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(CONTENT_TYPE, kind)], body.into()).into_response()
 }

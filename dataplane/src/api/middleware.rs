@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
@@ -71,21 +71,4 @@ pub async fn only_v2(
         Some(HostKind::Legacy) => Err(ApiError::NoSuchRoute),
         _ => Ok(next.run(Request::from_parts(parts, body)).await),
     }
-}
-
-/// Ready once nothing is missing; says what is.
-pub async fn readyz(State(app): State<Arc<App>>) -> Response {
-    match app.readiness.missing().as_slice() {
-        [] => "ready\n".into_response(),
-        missing => {
-            let text = format!("not ready, waits for: {}\n", missing.join(", "));
-            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
-        }
-    }
-}
-
-/// The counters in Prometheus' text format.
-pub async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
 }

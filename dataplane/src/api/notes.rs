@@ -17,6 +17,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::fields::{Kind, Place, Sent};
+use super::idempotency::IdempotencyKey;
 use super::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
@@ -187,7 +188,7 @@ pub struct NotePage {
 /// Adds a note to a work order and publishes note.created; with a milestone also order.status_changed.
 #[utoipa::path(post, path = "/Notes/Add", operation_id = "Notes.Add", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    params(IdempotencyKey),
     request_body(content = NoteRequest, example = json!({"workOrder": "PC1000001", "workOrderType": "PhotoCopy", "report": "The custodian has the subpoena.", "facilityLineItem": 1, "milestoneCode": 210})),
     responses((status = 200, body = NoteAnswer, description = "Added"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such work order for this caller")))]

@@ -20,6 +20,7 @@ use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
+use super::idempotency::IdempotencyKey;
 use super::kinds::{Line, WebOrderIdText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Body, Query, request};
@@ -153,7 +154,7 @@ pub struct OrderPage {
 /// Creates an order, or changes a draft; with `export` exports it at once.
 #[utoipa::path(post, path = "/Orders/Save", operation_id = "Orders.Save", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat: the same key with the same body gets the same answer, and nothing is done twice. Kept for at least 24 hours.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    params(IdempotencyKey),
     request_body = SaveRequest,
     responses((status = 200, body = SaveAnswer, description = "Saved"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
@@ -173,7 +174,7 @@ pub async fn save(
 /// one's numbers.
 #[utoipa::path(post, path = "/Orders/Export", operation_id = "Orders.Export", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    params(IdempotencyKey),
     request_body = ExportRequest,
     responses((status = 200, body = ExportAnswer, description = "Exported"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]

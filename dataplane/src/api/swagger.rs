@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, header};
 use utoipa_swagger_ui::{Config, serve};
 
+use super::body::json_response;
 use super::error::ApiError;
 use super::openapi;
 
@@ -27,7 +28,7 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
 
 /// GET /openapi.json.
 pub async fn openapi_json() -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], DOCUMENT.clone()).into_response()
+    json_response(DOCUMENT.clone())
 }
 
 /// GET /swagger.

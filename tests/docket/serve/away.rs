@@ -19,7 +19,7 @@ async fn a_redis_that_is_away_at_start_is_waited_for_and_named() {
     let management = api.management;
     eventually("only Redis is missing", SOON, async || {
         let reply = request(management, "GET", "/readyz", &[], "").await;
-        reply.is_ok_and(|reply| reply.status == 503 && reply.text() == "not ready, waits for: Redis\n")
+        reply.is_ok_and(|reply| reply.status == 503 && reply.text() == "not ready: Redis\n")
     })
     .await;
     stage.logs("Redis can't be used yet").await;

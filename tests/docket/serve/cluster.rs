@@ -141,7 +141,7 @@ async fn an_api_server_that_is_away_at_start_is_waited_for_and_named() {
     let management = api.management;
     eventually("only the configuration is missing", SOON, async || {
         let reply = request(management, "GET", "/readyz", &[], "").await;
-        reply.is_ok_and(|reply| reply.text() == "not ready, waits for: the configuration\n")
+        reply.is_ok_and(|reply| reply.text() == "not ready: the configuration\n")
     })
     .await;
     place.proxy.restore();

@@ -17,6 +17,7 @@ use self::requests::{ResendOne, ResendRequest, ResendSearch, StopResendRequest};
 use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
 use crate::api::caller::{Administrator, Caller};
 use crate::api::error::{ApiError, ProblemBody};
+use crate::api::idempotency::IdempotencyKey;
 use crate::api::paging::page;
 use crate::api::request::Query;
 use crate::api::writes::{Call, Done, Write};
@@ -26,7 +27,7 @@ use crate::app::App;
 /// bytes. Many go out oldest first, so many per second; of each event only its latest delivery is sent again.
 #[utoipa::path(post, path = "/WebhookLogs/Resend", operation_id = "WebhookLogs.Resend", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    params(IdempotencyKey),
     request_body = ResendRequest,
     responses((status = 200, body = ResendAnswer, description = "Queued; or with preview, what would be"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
@@ -86,7 +87,7 @@ async fn preview(app: &App, caller: &Caller, many: Many) -> Result<Response, Api
 /// Takes back what a request for many has queued and nobody has attempted. Stopping it again changes nothing.
 #[utoipa::path(post, path = "/WebhookLogs/StopResend", operation_id = "WebhookLogs.StopResend", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the call safe to repeat.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    params(IdempotencyKey),
     request_body = StopResendRequest,
     responses((status = 200, body = StopAnswer, description = "Stopped"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such resend")))]

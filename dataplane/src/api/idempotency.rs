@@ -1,0 +1,107 @@
+//! `Idempotency-Key`: under the same key a write is performed once, and repeats of the request get its response.
+
+use axum::response::Response;
+use docket_store::idempotency::{self, Kept};
+use docket_store::{StoreError, Transaction};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use sha2::{Digest, Sha256};
+use utoipa::IntoParams;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+
+use super::body::json_response;
+use super::caller::Caller;
+use super::error::ApiError;
+use crate::app::App;
+
+const HEADER: &str = "Idempotency-Key";
+/// Set to `true` on a response that was kept from an earlier request.
+const REPLAYED: &str = "idempotency-replayed";
+/// Characters of a key.
+const MAX_CHARS: usize = 128;
+
+/// The key of a request, and what the request was.
+#[expect(missing_debug_implementations, reason = "a key is the caller's")]
+pub struct IdempotencyKey {
+    key: String,
+    route: String,
+    digest: String,
+}
+
+impl IdempotencyKey {
+    /// The key in the header, if the request has one.
+    pub fn of_request(headers: &HeaderMap, route: &str, body: &[u8]) -> Result<Option<Self>, ApiError> {
+        let mut sent = headers.get_all(HEADER).iter();
+        let (first, second) = (sent.next(), sent.next());
+        let Some(value) = first else { return Ok(None) };
+        let key = value.to_str().ok().filter(|key| (1..=MAX_CHARS).contains(&key.len()) && second.is_none());
+        match key.filter(|key| key.bytes().all(|byte| byte.is_ascii_graphic())) {
+            Some(key) => Ok(Some(Self {
+                key: key.to_owned(),
+                route: route.to_owned(),
+                digest: hex::encode(Sha256::digest(body)),
+            })),
+            None => {
+                Err(ApiError::field(HEADER, "must be given once, with 1 to 128 visible ASCII characters"))
+            }
+        }
+    }
+
+    /// Keeps the response of a write, in the write's own transaction. Fails with [`StoreError::Conflict`] if another
+    /// request has kept one under the same key.
+    pub async fn keep(
+        &self,
+        transaction: &mut Transaction,
+        caller: &Caller,
+        body: &str,
+    ) -> Result<(), StoreError> {
+        let kept = Kept {
+            route: self.route.clone(),
+            request_digest: self.digest.clone(),
+            status: i64::from(StatusCode::OK.as_u16()),
+            body: body.to_owned(),
+        };
+        let now_ms = transaction.now().as_millisecond();
+        idempotency::keep(transaction, &caller.name(), &self.key, &kept, now_ms).await
+    }
+
+    /// The response that was kept under this key. A key that was used for another request is refused.
+    pub async fn find(&self, app: &App, caller: &Caller) -> Result<Option<Response>, ApiError> {
+        let mut reader = caller.reader(app).await?;
+        match idempotency::find(&mut reader, &caller.name(), &self.key).await? {
+            None => Ok(None),
+            Some(kept) if kept.route == self.route && kept.request_digest == self.digest => {
+                Ok(Some(replayed(kept)))
+            }
+            Some(_) => {
+                Err(ApiError::Conflict("This Idempotency-Key was used for another request; use a new one"))
+            }
+        }
+    }
+}
+
+fn replayed(kept: Kept) -> Response {
+    let mut response = json_response(kept.body);
+    *response.status_mut() =
+        u16::try_from(kept.status).ok().and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or_default();
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+impl IntoParams for IdempotencyKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let text = SchemaType::Array(vec![Type::String, Type::Null]);
+        let schema = ObjectBuilder::new().schema_type(text).min_length(Some(1)).max_length(Some(MAX_CHARS));
+        let header = ParameterBuilder::new()
+            .name(HEADER)
+            .parameter_in(ParameterIn::Header)
+            .description(Some(
+                "Makes the call safe to repeat: the same key with the same body gets the same response, and nothing is \
+                 done twice. Kept for at least 24 hours.",
+            ))
+            .required(Required::False)
+            .schema(Some(schema.pattern(Some("^[!-~]+$"))));
+        vec![header.build()]
+    }
+}

@@ -1,0 +1,26 @@
+//! The routes of the management port: readiness and metrics.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::app::App;
+
+/// GET /readyz: 200 once nothing is missing, otherwise 503 with what is.
+pub async fn readyz(State(app): State<Arc<App>>) -> Response {
+    match app.readiness.missing().as_slice() {
+        [] => "ready\n".into_response(),
+        missing => {
+            let text = format!("not ready: {}\n", missing.join(", "));
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
+    }
+}
+
+/// GET /metrics: the counters in Prometheus' text format.
+pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
+}
