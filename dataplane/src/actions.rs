@@ -1,4 +1,4 @@
-//! What the service does, free of HTTP: one file per thing.
+//! What the service does, free of HTTP: one file per action.
 
 pub mod add_note;
 pub mod detect_invoices;
@@ -11,19 +11,19 @@ pub mod sign_in;
 use docket_orders::Problems;
 use docket_store::StoreError;
 
-/// Why a write was refused. Nothing of it has happened.
+/// Why a write was refused. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// What was sent is wrong: each field with what would be right.
+    /// Fields of the request are wrong: each with what it must be.
     #[error("the request is not valid")]
     Invalid(Problems),
-    /// There is no such thing for this caller; whether another customer has it is not told.
+    /// It does not exist for this caller. Whether another customer has it is not revealed.
     #[error("{0}")]
     NotFound(&'static str),
-    /// What was asked does not fit what is stored.
+    /// The request does not fit what is stored.
     #[error("{0}")]
     Conflict(&'static str),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! All routes, and what every request passes through, on one screen.
+//! All routes and the middleware in order, on one screen.
 
 pub mod auth;
 pub mod body;
@@ -33,7 +33,7 @@ use axum::routing::{get, post};
 use crate::app::App;
 use error::ApiError;
 
-/// The API of `{base_url}`, and the part of it that the legacy host has too.
+/// The API of `{base_url}`, and the part of it that the legacy host serves too.
 pub fn router(app: Arc<App>) -> Router {
     let v2_only = Router::new()
         .route("/Auth/Token", post(auth::create_token))
@@ -61,12 +61,12 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(v2_only)
         .fallback(async || ApiError::NoSuchRoute)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        // Inside the router, so that the matched route is known; outermost last.
+        // A layer of the router, so that the matched route is known. The outermost layer comes last.
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), middleware::answer))
         .with_state(app)
 }
 
-/// The API of the management port: nothing of a tenant.
+/// The routes of the management port: no tenant data.
 pub fn management(app: Arc<App>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))

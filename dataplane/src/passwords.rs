@@ -1,4 +1,5 @@
-//! Passwords: Argon2id at OWASP's parameters, behind a bound that a disconnecting client cannot free early.
+//! Passwords: Argon2id with OWASP's parameters. At most as many hashes run at once as configured, even if clients
+//! disconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +10,9 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A longer one is refused before it is hashed.
+/// A longer password is refused before it is hashed.
 pub const MAX_PASSWORD_CHARS: usize = 256;
-/// How long a sign-in waits for its turn to hash.
+/// How long a sign-in waits for a turn to hash.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// OWASP's first choice for Argon2id: 19 MiB, two passes, one lane.
@@ -23,19 +24,19 @@ fn argon2id() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params())
 }
 
-/// Checks and hashes passwords, as many at a time as there are cores.
+/// Checks and hashes passwords, a limited number at a time.
 #[derive(Debug, Clone)]
 pub struct Passwords {
     turns: Arc<Semaphore>,
 }
 
-/// Too many sign-ins wait for their turn; the caller may try again.
+/// Too many sign-ins wait for a turn; the caller may try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many sign-ins at once")]
 pub struct Busy;
 
 impl Passwords {
-    /// With `parallel` hashes at a time; each takes 19 MiB and a core for some 20 ms.
+    /// With at most `parallel` hashes at a time; each takes 19 MiB and a core for some 20 ms.
     pub fn new(parallel: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(parallel)) }
     }
@@ -55,14 +56,14 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Whether `password` is the one `stored` was made of. Without a usable hash the same work is done for nothing,
-    /// so that the time does not tell whether there is one.
+    /// Whether `password` matches the hash `stored`. Without a usable hash the same work is done and its result dropped, so
+    /// that the time does not reveal whether there is one.
     pub async fn verify(self, stored: Option<String>, password: SecretString) -> bool {
         let work = move || match stored.as_deref().and_then(usable_hash) {
             Some(hash) => argon2id().verify_password(password.expose_secret().as_bytes(), &hash).is_ok(),
             None => {
                 let mut out = [0; 32];
-                // The result is thrown away; the work is the point.
+                // Only the time matters, not the result.
                 let _ = argon2id().hash_password_into(
                     password.expose_secret().as_bytes(),
                     b"no such contact!",
@@ -75,8 +76,8 @@ impl Turn {
         self.spend(work).await.unwrap_or(false)
     }
 
-    /// Runs `work` on a thread that may block. The permit goes with it: were it held by this future, a client that
-    /// disconnects would free it while its hash still runs.
+    /// Runs `work` on a thread that may block and moves the permit there. If this future held it, a client that disconnects
+    /// would free it while its hash still runs.
     async fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let task = tokio::task::spawn_blocking(move || {
             let result = work();
@@ -87,7 +88,7 @@ impl Turn {
     }
 }
 
-/// A PHC string to store, from sixteen random bytes of salt.
+/// The PHC string of a password, to be stored. The salt is sixteen random bytes.
 pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
     let (algorithm, version) = (Some(Algorithm::Argon2id.as_str()), Some(Version::V0x13.into()));
     argon2id()
@@ -96,8 +97,8 @@ pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
         .to_string()
 }
 
-/// The stored hash, if it is Argon2id with parameters we are willing to pay for: whoever writes to the table must not
-/// be able to make a sign-in take gigabytes.
+/// The stored hash, if it is Argon2id with affordable parameters: a program that writes to the table must not be able to
+/// make a sign-in take gigabytes.
 fn usable_hash(stored: &str) -> Option<PasswordHash> {
     let hash = PasswordHash::new(stored).ok()?;
     let params = Params::try_from(&hash).ok()?;
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_password_is_known_again_and_others_are_not() {
+    async fn right_password_matches_and_another_does_not() {
         let passwords = Passwords::new(1);
         let stored = hash(&secret("correct horse"), [1; 16]);
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unusable_hash_lets_nobody_in() {
+    async fn unusable_hash_matches_no_password() {
         let passwords = Passwords::new(1);
         for stored in [
             None,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn abandoned_work_keeps_its_turn() {
+    async fn abandoned_work_keeps_its_turn_until_it_ends() {
         let passwords = Passwords::new(1);
         let (begun_tx, begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();

@@ -1,14 +1,14 @@
-//! What a process still waits for before it is ready, in words for /readyz.
+//! What a process needs before it is ready, as texts for /readyz.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is missing; ready when that is nothing.
+/// What is missing. The process is ready when nothing is.
 #[derive(Debug)]
 pub struct Readiness(Mutex<BTreeSet<&'static str>>);
 
 impl Readiness {
-    /// Not ready before all of these are there.
+    /// Not ready until all of these are there.
     pub fn without<const N: usize>(missing: [&'static str; N]) -> Self {
         Self(Mutex::new(missing.into()))
     }
@@ -17,12 +17,12 @@ impl Readiness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This is there now.
+    /// Records that `what` is there.
     pub fn has(&self, what: &'static str) {
         self.lock().remove(what);
     }
 
-    /// This is not there any more.
+    /// Records that `what` is missing.
     pub fn lacks(&self, what: &'static str) {
         self.lock().insert(what);
     }

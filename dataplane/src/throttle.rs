@@ -1,55 +1,55 @@
-//! Slows guessing of passwords down, for unknown users just the same: per user and source, per source, and per user.
+//! Slows down guessing of passwords: per user and source, per source, and per user. Unknown users are treated alike.
 //!
-//! A guess is counted when its check begins, so that many at once gain nothing, and taken back when it was right. Nobody
-//! is locked out: a stranger's guesses make others wait for half a minute at most, and the five minutes are only for the
-//! source that guesses. Behind a reverse proxy all clients are one source.
+//! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. No
+//! user is locked out: a stranger's guesses make a user wait for at most 30 s; only the source that guesses waits for up
+//! to five minutes. Behind a reverse proxy all clients are one source.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many wrong guesses cost nothing, and how long the wait gets that doubles with each one after.
+/// How many wrong guesses are free. Each further one doubles the wait, up to the longest.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     free: u32,
     longest_ms: i64,
 }
 
-/// One source at one user.
+/// For one user from one source.
 const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest_ms: 5 * 60 * 1000 };
-/// One user, from everywhere: two guesses a minute for all the world together.
+/// For one user from all sources: two guesses a minute in total.
 const PER_USER: Patience = Patience { free: 20, longest_ms: 30 * 1000 };
-/// One source at all users: an office behind one address.
+/// For all users from one source, such as an office behind one address.
 const PER_SOURCE: Patience = Patience { free: 50, longest_ms: 5 * 60 * 1000 };
-/// A silence after which all is forgotten.
+/// A count without a guess for this long is forgotten.
 const FORGET_MS: i64 = 15 * 60 * 1000;
-/// Counts kept, of some 40 bytes each; when they are full the older half is forgotten.
+/// The most counts in memory, of some 40 bytes each. When this many are kept, the older half is forgotten.
 const MAX_COUNTS: usize = 100_000;
 
-/// Who is guessing at what.
+/// One guess: which user, and from where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guess {
-    /// The tenant's uid; a userId is another one in another tenant.
+    /// The tenant's uid: the same userId in another tenant is another user.
     pub tenant: String,
-    /// The userId in the form it is compared by.
+    /// The userId in the form in which it is compared.
     pub user: String,
-    /// Where the request came from.
+    /// The address that the request came from.
     pub source: IpAddr,
 }
 
-/// Not now: try again after so many seconds (1 to 300).
+/// Refused for now: try again after this many seconds (1 to 300).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many wrong guesses; try again in {seconds} s")]
+#[error("too many failed sign-ins; try again in {seconds} s")]
 pub struct TryLater {
     /// For `Retry-After`.
     pub seconds: u64,
 }
 
-/// The counts. In memory: a restart forgets them, which gives a guesser five tries more.
+/// The counts. They are in memory only: a restart gives a guesser five more tries.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    /// By a keyed hash, so that long userIds take no room and nobody can choose two that meet.
+    /// By a keyed hash: long userIds take no space, and no client can choose two that collide.
     counts: Mutex<HashMap<u64, Count>>,
     hasher: RandomState,
 }
@@ -71,13 +71,13 @@ impl Count {
 }
 
 impl Throttle {
-    /// Says how long a guess would have to wait, before anything is done for it.
+    /// Refuses a guess that has to wait. Counts nothing.
     pub fn check(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
         let keys = self.keys(guess);
         wait(&self.lock(), &keys, now_ms)
     }
 
-    /// Counts a guess, or says how long to wait; a guess that has to wait is not counted.
+    /// Counts a guess, or refuses one that has to wait. A refused guess is not counted.
     pub fn begin(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
         let keys = self.keys(guess);
         let mut counts = self.lock();
@@ -93,7 +93,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// The guess was right: the user starts afresh, and it does not count against the source.
+    /// Records that a guess was right: the user's counts are reset, and the source's is taken back.
     pub fn right(&self, guess: &Guess) {
         let [(user_and_source, _), (user, _), (source, _)] = self.keys(guess);
         let mut counts = self.lock();
@@ -128,7 +128,7 @@ fn wait(counts: &HashMap<u64, Count>, keys: &[(u64, Patience)], now_ms: i64) -> 
     }
 }
 
-/// What one subscriber has of addresses: an IPv6 one has at least a /64.
+/// The addresses of one subscriber: at least a /64 in IPv6.
 fn network(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !0 << 64).into(),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sixth_wrong_guess_waits_and_the_wait_doubles() {
+    fn sixth_wrong_guess_waits_and_the_wait_doubles() {
         let throttle = Throttle::default();
         for _ in 0..5 {
             assert_eq!(throttle.begin(&guess("u", 1), 1_000_000), Ok(()));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_that_waits_is_not_counted() {
+    fn refused_guess_is_not_counted() {
         let throttle = Throttle::default();
         for _ in 0..5 {
             assert_eq!(throttle.begin(&guess("u", 1), 1_000), Ok(()));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_guess_starts_afresh_and_a_look_counts_nothing() {
+    fn right_guess_resets_the_count_and_a_check_counts_nothing() {
         let throttle = Throttle::default();
         for _ in 0..100 {
             assert_eq!(throttle.check(&guess("u", 1), 0), Ok(()));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_cannot_try_many_users() {
+    fn one_source_may_try_fifty_users() {
         let throttle = Throttle::default();
         let tried = (0..1000).take_while(|n| throttle.begin(&guess(&format!("u{n}"), 1), 1).is_ok()).count();
         assert_eq!(tried, 50);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn many_sources_cannot_try_one_user_nor_lock_it_out() {
+    fn many_sources_may_try_one_user_but_not_lock_it_out() {
         let throttle = Throttle::default();
         let tried = (0..=255).take_while(|source| throttle.begin(&guess("u", *source), 1).is_ok()).count();
         assert_eq!(tried, 20);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn one_ipv6_network_is_one_source() {
+    fn ipv6_network_is_one_source() {
         let throttle = Throttle::default();
         let from = |host: u16, user: usize| Guess {
             tenant: "a".into(),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_is_five_minutes_and_all_is_forgotten_after_fifteen() {
+    fn wait_is_at_most_five_minutes_and_counts_expire_after_fifteen() {
         let throttle = Throttle::default();
         let mut now = 0;
         for _ in 0..40 {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_newest_stay() {
+    fn memory_stays_bounded() {
         let throttle = Throttle::default();
         for n in 0..MAX_COUNTS as u32 {
             let guess = Guess {

@@ -1,4 +1,4 @@
-//! Adds a note to a work order; with a milestone also a status line of a photocopy work order.
+//! Adds a note to a work order, and a milestone to a photocopy work order.
 
 use docket_domain::event::{NoteCreated, OrderStatusChanged, Payload};
 use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
@@ -13,7 +13,7 @@ use docket_store::notes::{self, Milestone, NewNote};
 use docket_store::work_orders::{self, WorkOrder};
 use docket_store::{Connection, Transaction};
 
-/// A note to be added, as a request says it.
+/// A note to be added, as requested.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "the report is legal content")]
 pub struct Note {
@@ -29,15 +29,15 @@ pub struct Note {
     pub milestone_code: Option<i64>,
 }
 
-/// What a note is for, checked against what is stored.
+/// The work order, stop and milestone of a note, found in the database.
 struct Target {
     work_order: WorkOrder,
     stop: Option<i64>,
     milestone: Option<Milestone>,
 }
 
-/// Adds a note with its events in one transaction, which the caller commits before it tells the schedule. `author` is
-/// who writes it, `own_customer` the customer that it is bound to. Answers the line item.
+/// Adds a note with its events in one transaction. Returns the note's line item, and the hints that the caller publishes
+/// after the commit. A caller with an `own_customer` may use that customer's work orders only.
 pub async fn add_note(
     transaction: &mut Transaction,
     tenant: &Tenant,
@@ -49,7 +49,7 @@ pub async fn add_note(
     let key = WorkOrderKey::new(&note.work_order);
     let Target { work_order, stop, milestone } = target(transaction, own_customer, key, note).await?;
     let line_item = notes::next_line_item(transaction, key.number).await?;
-    // After the work order is locked: of two notes at once the second one's previous milestone is the first one's.
+    // The work order is locked by now: of two notes at once, the second one's previous milestone is the first one's.
     let previous = match milestone {
         Some(_) => notes::last_milestone(transaction, key.number, stop).await?,
         None => None,
@@ -104,7 +104,7 @@ async fn target(
         };
         return Ok(Target { work_order, stop, milestone });
     }
-    // Only a photocopy work order has facilities to be named by.
+    // Only photocopy work orders have facilities.
     if key.facility_id.is_some() {
         return Err(NONE);
     }
@@ -122,11 +122,11 @@ fn check_type(work_order: &WorkOrder, note: &Note) -> Result<(), Refusal> {
     let its = work_order.work_order_type;
     match its == note.work_order_type {
         true => Ok(()),
-        false => Err(invalid("workOrderType", &format!("the work order is of the type {}", its.as_str()))),
+        false => Err(invalid("workOrderType", &format!("the work order has the type {}", its.as_str()))),
     }
 }
 
-/// The stop that a request means: by its line item, or by the facility in the work order's key.
+/// Finds the stop of a note, by its line item or by the facility in the work order's key.
 async fn stop(
     connection: &mut Connection,
     key: WorkOrderKey<'_>,
@@ -139,19 +139,19 @@ async fn stop(
     if let Some(id) = key.facility_id {
         stops.retain(|(_, facility_id)| facility_id.as_deref() == Some(id));
         if stops.is_empty() {
-            return Err(invalid("workOrder", "the work order has no stop with the facility after the `-`"));
+            return Err(invalid("workOrder", "the work order has no stop at the facility after the `-`"));
         }
     }
     match (line_item, stops.as_slice()) {
         (Some(line_item), stops) if stops.iter().any(|(its, _)| *its == line_item) => Ok(Some(line_item)),
         (Some(_), _) if key.facility_id.is_some() => Err(invalid(
             "facilityLineItem",
-            "is another stop than that of the facility in workOrder; send one of the two",
+            "is not a stop at the facility in workOrder; send one of the two",
         )),
         (Some(_), _) => Err(invalid("facilityLineItem", "the work order has no such stop")),
         (None, [(only, _)]) => Ok(Some(*only)),
         (None, _) => {
-            Err(invalid("facilityLineItem", "required: the facility has several stops in this work order"))
+            Err(invalid("facilityLineItem", "required: the work order has several stops at this facility"))
         }
     }
 }
@@ -159,7 +159,7 @@ async fn stop(
 async fn milestone(connection: &mut Connection, code: i64) -> Result<Milestone, Refusal> {
     match notes::milestone(connection, code).await? {
         Some(milestone) if milestone.active => Ok(milestone),
-        Some(_) => Err(invalid("milestoneCode", "the milestone is not in use any more")),
+        Some(_) => Err(invalid("milestoneCode", "the milestone is no longer in use")),
         None => Err(invalid("milestoneCode", "the tenant has no milestone with this code")),
     }
 }

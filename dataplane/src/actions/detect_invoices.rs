@@ -1,4 +1,4 @@
-//! Detects new invoices of one family: marks them, and publishes each as invoice.created in the same transaction.
+//! Detects new invoices of one family: marks each and publishes invoice.created in the same transaction.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use docket_store::events::About;
 use docket_store::invoices::{self, Invoice};
 use docket_store::{Database, StoreError, Transaction};
 
-/// Invoices per transaction at most.
+/// The most invoices in one transaction.
 pub const BATCH: usize = 100;
 
-/// What one batch has done.
+/// The result of one batch.
 #[derive(Debug, Default)]
 pub struct Detected {
-    /// Invoices that were marked here.
+    /// Invoices that this batch marked.
     pub count: usize,
-    /// When to look at their deliveries; the caller tells the schedule.
+    /// The hints about their deliveries, which the caller publishes to the schedule.
     pub hints: Vec<Hint>,
-    /// There may be more new ones.
+    /// Whether there may be more new invoices.
     pub full: bool,
-    /// Why some stay new; the others were announced.
+    /// Why some invoices stay new. The others are announced.
     pub failed: Option<StoreError>,
 }
 
@@ -37,15 +37,15 @@ impl Detected {
     }
 }
 
-/// One batch of a family. An error leaves them new. Two at once share them: who comes second to a row
-/// passes it over.
+/// Detects one batch of a family. After an error its invoices stay new. Two detectors at once share the invoices: the
+/// second one to reach a row skips it.
 pub async fn detect_invoices(
     database: &Database,
     tenant: &Tenant,
     family: InvoiceFamily,
     clock: &Clock,
 ) -> Result<Detected, StoreError> {
-    // On a connection that goes back first: nobody may wait for a second one while holding one.
+    // This connection is returned before the next one is taken: a task that holds one must not wait for another.
     let find = async { invoices::find_new(&mut database.reader().await?, family, BATCH as i64).await };
     let numbers = in_time(find).await?;
     let mut detected = Detected::default();
@@ -55,14 +55,14 @@ pub async fn detect_invoices(
     match announce_all(database, tenant, family, &numbers, clock).await {
         Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
         Err(error @ StoreError::Unavailable(_)) => return Err(error),
-        // One of them can't be announced; the others can.
+        // One of the invoices failed: announce them one by one.
         Err(_) => announce_each(database, tenant, family, &numbers, clock, &mut detected).await,
     }
     detected.full = numbers.len() >= BATCH && detected.count > 0 && detected.failed.is_none();
     Ok(detected)
 }
 
-/// In one transaction: marks these invoices and publishes each. Answers the hints of those that were ours.
+/// Marks these invoices and publishes each, in one transaction. Returns the hints of each that this transaction marked.
 async fn announce_all(
     database: &Database,
     tenant: &Tenant,
@@ -78,7 +78,7 @@ async fn announce_all(
         match in_time(announce(&mut transaction, tenant, family, number, now)).await {
             Ok(hints) => announced.extend(hints),
             Err(error) => {
-                // Now, and not when the server sees that the connection was closed: who comes next passes locked rows over.
+                // The next batch skips locked rows, so unlock them now, not when the server notices the closed connection.
                 let _ = in_time(transaction.rollback()).await;
                 return Err(error);
             }
@@ -88,7 +88,7 @@ async fn announce_all(
     Ok(announced)
 }
 
-/// Each in a transaction of its own, as long as the database is there.
+/// Announces each invoice in its own transaction, as long as the database is available.
 async fn announce_each(
     database: &Database,
     tenant: &Tenant,
@@ -101,10 +101,10 @@ async fn announce_each(
         match announce_all(database, tenant, family, std::slice::from_ref(number), clock).await {
             Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
             Err(error) => {
-                tell_of(tenant, family, number, &error);
-                let is_away = matches!(error, StoreError::Unavailable(_));
+                log_failure(tenant, family, number, &error);
+                let is_unavailable = matches!(error, StoreError::Unavailable(_));
                 detected.failed = Some(error);
-                if is_away {
+                if is_unavailable {
                     return;
                 }
             }
@@ -112,22 +112,22 @@ async fn announce_each(
     }
 }
 
-fn tell_of(tenant: &Tenant, family: InvoiceFamily, number: &str, error: &StoreError) {
+fn log_failure(tenant: &Tenant, family: InvoiceFamily, number: &str, error: &StoreError) {
     tracing::error!(
         tenant.code = tenant.config.client_code.as_str(),
         order_type = family.as_str(),
         invoice.number = %number.escape_debug(),
         error = %error,
-        "an invoice can't be announced; it stays new"
+        "announce invoice failed; it stays new and is tried again"
     );
 }
 
-/// How many new invoices wait for a work order that is not there.
+/// Counts the new invoices whose work order does not exist yet.
 pub async fn count_waiting(database: &Database) -> Result<i64, StoreError> {
     in_time(async { invoices::count_without_work_order(&mut database.reader().await?).await }).await
 }
 
-/// Marks one invoice and publishes it. `None`: it is somebody else's.
+/// Marks one invoice and publishes it. Returns `None` if another process has marked it.
 async fn announce(
     transaction: &mut Transaction,
     tenant: &Tenant,
@@ -137,7 +137,7 @@ async fn announce(
 ) -> Result<Option<Vec<Hint>>, StoreError> {
     match invoices::mark_detected(transaction, family, number, now.as_millisecond()).await? {
         Some(invoice) => publish(transaction, tenant, invoice, now).await.map(Some),
-        // Its row is found by the bytes of its number only.
+        // The number was not UTF-8, so no row has this text as its number.
         None if number.contains(char::REPLACEMENT_CHARACTER) => {
             Err(StoreError::Unexpected("an invoice number that is not UTF-8"))
         }
@@ -174,7 +174,7 @@ fn data(tenant: &Tenant, invoice: Invoice) -> InvoiceCreated {
             tenant.code = tenant.config.client_code.as_str(),
             order_type = invoice.family.as_str(),
             invoice.number = %invoice.invoice_number.escape_debug(),
-            "the invoice date is no date without a zone; it is sent as null"
+            "invoice date is not a date without a time zone; sending null"
         );
     }
     InvoiceCreated {
@@ -188,17 +188,17 @@ fn data(tenant: &Tenant, invoice: Invoice) -> InvoiceCreated {
     }
 }
 
-/// How long each step may take: a database that says nothing must not keep a place of the detector. Not the whole
-/// batch, so that a slow one still gets on.
+/// How long each step may take, so that a database that hangs does not keep a place in the detector. The batch as a whole
+/// has no limit: a slow database still makes progress.
 const STEP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
-#[error("no answer within {} s", STEP.as_secs())]
-struct NoAnswer;
+#[error("timeout after {} s", STEP.as_secs())]
+struct Timeout;
 
 async fn in_time<T>(step: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     match tokio::time::timeout(STEP, step).await {
         Ok(result) => result,
-        Err(_) => Err(StoreError::Unavailable(Box::new(NoAnswer))),
+        Err(_) => Err(StoreError::Unavailable(Box::new(Timeout))),
     }
 }

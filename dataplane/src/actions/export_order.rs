@@ -1,4 +1,4 @@
-//! Exports a web order: makes its work orders in the back office and publishes order.exported.
+//! Exports a web order: creates its work orders in the back office and publishes order.exported.
 
 use docket_domain::event::{OrderExported, Payload};
 use docket_domain::token::Subject;
@@ -15,10 +15,10 @@ use docket_store::orders::{self, OrderStatus, StoredOrder};
 use docket_store::work_orders::{self, Facility, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
 
-/// What an export made, now or the first time.
+/// The result of an export, of this one or of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
-    /// Which of the seven.
+    /// The type of the order.
     pub order_type: OrderType,
     /// The web order.
     pub web_order_id: String,
@@ -26,7 +26,7 @@ pub struct Exported {
     pub work_order_id: String,
     /// The court work order of a file-and-serve export.
     pub court_work_order: Option<String>,
-    /// The process work orders, if there are any.
+    /// The process work orders, if the order has any.
     pub process_work_orders: Option<Vec<String>>,
 }
 
@@ -39,10 +39,10 @@ impl From<Exported> for OrderExported {
     }
 }
 
-/// Another customer's order is none, too.
+/// Also for another customer's order.
 pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
 
-/// Exports the order with this id. A second export answers the first one's numbers and publishes nothing.
+/// Exports the order with this id. A second export returns the numbers of the first and publishes nothing.
 pub async fn export_order(
     transaction: &mut Transaction,
     tenant: &Tenant,
@@ -59,7 +59,7 @@ pub async fn export_order(
     }
 }
 
-/// Exports an order that was just read or written in this transaction and is not exported yet.
+/// Exports an order that this transaction has read or written and that is not exported yet.
 pub(super) async fn export_stored(
     transaction: &mut Transaction,
     tenant: &Tenant,
@@ -79,7 +79,7 @@ pub(super) async fn export_stored(
     let work_orders = number_work_orders(transaction, &order).await?;
     work_orders::insert(transaction, &stored.head, &work_orders, now_ms).await?;
     let numbers = work_orders.iter().map(|w| (w.number.clone(), w.work_order_type)).collect();
-    let exported = answer(stored.head.order_type, &stored.head.id, numbers)?;
+    let exported = named(stored.head.order_type, &stored.head.id, numbers)?;
     let payload = Payload::OrderExported(exported.clone().into());
     let publication = Publication {
         customer_code: &stored.head.customer_code,
@@ -91,15 +91,15 @@ pub(super) async fn export_stored(
     Ok((exported, hints))
 }
 
-/// Whether an order holds all that its work needs and contradicts itself nowhere. Drafts need not.
+/// Checks that an order has every field that its export needs and does not contradict itself. Drafts need not.
 pub(super) fn check_complete(order: &Order) -> Result<(), Problems> {
     order.check_export().into_iter().chain(order.check_draft()).collect::<Problems>().into_result()
 }
 
-/// What an earlier export made.
+/// The result of an earlier export.
 async fn exported(connection: &mut Connection, stored: &StoredOrder) -> Result<Exported, StoreError> {
     let numbers = work_orders::of_web_order(connection, &stored.head.id).await?;
-    answer(stored.head.order_type, &stored.head.id, numbers)
+    named(stored.head.order_type, &stored.head.id, numbers)
 }
 
 /// Like `exported`, for an order that may not be exported yet.
@@ -113,7 +113,7 @@ pub async fn work_orders_of(
     }
 }
 
-/// The back office's families of work orders that an export of this order makes, in their order, with the servee.
+/// The families of the work orders that an export creates, in their order, each with its servee.
 fn families(order: &Order) -> Vec<(WorkOrderType, Option<String>)> {
     let per_servee = || order.servee_names().into_iter().map(|name| (WorkOrderType::Process, Some(name)));
     match order.order_type() {
@@ -145,7 +145,7 @@ async fn number_work_orders(
     Ok(work_orders)
 }
 
-/// The next number of the family that the back office has not given to a work order of its own.
+/// The next number of the family that the back office has not used itself.
 async fn free_number(transaction: &mut Transaction, family: WorkOrderType) -> Result<String, StoreError> {
     loop {
         let number = format!("{}{}", family.prefix(), next_number(transaction, family.as_str()).await?);
@@ -168,8 +168,8 @@ fn facilities(order: &Order) -> Vec<Facility> {
         .collect()
 }
 
-/// The answer's shape by type: which work order is the primary one, and which are named apart.
-fn answer(
+/// Names the work orders by the order's type: the primary one, and those that have their own field.
+fn named(
     order_type: OrderType,
     web_order_id: &str,
     numbers: Vec<(String, WorkOrderType)>,
@@ -180,7 +180,7 @@ fn answer(
     let primary = numbers
         .first()
         .map(|(number, _)| number.clone())
-        .ok_or(StoreError::Unexpected("an export of nothing"))?;
+        .ok_or(StoreError::Unexpected("an export without work orders"))?;
     let (court_work_order, process_work_orders) = match order_type {
         OrderType::Process => (None, Some(of(WorkOrderType::Process))),
         OrderType::FileAndServe => (Some(primary.clone()), Some(of(WorkOrderType::Process))),
@@ -210,32 +210,32 @@ mod tests {
     }
 
     #[test]
-    fn process_answers_its_first_and_all() {
-        let exported = answer(OrderType::Process, "W1", numbers(&[Process, Process])).expect("an answer");
+    fn process_export_names_its_first_and_all_work_orders() {
+        let exported = named(OrderType::Process, "W1", numbers(&[Process, Process])).expect("work orders");
         assert_eq!(exported.work_order_id, "PR0");
         assert_eq!(exported.court_work_order, None);
         assert_eq!(exported.process_work_orders, Some(vec!["PR0".into(), "PR1".into()]));
     }
 
     #[test]
-    fn file_and_serve_answers_its_court_work_order_and_one_process_work_order_per_servee() {
+    fn file_and_serve_export_names_its_court_and_process_work_orders() {
         let made = numbers(&[Court, Process, Process]);
-        let exported = answer(OrderType::FileAndServe, "W1", made).expect("an answer");
+        let exported = named(OrderType::FileAndServe, "W1", made).expect("work orders");
         assert_eq!(exported.work_order_id, "CT0");
         assert_eq!(exported.court_work_order.as_deref(), Some("CT0"));
         assert_eq!(exported.process_work_orders, Some(vec!["PR1".into(), "PR2".into()]));
     }
 
     #[test]
-    fn the_others_answer_one() {
+    fn export_of_another_type_names_one_work_order() {
         for order_type in [OrderType::Court, OrderType::CountyRecording, OrderType::PhotoCopy] {
-            let exported = answer(order_type, "W1", numbers(&[Court])).expect("an answer");
+            let exported = named(order_type, "W1", numbers(&[Court])).expect("work orders");
             assert_eq!((exported.court_work_order, exported.process_work_orders), (None, None));
         }
     }
 
     #[test]
-    fn each_example_makes_the_work_orders_of_its_type() {
+    fn each_example_creates_the_work_orders_of_its_type() {
         for (order_type, example) in docket_orders::examples() {
             let request = docket_orders::SaveRequest::read(example.as_bytes()).expect("an example");
             let families: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Publishes an event: its envelope, and one delivery per matching webhook, in the transaction of what caused it.
+//! Publishes an event: stores its envelope and one delivery per matching webhook, in the transaction that caused it.
 
 use docket_domain::delivery::DeliveryId;
 use docket_domain::event::{EventId, Payload, envelope};
@@ -16,7 +16,7 @@ use docket_store::{StoreError, Transaction};
 pub struct Publication<'a> {
     /// The customer that owns it.
     pub customer_code: &'a str,
-    /// What it is about.
+    /// The orders and invoice that it is about.
     pub about: About,
     /// Its data, and with it its code.
     pub payload: Payload,
@@ -25,7 +25,7 @@ pub struct Publication<'a> {
 }
 
 /// Queues the event for every webhook of the customer that is active and subscribed to it (Delivery mechanics, 1).
-/// Answers when to look at the deliveries; the caller tells the schedule once the transaction is committed.
+/// Returns the hints about its deliveries, which the caller publishes to the schedule after the commit.
 pub async fn publish_event(
     transaction: &mut Transaction,
     tenant: &Tenant,
@@ -60,7 +60,7 @@ pub async fn publish_event(
             inserted += 1;
             dues.push(Due { id: new.id, webhook: new.webhook, at_ms: now_ms });
         } else {
-            // Queued before, perhaps by somebody who did not live to tell the schedule.
+            // Queued before, perhaps by a process that ended before it could notify the schedule.
             let key = idempotency_key.as_deref().unwrap_or_default();
             dues.extend(deliveries::due_by_key(transaction, &webhook.uid, key).await?);
         }

@@ -1,6 +1,6 @@
-//! Sends again what was delivered before, or could not be: one delivery, or the dead letters of a webhook.
+//! Resends one delivery that has ended, or the dead letters of a webhook (a bulk resend). For the API and the command line.
 //!
-//! A resend is a new delivery of the same event: own id, no attempts yet. The API and the command line share this file.
+//! A resend is a new delivery of the same event, with a new id and no attempts.
 
 use std::collections::HashSet;
 
@@ -20,28 +20,26 @@ const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery")
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
 const INACTIVE: Refusal = Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
 const NOT_DECLARED: Refusal = Refusal::Conflict(
-    "The webhook is not declared, by this namespace/name or uid; declare it again to send to it",
+    "The webhook is not declared under this namespace/name or uid; declare it again to send to it",
 );
 const OF_ANOTHER: Refusal =
-    Refusal::Conflict("The webhook is now another customer's; this event is not for that customer");
-
+    Refusal::Conflict("The webhook is now another customer's, and this event is not for that customer");
 const NOT_SUBSCRIBED: Refusal = Refusal::Conflict(
     "The webhook is not subscribed to this event, or the event is switched off for the tenant",
 );
-const BEING_SENT: Refusal = Refusal::Conflict(
-    "The event is being sent to this webhook already; see what becomes of that delivery first",
-);
+const BEING_SENT: Refusal =
+    Refusal::Conflict("The event is being sent to this webhook already; wait until that delivery has ended");
 
-/// A delivery that was sent again.
+/// A delivery that was resent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resent {
     /// The new delivery.
     pub id: DeliveryId,
-    /// The one it repeats.
+    /// The delivery that it resends.
     pub resend_of: DeliveryId,
 }
 
-/// Which dead letters are sent again, and how fast.
+/// A bulk resend: which dead letters, and how fast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Many {
     /// The webhook's uid, or `namespace/name`.
@@ -50,25 +48,25 @@ pub struct Many {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
-    /// The oldest so many, 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
+    /// At most this many, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
     pub limit: i64,
     /// Deliveries due per second, 1 to [`MAX_PER_SECOND`](docket_domain::resend::MAX_PER_SECOND).
     pub per_second: i64,
 }
 
 impl Many {
-    /// When the delivery at `place` (from 0) is due, in milliseconds after the first one.
+    /// When the delivery at `place` (from 0) is due, in milliseconds after the first.
     fn delay_ms(&self, place: i64) -> i64 {
         place * 1000 / self.per_second
     }
 
-    /// Seconds from the first delivery of so many to the last one, rounded up.
+    /// Seconds from the first of `count` deliveries to the last, rounded up.
     pub fn seconds(&self, count: i64) -> i64 {
         (self.delay_ms((count - 1).max(0)) + 999) / 1000
     }
 }
 
-/// Queues the event of a delivery that has ended once more.
+/// Queues the event of a delivery that has ended again.
 pub async fn resend_one(
     transaction: &mut Transaction,
     webhooks: Webhooks<'_>,
@@ -111,8 +109,8 @@ fn check_status(status: Status) -> Result<(), Refusal> {
     }
 }
 
-/// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one. A webhook that
-/// is declared but can't be served right now may come back.
+/// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one. A webhook that is
+/// declared but not served right now is accepted: it may come back.
 fn check_webhook(webhooks: Webhooks<'_>, listed: &Listed) -> Result<(), Refusal> {
     match webhooks.get(&listed.webhook) {
         Some(webhook) if !webhook.active => Err(INACTIVE),
@@ -124,13 +122,13 @@ fn check_webhook(webhooks: Webhooks<'_>, listed: &Listed) -> Result<(), Refusal>
     }
 }
 
-/// Where many are sent to.
+/// The webhook of a bulk resend.
 struct Target {
     webhook: String,
     webhook_name: String,
-    /// `None`: not known right now.
+    /// `None` if the webhook is not served right now.
     customer_code: Option<String>,
-    /// The events it takes; `None`: not known right now.
+    /// The events that it takes; `None` if it is not served right now.
     event_codes: Option<Vec<EventCode>>,
 }
 
@@ -170,7 +168,7 @@ fn filter(many: &Many, target: &Target) -> DeadFilter {
     }
 }
 
-/// What [`resend_many`] would send, and how many there are without its limit. Writes nothing.
+/// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit. Writes nothing.
 pub async fn preview(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
@@ -183,8 +181,8 @@ pub async fn preview(
     Ok((extent, resends::extent(connection, &all).await?.count))
 }
 
-/// Queues the dead letters of a webhook once more, oldest first, so many per second; those that another request has
-/// queued meanwhile are left to it. Answers the request with what it made.
+/// Queues the dead letters of a webhook again, oldest first, at the requested rate. Skips those that another bulk resend has
+/// queued in the meantime. Returns the bulk resend with its extent and its due times.
 pub async fn resend_many(
     transaction: &mut Transaction,
     webhooks: Webhooks<'_>,
@@ -227,7 +225,7 @@ fn new_deliveries(resend: &Resend, many: &Many, dead: &[Dead], now: Timestamp) -
             event_id: dead.event_id.clone(),
             webhook: resend.webhook.clone(),
             webhook_name: resend.webhook_name.clone(),
-            // Two requests at the same time never send one dead letter twice.
+            // Two bulk resends at the same time never resend one dead letter twice.
             idempotency_key: Some(format!("resend:{}", dead.id)),
             resend_of: Some(dead.id.clone()),
             requested_by: Some(resend.requested_by.clone()),
@@ -237,16 +235,16 @@ fn new_deliveries(resend: &Resend, many: &Many, dead: &[Dead], now: Timestamp) -
         .collect()
 }
 
-/// What was still to come of a request for many, and what had gone.
+/// The result of stopping a bulk resend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// Deliveries taken back; their dead letters can be sent again.
+    /// Deliveries that were withdrawn; their dead letters can be resent.
     pub taken_back: i64,
-    /// Deliveries that had been attempted, or are just being.
+    /// Deliveries that were attempted before or are being attempted.
     pub gone: i64,
 }
 
-/// Takes back what a request has queued and nobody has attempted. A second stop takes nothing back.
+/// Withdraws the deliveries of a bulk resend that were not attempted yet. A second stop withdraws nothing.
 pub async fn stop(
     transaction: &mut Transaction,
     id: &str,
@@ -259,11 +257,11 @@ pub async fn stop(
     Ok(Stopped { taken_back: taken_back as i64, gone: left.iter().map(|(_, _, count)| count).sum() })
 }
 
-/// How far a request for many is.
+/// The progress of a bulk resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the statuses of the contract")]
 pub struct Progress {
-    /// The request.
+    /// The bulk resend.
     pub resend: Resend,
     pub pending: i64,
     pub failed: i64,
@@ -271,7 +269,7 @@ pub struct Progress {
     pub dead_letter: i64,
 }
 
-/// Requests for many, newest first, each with how far it is.
+/// Returns bulk resends, newest first, each with its progress.
 pub async fn progress(
     connection: &mut Connection,
     id: Option<&str>,
@@ -306,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_many_is_due_after_its_place_in_the_queue() {
+    fn bulk_resend_spreads_its_deliveries_at_the_rate() {
         assert_eq!((0..4).map(|place| many(3).delay_ms(place)).collect::<Vec<_>>(), [0, 333, 666, 1000]);
         for (count, per_second, seconds) in
             [(0, 10, 0), (1, 10, 0), (2, 10, 1), (11, 10, 1), (12, 10, 2), (10_000, 1, 9_999)]
@@ -316,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_ended_is_sent_again() {
+    fn resend_requires_a_delivery_that_has_ended() {
         assert!(check_status(Status::Succeeded).is_ok() && check_status(Status::DeadLetter).is_ok());
         assert!(check_status(Status::Pending).is_err() && check_status(Status::Failed).is_err());
     }

@@ -1,4 +1,4 @@
-//! Saves a web order: creates it, changes it, and exports it at once if asked.
+//! Saves a web order: creates or changes it, and exports it if the request says so.
 
 use docket_domain::event::{OrderSaved, Payload};
 use docket_domain::token::Subject;
@@ -17,21 +17,21 @@ use docket_store::{Transaction, contacts, next_number};
 /// What a save did.
 #[derive(Debug, Clone)]
 pub struct Saved {
-    /// Which of the seven.
+    /// The type of the order.
     pub order_type: OrderType,
     /// The web order.
     pub web_order_id: String,
-    /// Where it is now.
+    /// Its status after the save.
     pub status: OrderStatus,
     /// Whether this save created it.
     pub created: bool,
-    /// Whether anything changed; a save of the same again changes nothing and publishes nothing.
+    /// Whether anything changed. Saving the same content again changes and publishes nothing.
     pub changed: bool,
-    /// With `export`: what the export made.
+    /// With `export`: the result of the export.
     pub exported: Option<Exported>,
 }
 
-/// Saves an order with its events in one transaction, which the caller commits before it tells the schedule.
+/// Saves an order with its events in one transaction. The caller publishes the hints after the commit.
 pub async fn save_order(
     transaction: &mut Transaction,
     tenant: &Tenant,
@@ -114,10 +114,10 @@ async fn update(
     match before.head.status {
         OrderStatus::Draft | OrderStatus::Finalized => {}
         OrderStatus::Exported => {
-            return Err(Refusal::Conflict("the order is exported and can't be changed any more"));
+            return Err(Refusal::Conflict("the order is exported and can no longer be changed"));
         }
         OrderStatus::Cancelled => {
-            return Err(Refusal::Conflict("the order is cancelled and can't be changed any more"));
+            return Err(Refusal::Conflict("the order is cancelled and can no longer be changed"));
         }
     }
     let mut after = filled(before.clone(), request);
@@ -126,7 +126,7 @@ async fn update(
         after.head.finalized = Some(finalized);
     }
     if after.head.status == OrderStatus::Finalized {
-        // What was complete stays so, until its client says that it is a draft again.
+        // A finalized order stays complete until the client makes it a draft again.
         check_complete(&request.order)?;
     }
     let changed = after.body != before.body || after.head.status != before.head.status;
@@ -142,7 +142,7 @@ async fn update(
     Ok((after, false, true, hints))
 }
 
-/// The customer a new order belongs to: a contact's own, or the one an employee names.
+/// The customer of a new order: a contact's own, or the one that an employee names.
 async fn customer_of_new(
     transaction: &mut Transaction,
     caller: &Subject,
@@ -164,7 +164,7 @@ async fn customer_of_new(
 }
 
 const ONLY_EMPLOYEES: &str =
-    "only employees name the customer; a contact's orders belong to its own; leave it out";
+    "only employees name the customer; a contact's orders belong to its own customer; leave it out";
 
 fn check_customer_unchanged(
     caller: &Subject,
@@ -181,7 +181,7 @@ fn check_customer_unchanged(
     }
 }
 
-/// The stored order with the request's content.
+/// Puts the request's content into the stored order.
 fn filled(mut stored: StoredOrder, request: &SaveRequest) -> StoredOrder {
     let terms = request.order.search_terms();
     stored.head.case_number = terms.case_number;

@@ -1,7 +1,7 @@
 //! Issues tokens to contacts and employees.
 //!
-//! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal,
-//! after the same work: neither the answer nor its time tells them apart.
+//! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal after
+//! the same work, so that neither the response nor its time distinguishes them.
 
 use docket_domain::token::{self, Key, Subject};
 use secrecy::SecretString;
@@ -13,7 +13,7 @@ use crate::throttle::{Guess, Throttle, TryLater};
 use docket_program::clock::Clock;
 use docket_store::{StoreError, contacts, employees};
 
-/// What sign-in works with.
+/// What sign-in needs.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "only borrows")]
 pub struct SignIn<'a> {
@@ -23,40 +23,40 @@ pub struct SignIn<'a> {
     pub passwords: &'a Passwords,
     /// Slows guessing down.
     pub throttle: &'a Throttle,
-    /// Counts.
+    /// Counts sign-ins by result.
     pub metrics: &'a Metrics,
 }
 
 /// What the caller sent.
 #[expect(missing_debug_implementations, reason = "holds a password")]
 pub struct Credentials {
-    /// If sent, it must be the tenant's.
+    /// The client code. If sent, it must be the tenant's.
     pub client_code: Option<String>,
     /// A contact's e-mail address or an employee's check-in name.
     pub user_id: String,
     /// The password.
     pub password: SecretString,
-    /// Where the request came from.
+    /// The address that the request came from.
     pub source: std::net::IpAddr,
 }
 
-/// A token and whom it was issued to.
+/// A token and the user it was issued to.
 #[expect(missing_debug_implementations, reason = "holds a token")]
 pub struct Issued {
     /// The JWT.
     pub token: String,
     /// Its lifetime.
     pub expires_in_minutes: u32,
-    /// Who signed in.
+    /// The user that signed in.
     pub subject: Subject,
     /// Display name.
     pub name: String,
 }
 
-/// No token.
+/// Why no token was issued.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// No such user with this password here.
+    /// The tenant has no user with this password.
     #[error("unknown user")]
     UnknownUser,
     /// Too many wrong guesses.
@@ -65,12 +65,12 @@ pub enum SignInError {
     /// Too many sign-ins at once.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Who may sign in here, before the password is looked at.
+/// A user that may sign in if the password is right.
 struct Candidate {
     subject: Subject,
     name: String,
@@ -92,18 +92,18 @@ impl SignIn<'_> {
         self.check(tenant, &guess, credentials, candidate).await
     }
 
-    /// Refuses somebody of a tenant that does not exist, after the same work as for one that does (legacy host).
-    pub async fn nobody(self, credentials: Credentials) -> SignInError {
+    /// Refuses a user of a tenant that does not exist, after the same work as for one that does (legacy host).
+    pub async fn unknown_tenant(self, credentials: Credentials) -> SignInError {
         let claimed = credentials.client_code.clone().unwrap_or_default().to_ascii_lowercase();
         let refused = async {
-            let guess = self.guess(&claimed, "nobody", &credentials)?;
+            let guess = self.guess(&claimed, "unknown tenant", &credentials)?;
             self.verify(&guess, None, credentials.password).await?;
             Ok::<_, SignInError>(SignInError::UnknownUser)
         };
         refused.await.unwrap_or_else(|error| error)
     }
 
-    /// Refuses who has to wait before anything is looked up.
+    /// Refuses a user that has to wait, before any look-up.
     fn guess(self, tenant: &str, kind: &str, credentials: &Credentials) -> Result<Guess, TryLater> {
         let user = format!("{kind} {}", contacts::user_key(&credentials.user_id));
         let guess = Guess { tenant: tenant.to_owned(), user, source: credentials.source };
@@ -136,8 +136,8 @@ impl SignIn<'_> {
         }))
     }
 
-    /// Checks the password. The guess is counted once it is its turn: so no more are under way uncounted than there are
-    /// turns, and a client that signs in many times at once, rightly, is not refused.
+    /// Checks the password. The guess is counted when its turn to hash comes. So at most as many guesses are under way
+    /// uncounted as there are turns, and a client that signs in many times at once with the right password is not refused.
     async fn verify(
         self,
         guess: &Guess,

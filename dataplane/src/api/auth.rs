@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request, State};
 use docket_domain::token::Subject;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -21,18 +21,18 @@ use crate::tenants::Tenant;
 request! {
     /// The body of the token endpoints.
     body SessionTokenRequest {
-        /// Short tenant code. Optional beside X-Api-Key; if sent it must be the tenant's.
-        // Longer than any code: a hexadecimal key sent by mistake gets its own message.
+        /// The tenant's client code. Optional with X-Api-Key; if sent, it must be that tenant's.
+        // Longer than any code, so that a hexadecimal key sent by mistake gets its own message.
         opt client_code: Line<256>, example "ACME";
-        /// A contact's e-mail address; at /Employee/SignIn an employee's check-in name.
+        /// A contact's e-mail address; for /Employee/SignIn an employee's check-in name.
         // The longest e-mail address.
         req user_id: Line<320>, example "ada@quillfeather.example";
-        /// The password. The example is that of the sample users of `docket dev`.
+        /// The password. The example is the password of `docket dev`'s sample users.
         req password: Password, example "docket-sample-1";
     }
 }
 
-/// The answer of POST /Auth/Token.
+/// The response of POST /Auth/Token.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "holds a token")]
@@ -42,7 +42,7 @@ pub struct TokenResponse {
     /// Always `Bearer`.
     #[schema(example = "Bearer")]
     token_type: &'static str,
-    /// Lifetime of the token in minutes. Always sent, though the contract leaves it optional.
+    /// Lifetime of the token in minutes. Always present.
     #[schema(example = 60, required = false)]
     expires_in_minutes: u32,
     /// Code of the customer the contact belongs to.
@@ -56,12 +56,12 @@ pub struct TokenResponse {
     contact: String,
 }
 
-/// The answer of POST /Session/Create.
+/// The response of POST /Session/Create.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "holds a token")]
 pub struct SessionResponse {
-    /// The JWT, under the name that the older session shape gave it.
+    /// The JWT, under its name in the older session response.
     session_guid: String,
     /// Lifetime of the token in minutes.
     #[schema(example = 60)]
@@ -77,7 +77,7 @@ pub struct SessionResponse {
     contact: String,
 }
 
-/// The answer of POST /Employee/SignIn.
+/// The response of POST /Employee/SignIn.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "holds a token")]
@@ -103,59 +103,42 @@ pub struct EmployeeTokenResponse {
     security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = TokenResponse, description = "The token"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
-               description = "No such contact with this password, another tenant's clientCode, or no such tenant")))]
+               description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn create_token(
     State(app): State<Arc<App>>,
-    request: Request,
+    call: SignInCall<Addressed>,
 ) -> Result<Json<TokenResponse>, ApiError> {
-    let (issued, contact) = contact(&app, request).await?;
-    let Issued { token, expires_in_minutes, name, .. } = issued;
-    let (contact_code, customer_code) = contact;
-    Ok(Json(TokenResponse {
-        token,
-        token_type: "Bearer",
-        expires_in_minutes,
-        customer_code,
-        contact_code,
-        contact: name,
-    }))
+    let SignedIn { token, expires_in_minutes, customer_code, contact_code, contact } =
+        sign_in_contact(&app, call).await?;
+    let token_type = "Bearer";
+    Ok(Json(TokenResponse { token, token_type, expires_in_minutes, customer_code, contact_code, contact }))
 }
 
-/// Issues a token to a contact in the older session shape; new integrations use POST /Auth/Token.
+/// Issues a token to a contact, in the older session response. New integrations use POST /Auth/Token.
 #[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tags = ["Auth", "Legacy host"],
     security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
-               description = "No such contact with this password, another tenant's clientCode, or no such tenant")))]
+               description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn create_session(
     State(app): State<Arc<App>>,
-    request: Request,
+    call: SignInCall<Addressed>,
 ) -> Result<Json<SessionResponse>, ApiError> {
-    let (issued, contact) = contact(&app, request).await?;
-    let Issued { token, expires_in_minutes, name, .. } = issued;
-    let (contact_code, customer_code) = contact;
-    Ok(Json(SessionResponse {
-        session_guid: token,
-        expires_in_minutes,
-        customer_code,
-        contact_code,
-        contact: name,
-    }))
+    let SignedIn { token: session_guid, expires_in_minutes, customer_code, contact_code, contact } =
+        sign_in_contact(&app, call).await?;
+    Ok(Json(SessionResponse { session_guid, expires_in_minutes, customer_code, contact_code, contact }))
 }
 
-/// Issues a token to an employee, by the check-in credentials of the back office.
+/// Issues a token to an employee, who signs in with the back office's check-in credentials.
 #[utoipa::path(post, path = "/Employee/SignIn", operation_id = "Employee.SignIn", tag = "Auth",
     security(("ApiKey" = [])), request_body(content = SessionTokenRequest, example = json!({"userId": "mo.ito", "password": "docket-sample-1"})),
     responses((status = 200, body = EmployeeTokenResponse, description = "The token"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
-               description = "No such employee with this password, another tenant's clientCode, or no such tenant")))]
+               description = "No employee with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn employee_sign_in(
     State(app): State<Arc<App>>,
-    request: Request,
+    SignInCall { addressed: AtTenant(tenant), credentials }: SignInCall<AtTenant>,
 ) -> Result<Json<EmployeeTokenResponse>, ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let AtTenant(tenant) = AtTenant::from_request_parts(&mut parts, &app).await?;
-    let credentials = credentials(Request::from_parts(parts, body)).await?;
     let user_id = credentials.user_id.clone();
     let issued = app.sign_in().employee(&tenant, credentials).await;
     let Issued { token, expires_in_minutes, subject, name } =
@@ -170,31 +153,37 @@ pub async fn employee_sign_in(
     }))
 }
 
-/// Signs a contact in; answers the token, and the codes of the contact and of its customer.
-async fn contact(app: &Arc<App>, request: Request) -> Result<(Issued, (String, String)), ApiError> {
-    let (mut parts, body) = request.into_parts();
-    let addressed = Addressed::from_request_parts(&mut parts, app).await?;
-    let credentials = credentials(Request::from_parts(parts, body)).await?;
+/// A contact's token, and the names that belong to it.
+struct SignedIn {
+    token: String,
+    expires_in_minutes: u32,
+    customer_code: String,
+    contact_code: String,
+    contact: String,
+}
+
+async fn sign_in_contact(app: &App, call: SignInCall<Addressed>) -> Result<SignedIn, ApiError> {
+    let SignInCall { addressed, credentials } = call;
     let user_id = credentials.user_id.clone();
     let tenant = match addressed {
         Addressed::Tenant(tenant) => Some(tenant),
         Addressed::Legacy => legacy_tenant(app, &credentials)?,
     };
-    let Some(tenant) = tenant else {
-        return Err(ApiError::from_sign_in(app.sign_in().nobody(credentials).await, user_id));
+    let issued = match tenant {
+        Some(tenant) => app.sign_in().contact(&tenant, credentials).await,
+        None => Err(app.sign_in().unknown_tenant(credentials).await),
     };
-    let issued = app.sign_in().contact(&tenant, credentials).await;
-    let issued = issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
-    match &issued.subject {
+    let Issued { token, expires_in_minutes, subject, name: contact } =
+        issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
+    match subject {
         Subject::Contact { contact_code, customer_code } => {
-            let codes = (contact_code.clone(), customer_code.clone());
-            Ok((issued, codes))
+            Ok(SignedIn { token, expires_in_minutes, customer_code, contact_code, contact })
         }
         Subject::Employee { .. } => Err(ApiError::Internal),
     }
 }
 
-/// On the legacy host the client code resolves the tenant, and the hexadecimal key must not be used as one.
+/// The tenant of a request to the legacy host, by its client code. The hexadecimal key is refused as client code.
 fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tenant>>, ApiError> {
     let Some(code) = &credentials.client_code else {
         return Err(ApiError::field("clientCode", "required on this host"));
@@ -205,14 +194,30 @@ fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tena
     Ok(app.tenants.by_client_code(code))
 }
 
-async fn credentials(request: Request) -> Result<Credentials, ApiError> {
-    let source = source(&request);
-    let body = json_bytes(request, SIGN_IN_LIMIT).await?;
-    let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::of_body(&body)?;
-    Ok(Credentials { client_code, user_id, password, source })
+/// A sign-in: how its tenant is identified, which is checked before the body is read, and the credentials.
+#[expect(missing_debug_implementations, reason = "holds a password")]
+pub struct SignInCall<A> {
+    addressed: A,
+    credentials: Credentials,
 }
 
-/// The address of the other end. Forwarded headers count only from configured proxies, of which there are none yet.
+impl<A> FromRequest<Arc<App>> for SignInCall<A>
+where
+    A: FromRequestParts<Arc<App>, Rejection = ApiError> + Send,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let source = source(&request);
+        let (mut parts, body) = request.into_parts();
+        let addressed = A::from_request_parts(&mut parts, app).await?;
+        let body = json_bytes(Request::from_parts(parts, body), SIGN_IN_LIMIT).await?;
+        let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::of_body(&body)?;
+        Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
+    }
+}
+
+/// The address of the peer. Forwarded headers are ignored: no proxy can be configured to be trusted.
 fn source(request: &Request) -> IpAddr {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(address)| address.ip().to_canonical())

@@ -12,14 +12,14 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::error::ApiError;
 
-/// Sign-in bodies: an e-mail address, a password and a short code.
+/// Limit of sign-in bodies: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;
-/// Other bodies: an order with hundreds of documents and parties is far below.
+/// Limit of other bodies: an order with hundreds of documents and parties is far below it.
 pub const LIMIT: usize = 1024 * 1024;
-/// A body that takes longer is given up.
+/// The time in which a body must arrive.
 const TIME: Duration = Duration::from_secs(20);
 
-/// The bytes of a JSON body of at most `limit` bytes.
+/// Reads a JSON body of at most `limit` bytes.
 pub async fn json_bytes(request: Request, limit: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     check_content_type(&parts.headers)?;
@@ -36,12 +36,12 @@ async fn bytes(body: Body, limit: usize) -> Result<Bytes, ApiError> {
         Err(_) => Err(ApiError::RequestTimeout),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::TooLarge(limit)),
-        Ok(Err(_)) => Err(ApiError::BadRequest("The body did not arrive whole")),
+        Ok(Err(_)) => Err(ApiError::BadRequest("The body is incomplete")),
     }
 }
 
 fn check_content_type(headers: &http::HeaderMap) -> Result<(), ApiError> {
-    // Nothing is decompressed here: a bomb would have to be defused first.
+    // Compressed bodies are refused: a small one can decompress to gigabytes.
     if headers.get_all(CONTENT_ENCODING).iter().any(|coding| coding.as_bytes() != b"identity") {
         return Err(ApiError::UnsupportedMediaType);
     }

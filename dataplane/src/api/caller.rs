@@ -1,4 +1,4 @@
-//! Who makes a request: the proof that both credentials were checked (Authentication, rule 6).
+//! The caller of a request: the proof that both credentials were checked (Authentication, rule 6).
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::app::App;
 use crate::tenants::Tenant;
 use docket_store::{Connection, StoreError, employees};
 
-/// The tenant and the verified token. A handler that takes this can't forget the check.
+/// The tenant and the verified token. A handler with this argument can't forget the check.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Caller {
-    /// The tenant of the key, the host, or on the legacy host of the token.
+    /// The tenant of the key or the host; on the legacy host, of the token.
     pub tenant: Arc<Tenant>,
     /// The contact or employee.
     pub subject: Subject,
 }
 
 impl Caller {
-    /// A connection to the tenant's database, for reading.
+    /// A connection to the tenant's database for reading.
     pub async fn reader(&self, app: &App) -> Result<Connection, StoreError> {
         self.tenant.store.ready(&app.clock).await?.reader().await
     }
 
-    /// The caller's name in logs, in kept answers, and as author; the same for all its tokens.
+    /// The caller's name in logs, with kept responses, and as the author of notes. It is the same for all its tokens.
     pub fn name(&self) -> String {
         match &self.subject {
             Subject::Contact { contact_code, .. } => format!("contact {contact_code}"),
@@ -65,8 +65,8 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// A caller that is an administrator of the tenant, by its token and still. A handler that takes this can't forget the
-/// check.
+/// A caller that was an administrator of the tenant at sign-in and still is. A handler with this argument can't forget
+/// the check.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Administrator(pub Caller);
@@ -79,7 +79,7 @@ impl FromRequestParts<Arc<App>> for Administrator {
         let Subject::Employee { administrator: true, employee_code } = &caller.subject else {
             return Err(ApiError::NotAdministrator);
         };
-        // A token outlives a dismissal; payloads are not for who was an administrator.
+        // A token outlives a dismissal, so the database has the last word.
         match employees::is_administrator(&mut caller.reader(app).await?, employee_code).await? {
             true => Ok(Self(caller)),
             false => Err(ApiError::NotAdministrator),

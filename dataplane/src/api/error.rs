@@ -1,6 +1,6 @@
-//! The one file that chooses status codes: every refusal as RFC 9457 problem+json.
+//! Errors of the API as RFC 9457 problem+json. No other file chooses a status code.
 //!
-//! Public text and internal cause are apart: a 5xx says nothing of its cause, which is logged once, here.
+//! A 5xx has a fixed public text; its cause is logged once, here.
 
 use std::fmt;
 
@@ -15,80 +15,81 @@ use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
 use docket_store::StoreError;
 
-/// Why a request was not answered as asked.
+/// Why a request failed.
 pub enum ApiError {
-    /// What was sent is wrong, field by field.
+    /// Fields of the request are wrong.
     Invalid(Problems),
-    /// The request itself is wrong: headers, host, encoding.
+    /// The request itself is wrong: its headers, host or encoding.
     BadRequest(&'static str),
-    /// No tenant by this key.
+    /// No tenant has this key.
     InvalidApiKey,
-    /// The Bearer token is missing or not good here and now.
+    /// The Bearer token is missing, has expired, or is another tenant's.
     InvalidToken,
-    /// No key, and the host's subdomain maps to no tenant.
+    /// The request has no key, and no tenant has the host's subdomain.
     TenantNotFound,
-    /// Wrong user, wrong password, inactive contact or wrong client code. Carries the userId, as the contract says.
+    /// Wrong user, wrong password, inactive contact or wrong client code. Holds the userId, which the contract puts into the
+    /// response.
     UnknownUser(String),
-    /// The hexadecimal key was sent as client code to the legacy host.
+    /// The client sent the hexadecimal key as client code to the legacy host.
     ApiAccessOff(String),
     /// The route is for administrators of the tenant.
     NotAdministrator,
-    /// There is no such thing for this caller.
+    /// It does not exist for this caller.
     NotFound(&'static str),
     /// No such route.
     NoSuchRoute,
-    /// The route takes other methods.
+    /// The route does not accept this method.
     MethodNotAllowed,
-    /// What was asked does not fit what is stored.
+    /// The request does not fit what is stored.
     Conflict(&'static str),
-    /// The body is longer than so many bytes.
+    /// The body is longer than this many bytes.
     TooLarge(usize),
     /// The body is not `application/json`.
     UnsupportedMediaType,
     /// The body did not arrive in time.
     RequestTimeout,
-    /// Too many wrong guesses; seconds until the next.
+    /// Too many failed sign-ins; the next one is allowed after this many seconds.
     TryLater(u64),
-    /// The tenant's database, or our own capacity, is away for now.
+    /// The tenant's database is unavailable, or too many sign-ins are under way.
     Unavailable,
-    /// A defect of ours.
+    /// An internal error.
     Internal,
 }
 
-/// The status only: a userId, or a key sent as client code, does not print.
+/// Prints the status only, never a userId or a key that was sent as client code.
 impl fmt::Debug for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ApiError({})", self.status())
     }
 }
 
-/// The body of every answer that is not a success (RFC 9457).
+/// The body of every error response (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// What kind of problem it is; `about:blank`: the status says it.
+    /// The type of problem. `about:blank` means that the status describes it.
     #[serde(rename = "type")]
     #[schema(example = "about:blank")]
     pub kind: &'static str,
-    /// The status in words.
+    /// The name of the status.
     #[schema(example = "Bad Request")]
     pub title: &'static str,
     /// The HTTP status.
     #[schema(example = 400, minimum = 400, maximum = 599)]
     pub status: u16,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to correct it.
     #[schema(example = "The request is not valid: customerCode: required: an employee names the customer")]
     pub detail: String,
-    /// Each field that is wrong, on a 400.
+    /// On a 400: each field that is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Problem>,
-    /// The same as the header X-Request-Id; name it when you ask for help.
+    /// The same as the header X-Request-Id. Quote it when you ask for help.
     #[serde(rename = "requestId", skip_serializing_if = "Option::is_none")]
     #[schema(example = "0193f0c2a1b07c3e9d6f")]
     pub request_id: Option<String>,
 }
 
-/// A problem without the request's id, which the outermost layer knows and fills in.
+/// A problem without the request's id, which the outermost middleware fills in.
 #[derive(Debug, Clone)]
 pub(super) struct Unnumbered {
     status: StatusCode,
@@ -144,18 +145,18 @@ impl ApiError {
             Self::ApiAccessOff(value) => format!("API access is turned off for {value}"),
             Self::NotAdministrator => "Only an administrator of the tenant may see the webhook logs".to_owned(),
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
-            Self::MethodNotAllowed => "This route takes another method; see the Allow header".to_owned(),
+            Self::MethodNotAllowed => "This route does not accept this method; see the Allow header".to_owned(),
             Self::TooLarge(limit) => format!("The body is longer than {limit} bytes"),
             Self::UnsupportedMediaType => "Send Content-Type: application/json, uncompressed".to_owned(),
-            Self::RequestTimeout => "The body did not arrive in time".to_owned(),
+            Self::RequestTimeout => "Timeout while reading the body".to_owned(),
             Self::TryLater(seconds) => format!("Too many failed sign-ins; try again in {seconds} seconds"),
             Self::Unavailable => "The service is not available for this tenant right now; try again".to_owned(),
-            Self::Internal => "Something went wrong on our side".to_owned(),
+            Self::Internal => "Internal error; quote the requestId when you ask for help".to_owned(),
         }
     }
 }
 
-/// The first problems in one sentence, and how many more there are.
+/// The first few problems in one sentence, and how many more there are.
 fn first_of(problems: &Problems) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = problems.iter().take(SHOWN).map(ToString::to_string).collect();
@@ -201,11 +202,11 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Unavailable(_) => {
-                tracing::warn!(error = %error, "a tenant's database is not available");
+                tracing::warn!(error = %error, "tenant database unavailable");
                 Self::Unavailable
             }
             StoreError::Conflict | StoreError::Unexpected(_) | StoreError::Refused(_) => {
-                tracing::error!(error = %error, "a defect");
+                tracing::error!(error = %error, "internal error");
                 Self::Internal
             }
         }
@@ -218,7 +219,7 @@ impl From<Refusal> for ApiError {
             Refusal::Invalid(problems) => Self::Invalid(problems),
             Refusal::NotFound(text) => Self::NotFound(text),
             Refusal::Conflict(text) => Self::Conflict(text),
-            // Another program took the number, or deleted what was referred to, in the same moment.
+            // At the same time another program took the number or deleted the row that this one refers to. Worth a retry.
             Refusal::Store(StoreError::Conflict) => Self::Unavailable,
             Refusal::Store(error) => error.into(),
         }
@@ -231,7 +232,7 @@ impl ApiError {
         Self::Invalid(Problem { field: name.to_owned(), message: message.to_owned() }.into())
     }
 
-    /// A sign-in's refusal; `user_id` is what was sent.
+    /// A refused sign-in; `user_id` is the one that was sent.
     pub fn from_sign_in(error: SignInError, user_id: String) -> Self {
         match error {
             SignInError::UnknownUser => Self::UnknownUser(user_id),

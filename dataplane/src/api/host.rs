@@ -1,4 +1,4 @@
-//! The host a request was sent to, by its own authority and nothing a proxy claims, and what that host means.
+//! The host of a request, and what it means. Forwarded headers are never read.
 
 use http::header::HOST;
 use http::request::Parts;
@@ -6,7 +6,7 @@ use http::uri::Authority;
 
 use super::error::ApiError;
 
-/// The host in lower case, without port and trailing dot. `None`: HTTP/1.0 without one.
+/// The host in lower case, without port and trailing dot. `None` for an HTTP/1.0 request without one.
 pub fn host(parts: &Parts) -> Result<Option<String>, ApiError> {
     let mut sent = parts.headers.get_all(HOST).iter();
     let header = match (sent.next(), sent.next()) {
@@ -44,10 +44,10 @@ fn parse(host: &[u8]) -> Result<String, ApiError> {
     Ok(name.to_owned())
 }
 
-/// Which host is what. Lower case, without port or trailing dot.
+/// The hosts of the service, in lower case, without port or trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hosts {
-    /// `{base_url}`; its subdomains are tenants.
+    /// `{base_url}`; its subdomains are the tenants'.
     pub base_domain: String,
     /// `{legacy_base_url}`, if the older API is served.
     pub legacy: Option<String>,
@@ -56,16 +56,16 @@ pub struct Hosts {
 /// What a request's host means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostKind {
-    /// The base host, or one we have no name for: only an API key can tell the tenant.
+    /// The base host or an unknown one: only an API key identifies the tenant.
     Base,
-    /// Below the base domain, with this label.
+    /// A subdomain of the base domain, with this label.
     Subdomain(String),
     /// The older API.
     Legacy,
 }
 
 impl Hosts {
-    /// What `host` means: exact names only, never a suffix of one.
+    /// What `host` means. Names are compared whole: `evilapi.example` is not below `api.example`.
     pub fn kind(&self, host: &str) -> HostKind {
         if self.legacy.as_deref() == Some(host) {
             return HostKind::Legacy;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_its_name() {
+    fn host_is_the_name_without_port_case_and_dot() {
         for sent in ["acme.localhost", "ACME.localhost:8080", "acme.localhost.", "acme.LocalHost.:1"] {
             assert_eq!(of("/", &[sent.as_bytes()]), Some(Some("acme.localhost".into())), "{sent}");
         }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_hosts_are_refused() {
+    fn malformed_hosts_are_refused() {
         for sent in [
             &b""[..],
             b"a b",
@@ -117,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn the_request_line_and_the_header_must_agree() {
+    fn request_line_and_host_header_must_agree() {
         assert_eq!(of("http://a.localhost/", &[b"a.localhost"]), Some(Some("a.localhost".into())));
         assert_eq!(of("http://a.localhost/", &[b"b.localhost"]), None);
     }
 
     #[test]
-    fn only_whole_names_count() {
+    fn host_kind_compares_whole_names() {
         let hosts = Hosts { base_domain: "api.example".into(), legacy: Some("old.api.example".into()) };
         assert_eq!(hosts.kind("api.example"), HostKind::Base);
         assert_eq!(hosts.kind("acme.api.example"), HostKind::Subdomain("acme".into()));

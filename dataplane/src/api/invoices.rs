@@ -20,7 +20,7 @@ use crate::app::App;
 use docket_store::invoices::{self, Invoice, InvoiceFilter};
 
 words!(
-    /// The families of work orders that have invoices. For documentation of [`InvoiceFamily`].
+    /// The family of a work order that has invoices: [`InvoiceFamily`].
     InvoiceOrderType => InvoiceFamily,
     InvoiceFamily::ALL.map(InvoiceFamily::as_str),
     "Court, Delivery, Investigation or PhotoCopy."
@@ -29,19 +29,19 @@ words!(
 request! {
     /// The parameters of GET /Invoices/Search.
     query InvoiceSearch {
-        /// Only of this work order.
+        /// Only invoices of this work order.
         opt work_order: WorkOrderNumber, example "PC1000001";
-        /// Only of this type.
+        /// Only invoices of this order type.
         opt order_type: InvoiceOrderType;
-        /// Only with this number, which an invoice of each type may have.
+        /// Only invoices with this number. Invoices of different order types may have the same one.
         opt invoice_number: InvoiceNumber, example "88214";
-        /// Created at or after: a date (its first moment in UTC), or a time with an offset.
+        /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
-        /// Created before: a date (its first moment in UTC), or a time with an offset.
+        /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
         /// Invoices per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
-        /// nextCursor of the page before.
+        /// The nextCursor of the previous page.
         opt cursor: Cursor;
     }
 }
@@ -49,31 +49,31 @@ request! {
 /// The header of a work order's invoice.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
+#[expect(missing_debug_implementations, reason = "a response")]
 pub struct InvoiceSummary {
-    /// Unique among the invoices of its order type.
+    /// The number, unique within its order type.
     #[schema(example = "88214")]
     invoice_number: String,
     #[schema(value_type = InvoiceOrderType, example = "PhotoCopy")]
     order_type: &'static str,
     #[schema(example = "PC1000001")]
     work_order: String,
-    /// The web order that the work order was exported from, if it was.
+    /// The web order that the work order was exported from; null if the back office created it.
     #[schema(example = "W00000001")]
     web_order_id: Option<String>,
     #[schema(example = "C-1001")]
     customer_code: String,
-    /// Photocopy only: the stop that is billed, if it is a single one.
+    /// Photocopy only: the stop, if a single one is billed.
     facility_line_item: Option<i64>,
-    /// A date and a time without a zone.
+    /// Date and time without a time zone.
     #[schema(example = "2026-11-21T00:00:00")]
     invoice_date: Option<String>,
-    /// Who pays, who is not always who ordered.
+    /// The customer that pays; not always the one that ordered.
     bill_to_customer_code: Option<String>,
-    /// Photocopy only: the total.
+    /// Photocopy only: the total in USD.
     #[schema(example = 230.0)]
     amount: Option<f64>,
-    /// When it became available.
+    /// When the invoice became available.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
@@ -98,18 +98,18 @@ impl From<Invoice> for InvoiceSummary {
 /// A page of invoices, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
+#[expect(missing_debug_implementations, reason = "a response")]
 pub struct InvoicePage {
     items: Vec<InvoiceSummary>,
-    /// For the next page; null on the last one.
+    /// The cursor of the next page; null on the last one.
     next_cursor: Option<String>,
 }
 
-/// Invoices of work orders, newest first.
+/// Searches invoices of work orders, newest first.
 #[utoipa::path(get, path = "/Invoices/Search", operation_id = "Invoices.Search", tag = "Invoices",
     security(("ApiKey" = [], "Bearer" = [])),
     params(InvoiceSearch),
-    responses((status = 200, body = InvoicePage, description = "A page")))]
+    responses((status = 200, body = InvoicePage, description = "A page of invoices")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,

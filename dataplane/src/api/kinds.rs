@@ -174,7 +174,7 @@ impl Kind for DeliveryIdText {
     fn read(sent: Sent) -> Result<DeliveryId, String> {
         let text = sent.text(36)?;
         let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text);
-        id.ok_or_else(|| "must be the deliveryId of an answer".to_owned())
+        id.ok_or_else(|| "must be the deliveryId of a response".to_owned())
     }
 
     fn schema(_: Place) -> RefOr<Schema> {
@@ -194,7 +194,7 @@ impl Kind for ResendIdText {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match text.len() == 32 && text.bytes().all(is_hex) {
             true => Ok(text),
-            false => Err("must be the resendId of an answer".to_owned()),
+            false => Err("must be the resendId of a response".to_owned()),
         }
     }
 

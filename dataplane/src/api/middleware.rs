@@ -1,4 +1,4 @@
-//! What every request passes through: an id, a line in the log, the counters, the headers of every answer.
+//! The middleware of every request: its id, its log line, the counters, and the headers of every response.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,20 +16,21 @@ use docket_program::random;
 
 const REQUEST_ID: &str = "x-request-id";
 
-/// Numbers, answers, counts and logs one request. Only the route's pattern is logged: a query string holds names.
+/// Gives the request an id, runs it, counts it and logs it. Logs the route's pattern, not the query string, which holds
+/// names.
 pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = hex::encode(random::bytes::<10>());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
-    // So that whatever is logged on the way names the request.
+    // Every line that is logged on the way has the request's id.
     let span = tracing::info_span!("request", request.id = id);
-    // In a task of its own: a client that disconnects cancels no write half-way and gets no free guess at a password,
-    // and a panic is a defect that costs one request, not the connection.
+    // In its own task: a client that disconnects cancels no write half-way and gets no free guess at a password, and a
+    // panic ends one request, not the connection.
     let handled = tokio::spawn(next.run(request).instrument(span)).await;
     let mut response = handled.unwrap_or_else(|_| {
-        // The panic has told where it was; what it said may be a client's words.
-        tracing::error!(request.id = id, "a handler panicked");
+        // The panic hook has logged where it was. Its message is left out: it may quote the client.
+        tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
@@ -55,12 +56,12 @@ fn finish_headers(response: &mut Response, id: &str) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
-    // Orders, tokens and logs are nobody else's business; the documentation sets its own.
+    // Orders, tokens and logs must not be cached. The documentation sets its own value.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// Lets a request through unless it was sent to the legacy host, which knows none of these routes.
+/// Refuses requests to the legacy host, which has none of these routes.
 pub async fn only_v2(
     State(app): State<Arc<App>>,
     request: Request,

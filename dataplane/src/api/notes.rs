@@ -32,7 +32,7 @@ use docket_store::notes::{self, NoteFilter, StoredNote};
 type ReportText = Text<4000>;
 
 words!(
-    /// The five families of work orders. For documentation of [`WorkOrderType`].
+    /// The family of a work order: [`WorkOrderType`].
     WorkOrderFamily => WorkOrderType,
     WorkOrderType::ALL.map(WorkOrderType::as_str),
     "Court, Process, Delivery, Investigation or PhotoCopy."
@@ -48,7 +48,7 @@ impl Kind for Report {
     fn read(sent: Sent) -> Result<String, String> {
         let text = of_order::<ReportText>(sent)?;
         match holds_card_number(text.as_str()) {
-            true => Err("must not hold a card number: notes leave the system".to_owned()),
+            true => Err("must not hold a card number: notes are sent to webhooks".to_owned()),
             false => Ok(text.as_str().to_owned()),
         }
     }
@@ -61,15 +61,16 @@ impl Kind for Report {
 request! {
     /// The body of POST /Notes/Add.
     body NoteRequest {
-        /// The work order's number. For a stop of a photocopy work order also `<workOrder>-<facilityId>`.
+        /// The work order's number; for a stop of a photocopy work order also `<workOrder>-<facilityId>`.
         req work_order: WorkOrderKeyText, example "PC1000001";
         /// The family of the work order.
         req work_order_type: WorkOrderFamily;
-        /// The text, 1 to 4000 characters. It leaves the system with note.created: no social security or card number.
+        /// The text, 1 to 4000 characters. Must not contain a social security or card number: it is sent to webhooks with
+        /// note.created.
         req report: Report, example "The custodian has the subpoena.";
-        /// Photocopy only: the stop, by its place in the order, from 1.
+        /// Photocopy only: the stop's place in the order, from 1.
         opt facility_line_item: LineItem, example 1;
-        /// Photocopy only: the milestone that was reached; publishes order.status_changed.
+        /// Photocopy only: the milestone that was reached. Publishes order.status_changed.
         opt milestone_code: MilestoneCode, example 210;
     }
 }
@@ -84,17 +85,17 @@ impl From<NoteRequest> for Note {
 request! {
     /// The parameters of GET /Notes/Search.
     query NoteSearch {
-        /// Only on this work order; with `-<facilityId>` only about this facility.
+        /// Only notes on this work order; with `-<facilityId>` only on this facility's stops.
         opt work_order: WorkOrderKeyText, example "PC1000001";
-        /// Only about this photocopy stop.
+        /// Only notes on this photocopy stop.
         opt facility_line_item: LineItem;
-        /// Added at or after: a date (its first moment in UTC), or a time with an offset.
+        /// Added at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
-        /// Added before: a date (its first moment in UTC), or a time with an offset.
+        /// Added before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
         /// Notes per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
-        /// nextCursor of the page before.
+        /// The nextCursor of the previous page.
         opt cursor: NoteCursor;
     }
 }
@@ -118,16 +119,16 @@ impl Kind for NoteCursor {
     }
 }
 
-/// The answer of POST /Notes/Add.
+/// The response of POST /Notes/Add.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NoteAnswer {
-    /// The note's place in its work order, from 1.
+    /// The number of the note in its work order, from 1.
     #[schema(example = 1)]
     pub line_item: i64,
 }
 
-/// A note, or a status line that the back office wrote without one.
+/// A note, or a status line of the back office without a note.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "legal content")]
@@ -136,20 +137,20 @@ pub struct NoteItem {
     work_order: String,
     #[schema(value_type = WorkOrderFamily, example = "PhotoCopy")]
     work_order_type: String,
-    /// The web order it was exported from; null for a work order made in the back office.
+    /// The web order that the work order was exported from; null if the back office created it.
     #[schema(example = "W00000001")]
     web_order_id: Option<String>,
     #[schema(example = "C-1001")]
     customer_code: String,
-    /// Its place in the work order, from 1.
+    /// The number of the note in its work order, from 1.
     line_item: i64,
-    /// The photocopy stop; null: the whole work order.
+    /// The photocopy stop; null if it is about the whole work order.
     facility_line_item: Option<i64>,
-    /// The text; null on a status line without one.
+    /// The text; null on a status line without a note.
     report: Option<String>,
-    /// The milestone that was reached with it.
+    /// The code of the milestone that was reached.
     milestone_code: Option<i64>,
-    /// That milestone's title.
+    /// The title of the milestone that was reached.
     milestone: Option<String>,
     /// Who wrote it: `contact 1001`, `employee 100`, or what the back office says.
     author: Option<String>,
@@ -181,17 +182,17 @@ impl From<StoredNote> for NoteItem {
 #[expect(missing_debug_implementations, reason = "legal content")]
 pub struct NotePage {
     items: Vec<NoteItem>,
-    /// For the next page; null on the last one.
+    /// The cursor of the next page; null on the last one.
     next_cursor: Option<String>,
 }
 
-/// Adds a note to a work order and publishes note.created; with a milestone also order.status_changed.
+/// Adds a note to a work order and publishes note.created. With a milestone it also publishes order.status_changed.
 #[utoipa::path(post, path = "/Notes/Add", operation_id = "Notes.Add", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
     request_body(content = NoteRequest, example = json!({"workOrder": "PC1000001", "workOrderType": "PhotoCopy", "report": "The custodian has the subpoena.", "facilityLineItem": 1, "milestoneCode": 210})),
-    responses((status = 200, body = NoteAnswer, description = "Added"),
-              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such work order for this caller")))]
+    responses((status = 200, body = NoteAnswer, description = "The note is added"),
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such work order")))]
 pub async fn add(
     State(app): State<Arc<App>>,
     Call { caller, request, write }: Call<Caller, NoteRequest>,
@@ -205,11 +206,11 @@ pub async fn add(
     write.perform(&app, &caller, add).await
 }
 
-/// Notes and status lines, newest first.
+/// Searches notes and status lines, newest first.
 #[utoipa::path(get, path = "/Notes/Search", operation_id = "Notes.Search", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
     params(NoteSearch),
-    responses((status = 200, body = NotePage, description = "A page")))]
+    responses((status = 200, body = NotePage, description = "A page of notes")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,

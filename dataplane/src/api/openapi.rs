@@ -1,4 +1,4 @@
-//! The OpenAPI document: made from the handlers and their types, completed by what every operation shares.
+//! The OpenAPI document: generated from the handlers and their types, and completed with what all operations share.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::error::ProblemBody;
 
-/// The older API's own section.
-const LEGACY_HOST: &str = "The older API has an address of its own, which the platform may switch on. No X-Api-Key counts there: `clientCode`, \
-which is required, says the tenant in POST /Session/Create, and the `sessionGuid` of its answer is all that every other route needs, as \
-`Authorization: Bearer`: /Orders/Save, /Orders/Export, /Orders/Get, /Orders/Search, /Notes/Add, /Notes/Search, \
-/ProcessStatus/Search and /Invoices/Search. The hexadecimal key sent as clientCode answers 403 `API access is turned off for <value>`. Not served there: \
-POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentation.";
+/// The section about the legacy host.
+const LEGACY_HOST: &str = "The older API has its own host, which the platform operator may enable. It ignores X-Api-Key. POST /Session/Create requires `clientCode`, which \
+identifies the tenant, and returns a `sessionGuid`. Every other route needs only that, as `Authorization: Bearer`: /Orders/Save, \
+/Orders/Export, /Orders/Get, /Orders/Search, /Notes/Add, /Notes/Search, /ProcessStatus/Search and /Invoices/Search. If the \
+hexadecimal key is sent as clientCode, the response is 403 `API access is turned off for <value>`. The legacy host does not serve POST /Auth/Token, \
+POST /Employee/SignIn, the webhook logs, and this documentation.";
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Docket",
-        description = "Orders of legal support: court, process, delivery, investigation, file and serve, county recording, photocopy.\n\nEvery authorized call carries two credentials: the API key (X-Api-Key), which says the tenant, and a Bearer token, which says the contact or employee. Get the token from POST /Auth/Token."
+        description = "Legal-support orders: court, process, delivery, investigation, file and serve, county recording and photocopy.\n\nEvery authorized call carries two credentials: the API key (X-Api-Key) identifies the tenant, the Bearer token identifies the contact or employee. Get the token from POST /Auth/Token."
     ),
     paths(
         super::auth::create_token,
@@ -45,12 +45,12 @@ POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentatio
         super::webhook_logs::resends::list,
     ),
     tags(
-        (name = "Auth", description = "Tokens."),
-        (name = "Orders", description = "Web orders: saved as drafts, exported to the back office as work orders."),
+        (name = "Auth", description = "Sign in and get a token."),
+        (name = "Orders", description = "Web orders. Save them as drafts and export them to the back office as work orders."),
         (name = "Notes", description = "Notes and milestones of work orders."),
-        (name = "Process status", description = "How the service of each person stands."),
+        (name = "Process status", description = "The status of each service of process, with every attempt."),
         (name = "Invoices", description = "Invoices of the back office."),
-        (name = "WebhookLogs", description = "What became of each delivery, and sending it again. For administrators of the tenant."),
+        (name = "WebhookLogs", description = "Webhook deliveries and their attempts, and resends. For administrators of the tenant."),
         (name = "Legacy host", description = LEGACY_HOST),
     ),
     components(schemas(
@@ -62,18 +62,18 @@ POST /Auth/Token, POST /Employee/SignIn, the webhook logs, and this documentatio
 )]
 struct Document;
 
-/// What can go wrong with any operation, beside what it names itself.
+/// Error responses of every operation, beside those that it describes itself.
 const SHARED: &[(u16, &str)] = &[
-    (400, "The request is not valid; `errors` names each field"),
+    (400, "The request is not valid; `errors` lists each field"),
     (401, "Invalid API key, or no valid Bearer token"),
     (404, "Tenant not found"),
-    (500, "A defect on our side"),
-    (503, "The tenant's database is away; see Retry-After"),
+    (500, "Internal error"),
+    (503, "The tenant's database is unavailable; see Retry-After"),
 ];
 
-/// Of operations with a body.
+/// Error responses of operations with a body.
 const OF_BODIES: &[(u16, &str)] = &[
-    (408, "The body did not arrive in time"),
+    (408, "Timeout while reading the body"),
     (413, "The body is too long"),
     (415, "The body is not application/json"),
 ];
@@ -85,13 +85,13 @@ pub fn document() -> utoipa::openapi::OpenApi {
     components.schemas.extend(docket_orders::schemas());
     let key = ApiKeyValue::with_description(
         "X-Api-Key",
-        "The tenant's API key, a long hexadecimal string. Not needed on a tenant's own subdomain.",
+        "The tenant's API key, a long hexadecimal string. Not needed on the tenant's subdomain.",
     );
     components.add_security_scheme("ApiKey", SecurityScheme::ApiKey(ApiKey::Header(key)));
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("JWT")
-        .description(Some("The token of POST /Auth/Token or POST /Employee/SignIn."));
+        .description(Some("The token from POST /Auth/Token or POST /Employee/SignIn."));
     components.add_security_scheme("Bearer", SecurityScheme::Http(bearer.build()));
     for item in document.paths.paths.values_mut() {
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
@@ -102,7 +102,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document
 }
 
-/// What the id in an answer is good for.
+/// Adds the links from a response's web order id to the operations that take it.
 fn link(document: &mut utoipa::openapi::OpenApi) {
     const ID: &str = "$response.body#/webOrderId";
     let get = LinkBuilder::new().operation_id("Orders.Get").parameter("webOrderId", ID).build();
@@ -142,14 +142,13 @@ fn complete(operation: &mut Operation) {
         true => {
             statuses.push((429, "Too many failed sign-ins; see Retry-After"));
             if tagged("Legacy host") {
-                statuses
-                    .push((403, "The legacy host: API access is turned off for the key sent as clientCode"));
+                statuses.push((403, "Legacy host only: the hexadecimal key was sent as clientCode"));
             }
         }
         false if operation.request_body.is_some() => {
             statuses.push((
                 409,
-                "It does not fit what is stored, or the Idempotency-Key was used for another request",
+                "The request does not fit what is stored, or the Idempotency-Key was used for another request",
             ));
         }
         false => {}
@@ -165,7 +164,7 @@ fn complete(operation: &mut Operation) {
     }
 }
 
-/// One complete order of each type.
+/// A complete order of each type.
 fn order_examples() -> BTreeMap<String, RefOr<Example>> {
     docket_orders::examples()
         .into_iter()

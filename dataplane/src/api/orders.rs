@@ -41,7 +41,7 @@ impl Body for SaveRequest {
 request! {
     /// The body of POST /Orders/Export.
     body ExportRequest {
-        /// The web order to export.
+        /// The id of the web order.
         req web_order_id: WebOrderIdText, example "W00000001";
     }
 }
@@ -49,7 +49,7 @@ request! {
 request! {
     /// The parameters of GET /Orders/Get.
     query OrderQuery {
-        /// The web order.
+        /// The id of the web order.
         req web_order_id: WebOrderIdText, example "W00000001";
     }
 }
@@ -57,24 +57,24 @@ request! {
 request! {
     /// The parameters of GET /Orders/Search.
     query OrderSearch {
-        /// Only of this type.
+        /// Only orders of this type.
         opt order_type: OrderType;
-        /// Only in this status.
+        /// Only orders in this status.
         opt status: OrderState;
-        /// Created at or after: a date (its first moment in UTC), or a time with an offset.
+        /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
-        /// Created before: a date (its first moment in UTC), or a time with an offset.
+        /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
         /// Part of a case number, caption, matter number, organization or surname.
         opt text: Line<100>;
         /// Orders per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
-        /// nextCursor of the page before.
+        /// The nextCursor of the previous page.
         opt cursor: Cursor;
     }
 }
 
-/// An order in a list: ids, status, dates, and what the order is known by.
+/// An order in a list: ids, status, dates, case and matter.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "personal data")]
@@ -116,24 +116,24 @@ impl From<OrderHead> for OrderSummary {
     }
 }
 
-/// The answer of GET /Orders/Get.
+/// The response of GET /Orders/Get.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderAnswer {
     #[serde(flatten)]
     summary: OrderSummary,
-    /// Photocopy only: whether the order was finalized.
+    /// Photocopy only: whether the order is finalized.
     #[serde(skip_serializing_if = "Option::is_none")]
     finalized: Option<bool>,
     /// The order as it was saved.
     #[schema(schema_with = stored_order)]
     order: Box<RawValue>,
-    /// Once exported: the primary work order.
+    /// The primary work order; null before the export.
     work_order_id: Option<String>,
-    /// Once exported: the court work order of a file-and-serve order.
+    /// The court work order of an exported file-and-serve order.
     court_work_order: Option<String>,
-    /// Once exported: the process work orders, if there are any.
+    /// The process work orders of an exported order, if it has any.
     process_work_orders: Option<Vec<String>>,
 }
 
@@ -147,17 +147,17 @@ fn stored_order() -> RefOr<Schema> {
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderPage {
     items: Vec<OrderSummary>,
-    /// For the next page; null on the last one.
+    /// The cursor of the next page; null on the last one.
     next_cursor: Option<String>,
 }
 
-/// Creates an order, or changes a draft; with `export` exports it at once.
+/// Creates a web order or changes a draft. With `export` it is exported at once.
 #[utoipa::path(post, path = "/Orders/Save", operation_id = "Orders.Save", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
     request_body = SaveRequest,
     responses((status = 200, body = SaveAnswer, description = "Saved"),
-              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn save(
     State(app): State<Arc<App>>,
     Call { caller, request, write }: Call<Caller, SaveRequest>,
@@ -170,14 +170,14 @@ pub async fn save(
     write.perform(&app, &caller, save).await
 }
 
-/// Exports an order to the back office; names every field that is still missing. A second export answers the first
-/// one's numbers.
+/// Exports a web order to the back office. If fields are missing, the response lists all of them. A second export returns
+/// the numbers of the first.
 #[utoipa::path(post, path = "/Orders/Export", operation_id = "Orders.Export", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
     request_body = ExportRequest,
     responses((status = 200, body = ExportAnswer, description = "Exported"),
-              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn export(
     State(app): State<Arc<App>>,
     Call { caller, request, write }: Call<Caller, ExportRequest>,
@@ -191,12 +191,12 @@ pub async fn export(
     write.perform(&app, &caller, export).await
 }
 
-/// One order, whole.
+/// Returns one web order with its whole content.
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(OrderQuery),
     responses((status = 200, body = OrderAnswer, description = "The order"),
-              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such web order for this caller")))]
+              (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -206,7 +206,7 @@ pub async fn get(
     let stored = orders::find(&mut reader, &id, caller.subject.own_customer()).await?;
     let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
     let exported = work_orders_of(&mut reader, &stored).await?;
-    // Who has seen a whole order, by ids only.
+    // An audit of who has read an order, by ids only.
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), web_order.id = id, "order read");
     let order = RawValue::from_string(stored.body).map_err(|_| ApiError::Internal)?;
@@ -221,11 +221,11 @@ pub async fn get(
     Ok(Json(OrderAnswer { summary, finalized, order, work_order_id, court_work_order, process_work_orders }))
 }
 
-/// Orders by what they are known by, newest first.
+/// Searches web orders, newest first.
 #[utoipa::path(get, path = "/Orders/Search", operation_id = "Orders.Search", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(OrderSearch),
-    responses((status = 200, body = OrderPage, description = "A page")))]
+    responses((status = 200, body = OrderPage, description = "A page of orders")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -22,7 +22,7 @@ impl Cursor {
     /// Reads a cursor whose id `place_of` understands.
     pub fn read_as<T>(sent: Sent, place_of: impl FnOnce(i64, String) -> Option<T>) -> Result<T, String> {
         let place = decode(&sent.text(MAX_CURSOR)?).and_then(|(at_ms, id)| place_of(at_ms, id));
-        place.ok_or_else(|| "must be the nextCursor of an answer".to_owned())
+        place.ok_or_else(|| "must be the nextCursor of a response".to_owned())
     }
 }
 
@@ -43,7 +43,7 @@ impl PartialSchema for Cursor {
         let text = ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX_CURSOR));
         // A custom format: no pattern describes a cursor, since only one that we gave out is one.
         let text = text.format(Some(SchemaFormat::Custom("docket-cursor".to_owned())));
-        text.description(Some("The nextCursor of an answer, unchanged.")).into()
+        text.description(Some("The nextCursor of a response, unchanged.")).into()
     }
 }
 

@@ -21,10 +21,10 @@ use crate::app::App;
 use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
 words!(
-    /// How the service of process stands. For documentation of [`ServiceStatus`].
+    /// The status of a service of process: [`ServiceStatus`].
     ServiceState => ServiceStatus,
     ServiceStatus::ALL.map(ServiceStatus::as_str),
-    "How the service stands."
+    "The status of the service."
 );
 
 request! {
@@ -32,31 +32,31 @@ request! {
     query ProcessSearch {
         /// Only this work order.
         opt work_order: WorkOrderNumber, example "PR1000001";
-        /// Only of this case.
+        /// Only work orders of this case.
         opt case_number: Line<100>;
-        /// Part of the name of the person to be served, in any case.
+        /// Part of the name of the person to be served; case does not matter.
         opt servee: Line<100>;
-        /// Only in this status.
+        /// Only work orders in this status.
         opt status: ServiceState;
-        /// Made at or after: a date (its first moment in UTC), or a time with an offset.
+        /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
-        /// Made before: a date (its first moment in UTC), or a time with an offset.
+        /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
         /// Work orders per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
-        /// nextCursor of the page before.
+        /// The nextCursor of the previous page.
         opt cursor: Cursor;
     }
 }
 
-/// How the service of one person stands: one process work order.
+/// One process work order: the service of one person.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct ProcessItem {
     #[schema(example = "PR1000001")]
     work_order: String,
-    /// The web order it was exported from; null for a work order made in the back office.
+    /// The web order that the work order was exported from; null if the back office created it.
     #[schema(example = "W00000001")]
     web_order_id: Option<String>,
     #[schema(example = "C-1001")]
@@ -72,12 +72,12 @@ pub struct ProcessItem {
     service_method: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     served_at: Option<Timestamp>,
-    /// Who took the papers.
+    /// The person that took the papers.
     served_on: Option<PersonServed>,
-    /// After substituted service: the day of the mailing.
+    /// The day of the mailing after substituted service.
     #[schema(example = "2026-11-21")]
     mailed_on: Option<String>,
-    /// Substituted service counts as done on the tenth day after its mailing.
+    /// The day on which substituted service is complete: the tenth after the mailing.
     #[schema(value_type = Option<String>, format = Date)]
     deemed_served_on: Option<Date>,
     not_served_reason: Option<String>,
@@ -85,21 +85,21 @@ pub struct ProcessItem {
     proof_signed_on: Option<String>,
     #[schema(example = "2026-11-21")]
     proof_filed_on: Option<String>,
-    /// Every attempt to serve, first to last.
+    /// The attempts to serve, oldest first.
     attempts: Vec<AttemptItem>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
-/// Who took the papers.
+/// The person that took the papers.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct PersonServed {
     name: Option<String>,
-    /// Who that is to the servee.
+    /// The relationship to the person to be served.
     relationship: Option<String>,
-    /// A band, such as 45-55.
+    /// An age range, such as 45-55.
     #[serde(skip_serializing_if = "Option::is_none")]
     age: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,11 +125,11 @@ impl PersonServed {
 #[schema(as = ProcessAttempt)]
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct AttemptItem {
-    /// From 1.
+    /// The number of the attempt, from 1.
     sequence: i64,
     #[schema(value_type = String, format = DateTime)]
     attempted_at: Timestamp,
-    /// Where it was: an IANA name.
+    /// The time zone of the place, as an IANA name.
     #[schema(example = "America/Los_Angeles")]
     time_zone: Option<String>,
     address: Option<String>,
@@ -145,7 +145,7 @@ pub struct AttemptItem {
     gps_accuracy_meters: Option<f64>,
     photo_count: Option<i64>,
     server_name: Option<String>,
-    /// Number and county of a registered process server.
+    /// Registration number and county of the process server.
     server_registration: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     recorded_at: Timestamp,
@@ -208,15 +208,15 @@ fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
 #[expect(missing_debug_implementations, reason = "personal data")]
 pub struct ProcessPage {
     items: Vec<ProcessItem>,
-    /// For the next page; null on the last one.
+    /// The cursor of the next page; null on the last one.
     next_cursor: Option<String>,
 }
 
-/// How the service of each person stands, with every attempt; newest work orders first.
+/// Searches process work orders, newest first, each with its status and every attempt to serve.
 #[utoipa::path(get, path = "/ProcessStatus/Search", operation_id = "ProcessStatus.Search", tag = "Process status",
     security(("ApiKey" = [], "Bearer" = [])),
     params(ProcessSearch),
-    responses((status = 200, body = ProcessPage, description = "A page")))]
+    responses((status = 200, body = ProcessPage, description = "A page of process work orders")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -1,7 +1,7 @@
 //! Accepts connections and serves HTTP/1.1 on them.
 //!
-//! Our own loop, since `axum::serve` sets no timer, without which hyper's limit on slow headers does nothing. hyper has no
-//! limit on slow writes, so the stream has it.
+//! `axum::serve` sets no timer, and without one hyper's limit on slow headers does nothing. Hence this loop. hyper has no
+//! limit on slow writes, so the stream has one.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,18 +19,18 @@ use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// A request's headers must be in by then; on a kept-alive connection this counts from the answer before.
+/// The time in which a request's headers must arrive; on a kept-alive connection since the previous response.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// A client that takes nothing of its answer for so long is given up.
+/// A client that reads nothing of its response for this long is disconnected.
 const WRITE_TIME: Duration = Duration::from_secs(20);
-/// Connections at once at most; further ones wait to be accepted.
+/// The most connections at once; further ones wait to be accepted.
 const CONNECTIONS: usize = 8192;
-/// Bytes of one request's headers, and of what is read ahead.
+/// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
 const BUFFER: usize = 64 * 1024;
-/// Requests under way at shutdown may take this long.
+/// How long requests that are under way at shutdown may take.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// Serves at most `clients` connections at once until shutdown is requested, then finishes what is under way.
+/// Serves at most `clients` connections at once until shutdown is requested, then finishes the requests under way.
 pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdown: CancellationToken) {
     let places = Arc::new(Semaphore::new(clients.clamp(1, CONNECTIONS)));
     let mut connections = JoinSet::new();
@@ -46,8 +46,8 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, mostly: those in use must get a chance to end.
-                tracing::warn!(error = %error, "can't accept a connection");
+                // Usually out of file descriptors: wait until connections close.
+                tracing::warn!(error = %error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -62,7 +62,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
     drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
-        tracing::warn!("some connections were still busy at the end of the drain");
+        tracing::warn!("closing connections that are still busy at the end of the drain");
     }
 }
 
@@ -85,7 +85,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
-    // An error here is the client's: it went away, was too slow or did not speak HTTP.
+    // An error here is the client's: it disconnected, was too slow or did not speak HTTP.
     tokio::select! {
         _ = connection.as_mut() => {}
         () = shutdown.cancelled() => {

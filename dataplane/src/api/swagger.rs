@@ -1,4 +1,4 @@
-//! /swagger and /openapi.json: the documentation, served from the binary, so that it works offline.
+//! /swagger and /openapi.json: the documentation. It is part of the binary and works offline.
 
 use std::sync::{Arc, LazyLock};
 
@@ -43,14 +43,14 @@ pub async fn index() -> Result<Response, ApiError> {
 
 /// GET /swagger/{file}.
 pub async fn file(file: Result<Path<String>, PathRejection>) -> Result<Response, ApiError> {
-    // Not UTF-8: no file of ours.
+    // A path that is not UTF-8 names no file.
     let Path(file) = file.map_err(|_| ApiError::NoSuchRoute)?;
     page(&file)
 }
 
 fn page(file: &str) -> Result<Response, ApiError> {
     let found = serve(file, Arc::clone(&CONFIG)).map_err(|error| {
-        tracing::error!(error = %error, "the documentation can't be served");
+        tracing::error!(error = %error, "cannot serve the documentation");
         ApiError::Internal
     })?;
     let found = found.ok_or(ApiError::NoSuchRoute)?;

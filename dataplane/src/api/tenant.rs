@@ -1,4 +1,4 @@
-//! Which tenant a request is for (Authentication, rules 1-3 and 8).
+//! The tenant of a request (Authentication, rules 1-3 and 8).
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::host::{HostKind, host};
 use crate::app::App;
 use crate::tenants::Tenant;
 
-/// How a request says its tenant.
+/// How a request identifies its tenant.
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub enum Addressed {
-    /// On the v2 API: the API key, or the subdomain.
+    /// On the v2 API: by the API key or the subdomain.
     Tenant(Arc<Tenant>),
-    /// On the legacy host: the `clientCode` of the body, or the session's token.
+    /// On the legacy host: by the `clientCode` in the body or the session's token.
     Legacy,
 }
 
-/// The proof that a request on the v2 API is for this tenant. Not given on the legacy host.
+/// The proof that a request on the v2 API is for this tenant. A request to the legacy host is refused.
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct AtTenant(pub Arc<Tenant>);
 
@@ -58,7 +58,7 @@ impl FromRequestParts<Arc<App>> for AtTenant {
     }
 }
 
-/// The API key, under either of its names. One that is repeated, or two that differ, is no key at all.
+/// The API key, under either of its names. A repeated header, or two that differ, is refused.
 fn api_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut keys = headers.get_all("x-api-key").iter().chain(headers.get_all("apikey"));
     let one_each = ["x-api-key", "apikey"].iter().all(|name| headers.get_all(*name).iter().count() <= 1);

@@ -1,4 +1,4 @@
-//! /WebhookLogs: what became of the deliveries, and sending them again. For administrators of the tenant.
+//! /WebhookLogs: deliveries and their attempts, and resends. For administrators of the tenant.
 
 pub mod answers;
 pub mod resends;
@@ -25,27 +25,28 @@ use docket_store::events;
 request! {
     /// The parameters of GET /WebhookLogs/Search.
     query DeliverySearch {
-        /// Only in this status.
+        /// Only deliveries in this status.
         opt status: DeliveryState;
-        /// Only to this webhook: namespace/name, or its uid.
+        /// Only deliveries to this webhook: its namespace/name or its uid.
         opt webhook: WebhookName, example "default/acme-orders";
-        /// Only of this event.
+        /// Only deliveries of this event.
         opt event: EventWord;
-        /// Only those whose last attempt failed like this.
+        /// Only deliveries whose last attempt failed this way.
         opt failure_class: FailureWord;
-        /// Created at or after: a date (its first moment in UTC), or a time with an offset.
+        /// Created at or after: a date (meaning 00:00 UTC), or a time with an offset.
         opt from: DateOrTime;
-        /// Created before: a date (its first moment in UTC), or a time with an offset.
+        /// Created before: a date (meaning 00:00 UTC), or a time with an offset.
         opt to: DateOrTime;
-        /// Only about this web order.
+        /// Only deliveries about this web order.
         opt web_order_id: Line<32>;
-        /// Only about this work order, or about the export that made it. A facilityKey means its work order.
+        /// Only deliveries about this work order, or about the export that created it. A facilityKey stands for its work
+        /// order.
         opt work_order: WorkOrderKeyText;
-        /// Only about this invoice.
+        /// Only deliveries about this invoice.
         opt invoice_number: InvoiceNumber;
         /// Deliveries per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
-        /// nextCursor of the page before.
+        /// The nextCursor of the previous page.
         opt cursor: Cursor;
     }
 }
@@ -53,22 +54,22 @@ request! {
 request! {
     /// The parameters of GET /WebhookLogs/Get.
     query DeliveryQuery {
-        /// The delivery.
+        /// The id of the delivery.
         req delivery_id: DeliveryIdText, example "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
     }
 }
 
-/// Deliveries to webhooks, newest first, without their payloads.
+/// Searches deliveries to webhooks, newest first. Payloads are left out.
 #[utoipa::path(get, path = "/WebhookLogs/Search", operation_id = "WebhookLogs.Search", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(DeliverySearch),
-    responses((status = 200, body = DeliveryPage, description = "A page")))]
+    responses((status = 200, body = DeliveryPage, description = "A page of deliveries")))]
 pub async fn search(
     State(app): State<Arc<App>>,
     Administrator(caller): Administrator,
     Query(search): Query<DeliverySearch>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
-    // A facilityKey that an event carried names its work order as well.
+    // The facilityKey of an event begins with the number of its work order.
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
     let page_size = search.page_size;
     let filter = DeliveryFilter {
@@ -90,7 +91,7 @@ pub async fn search(
     Ok(Json(DeliveryPage { items: listed.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
-/// One delivery with its payload and every attempt: how it ended, how long each phase took, what the receiver answered,
+/// Returns one delivery with its payload and every attempt: its outcome, the time of each phase, the receiver's response,
 /// and what to do about a failure.
 #[utoipa::path(get, path = "/WebhookLogs/Get", operation_id = "WebhookLogs.Get", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
@@ -107,10 +108,10 @@ pub async fn get(
     let listed = listed.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let attempts = deliveries::attempts(&mut reader, id).await?;
     let body = events::body(&mut reader, &listed.event_id).await?.ok_or(ApiError::Internal)?;
-    // The very bytes that are sent.
+    // Exactly the bytes that are sent.
     let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
     let payload = payload.ok_or(ApiError::Internal)?;
-    // Who has seen a payload, by ids only.
+    // An audit of who has read a payload, by ids only.
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), delivery.id = %id, "delivery read");
     Ok(Json(DeliveryAnswer::new(listed, attempts, payload)))

@@ -144,7 +144,7 @@ async fn an_exported_order_is_not_changed_any_more() {
     for more in [json!({}), json!({"export": true}), json!({"itemDescription": "other"})] {
         let reply =
             ada.post("/Orders/Save", &with(with(order.clone(), json!({"webOrderId": id})), more)).await;
-        refused(&reply, 409, "the order is exported and can't be changed any more");
+        refused(&reply, 409, "the order is exported and can no longer be changed");
     }
     assert_eq!(rig.events(), ["order.created", "order.exported"]);
 }

@@ -42,7 +42,7 @@ async fn another_method_is_told_which_to_use() {
             }
             let reply = send(&rig, method, path).await;
             assert_eq!(reply.status, 405, "{method} {path}: {reply:?}");
-            refused(&reply, 405, "This route takes another method; see the Allow header");
+            refused(&reply, 405, "This route does not accept this method; see the Allow header");
             let allow = if right == "GET" { "GET,HEAD" } else { "POST" };
             assert_eq!(reply.headers["allow"], allow, "{method} {path}");
         }

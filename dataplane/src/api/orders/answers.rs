@@ -1,4 +1,4 @@
-//! What the writes to orders answer; kept as they are for a repeated Idempotency-Key.
+//! Responses of the writes to orders. They are kept for repeats under the same Idempotency-Key.
 
 use docket_orders::OrderType;
 use docket_orders::order_type::OrderTypeComponent;
@@ -11,16 +11,16 @@ use crate::api::words::words;
 use docket_store::orders::OrderStatus;
 
 words!(
-    /// Where a web order is in its life. For documentation of [`OrderStatus`].
+    /// The status of a web order: [`OrderStatus`].
     OrderState => OrderStatus,
     OrderStatus::ALL.map(OrderStatus::as_str),
     "Draft, Finalized (photocopy only), Exported or Cancelled."
 );
 
-/// The answer of POST /Orders/Save.
+/// The response of POST /Orders/Save.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
+#[expect(missing_debug_implementations, reason = "a response")]
 pub struct SaveAnswer {
     #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
@@ -32,7 +32,7 @@ pub struct SaveAnswer {
     status: &'static str,
     /// Whether this save created the order.
     created: bool,
-    /// Whether it changed anything; a save of the same again does not.
+    /// Whether this save changed anything. Saving the same content again does not.
     changed: bool,
     /// With `export`: the primary work order.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct SaveAnswer {
     /// With `export`: the court work order of a file-and-serve order.
     #[serde(skip_serializing_if = "Option::is_none")]
     court_work_order: Option<Option<String>>,
-    /// With `export`: the process work orders, if there are any.
+    /// With `export`: the process work orders, if the order has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     process_work_orders: Option<Option<Vec<String>>>,
 }
@@ -69,10 +69,10 @@ impl From<Saved> for SaveAnswer {
     }
 }
 
-/// The answer of POST /Orders/Export.
+/// The response of POST /Orders/Export.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
+#[expect(missing_debug_implementations, reason = "a response")]
 pub struct ExportAnswer {
     #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
@@ -84,7 +84,7 @@ pub struct ExportAnswer {
     work_order_id: String,
     /// The court work order of a file-and-serve order.
     court_work_order: Option<String>,
-    /// The process work orders, if there are any.
+    /// The process work orders, if the order has any.
     process_work_orders: Option<Vec<String>>,
 }
 

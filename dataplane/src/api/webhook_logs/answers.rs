@@ -1,4 +1,4 @@
-//! What /WebhookLogs answers.
+//! Responses of /WebhookLogs.
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Status};
@@ -13,25 +13,25 @@ use docket_store::deliveries::{Listed, StoredAttempt};
 use docket_store::events::About;
 
 words!(
-    /// Where a delivery is in its life. For documentation of [`Status`].
+    /// The status of a delivery: [`Status`].
     DeliveryState => Status,
     Status::ALL.map(Status::as_str),
-    "Pending (no attempt has ended yet), Failed (another attempt is scheduled), Succeeded or DeadLetter (both final)."
+    "Pending (no attempt has ended), Failed (another attempt is scheduled), Succeeded or DeadLetter (both final)."
 );
 words!(
-    /// How an attempt failed. For documentation of [`FailureClass`].
+    /// How an attempt failed: [`FailureClass`].
     FailureWord => FailureClass,
     FailureClass::ALL.map(FailureClass::as_str),
-    "How an attempt failed; `remedy` says what to do about it."
+    "How an attempt failed. `remedy` says what to do about it."
 );
 words!(
-    /// A code of the event catalog. For documentation of [`EventCode`].
+    /// The code of an event: [`EventCode`].
     EventWord => EventCode,
     EventCode::ALL.map(EventCode::as_str),
     "A code of the event catalog."
 );
 words!(
-    /// How an attempt ended. For documentation of [`AttemptAnswer`].
+    /// The outcome of an attempt, in [`AttemptAnswer`].
     AttemptOutcome,
     [UNDER_WAY, SUCCEEDED, FAILED],
     "UnderWay, Succeeded or Failed."
@@ -44,12 +44,12 @@ const FAILED: &str = "Failed";
 /// A delivery in a list.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
+#[expect(missing_debug_implementations, reason = "a response")]
 pub struct DeliverySummary {
-    /// What the receiver gets as X-Service-Delivery-Id.
+    /// The header X-Service-Delivery-Id that the receiver gets.
     #[schema(example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f")]
     delivery_id: String,
-    /// The `id` of the payload; resends of an event have the same.
+    /// The `id` in the payload. Resends of an event have the same one.
     #[schema(example = "evt_0193f0c2a1b07c3e9d6f5a4b3c2d1e0f")]
     event_id: String,
     #[schema(value_type = EventWord)]
@@ -58,11 +58,11 @@ pub struct DeliverySummary {
     customer_code: String,
     /// The web order that the event is about.
     web_order_id: Option<String>,
-    /// The work order that the event is about; null for an export, whose work orders are in its payload.
+    /// The work order that the event is about. Null for an export, whose payload lists its work orders.
     work_order: Option<String>,
     /// The invoice that the event is about.
     invoice_number: Option<String>,
-    /// namespace/name
+    /// The webhook's namespace/name.
     #[schema(example = "default/acme-orders")]
     webhook: String,
     #[schema(value_type = DeliveryState)]
@@ -76,18 +76,18 @@ pub struct DeliverySummary {
     /// How the last attempt failed.
     #[schema(value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
-    /// What the receiver answered last.
+    /// The HTTP status of the receiver's last response.
     http_status: Option<i64>,
-    /// The delivery that this one repeats.
+    /// The delivery that this one resends.
     resend_of: Option<String>,
-    /// The request for many that this one is a part of.
+    /// The bulk resend that this delivery is part of.
     resend_id: Option<String>,
-    /// Who asked for the repetition.
+    /// Who requested the resend.
     #[schema(example = "employee 99")]
     requested_by: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it Succeeded or became a DeadLetter.
+    /// When the delivery became Succeeded or DeadLetter.
     #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
 }
@@ -121,26 +121,26 @@ impl From<Listed> for DeliverySummary {
 /// A page of deliveries, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "an answer")]
+#[expect(missing_debug_implementations, reason = "a response")]
 pub struct DeliveryPage {
     /// The deliveries.
     pub items: Vec<DeliverySummary>,
-    /// For the next page; null on the last one.
+    /// The cursor of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// The answer of GET /WebhookLogs/Get.
+/// The response of GET /WebhookLogs/Get.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_debug_implementations, reason = "the payload is legal content")]
 pub struct DeliveryAnswer {
     #[serde(flatten)]
     summary: DeliverySummary,
-    /// What to do, while or after it fails.
+    /// What to do about the last failure; null if the delivery Succeeded.
     remedy: Option<&'static str>,
-    /// First to last.
+    /// The attempts, oldest first.
     attempts: Vec<AttemptAnswer>,
-    /// The very bytes that are signed and sent.
+    /// Exactly the bytes that are signed and sent.
     #[schema(value_type = Object)]
     payload: Box<RawValue>,
 }
@@ -161,42 +161,43 @@ impl DeliveryAnswer {
 /// One attempt of a delivery.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "the receiver's answer may repeat the payload")]
+#[expect(missing_debug_implementations, reason = "the receiver's response may repeat the payload")]
 pub struct AttemptAnswer {
     #[schema(minimum = 1, maximum = 5)]
     number: i64,
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// Null while it is under way.
+    /// Null while the attempt is under way.
     #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
     #[schema(value_type = AttemptOutcome)]
     outcome: &'static str,
     #[schema(value_type = Option<FailureWord>)]
     failure_class: Option<&'static str>,
-    /// What the failure means and what to do about it, in one sentence.
+    /// What the failure means and what to do about it.
     remedy: Option<&'static str>,
-    /// What the receiver answered.
+    /// The HTTP status of the receiver's response.
     http_status: Option<i64>,
-    /// The address and port it was sent to.
+    /// The address and port that the request was sent to.
     #[schema(example = "203.0.113.7:443")]
     remote_address: Option<String>,
     times_microseconds: PhaseAnswer,
-    /// The first 2,000 characters of the receiver's answer.
+    /// The first 2,000 characters of the receiver's response.
     response_body: Option<String>,
 }
 
-/// How long each phase of an attempt took, in microseconds; null: it was not reached, or a kept connection needed none.
+/// The duration of each phase of an attempt in microseconds. Null if the phase was not reached, or not needed because the
+/// connection was open already.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseAnswer {
-    /// Looking up the name.
+    /// The DNS look-up.
     dns: Option<i64>,
     /// Opening the connection.
     connect: Option<i64>,
     /// The TLS handshake.
     tls: Option<i64>,
-    /// From the request's first byte to the answer's headers.
+    /// From the request's first byte to the response's headers.
     first_byte: Option<i64>,
     /// The whole attempt.
     total: Option<i64>,

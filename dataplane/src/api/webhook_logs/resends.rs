@@ -23,15 +23,15 @@ use crate::api::request::Query;
 use crate::api::writes::{Call, Done, Write};
 use crate::app::App;
 
-/// Sends a delivery that has ended again, or the dead letters of a webhook: as new deliveries with the same event id and
-/// bytes. Many go out oldest first, so many per second; of each event only its latest delivery is sent again.
+/// Resends one delivery that has ended, or the dead letters of a webhook, as new deliveries with the same event id and
+/// bytes. A bulk resend sends the oldest first, at the given rate, and only the latest delivery of each event.
 #[utoipa::path(post, path = "/WebhookLogs/Resend", operation_id = "WebhookLogs.Resend", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
     request_body = ResendRequest,
-    responses((status = 200, body = ResendAnswer, description = "Queued; or with preview, what would be"),
+    responses((status = 200, body = ResendAnswer, description = "Queued; with preview, what would be queued"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
-              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The event is still being sent to this webhook; or the webhook is inactive, not declared, another customer's now, or not subscribed to the event, or the event is switched off; or the Idempotency-Key was used for another request")))]
+              (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The event is still being sent to this webhook; or the webhook is inactive, not declared, now another customer's, or not subscribed to the event; or the event is switched off; or the Idempotency-Key was used for another request")))]
 pub async fn resend(
     State(app): State<Arc<App>>,
     Call { caller: Administrator(caller), request, write }: Call<Administrator, ResendRequest>,
@@ -84,7 +84,7 @@ async fn preview(app: &App, caller: &Caller, many: Many) -> Result<Response, Api
     Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response())
 }
 
-/// Takes back what a request for many has queued and nobody has attempted. Stopping it again changes nothing.
+/// Stops a bulk resend: withdraws its deliveries that were not attempted yet. Stopping it again changes nothing.
 #[utoipa::path(post, path = "/WebhookLogs/StopResend", operation_id = "WebhookLogs.StopResend", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
@@ -112,11 +112,11 @@ pub async fn stop(
     write.perform(&app, &caller, stop).await
 }
 
-/// Requests for many, newest first, and how far each is.
+/// Lists bulk resends, newest first, each with its progress.
 #[utoipa::path(get, path = "/WebhookLogs/Resends", operation_id = "WebhookLogs.Resends", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(ResendSearch),
-    responses((status = 200, body = ResendPage, description = "A page")))]
+    responses((status = 200, body = ResendPage, description = "A page of bulk resends")))]
 pub async fn list(
     State(app): State<Arc<App>>,
     Administrator(caller): Administrator,

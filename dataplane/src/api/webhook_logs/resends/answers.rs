@@ -1,4 +1,4 @@
-//! What the routes around resends answer; the answers of writes are kept for a repeated Idempotency-Key.
+//! Responses of the routes around resends. Those of writes are kept for repeats under the same Idempotency-Key.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::actions::resend::{Many, Progress, Resent, Stopped};
 use crate::api::times::time;
 use docket_store::resends::{Extent, Resend};
 
-/// The answer of POST /WebhookLogs/Resend. For documentation of the three below.
+/// The response of POST /WebhookLogs/Resend: one of three.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_debug_implementations, reason = "only its schema is used")]
@@ -21,13 +21,13 @@ pub enum ResendAnswer {
     Preview(PreviewAnswer),
 }
 
-/// A delivery was queued again.
+/// A delivery is queued again.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResentAnswer {
     /// The new delivery.
     delivery_id: String,
-    /// The delivery that it repeats.
+    /// The delivery that it resends.
     resend_of: String,
 }
 
@@ -37,18 +37,18 @@ impl From<&Resent> for ResentAnswer {
     }
 }
 
-/// Dead letters were queued again.
+/// Dead letters are queued again.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResendManyAnswer {
-    /// For StopResend and Resends.
+    /// The id of the bulk resend, for StopResend and Resends.
     resend_id: String,
     #[serde(flatten)]
     extent: ExtentAnswer,
 }
 
 impl ResendManyAnswer {
-    /// Of a request that was just made.
+    /// Of a bulk resend that was just created.
     pub fn new(many: &Many, resend: &Resend, extent: Extent) -> Self {
         Self { resend_id: resend.id.clone(), extent: ExtentAnswer::new(many, extent) }
     }
@@ -58,16 +58,16 @@ impl ResendManyAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewAnswer {
-    /// Always true: nothing was written.
+    /// Always true. Nothing was written.
     preview: bool,
-    /// How many there are without the limit of one request.
+    /// How many dead letters there are without the limit.
     total: i64,
     #[serde(flatten)]
     extent: ExtentAnswer,
 }
 
 impl PreviewAnswer {
-    /// Of what was asked for.
+    /// Of the request.
     pub fn new(many: &Many, extent: Extent, total: i64) -> Self {
         Self { preview: true, total, extent: ExtentAnswer::new(many, extent) }
     }
@@ -77,15 +77,15 @@ impl PreviewAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtentAnswer {
-    /// Dead letters, one per event.
+    /// The number of dead letters, one per event.
     count: i64,
-    /// When the first of them was created.
+    /// When the oldest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
     oldest: Option<Timestamp>,
-    /// When the last of them was created.
+    /// When the newest of them was created.
     #[schema(value_type = Option<String>, format = DateTime)]
     newest: Option<Timestamp>,
-    /// From the first of them falling due to the last, rounded up.
+    /// Seconds from the first resend to the last, rounded up.
     seconds: i64,
 }
 
@@ -100,40 +100,40 @@ impl ExtentAnswer {
     }
 }
 
-/// The answer of POST /WebhookLogs/StopResend.
+/// The response of POST /WebhookLogs/StopResend.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StopAnswer {
     resend_id: String,
-    /// Deliveries that were taken back; their dead letters can be sent again.
+    /// Deliveries that were withdrawn. Their dead letters can be resent.
     taken_back: i64,
-    /// Deliveries that had been attempted already.
+    /// Deliveries that had been attempted before.
     gone: i64,
 }
 
 impl StopAnswer {
-    /// Of a request that was just stopped.
+    /// Of a bulk resend that was just stopped.
     pub fn new(resend_id: &str, stopped: Stopped) -> Self {
         let Stopped { taken_back, gone } = stopped;
         Self { resend_id: resend_id.to_owned(), taken_back, gone }
     }
 }
 
-/// A request for many, and how far it is.
+/// A bulk resend and its progress.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResendState {
     resend_id: String,
-    /// namespace/name
+    /// The webhook's namespace/name.
     webhook: String,
-    /// As it was asked for.
+    /// The `from` of the request.
     #[schema(value_type = Option<String>, format = DateTime)]
     from: Option<Timestamp>,
-    /// As it was asked for.
+    /// The `to` of the request.
     #[schema(value_type = Option<String>, format = DateTime)]
     to: Option<Timestamp>,
     per_second: i64,
-    /// Deliveries it queued.
+    /// Deliveries that it queued.
     count: i64,
     #[schema(example = "employee 99")]
     requested_by: String,
@@ -142,7 +142,7 @@ pub struct ResendState {
     stopped_by: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     stopped_at: Option<Timestamp>,
-    /// Its deliveries that are Pending; those taken back are counted nowhere.
+    /// Its deliveries that are Pending. Withdrawn deliveries are not counted.
     pending: i64,
     failed: i64,
     succeeded: i64,
@@ -171,12 +171,12 @@ impl From<Progress> for ResendState {
     }
 }
 
-/// A page of requests for many, newest first.
+/// A page of bulk resends, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResendPage {
-    /// The requests.
+    /// The bulk resends.
     pub items: Vec<ResendState>,
-    /// For the next page; null on the last one.
+    /// The cursor of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What the routes around resends take.
+//! Requests of the routes around resends.
 
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use crate::api::times::DateOrTime;
 #[serde(untagged)]
 #[expect(missing_debug_implementations, reason = "a request")]
 pub enum ResendRequest {
-    /// One delivery, which has ended.
+    /// One delivery that has ended.
     One(ResendOne),
     /// The dead letters of a webhook.
     Many(ResendMany),
@@ -34,27 +34,27 @@ impl Body for ResendRequest {
 }
 
 request! {
-    /// One delivery to send again.
+    /// One delivery to resend.
     body ResendOne {
-        /// The delivery; it must have ended.
+        /// The id of the delivery, which must have ended.
         req delivery_id: DeliveryIdText, example "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f";
     }
 }
 
 request! {
-    /// The dead letters of a webhook to send again.
+    /// The dead letters of a webhook to resend.
     body ResendMany {
-        /// namespace/name of the webhook, or its uid.
+        /// The webhook's namespace/name or its uid.
         req webhook: WebhookName, example "default/acme-orders";
-        /// Created at or after.
+        /// Only deliveries created at or after this time.
         opt from: DateOrTime;
-        /// Created before.
+        /// Only deliveries created before this time.
         opt to: DateOrTime;
-        /// The oldest so many; 10,000 if it is not given.
+        /// At most this many, the oldest first. The default is 10,000.
         def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
-        /// Deliveries due per second; 10 if it is not given.
+        /// Deliveries due per second. The default is 10.
         def per_second: Whole<1, MAX_PER_SECOND> = DEFAULT_PER_SECOND;
-        /// Only tells what would be sent; nothing is written.
+        /// Only reports what would be resent. Nothing is written.
         def preview: bool = false;
     }
 }
@@ -74,7 +74,7 @@ impl From<ResendMany> for Many {
 request! {
     /// The body of POST /WebhookLogs/StopResend.
     body StopResendRequest {
-        /// The request for many to stop.
+        /// The id of the bulk resend.
         req resend_id: ResendIdText, example "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a";
     }
 }
@@ -82,11 +82,11 @@ request! {
 request! {
     /// The parameters of GET /WebhookLogs/Resends.
     query ResendSearch {
-        /// Only this one.
+        /// Only this bulk resend.
         opt resend_id: ResendIdText;
-        /// Requests per page.
+        /// Bulk resends per page.
         def page_size: PageSize = DEFAULT_PAGE_SIZE;
-        /// nextCursor of the page before.
+        /// The nextCursor of the previous page.
         opt cursor: Cursor;
     }
 }
