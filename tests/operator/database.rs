@@ -9,7 +9,7 @@ mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use docket_operator::database::{Made, Servers, Wanted};
+use docket_operator::database::{MadeDatabase, Servers, WantedDatabase};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::scratch::Folder;
 use secrecy::SecretString;
@@ -61,8 +61,8 @@ impl Rig {
         Self { root, folder, servers, name, password }
     }
 
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    fn wanted(&self) -> WantedDatabase<'_> {
+        WantedDatabase {
             server: None,
             name: &self.name,
             owner_uid: OWNER,
@@ -86,7 +86,7 @@ impl Rig {
         Servers::read(&[format!("main={}", file.display())]).expect("a good flag")
     }
 
-    async fn ensure(&self) -> Made {
+    async fn ensure(&self) -> MadeDatabase {
         let made = self.servers.ensure(&self.wanted()).await.expect("the server is there");
         assert_eq!(made.schema, Ok(NEWEST));
         made

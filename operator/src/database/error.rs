@@ -1,18 +1,18 @@
-//! What can go wrong with a tenant's database, as far as a caller treats it differently.
+//! The errors of tenants' databases that callers treat differently.
 
 use docket_schema::NewerSchema;
 use tokio_postgres::error::SqlState;
 
-/// Why a database is not as wanted. No message carries a URL, a password or a statement.
+/// Why a database is not as wanted. No message contains a URL, a password or a statement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
-    /// Away, full, too busy, or the login is refused: the same call may succeed later.
-    #[error("the database server can't be used now: {reason}")]
+    /// The server is down, full, too busy, or refuses the login. The same call may succeed later.
+    #[error("the database server is not available: {reason}")]
     Unreachable {
-        /// In the server's or the system's words.
+        /// The message of the server or of the system.
         reason: String,
     },
-    /// It is there and somebody else's; nothing was touched.
+    /// It exists and belongs to another; it was left unchanged.
     #[error("{what} exists and {whose}")]
     NotOwned {
         /// `database "x"` or `role "x_app"`.
@@ -20,10 +20,10 @@ pub enum DatabaseError {
         /// Whose it is, and what can be done.
         whose: String,
     },
-    /// A step of the schema failed; nothing of it has happened.
-    #[error("the schema could not be migrated: {reason}")]
+    /// A migration failed and was rolled back.
+    #[error("schema migration failed: {reason}")]
     MigrationFailed {
-        /// In the server's words.
+        /// The server's message.
         reason: String,
     },
     /// The database was migrated by a later version of Docket.
@@ -37,10 +37,10 @@ pub enum DatabaseError {
         /// The names that `--database-server` gives.
         known: Vec<String>,
     },
-    /// The server does not let us: a right of the admin role is missing, or a setting is in the way.
-    #[error("the database server refuses: {reason}")]
+    /// The server refuses a statement: the admin role lacks a right, or a setting forbids it.
+    #[error("the database server refused: {reason}")]
     Refused {
-        /// What is missing and how to grant it, or the server's words.
+        /// What is missing and how to grant it, or the server's message.
         reason: String,
     },
 }
@@ -66,7 +66,7 @@ impl DatabaseError {
     }
 
     pub(super) fn changing(database: &str) -> Self {
-        Self::refused(format!("what is set on database {database:?} is changed back by somebody else"))
+        Self::refused(format!("another program keeps changing database {database:?} back; stop it"))
     }
 }
 
@@ -77,7 +77,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
     }
 }
 
-/// Whether there was no answer, or one that says "not now".
+/// Whether the server did not respond, or responded that it can't now.
 pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40 rollback
     // (serialization, deadlock), 58 system, 55 not in that state (in use, locked); 28 and 3D: the role or the
@@ -88,7 +88,7 @@ pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
         .is_none_or(|code| away.contains(&&code.code()[..2]) || *code == SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// The server's words without the detail, which may repeat values; or those of the system.
+/// The message of the server or of the system. The server's detail is left out, because it may quote values.
 pub(super) fn words(error: &tokio_postgres::Error) -> String {
     if let Some(server) = error.as_db_error() {
         return format!("{} ({})", server.message(), server.code().code());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_server_names_the_known_ones() {
+    fn unknown_server_error_names_the_known_servers() {
         let error = |wanted: Option<&str>, known: &[&str]| {
             let known = known.iter().map(ToString::to_string).collect();
             DatabaseError::ServerUnknown { wanted: wanted.map(str::to_owned), known }.to_string()

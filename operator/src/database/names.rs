@@ -1,16 +1,16 @@
-//! Names in SQL: the role of a database, quoting, and the mark of ownership.
+//! Names in SQL: a database's role, quoting, and the comment that marks ownership.
 
 use sha2::{Digest, Sha256};
 
-use super::DatabaseError;
+use super::error::DatabaseError;
 
-/// PostgreSQL cuts longer names off, silently.
+/// PostgreSQL silently truncates longer names, in bytes.
 const LONGEST: usize = 63;
 
 /// The role that owns a database: `<name>_app`.
 ///
-/// Where that would be too long, or reserved by PostgreSQL, a hash stands for the end of the name, behind a `-`, which
-/// the name of a Tenant's database never has: no two databases share a role.
+/// If that is too long or reserved by PostgreSQL, a `-` and a hash replace the end of the name. The name of a Tenant's
+/// database never contains a `-`, so no two databases share a role.
 pub fn role_of(database: &str) -> String {
     let short = format!("{database}_app");
     if short.len() <= LONGEST && !short.starts_with("pg_") {
@@ -21,32 +21,32 @@ pub fn role_of(database: &str) -> String {
     format!("{}-{hash}_app", &database[..database.floor_char_boundary(room)])
 }
 
-/// Errors: PostgreSQL would cut this name, or refuse it.
+/// Errors: PostgreSQL would truncate or refuse this name.
 pub(super) fn check(database: &str) -> Result<(), DatabaseError> {
     let fits = (1..=LONGEST).contains(&database.len()) && !database.contains('\0');
     let reason = format!("spec.database.managed.name must have 1 to {LONGEST} bytes");
     if fits { Ok(()) } else { Err(DatabaseError::refused(reason)) }
 }
 
-/// An identifier as it is, whatever it holds.
+/// Quotes any identifier.
 pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as it is, whatever it holds.
+/// Quotes any text.
 pub(super) fn literal(text: &str) -> String {
-    // E'': independent of standard_conforming_strings.
+    // E'' does not depend on standard_conforming_strings.
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 const MARK: &str = "docket.dev/tenant-uid=";
 
-/// The comment that says whose a database or role is.
+/// The comment on a database or role that names its Tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark<'a> {
     /// The Tenant's UID.
     pub(super) uid: &'a str,
-    /// Its `namespace/name`, and the installation it is in; absent in what earlier versions have marked.
+    /// The Tenant's `namespace/name` and installation; absent in marks of earlier versions.
     pub(super) of: Option<(&'a str, &'a str)>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Mark<'a> {
         Self { uid, of: Some((tenant, installation)) }
     }
 
-    /// `None`: it is no mark of ours.
+    /// `None`: the comment is not a mark of Docket.
     pub(super) fn read(comment: &'a str) -> Option<Self> {
         let mut fields = comment.strip_prefix(MARK)?.split(' ');
         let uid = fields.next().filter(|uid| !uid.is_empty())?;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_has_its_databases_name_and_fits() {
+    fn role_name_derives_from_the_database_and_fits() {
         assert_eq!(role_of("tenant_acme"), "tenant_acme_app");
         assert_eq!(role_of(&"a".repeat(59)).len(), 63);
         let long: Vec<String> = ["b", "c"].map(|end| role_of(&("a".repeat(62) + end))).into();
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_quoted() {
+    fn quoting_doubles_quotes_and_backslashes() {
         assert_eq!(identifier(r#"a"b"#), r#""a""b""#);
         assert_eq!(literal(r"it's \"), r"E'it''s \\'");
     }
 
     #[test]
-    fn a_mark_is_read_back() {
+    fn mark_reads_back_from_its_text() {
         let mark = Mark::new("8c1f", "a/b", "77");
         assert_eq!(mark.to_string(), "docket.dev/tenant-uid=8c1f tenant=a/b installation=77");
         assert_eq!(Mark::read(&mark.to_string()), Some(mark));

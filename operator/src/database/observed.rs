@@ -1,21 +1,21 @@
-//! What a server says about a database and its role, in one query.
+//! The state of a database and its role on a server, read by one query.
 
-use super::DatabaseError;
-use super::admin::Lent;
+use super::error::DatabaseError;
+use super::pool::AdminConnection;
 
-/// One look.
+/// The state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     /// As in `server_version_num`: 150018.
     pub(super) version: i32,
-    pub(super) admin: Admin,
-    pub(super) role: Option<Role>,
-    pub(super) database: Option<Database>,
+    pub(super) admin: AdminRole,
+    pub(super) role: Option<TenantRole>,
+    pub(super) database: Option<TenantDatabase>,
 }
 
-/// The role that we are.
+/// The role that the operator logs in as.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Admin {
+pub(super) struct AdminRole {
     pub(super) name: String,
     pub(super) superuser: bool,
     pub(super) creates_databases: bool,
@@ -25,29 +25,29 @@ pub(super) struct Admin {
 
 /// The tenant's role.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Role {
+pub(super) struct TenantRole {
     pub(super) comment: Option<String>,
-    /// LOGIN, and without an end.
+    /// Has LOGIN, without an expiry.
     pub(super) can_log_in: bool,
-    /// -1: without limit.
+    /// -1: no limit.
     pub(super) connection_limit: i32,
-    /// Whether the admin has its rights and may give it databases.
+    /// Whether the admin has its rights and may make it the owner of databases.
     pub(super) lent_to_admin: bool,
 }
 
 /// The tenant's database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Database {
+pub(super) struct TenantDatabase {
     pub(super) comment: Option<String>,
     pub(super) owned_by_role: bool,
     /// ALLOW_CONNECTIONS.
     pub(super) open: bool,
     pub(super) connection_limit: i32,
-    /// Whether PUBLIC has a right on it.
+    /// Whether PUBLIC has any right on it.
     pub(super) public: bool,
     /// Whether the role itself may connect.
     pub(super) role_connects: bool,
-    /// Whether anybody is connected to it. The server's own workers don't count.
+    /// Whether a session is connected to it. The server's own workers don't count.
     pub(super) sessions: bool,
 }
 
@@ -77,12 +77,16 @@ const QUERY: &str = "
     LEFT JOIN pg_database d ON d.datname = $1";
 
 impl Observed {
-    pub(super) async fn read(admin: &mut Lent, database: &str, role: &str) -> Result<Self, DatabaseError> {
+    pub(super) async fn read(
+        admin: &mut AdminConnection,
+        database: &str,
+        role: &str,
+    ) -> Result<Self, DatabaseError> {
         let row = admin.query_one(QUERY, &[&database, &role]).await?;
         let there = |column: usize| row.try_get::<_, bool>(column);
         Ok(Self {
             version: row.try_get(0)?,
-            admin: Admin {
+            admin: AdminRole {
                 name: row.try_get(1)?,
                 superuser: row.try_get(2)?,
                 creates_databases: row.try_get(3)?,
@@ -91,7 +95,7 @@ impl Observed {
             },
             role: match there(6)? {
                 false => None,
-                true => Some(Role {
+                true => Some(TenantRole {
                     comment: row.try_get(7)?,
                     can_log_in: row.try_get(8)?,
                     connection_limit: row.try_get(9)?,
@@ -100,7 +104,7 @@ impl Observed {
             },
             database: match there(11)? {
                 false => None,
-                true => Some(Database {
+                true => Some(TenantDatabase {
                     comment: row.try_get(12)?,
                     owned_by_role: row.try_get::<_, Option<bool>>(13)?.unwrap_or(false),
                     open: row.try_get(14)?,

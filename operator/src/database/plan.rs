@@ -1,28 +1,23 @@
-//! From what is seen to the next step. Each step is one statement, or several in one transaction, so a crash leaves a
-//! state that the next look recognises.
+//! Decides on the next step from the observed state. Pure.
 //!
-//! CREATE DATABASE and its comment can't be one transaction. The role is made first, together with its comment, and
-//! owns the database from its first moment: a database without a comment is ours if its owner is our marked role.
-//! Until the comment is there and PUBLIC has lost its rights, the database takes no connections.
+//! Each step is one statement, or several in one transaction, so a crash leaves a state that the next pass recognizes.
+//! CREATE DATABASE and its comment can't be one transaction. So the role is created first, together with its comment, and
+//! owns the database from the start: a database without a comment is ours if its owner is our marked role. The database
+//! takes no connections until it has its comment and PUBLIC has no rights on it.
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::names::{Mark, identifier, literal};
-use super::observed::{Database, Observed, Role};
-use super::{DatabaseError, Wanted};
+use super::error::DatabaseError;
+use super::names::{identifier, literal};
+use super::observed::{Observed, TenantDatabase, TenantRole};
+use super::owner::{Owner, mark_of, not_owned, owned_by_another, owner};
+use super::step::Step;
+use super::wanted::WantedDatabase;
 
-/// What to run, as one simple query: several statements are one transaction.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) sql: String,
-    /// The right it takes, for when the server says that it is missing.
-    pub(super) needs: String,
-}
-
-/// The next step towards `wanted`; `None`: all is as wanted.
+/// The next step towards `wanted`; `None`: nothing differs.
 pub(super) fn next(
     observed: &Observed,
-    wanted: &Wanted<'_>,
+    wanted: &WantedDatabase<'_>,
     role: &str,
 ) -> Result<Option<Step>, DatabaseError> {
     if observed.version < 150_000 {
@@ -33,7 +28,7 @@ pub(super) fn next(
         Owner::Tenant(mark) if mark.uid != wanted.owner_uid => {
             let is_earlier = mark.of == Some((wanted.tenant, wanted.installation));
             if !is_earlier || !wanted.adopt {
-                return Err(others(observed, wanted, role, mark.uid, is_earlier));
+                return Err(owned_by_another(observed, wanted, role, mark.uid, is_earlier));
             }
         }
         Owner::Nobody | Owner::Tenant(_) => {}
@@ -49,7 +44,7 @@ pub(super) fn next(
     }
 }
 
-/// The next step of dropping what `owner_uid` has; `None`: it has nothing here.
+/// The next step of dropping what belongs to the Tenant `owner_uid`; `None`: nothing is left.
 pub(super) fn next_of_deletion(
     observed: &Observed,
     name: &str,
@@ -62,10 +57,12 @@ pub(super) fn next_of_deletion(
             let quoted = identifier(name);
             let sql = match database {
                 _ if !lent => lend_to_admin(observed, role)?,
-                Database { open: true, .. } => format!("ALTER DATABASE {quoted} ALLOW_CONNECTIONS false"),
-                Database { sessions: true, .. } => end_sessions(name),
-                // Without FORCE: that asks for the right to end autovacuum, which this ends by itself.
-                Database { .. } => format!("DROP DATABASE {quoted}"),
+                TenantDatabase { open: true, .. } => {
+                    format!("ALTER DATABASE {quoted} ALLOW_CONNECTIONS false")
+                }
+                TenantDatabase { sessions: true, .. } => end_sessions(name),
+                // Not FORCE, which needs the right to end autovacuum; a plain DROP ends autovacuum by itself.
+                TenantDatabase { .. } => format!("DROP DATABASE {quoted}"),
             };
             Ok(Some(Step {
                 sql,
@@ -76,9 +73,7 @@ pub(super) fn next_of_deletion(
             let sql = format!("DROP ROLE {}", identifier(role));
             Ok(Some(Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }))
         }
-        (Owner::Tenant(mark), Some(_)) => {
-            Err(not_owned(observed, name, role, mark.uid, "nothing of it is dropped"))
-        }
+        (Owner::Tenant(mark), Some(_)) => Err(not_owned(observed, name, role, mark.uid, "it is not dropped")),
         (Owner::Foreign(error), Some(_)) => Err(error),
         (Owner::Nobody | Owner::Tenant(_) | Owner::Foreign(_), _) => Ok(None),
     }
@@ -92,89 +87,19 @@ fn end_sessions(name: &str) -> String {
     )
 }
 
-/// A new password for the role; connections that are open stay open.
+/// Sets a new password for the role; open connections stay open.
 pub(super) fn set_password(role: &str, password: &SecretString) -> Step {
     let sql = format!("ALTER ROLE {} PASSWORD {}", identifier(role), verifier(password));
     Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
 }
 
-/// For a role that can't be dropped.
+/// Takes away LOGIN from a role that can't be dropped.
 pub(super) fn lock_out(role: &str) -> Step {
     let sql = format!("ALTER ROLE {} NOLOGIN", identifier(role));
     Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }
 }
 
-enum Owner<'a> {
-    /// Neither database nor role is there.
-    Nobody,
-    /// The Tenant with this mark.
-    Tenant(Mark<'a>),
-    /// Not Docket's.
-    Foreign(DatabaseError),
-}
-
-fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner<'a> {
-    let mark_of_role = observed.role.as_ref().and_then(|role| role.comment.as_deref().and_then(Mark::read));
-    let foreign = |what: &str, name: &str| {
-        Owner::Foreign(DatabaseError::NotOwned {
-            what: format!("{what} {name:?}"),
-            whose: "is not Docket's: it has no comment by Docket; choose another database name".to_owned(),
-        })
-    };
-    match (&observed.database, &observed.role) {
-        (None, None) => Owner::Nobody,
-        (None, Some(_)) => mark_of_role.map_or_else(|| foreign("role", role), Owner::Tenant),
-        (Some(Database { comment: Some(comment), owned_by_role, .. }), seen) => match Mark::read(comment) {
-            None => foreign("database", name),
-            // Not ours by its comment, and nothing of ours belongs to it.
-            Some(_) if seen.is_some() && mark_of_role.is_none() && !owned_by_role => foreign("role", role),
-            Some(mark) => Owner::Tenant(mark),
-        },
-        (Some(Database { comment: None, owned_by_role: true, .. }), _) => {
-            mark_of_role.map_or_else(|| foreign("database", name), Owner::Tenant)
-        }
-        (Some(Database { comment: None, .. }), _) => foreign("database", name),
-    }
-}
-
-/// `is_earlier`: it was that of an earlier Tenant of this name, here. Nobody else's is given away by somebody who may only
-/// annotate a Tenant of his own.
-fn others(
-    observed: &Observed,
-    wanted: &Wanted<'_>,
-    role: &str,
-    uid: &str,
-    is_earlier: bool,
-) -> DatabaseError {
-    let name = wanted.name;
-    let way = match (is_earlier, &observed.database) {
-        (true, _) => format!("to take it over, annotate this Tenant with docket.dev/adopt-database={name}"),
-        (false, database) => {
-            let (kind, what) = if database.is_some() { ("DATABASE", name) } else { ("ROLE", role) };
-            let (what, mark) = (identifier(what), literal(&mark_of(wanted)));
-            format!(
-                "it was not made for an earlier Tenant {} of this installation, so only the server's administrator \
-                 can hand it over: COMMENT ON {kind} {what} IS {mark}",
-                wanted.tenant
-            )
-        }
-    };
-    not_owned(observed, name, role, uid, &way)
-}
-
-fn not_owned(observed: &Observed, name: &str, role: &str, uid: &str, then: &str) -> DatabaseError {
-    let what = match observed.database {
-        Some(_) => format!("database {name:?}"),
-        None => format!("role {role:?}"),
-    };
-    DatabaseError::NotOwned { what, whose: format!("belongs to the Tenant with UID {uid}; {then}") }
-}
-
-fn mark_of(wanted: &Wanted<'_>) -> String {
-    Mark::new(wanted.owner_uid, wanted.tenant, wanted.installation).to_string()
-}
-
-fn create_role(observed: &Observed, wanted: &Wanted<'_>, role: &str) -> Result<Step, DatabaseError> {
+fn create_role(observed: &Observed, wanted: &WantedDatabase<'_>, role: &str) -> Result<Step, DatabaseError> {
     need(observed, observed.admin.creates_roles, "CREATEROLE")?;
     let quoted = identifier(role);
     let mut sql = format!(
@@ -191,7 +116,7 @@ fn create_role(observed: &Observed, wanted: &Wanted<'_>, role: &str) -> Result<S
 
 fn create_database(observed: &Observed, name: &str, role: &str) -> Result<Step, DatabaseError> {
     need(observed, observed.admin.creates_databases, "CREATEDB")?;
-    // template0: nothing in it that somebody has put into template1, and nobody connected to it.
+    // template0 has nothing that a user put into template1, and takes no connections.
     let sql = format!(
         "CREATE DATABASE {} OWNER {} TEMPLATE template0 ENCODING 'UTF8' ALLOW_CONNECTIONS false",
         identifier(name),
@@ -200,11 +125,11 @@ fn create_database(observed: &Observed, name: &str, role: &str) -> Result<Step, 
     Ok(Step { sql, needs: "CREATEDB".to_owned() })
 }
 
-/// What differs, in one transaction.
+/// Repairs everything that differs, in one transaction.
 fn repair(
     observed: &Observed,
-    seen: &Role,
-    wanted: &Wanted<'_>,
+    seen: &TenantRole,
+    wanted: &WantedDatabase<'_>,
     role: &str,
 ) -> Result<Option<Step>, DatabaseError> {
     let (quoted, mark) = (identifier(role), mark_of(wanted));
@@ -220,11 +145,11 @@ fn repair(
         statements.push(format!("COMMENT ON ROLE {quoted} IS {}", literal(&mark)));
     }
     if let Some(database) = &observed.database {
-        // What an interrupted DROP DATABASE leaves.
+        // An interrupted DROP DATABASE leaves this.
         if database.connection_limit == -2 {
             let name = wanted.name;
             return Err(DatabaseError::refused(format!(
-                "database {name:?} was dropped halfway: drop it again"
+                "database {name:?} is half dropped; run DROP DATABASE again"
             )));
         }
         statements.extend(repair_database(database, wanted.name, &quoted, &mark));
@@ -233,7 +158,7 @@ fn repair(
     Ok((!statements.is_empty()).then(|| Step { sql: statements.join("; "), needs }))
 }
 
-fn repair_database(database: &Database, name: &str, role: &str, mark: &str) -> Vec<String> {
+fn repair_database(database: &TenantDatabase, name: &str, role: &str, mark: &str) -> Vec<String> {
     let (is_marked, name) = (database.comment.as_deref() == Some(mark), identifier(name));
     [
         (!database.owned_by_role, format!("ALTER DATABASE {name} OWNER TO {role}")),
@@ -247,7 +172,8 @@ fn repair_database(database: &Database, name: &str, role: &str, mark: &str) -> V
     .collect()
 }
 
-/// An admin that is no superuser makes and changes a role's databases with the role's rights.
+/// Grants the role to the admin: an admin that is no superuser creates and changes a role's databases with the role's
+/// rights.
 fn lend_to_admin(observed: &Observed, role: &str) -> Result<String, DatabaseError> {
     let role = identifier(role);
     if observed.version >= 160_000 {
@@ -267,7 +193,7 @@ fn lacks(admin: &str, right: &str) -> DatabaseError {
     DatabaseError::refused(format!("the admin role lacks {right}: ALTER ROLE {admin_quoted} {right}"))
 }
 
-/// What the server keeps of a password. The password itself never reaches the server, nor its log.
+/// What the server stores of a password. The password itself never reaches the server or its log.
 fn verifier(password: &SecretString) -> String {
     literal(&postgres_protocol::password::scram_sha_256(password.expose_secret().as_bytes()))
 }

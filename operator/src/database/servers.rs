@@ -1,4 +1,4 @@
-//! The servers that managed databases are made on, as `--database-server` names them.
+//! The servers for managed databases, as `--database-server` names them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,31 +7,32 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use super::DatabaseError;
-use super::admin::Admin;
+use super::error::DatabaseError;
+use super::pool::AdminPool;
 
 const FLAG: &str = "--database-server";
+
 /// The servers, by name.
 #[derive(Debug, Default)]
 pub struct Servers {
     servers: Vec<Server>,
 }
 
-/// A `--database-server` that can't be used. The message names the flag and the file, never what is in it.
+/// A `--database-server` that can't be used. The message names the flag and the file, never the file's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{FLAG}{flag}: {problem}")]
 pub struct InvalidServer {
-    /// ` <name>=<file>`; empty where it is neither, and may be a URL with a password.
+    /// ` <name>=<file>`; empty if the argument has another form, because it may be a URL with a password.
     flag: String,
     problem: String,
 }
 
-/// One server. The file is read again for each use, so that a new admin password is taken up.
+/// One server. The file is read for each use, so that a new admin password takes effect.
 pub(super) struct Server {
     name: String,
     file: PathBuf,
-    /// Of the file's last good content.
-    admin: Mutex<Admin>,
+    /// The connections by the file's last usable content.
+    admin: Mutex<AdminPool>,
 }
 
 impl std::fmt::Debug for Server {
@@ -41,7 +42,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Servers {
-    /// Reads flags of the form `<name>=<file with an admin URL>`, and the files. Blocks for the files.
+    /// Reads flags of the form `<name>=<file with an admin URL>`, and the files. Blocks while it reads.
     pub fn read(flags: &[String]) -> Result<Self, InvalidServer> {
         let mut servers: Vec<Server> = Vec::new();
         for flag in flags {
@@ -49,10 +50,10 @@ impl Servers {
                 parse(flag).map_err(|problem| InvalidServer { flag: String::new(), problem })?;
             let invalid = |problem: String| InvalidServer { flag: format!(" {flag}"), problem };
             if servers.iter().any(|server| server.name == name) {
-                return Err(invalid(format!("there is another server named {name:?}")));
+                return Err(invalid(format!("another server has the name {name:?}")));
             }
             let content = std::fs::read_to_string(&file).map(SecretString::from);
-            let content = content.map_err(|error| invalid(format!("the file can't be read: {error}")))?;
+            let content = content.map_err(|error| invalid(format!("read the file: {error}")))?;
             let admin = read(&content).map_err(invalid)?;
             servers.push(Server { name, file, admin: Mutex::new(admin) });
         }
@@ -64,14 +65,14 @@ impl Servers {
         self.servers.iter().map(|server| server.name.clone()).collect()
     }
 
-    /// Changes with the server that a Tenant means, also when another one has its name. It tells nothing of the URL.
+    /// A digest that changes when the server that a Tenant means has another URL. It reveals nothing of the URL.
     pub async fn mark(&self, wanted: Option<&str>) -> Option<String> {
         let server = self.choose(wanted).ok()?;
         let admin = server.admin().await.ok()?;
         Some(hex::encode(&Sha256::digest(admin.url().expose())[..16]))
     }
 
-    /// The server that a Tenant means; the first one if it names none.
+    /// The server that a Tenant names; the first one if it names none.
     pub(super) fn choose(&self, wanted: Option<&str>) -> Result<&Server, DatabaseError> {
         let by_name = |name: &str| self.servers.iter().find(|server| server.name == name);
         let found = match (wanted, &self.servers[..]) {
@@ -90,14 +91,14 @@ impl Server {
         &self.name
     }
 
-    /// The admin by what the file says now; by what it said last when it can't be read.
-    pub(super) async fn admin(&self) -> Result<Admin, DatabaseError> {
+    /// The connections by the file's current content, or by its last usable content if it is not usable now.
+    pub(super) async fn admin(&self) -> Result<AdminPool, DatabaseError> {
         let content = tokio::fs::read_to_string(&self.file).await.map(SecretString::from);
         let mut admin = self.admin.lock().await;
         let renewed = match content {
             Ok(content) if text(&content) == admin.url().expose() => return Ok(admin.clone()),
             Ok(content) => read(&content),
-            Err(error) => Err(format!("the file can't be read: {error}")),
+            Err(error) => Err(format!("read the file: {error}")),
         };
         match renewed {
             Ok(renewed) => *admin = renewed,
@@ -105,7 +106,7 @@ impl Server {
                 let file = self.file.display();
                 tracing::warn!(
                     server = self.name,
-                    "{FLAG} {}={file}: {problem}; the URL before is in use",
+                    "{FLAG} {}={file}: {problem}; using the last good URL",
                     self.name
                 );
             }
@@ -129,23 +130,23 @@ fn parse(flag: &str) -> Result<(String, PathBuf), String> {
         ));
     }
     if file.contains("://") {
-        return Err(format!("{form}, not the URL itself: everybody on the machine can read arguments"));
+        return Err(format!("{form}, not the URL itself: every user of the machine can read arguments"));
     }
     Ok((name.to_owned(), Path::new(file).to_owned()))
 }
 
-/// Files end with a line break, as editors leave it.
+/// The content without the line break that editors put at the end.
 fn text(content: &SecretString) -> &str {
     content.expose_secret().trim()
 }
 
-fn read(content: &SecretString) -> Result<Admin, String> {
+fn read(content: &SecretString) -> Result<AdminPool, String> {
     let text = text(content);
     if text.is_empty() {
-        return Err("the file is empty; it must have the URL of a PostgreSQL admin".to_owned());
+        return Err("the file is empty; it must contain the URL of a PostgreSQL admin".to_owned());
     }
     let url = DatabaseUrl::parse(text).map_err(|error| format!("the file's content {error}"))?;
-    Admin::new(url).map_err(|problem| format!("the file's content: {problem}"))
+    AdminPool::new(url).map_err(|problem| format!("the file's content: {problem}"))
 }
 
 #[cfg(test)]
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_is_a_name_and_a_file() {
+    fn flag_is_a_name_and_a_file() {
         assert_eq!(parse("main=/etc/a=b"), Ok(("main".to_owned(), PathBuf::from("/etc/a=b"))));
         for bad in ["", "main", "main=", "=/x", "Main=/x", "-a=/x", "a-=/x", "a_b=/x"] {
             assert!(parse(bad).is_err(), "{bad}");
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_in_the_flag_is_not_repeated() {
+    fn error_about_a_url_in_the_flag_does_not_quote_it() {
         for flag in
             ["postgres://u:hunter2@h/x", "main=postgres://u:hunter2@h/x", "postgres://u:hunter2@h/x?a=b"]
         {

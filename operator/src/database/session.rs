@@ -1,4 +1,4 @@
-//! One connection to a tenant's database, for as long as a migration takes.
+//! A connection to a tenant's database as its own role: versions, migrations, ownership.
 
 use std::time::Duration;
 
@@ -8,24 +8,23 @@ use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
 
-use super::DatabaseError;
-use super::error::{is_away, words};
+use super::error::{DatabaseError, is_away, words};
 use super::names::Mark;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The server ends a statement itself; this is for a server that hangs.
+/// Longer than the statement timeout that the server enforces; for a server that hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// How long a migration may take.
 const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
-/// Who migrates; fewer than Tenants are looked at at once by default.
+/// Limits the migrations at once, to fewer than the passes at once by default.
 static MIGRATIONS: Semaphore = Semaphore::const_new(4);
 
-/// What all our connections have in common.
+/// Sets the options of every connection to a database server.
 pub(super) fn configure(config: &mut Config) {
     config.connect_timeout(CONNECT_TIMEOUT);
-    // The second setting ends the statement of a caller that has gone, such as a long migration.
+    // The second setting ends the statement of a client that disconnected, such as a long migration.
     config.options(format!(
         "-c statement_timeout={} -c client_connection_check_interval={}",
         STATEMENT_TIMEOUT.as_millis(),
@@ -36,13 +35,13 @@ pub(super) fn configure(config: &mut Config) {
     config.tcp_user_timeout(STATEMENT_TIMEOUT);
 }
 
-/// Waits for an answer of the server, not for ever.
+/// Waits for the server's response, within a limit.
 pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, DatabaseError> {
     let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
-    answer.map_err(|_| DatabaseError::unreachable("the server does not answer"))
+    answer.map_err(|_| DatabaseError::unreachable("no response in time"))
 }
 
-/// A connection. Dropped, it is closed at once, also in the middle of a statement.
+/// A connection. Dropping it closes it at once, also during a statement.
 pub(super) struct Session {
     client: Client,
     _connection: JoinSet<Result<(), tokio_postgres::Error>>,
@@ -51,11 +50,11 @@ pub(super) struct Session {
 /// Why a login failed.
 #[derive(Debug)]
 pub(super) enum LoginError {
-    /// The password is not the role's.
+    /// The server has another password for the role.
     Password(DatabaseError),
-    /// There is no connection left, for the role or at all.
+    /// No connection is left, for the role or on the server.
     Full(DatabaseError),
-    /// Anything else.
+    /// Any other reason.
     Other(DatabaseError),
 }
 
@@ -78,7 +77,7 @@ impl Session {
         let mut target = Target::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?;
         configure(&mut target.config);
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.config.connect(target.tls)).await;
-        let connected = connected.map_err(|_| DatabaseError::unreachable("the server does not answer"))?;
+        let connected = connected.map_err(|_| DatabaseError::unreachable("no response in time"))?;
         let (client, connection) = connected.map_err(|error| {
             let reason = DatabaseError::unreachable(words(&error));
             match error.code() {
@@ -92,31 +91,30 @@ impl Session {
         Ok(Self { client, _connection: tasks })
     }
 
-    /// How far the schema is, and whether it needs a migration.
+    /// The schema's version, and whether it needs a migration.
     async fn version(&self) -> Result<(i64, bool), DatabaseError> {
         let applied = bounded(postgres::applied(&self.client)).await??;
         let missing = applied.missing().map_err(DatabaseError::SchemaNewer)?;
         Ok((applied.version, !missing.is_empty()))
     }
 
-    /// Whether the schema needs a migration; what can't be told now, the migration tells.
+    /// Whether the schema needs a migration. False if the version can't be read: the migration then reports why.
     pub(super) async fn is_behind(&self) -> bool {
         self.version().await.is_ok_and(|(_, is_behind)| is_behind)
     }
 
-    /// Brings the schema to this version's; answers the version. Whoever has the database can make that take long, so only
-    /// some are at it at once; who waits for them in vain comes again.
+    /// Migrates the schema to this program's version and returns the version. The tenant can make a migration slow, so only
+    /// a few run at once. A session that waits too long for its turn fails and is retried.
     pub(super) async fn migrate(&mut self) -> Result<i64, DatabaseError> {
         if let (version, false) = self.version().await? {
             return Ok(version);
         }
         let turn = tokio::time::timeout(STATEMENT_TIMEOUT, MIGRATIONS.acquire()).await;
-        let _turn = turn.map_err(|_| {
-            DatabaseError::unreachable("other databases are being migrated; this one has to wait")
-        })?;
+        let _turn =
+            turn.map_err(|_| DatabaseError::unreachable("waiting for the migrations of other databases"))?;
         let migrated = tokio::time::timeout(LONGEST_MIGRATION, postgres::migrate(&mut self.client)).await;
         let migrated = migrated.map_err(|_| {
-            DatabaseError::unreachable(format!("the migration did not end within {LONGEST_MIGRATION:?}"))
+            DatabaseError::unreachable(format!("the migration did not finish within {LONGEST_MIGRATION:?}"))
         })?;
         migrated.map_err(|error| match error {
             MigrateError::Newer(error) => DatabaseError::SchemaNewer(error),
@@ -125,18 +123,18 @@ impl Session {
         })
     }
 
-    /// The Tenant for which this database was made, by UID; `None`: it was not made by an operator.
+    /// The UID of the Tenant that an operator created this database for; `None`: no operator did.
     pub(super) async fn made_for(&self) -> Result<Option<String>, DatabaseError> {
         let comment = bounded(postgres::comment(&self.client)).await??;
         Ok(comment.and_then(|comment| Mark::read(&comment).map(|mark| mark.uid.to_owned())))
     }
 
-    /// The Tenant that has this external database, by UID; `None`: nobody yet.
+    /// The UID of the Tenant that uses this external database; `None`: no Tenant yet.
     pub(super) async fn owner(&self) -> Result<Option<String>, DatabaseError> {
         Ok(bounded(postgres::owner(&self.client)).await??)
     }
 
-    /// Writes that a Tenant has it, if nobody does; in another's place only if `adopt`.
+    /// Records that a Tenant uses it, unless another one does; if `adopt`, replaces the other one.
     pub(super) async fn claim(&mut self, uid: &str, adopt: bool) -> Result<(), DatabaseError> {
         bounded(postgres::claim(&mut self.client, uid, adopt)).await?.map_err(|error| match error.code() {
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => DatabaseError::refused(format!(

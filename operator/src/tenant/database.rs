@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    database::{DatabaseError, External, Wanted, database_of, migrate_external},
+    database::{DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external},
     state::{conditions, declared::Declared, name::Name},
     tenant::{fetch::Fetched, fetch::Subject, stored::EnsuredDatabase},
     work::Operator,
@@ -30,8 +30,8 @@ pub enum Database {
 
 /// What one tenant's database is to be like.
 enum Want<'a> {
-    Managed(Wanted<'a>),
-    External(External<'a>),
+    Managed(WantedDatabase<'a>),
+    External(WantedExternalDatabase<'a>),
 }
 
 /// What the Tenant itself does not say of its database.
@@ -138,7 +138,7 @@ fn want<'a>(
     let meta = &subject.tenant.meta;
     let adopts = |database: &str| meta.adopt_database.as_deref() == Some(database);
     if let Some(managed) = &tenant.spec.database.managed {
-        return Some(Want::Managed(Wanted {
+        return Some(Want::Managed(WantedDatabase {
             server: beside.server.as_deref(),
             name: &managed.name,
             owner_uid: &meta.uid,
@@ -156,7 +156,7 @@ fn want<'a>(
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
     let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
     let adopt = adopts(&database_of(&url));
-    Some(Want::External(External { url, owner_uid: &meta.uid, adopt }))
+    Some(Want::External(WantedExternalDatabase { url, owner_uid: &meta.uid, adopt }))
 }
 
 fn text(bytes: &SecretBytes) -> &str {
@@ -168,7 +168,7 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
     use secrecy::ExposeSecret;
     let schema = docket_schema::MIGRATIONS.len();
     let parts = match want {
-        Want::Managed(Wanted {
+        Want::Managed(WantedDatabase {
             server: _,
             name,
             owner_uid,
@@ -182,7 +182,7 @@ fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String 
             let server = server_mark.unwrap_or_default();
             format!("managed|{server}|{name}|{owner_uid}|{connection_limit}|{}", password.expose_secret())
         }
-        Want::External(External { url, .. }) => format!("external|{}", url.expose()),
+        Want::External(WantedExternalDatabase { url, .. }) => format!("external|{}", url.expose()),
     };
     hex::encode(&Sha256::digest(format!("{uid}|{schema}|{parts}"))[..16])
 }

@@ -1,6 +1,6 @@
 //! The operator loses the server after each question; the next pass ends as if nothing had been.
 
-use docket_operator::database::{DatabaseError, Wanted};
+use docket_operator::database::{DatabaseError, WantedDatabase};
 use docket_rig::postgres;
 use docket_rig::proxy::Proxy;
 use secrecy::SecretString;
@@ -72,8 +72,13 @@ async fn a_database_being_made() {
 async fn a_database_being_taken_over_with_a_new_password() {
     let (rig, proxy) = wired().await;
     let newer = SecretString::from("a newer secret");
-    let wanted =
-        Wanted { owner_uid: OTHER, adopt: true, password: &newer, connection_limit: 7, ..rig.wanted() };
+    let wanted = WantedDatabase {
+        owner_uid: OTHER,
+        adopt: true,
+        password: &newer,
+        connection_limit: 7,
+        ..rig.wanted()
+    };
     // From PostgreSQL 16 on, who made the role is who may change it.
     rig.ensure().await;
     let superusers = rig.superusers();
@@ -81,7 +86,7 @@ async fn a_database_being_taken_over_with_a_new_password() {
         &rig,
         &proxy,
         async || {
-            superusers.ensure(&Wanted { adopt: true, ..rig.wanted() }).await.unwrap();
+            superusers.ensure(&WantedDatabase { adopt: true, ..rig.wanted() }).await.unwrap();
         },
         async || rig.servers.ensure(&wanted).await?.schema.map(|_| ()),
         async || assert!(rig.state().await.iter().all(|line| line.contains(OTHER))),

@@ -1,7 +1,9 @@
 //! A database made and kept as wanted.
 
 use docket_crds::DatabaseUrl;
-use docket_operator::database::{DatabaseError, External, Wanted, database_of, migrate_external};
+use docket_operator::database::{
+    DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external,
+};
 use docket_rig::postgres;
 use secrecy::SecretString;
 
@@ -76,7 +78,7 @@ async fn what_somebody_changed_is_repaired() {
 async fn a_new_limit_is_set() {
     let rig = Rig::new().await;
     rig.ensure().await;
-    rig.servers.ensure(&Wanted { connection_limit: 3, ..rig.wanted() }).await.unwrap();
+    rig.servers.ensure(&WantedDatabase { connection_limit: 3, ..rig.wanted() }).await.unwrap();
     assert!(rig.state().await[1].starts_with("role t|3|"));
 }
 
@@ -92,7 +94,7 @@ async fn a_foreign_database_is_left_alone() {
         rig.by_hand(foreign).await;
         let before = rig.state().await;
         for adopt in [false, true] {
-            let error = rig.servers.ensure(&Wanted { adopt, ..rig.wanted() }).await.unwrap_err();
+            let error = rig.servers.ensure(&WantedDatabase { adopt, ..rig.wanted() }).await.unwrap_err();
             assert!(matches!(error, DatabaseError::NotOwned { .. }), "{foreign}: {error}");
         }
         let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await;
@@ -111,17 +113,17 @@ async fn another_tenant_takes_over_where_it_is_said() {
     let made = rig.ensure().await;
     postgres::client(made.url.expose()).await.batch_execute("CREATE TABLE kept ()").await.unwrap();
     let before = rig.state().await;
-    let newer = Wanted { owner_uid: OTHER, ..rig.wanted() };
+    let newer = WantedDatabase { owner_uid: OTHER, ..rig.wanted() };
     let error = rig.servers.ensure(&newer).await.unwrap_err();
     assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
     assert_eq!(rig.state().await, before);
     for (tenant, installation) in [("others/acme", "here"), ("tenants/acme", "there")] {
-        let stranger = Wanted { adopt: true, tenant, installation, ..newer };
+        let stranger = WantedDatabase { adopt: true, tenant, installation, ..newer };
         let error = rig.servers.ensure(&stranger).await.unwrap_err();
         assert!(error.to_string().contains("COMMENT ON DATABASE"), "{error}");
         assert_eq!(rig.state().await, before);
     }
-    let adopted = rig.servers.ensure(&Wanted { adopt: true, ..newer }).await.unwrap();
+    let adopted = rig.servers.ensure(&WantedDatabase { adopt: true, ..newer }).await.unwrap();
     assert_eq!(adopted, made);
     postgres::client(made.url.expose()).await.batch_execute("TABLE kept").await.unwrap();
     rig.servers.ensure(&newer).await.expect("the annotation is needed once");
@@ -149,7 +151,7 @@ async fn a_new_password_leaves_open_connections_alone() {
     let made = rig.ensure().await;
     let open = postgres::client(made.url.expose()).await;
     let password = SecretString::from("a newer secret");
-    let rotated = rig.servers.ensure(&Wanted { password: &password, ..rig.wanted() }).await.unwrap();
+    let rotated = rig.servers.ensure(&WantedDatabase { password: &password, ..rig.wanted() }).await.unwrap();
     assert_ne!(rotated.url, made.url);
     open.batch_execute("TABLE counter").await.expect("it is still there");
     assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
@@ -162,7 +164,7 @@ async fn a_new_password_counts_whatever_becomes_of_the_schema() {
     let made = rig.ensure().await;
     postgres::client(made.url.expose()).await.batch_execute("DELETE FROM schema_version").await.unwrap();
     let password = SecretString::from("a newer secret");
-    let served = Wanted { password: &password, known: Some((&made.url, NEWEST)), ..rig.wanted() };
+    let served = WantedDatabase { password: &password, known: Some((&made.url, NEWEST)), ..rig.wanted() };
     let rotated = rig.servers.ensure(&served).await.unwrap();
     let error = rotated.schema.unwrap_err();
     assert!(error.to_string().contains("handed over before the schema is migrated"), "{error}");
@@ -178,7 +180,7 @@ async fn a_new_password_counts_whatever_becomes_of_the_schema() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in_its_place() {
     let rig = Rig::new().await;
-    let limit = |connection_limit| Wanted { connection_limit, ..rig.wanted() };
+    let limit = |connection_limit| WantedDatabase { connection_limit, ..rig.wanted() };
     let made = rig.servers.ensure(&limit(5)).await.unwrap();
     let owner = postgres::client(made.url.expose()).await;
     let trap = "CREATE TABLE caught (who TEXT); \
@@ -188,10 +190,10 @@ async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in
                 CREATE VIEW schema_version AS SELECT trap() AS version";
     owner.batch_execute(trap).await.unwrap();
 
-    let known = Wanted { known: Some((&made.url, NEWEST)), ..limit(1) };
+    let known = WantedDatabase { known: Some((&made.url, NEWEST)), ..limit(1) };
     assert_eq!(rig.servers.ensure(&known).await, Ok(made.clone()), "it was migrated before");
     assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("53300"));
-    let older = Wanted { known: Some((&made.url, NEWEST - 1)), ..limit(1) };
+    let older = WantedDatabase { known: Some((&made.url, NEWEST - 1)), ..limit(1) };
     for wanted in [limit(1), older] {
         let full = rig.servers.ensure(&wanted).await.unwrap();
         assert_eq!(full.url, made.url);
@@ -246,7 +248,7 @@ async fn names_may_be_long_reserved_or_odd() {
     let long = |end: &str| format!("{}{end}", "l".repeat(62));
     let names = ["select".to_owned(), "pg".to_owned(), "a b\"c'd%/é\\".to_owned(), long("x"), long("y")];
     for name in &names {
-        let made = rig.servers.ensure(&Wanted { name, ..rig.wanted() }).await.unwrap();
+        let made = rig.servers.ensure(&WantedDatabase { name, ..rig.wanted() }).await.unwrap();
         let sql = "SELECT current_database()::text, current_user::text";
         let row = postgres::client(made.url.expose()).await.query_one(sql, &[]).await.unwrap();
         assert_eq!((row.get::<_, String>(0), row.get::<_, String>(1)), (name.clone(), made.role));
@@ -255,7 +257,7 @@ async fn names_may_be_long_reserved_or_odd() {
         rig.servers.drop_database(None, name, OWNER).await.unwrap();
     }
     let name = "z".repeat(64);
-    let error = rig.servers.ensure(&Wanted { name: &name, ..rig.wanted() }).await.unwrap_err();
+    let error = rig.servers.ensure(&WantedDatabase { name: &name, ..rig.wanted() }).await.unwrap_err();
     assert!(error.to_string().contains("1 to 63 bytes"), "{error}");
 }
 
@@ -265,7 +267,7 @@ async fn the_servers_log_has_no_password() {
     let log = Log::begin(&rig).await;
     rig.ensure().await;
     let password = SecretString::from("rotated-hunter2");
-    rig.servers.ensure(&Wanted { password: &password, ..rig.wanted() }).await.unwrap();
+    rig.servers.ensure(&WantedDatabase { password: &password, ..rig.wanted() }).await.unwrap();
     let text = log.statements().join("\n");
     assert!(text.contains(&format!("CREATE ROLE \"{}_app\"", rig.name)), "it is the right log: {text}");
     assert_eq!(text.matches("PASSWORD E'SCRAM-SHA-256$").count(), 2, "{text}");
@@ -309,9 +311,10 @@ async fn an_external_database_is_migrated() {
 async fn another_installation_gets_them_as_documented() {
     let rig = Rig::new().await;
     // Installations of this test alone: the statement is about all databases of the server.
-    let first = Wanted { installation: "before-the-move", ..rig.wanted() };
+    let first = WantedDatabase { installation: "before-the-move", ..rig.wanted() };
     let made = rig.servers.ensure(&first).await.expect("the server is there");
-    let moved = Wanted { owner_uid: OTHER, installation: "after-the-move", adopt: true, ..rig.wanted() };
+    let moved =
+        WantedDatabase { owner_uid: OTHER, installation: "after-the-move", adopt: true, ..rig.wanted() };
     rig.servers.ensure(&moved).await.expect_err("it is the other's");
     let page = include_str!("../../../docs/operator.md");
     let sql =
@@ -324,8 +327,8 @@ async fn another_installation_gets_them_as_documented() {
     assert_eq!(rig.servers.ensure(&moved).await, Ok(made));
 }
 
-fn external(url: &DatabaseUrl) -> External<'static> {
-    External { url: url.clone(), owner_uid: OWNER, adopt: false }
+fn external(url: &DatabaseUrl) -> WantedExternalDatabase<'static> {
+    WantedExternalDatabase { url: url.clone(), owner_uid: OWNER, adopt: false }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -334,7 +337,7 @@ async fn a_managed_database_is_nobodys_external_one() {
     let made = rig.ensure().await;
     let before = rig.state().await;
     for adopt in [false, true] {
-        let other = External { owner_uid: OTHER, adopt, ..external(&made.url) };
+        let other = WantedExternalDatabase { owner_uid: OTHER, adopt, ..external(&made.url) };
         let error = migrate_external(&other).await.unwrap_err();
         assert!(matches!(&error, DatabaseError::NotOwned { whose, .. } if whose.contains(OWNER)), "{error}");
     }
@@ -346,12 +349,12 @@ async fn an_external_database_has_one_tenant() {
     let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
     migrate_external(&external(&url)).await.unwrap();
     migrate_external(&external(&url)).await.expect("it is its own");
-    let other = External { owner_uid: OTHER, ..external(&url) };
+    let other = WantedExternalDatabase { owner_uid: OTHER, ..external(&url) };
     let error = migrate_external(&other).await.unwrap_err();
     assert!(matches!(error, DatabaseError::NotOwned { .. }), "{error}");
     let (told, name) = (error.to_string(), database_of(&url));
     assert!(told.contains(OWNER) && told.contains(&format!("docket.dev/adopt-database={name}")), "{told}");
-    migrate_external(&External { adopt: true, ..other.clone() }).await.expect("it is said");
+    migrate_external(&WantedExternalDatabase { adopt: true, ..other.clone() }).await.expect("it is said");
     migrate_external(&other).await.expect("the annotation is needed once");
     migrate_external(&external(&url)).await.expect_err("the first one has lost it");
     let client = postgres::client(url.expose()).await;

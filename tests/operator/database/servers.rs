@@ -1,6 +1,6 @@
 //! The flag `--database-server`, and the rights of the admin that it names.
 
-use docket_operator::database::{DatabaseError, Servers, Wanted};
+use docket_operator::database::{DatabaseError, Servers, WantedDatabase};
 use docket_rig::scratch::Folder;
 
 use super::{Rig, with_user};
@@ -16,7 +16,7 @@ fn a_wrong_flag_names_itself_and_the_file_but_never_the_content() {
     let missing = format!("main={}", path("missing"));
     let good = written("good", "postgres://u:hunter2@h/postgres");
     for (flags, expected) in [
-        (vec![missing], "the file can't be read: No such file or directory"),
+        (vec![missing], "read the file: No such file or directory"),
         (vec![written("empty", " \n")], "the file is empty"),
         (vec![written("words", "hunter2")], "the file's content must be a URL like postgresql://"),
         (
@@ -27,7 +27,7 @@ fn a_wrong_flag_names_itself_and_the_file_but_never_the_content() {
             vec![written("odd", "postgres://u:hunter2@h/x?sslmode=on")],
             "sslmode must be one of disable, prefer",
         ),
-        (vec![good.clone(), good.clone()], "there is another server named \"main\""),
+        (vec![good.clone(), good.clone()], "another server has the name \"main\""),
     ] {
         let error = Servers::read(&flags).unwrap_err().to_string();
         let flag = flags.last().unwrap();
@@ -49,7 +49,7 @@ async fn a_tenant_that_names_no_server_means_the_first() {
         Servers::read(&flags).unwrap()
     };
     let used = async |names: &[&str], server: Option<&str>| {
-        servers(names).ensure(&Wanted { server, ..rig.wanted() }).await.map(|made| made.server)
+        servers(names).ensure(&WantedDatabase { server, ..rig.wanted() }).await.map(|made| made.server)
     };
     assert_eq!(used(&["eu"], None).await.unwrap(), "eu");
     assert_eq!(used(&["eu", "us"], None).await.unwrap(), "eu");
@@ -87,7 +87,7 @@ async fn a_right_that_the_admin_lacks_is_named() {
         assert_eq!(
             error.to_string(),
             format!(
-                "the database server refuses: the admin role lacks {right}: ALTER ROLE \"{admin}\" {right}"
+                "the database server refused: the admin role lacks {right}: ALTER ROLE \"{admin}\" {right}"
             )
         );
     }

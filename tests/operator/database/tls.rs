@@ -1,7 +1,7 @@
 //! `sslmode` against a server with a certificate of a throw-away authority.
 
 use docket_crds::DatabaseUrl;
-use docket_operator::database::{DatabaseError, External, Servers, migrate_external};
+use docket_operator::database::{DatabaseError, Servers, WantedExternalDatabase, migrate_external};
 use docket_rig::scratch::Folder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_postgres::Client;
@@ -60,7 +60,8 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
         url.set_query(Some(&query));
         assert_eq!(encrypted(url.as_str()).await, expected, "{host} {query}");
         let url = DatabaseUrl::parse(url.as_str()).expect("a URL");
-        let migrated = migrate_external(&External { url, owner_uid: OWNER, adopt: false }).await;
+        let migrated =
+            migrate_external(&WantedExternalDatabase { url, owner_uid: OWNER, adopt: false }).await;
         assert_eq!(migrated.is_ok(), expected.is_ok(), "{host} {query}: {migrated:?}");
         if let Err(error) = migrated {
             assert!(matches!(&error, DatabaseError::Unreachable { .. }), "{error}");

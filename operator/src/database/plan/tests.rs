@@ -1,4 +1,4 @@
-use super::super::observed::Admin;
+use super::super::observed::AdminRole;
 use super::*;
 
 const ROLE: &str = "acme_app";
@@ -9,12 +9,12 @@ fn mark(uid: &str) -> String {
     OURS.replace("u1", uid)
 }
 
-fn role() -> Role {
-    Role { comment: Some(mark("u1")), can_log_in: true, connection_limit: 50, lent_to_admin: true }
+fn role() -> TenantRole {
+    TenantRole { comment: Some(mark("u1")), can_log_in: true, connection_limit: 50, lent_to_admin: true }
 }
 
-fn database() -> Database {
-    Database {
+fn database() -> TenantDatabase {
+    TenantDatabase {
         comment: Some(mark("u1")),
         owned_by_role: true,
         open: true,
@@ -25,8 +25,8 @@ fn database() -> Database {
     }
 }
 
-fn observed(role: Option<Role>, database: Option<Database>) -> Observed {
-    let admin = Admin {
+fn observed(role: Option<TenantRole>, database: Option<TenantDatabase>) -> Observed {
+    let admin = AdminRole {
         name: "admin".to_owned(),
         superuser: false,
         creates_databases: true,
@@ -38,7 +38,7 @@ fn observed(role: Option<Role>, database: Option<Database>) -> Observed {
 
 fn step(observed: &Observed, adopt: bool) -> Result<Option<String>, DatabaseError> {
     let password = SecretString::from("hunter2");
-    let wanted = Wanted {
+    let wanted = WantedDatabase {
         server: None,
         name: "acme",
         owner_uid: "u1",
@@ -83,7 +83,7 @@ fn a_database_is_made_in_three_steps() {
     assert!(!first.contains("hunter2"));
     let second = step(&observed(Some(role()), None), false).unwrap().unwrap();
     assert!(second.starts_with("CREATE DATABASE \"acme\" OWNER \"acme_app\" "), "{second}");
-    let half_made = Database { comment: None, open: false, public: true, ..database() };
+    let half_made = TenantDatabase { comment: None, open: false, public: true, ..database() };
     assert_eq!(
         step(&observed(Some(role()), Some(half_made)), false).unwrap().unwrap(),
         "COMMENT ON DATABASE \"acme\" IS E'docket.dev/tenant-uid=u1 tenant=a/acme installation=i1'; \
@@ -93,12 +93,13 @@ fn a_database_is_made_in_three_steps() {
 
 #[test]
 fn what_is_not_dockets_is_left_alone() {
-    let unmarked = |comment: Option<&str>| Database { comment: comment.map(str::to_owned), ..database() };
-    let not_ours = |database: Database| Database { owned_by_role: false, ..database };
+    let unmarked =
+        |comment: Option<&str>| TenantDatabase { comment: comment.map(str::to_owned), ..database() };
+    let not_ours = |database: TenantDatabase| TenantDatabase { owned_by_role: false, ..database };
     foreign(&observed(None, Some(not_ours(unmarked(None)))), "database \"acme\"");
     foreign(&observed(Some(role()), Some(not_ours(unmarked(None)))), "database \"acme\"");
     foreign(&observed(Some(role()), Some(unmarked(Some("our ERP")))), "database \"acme\"");
-    let other_role = Role { comment: None, ..role() };
+    let other_role = TenantRole { comment: None, ..role() };
     foreign(&observed(Some(other_role.clone()), None), "role \"acme_app\"");
     foreign(&observed(Some(other_role.clone()), Some(unmarked(None))), "database \"acme\"");
     foreign(&observed(Some(other_role), Some(not_ours(database()))), "role \"acme_app\"");
@@ -107,8 +108,8 @@ fn what_is_not_dockets_is_left_alone() {
 #[test]
 fn another_tenants_database_needs_the_annotation() {
     let theirs = observed(
-        Some(Role { comment: Some(mark("u0")), ..role() }),
-        Some(Database { comment: Some(mark("u0")), ..database() }),
+        Some(TenantRole { comment: Some(mark("u0")), ..role() }),
+        Some(TenantDatabase { comment: Some(mark("u0")), ..database() }),
     );
     let error = step(&theirs, false).unwrap_err().to_string();
     assert_eq!(
@@ -131,8 +132,8 @@ fn what_was_not_an_earlier_tenants_of_this_name_is_the_administrators_to_give() 
         "docket.dev/tenant-uid=u0 tenant=a/acme installation=i0",
     ] {
         let comment = Some(mark.to_owned());
-        let role = Role { comment: comment.clone(), ..role() };
-        let theirs = observed(Some(role.clone()), Some(Database { comment, ..database() }));
+        let role = TenantRole { comment: comment.clone(), ..role() };
+        let theirs = observed(Some(role.clone()), Some(TenantDatabase { comment, ..database() }));
         for adopt in [false, true] {
             let error = step(&theirs, adopt).unwrap_err().to_string();
             assert!(error.ends_with(&format!(": COMMENT ON DATABASE \"acme\" IS E'{OURS}'")), "{error}");
@@ -152,8 +153,8 @@ fn what_was_not_an_earlier_tenants_of_this_name_is_the_administrators_to_give() 
 fn a_mark_of_before_is_completed() {
     let old = Some("docket.dev/tenant-uid=u1".to_owned());
     let ours = observed(
-        Some(Role { comment: old.clone(), ..role() }),
-        Some(Database { comment: old, ..database() }),
+        Some(TenantRole { comment: old.clone(), ..role() }),
+        Some(TenantDatabase { comment: old, ..database() }),
     );
     let marks =
         format!("COMMENT ON ROLE \"acme_app\" IS E'{OURS}'; COMMENT ON DATABASE \"acme\" IS E'{OURS}'");
@@ -167,12 +168,12 @@ fn a_missing_right_is_named() {
     let words = |observed: &Observed| step(observed, false).unwrap_err().to_string();
     assert_eq!(
         words(&weak),
-        "the database server refuses: the admin role lacks CREATEROLE: ALTER ROLE \"admin\" CREATEROLE"
+        "the database server refused: the admin role lacks CREATEROLE: ALTER ROLE \"admin\" CREATEROLE"
     );
     let mut weak = observed(Some(role()), None);
     weak.admin.creates_databases = false;
     assert!(words(&weak).contains("lacks CREATEDB"));
-    let mut weak = observed(Some(Role { lent_to_admin: false, ..role() }), None);
+    let mut weak = observed(Some(TenantRole { lent_to_admin: false, ..role() }), None);
     weak.admin.inherits = false;
     assert!(words(&weak).contains("lacks INHERIT"));
     weak.version = 160_000;
@@ -187,14 +188,14 @@ fn a_missing_right_is_named() {
 
 #[test]
 fn a_deletion_touches_its_own_only() {
-    let next = |role: Option<Role>, database: Option<Database>, uid: &str| {
+    let next = |role: Option<TenantRole>, database: Option<TenantDatabase>, uid: &str| {
         let step = next_of_deletion(&observed(role, database), "acme", ROLE, uid);
         step.map(|step| step.map(|step| step.sql))
     };
     let close = "ALTER DATABASE \"acme\" ALLOW_CONNECTIONS false".to_owned();
     assert_eq!(next(Some(role()), Some(database()), "u1"), Ok(Some(close)));
-    let closed = Database { open: false, ..database() };
-    let busy = Database { sessions: true, ..closed.clone() };
+    let closed = TenantDatabase { open: false, ..database() };
+    let busy = TenantDatabase { sessions: true, ..closed.clone() };
     let ended = next(Some(role()), Some(busy), "u1").unwrap().unwrap();
     assert!(ended.starts_with("SELECT pg_terminate_backend("), "{ended}");
     assert_eq!(next(Some(role()), Some(closed), "u1"), Ok(Some("DROP DATABASE \"acme\"".to_owned())));
@@ -202,9 +203,9 @@ fn a_deletion_touches_its_own_only() {
     assert_eq!(next(None, None, "u1"), Ok(None));
     assert_eq!(next(Some(role()), None, "u2"), Ok(None), "another Tenant's role");
     assert!(matches!(next(Some(role()), Some(database()), "u2"), Err(DatabaseError::NotOwned { .. })));
-    let foreign = Database { comment: None, owned_by_role: false, ..database() };
+    let foreign = TenantDatabase { comment: None, owned_by_role: false, ..database() };
     assert!(matches!(next(None, Some(foreign), "u1"), Err(DatabaseError::NotOwned { .. })));
-    let not_lent = Role { lent_to_admin: false, ..role() };
+    let not_lent = TenantRole { lent_to_admin: false, ..role() };
     let lend = "GRANT \"acme_app\" TO CURRENT_USER".to_owned();
     assert_eq!(next(Some(not_lent), Some(database()), "u1"), Ok(Some(lend)));
 }

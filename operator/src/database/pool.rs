@@ -1,7 +1,7 @@
-//! Connections of the admin: at most [`CONNECTIONS`] per server, kept for the next caller.
+//! The admin's connections: at most [`CONNECTIONS`] per server, reused.
 //!
-//! A connection goes back only when its work is done: one that is dropped on the way is closed, which gives up its
-//! lock and whatever it was about.
+//! A connection goes back to the pool only when its work is done. One that is dropped before is closed, which releases
+//! its lock and rolls back its transaction.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -16,29 +16,28 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use super::DatabaseError;
-use super::error::words;
-use super::plan::Step;
+use super::error::{DatabaseError, words};
 use super::session::{CONNECT_TIMEOUT, STATEMENT_TIMEOUT, bounded, configure};
+use super::step::Step;
 
-/// How many connections of the admin one server has to bear.
+/// The most admin connections that one server has to allow.
 const CONNECTIONS: usize = 8;
-/// An idle connection is closed by the next caller after this time.
+/// The next caller closes connections that were idle for longer.
 const UNUSED: Duration = Duration::from_secs(60);
 
-/// A server, by one admin URL.
+/// The connections to one server with one admin URL.
 #[derive(Clone)]
-pub(super) struct Admin {
+pub(super) struct AdminPool {
     url: DatabaseUrl,
     pool: Pool,
 }
 
-impl Admin {
-    /// Opens nothing yet. Errors: what is wrong with the URL, without the URL.
+impl AdminPool {
+    /// Opens no connection yet. Errors: what is wrong with the URL, without quoting it.
     pub(super) fn new(url: DatabaseUrl) -> Result<Self, String> {
         let mut target = Target::parse(url.expose()).map_err(|error| error.to_string())?;
         configure(&mut target.config);
-        // Asks before each use: a server that was restarted costs nobody a failed pass.
+        // Checks each connection before use, so that a server restart does not fail a pass.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
         let manager = Manager::from_config(target.config, target.tls, recycling);
         let timeouts = Timeouts {
@@ -55,29 +54,29 @@ impl Admin {
     }
 
     /// A connection for reading.
-    pub(super) async fn lend(&self) -> Result<Lent, DatabaseError> {
+    pub(super) async fn connection(&self) -> Result<AdminConnection, DatabaseError> {
         self.pool.retain(|_, metrics| metrics.last_used() < UNUSED);
         let object = self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => DatabaseError::unreachable(words(&error)),
             error => DatabaseError::unreachable(error.to_string()),
         })?;
-        Ok(Lent { object: Some(object) })
+        Ok(AdminConnection { object: Some(object) })
     }
 
-    /// A connection that alone, of all operators on this server, changes this database.
-    pub(super) async fn lock(&self, database: &str) -> Result<Locked, DatabaseError> {
-        let mut lent = self.lend().await?;
-        lent.query_one("SELECT pg_advisory_lock(hashtextextended($1, 0))", &[&database]).await?;
-        Ok(Locked { lent, database: database.to_owned() })
+    /// A connection that holds the lock of this database, against all operators that use this server.
+    pub(super) async fn lock(&self, database: &str) -> Result<LockedDatabase, DatabaseError> {
+        let mut connection = self.connection().await?;
+        connection.query_one("SELECT pg_advisory_lock(hashtextextended($1, 0))", &[&database]).await?;
+        Ok(LockedDatabase { connection, database: database.to_owned() })
     }
 
     /// The URL of a tenant's role: the admin's, with another user, password and database.
     pub(super) fn tenant_url(&self, database: &str, role: &str, password: &SecretString) -> DatabaseUrl {
-        let mut url = url::Url::parse(self.url.expose()).expect("it is a URL of PostgreSQL");
-        url.set_username(role).expect("it has a host");
-        url.set_password(Some(password.expose_secret())).expect("it has a host");
-        url.path_segments_mut().expect("it has a host").clear().push(database);
-        // Who, what and how it is set belong to the admin; how to get there is the same.
+        let mut url = url::Url::parse(self.url.expose()).expect("a DatabaseUrl is a URL");
+        url.set_username(role).expect("a DatabaseUrl has a host");
+        url.set_password(Some(password.expose_secret())).expect("a DatabaseUrl has a host");
+        url.path_segments_mut().expect("a DatabaseUrl has a host").clear().push(database);
+        // Keep how to reach the server; drop user, database and session settings, which are the admin's.
         let kept: Vec<&str> =
             url.query().unwrap_or_default().split('&').filter(|pair| is_route(pair)).collect();
         let kept = kept.join("&");
@@ -92,12 +91,12 @@ fn is_route(pair: &str) -> bool {
     key.starts_with("ssl") || key.starts_with("keepalives") || routes.contains(&key)
 }
 
-/// A connection on loan. Dropped without [`give_back`](Self::give_back), it is closed.
-pub(super) struct Lent {
+/// A connection from the pool. Dropping it without [`give_back`](Self::give_back) closes it.
+pub(super) struct AdminConnection {
     object: Option<Object>,
 }
 
-impl Lent {
+impl AdminConnection {
     pub(super) fn give_back(mut self) {
         self.object.take();
     }
@@ -121,41 +120,42 @@ impl Lent {
     }
 
     fn client(&self) -> &tokio_postgres::Client {
-        self.object.as_ref().expect("only giving it back takes it")
+        self.object.as_ref().expect("only give_back takes it")
     }
 }
 
-impl Drop for Lent {
+impl Drop for AdminConnection {
     fn drop(&mut self) {
-        // Out of the pool, and closed.
+        // Taken out of the pool, it is closed.
         drop(self.object.take().map(Object::take));
     }
 }
 
-/// A connection that holds the lock of a database.
-pub(super) struct Locked {
-    lent: Lent,
+/// A connection that holds the lock of a database. Dropping it without [`unlock`](Self::unlock) closes it, which
+/// releases the lock.
+pub(super) struct LockedDatabase {
+    connection: AdminConnection,
     database: String,
 }
 
-impl Locked {
+impl LockedDatabase {
     pub(super) async fn unlock(mut self) -> Result<(), DatabaseError> {
         let database = std::mem::take(&mut self.database);
         self.query_one("SELECT pg_advisory_unlock(hashtextextended($1, 0))", &[&database]).await?;
-        self.lent.give_back();
+        self.connection.give_back();
         Ok(())
     }
 }
 
-impl Deref for Locked {
-    type Target = Lent;
-    fn deref(&self) -> &Lent {
-        &self.lent
+impl Deref for LockedDatabase {
+    type Target = AdminConnection;
+    fn deref(&self) -> &AdminConnection {
+        &self.connection
     }
 }
 
-impl DerefMut for Locked {
-    fn deref_mut(&mut self) -> &mut Lent {
-        &mut self.lent
+impl DerefMut for LockedDatabase {
+    fn deref_mut(&mut self) -> &mut AdminConnection {
+        &mut self.connection
     }
 }

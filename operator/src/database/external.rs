@@ -1,0 +1,60 @@
+//! Databases that a user created: migrated, and marked with the Tenant that uses them.
+
+use docket_crds::DatabaseUrl;
+use docket_schema::postgres::Target;
+
+use super::error::DatabaseError;
+use super::session::Session;
+use super::wanted::WantedExternalDatabase;
+
+/// Migrates an external database, records in it which Tenant uses it, and returns its schema version. Two Tenants on one
+/// database would each end the other's deliveries.
+///
+/// Errors: [`DatabaseError::NotOwned`] if another Tenant uses it or if it is a managed database; it is left unchanged.
+pub async fn migrate_external(wanted: &WantedExternalDatabase<'_>) -> Result<i64, DatabaseError> {
+    let mut session = Session::open(wanted.url.expose()).await?;
+    refuse_managed(&session, &wanted.url).await?;
+    refuse_used(&session, wanted).await?;
+    let version = session.migrate().await?;
+    session.claim(wanted.owner_uid, wanted.adopt).await?;
+    // Of two Tenants that claim it at once, the first one keeps it.
+    refuse_used(&session, wanted).await?;
+    Ok(version)
+}
+
+async fn refuse_managed(session: &Session, url: &DatabaseUrl) -> Result<(), DatabaseError> {
+    match session.made_for().await? {
+        None => Ok(()),
+        Some(other) => {
+            let whose = format!("was created for the Tenant with UID {other}; choose another one");
+            Err(DatabaseError::NotOwned { what: described(url), whose })
+        }
+    }
+}
+
+async fn refuse_used(session: &Session, wanted: &WantedExternalDatabase<'_>) -> Result<(), DatabaseError> {
+    let owner = session.owner().await?;
+    match owner.filter(|owner| owner != wanted.owner_uid && !wanted.adopt) {
+        None => Ok(()),
+        Some(other) => Err(used_by(&wanted.url, &other)),
+    }
+}
+
+fn used_by(url: &DatabaseUrl, owner: &str) -> DatabaseError {
+    let whose = format!(
+        "is used by the Tenant with UID {owner}: two Tenants can't share one. Give this Tenant another database; or, if \
+         the other Tenant is gone, annotate this one with docket.dev/adopt-database={}",
+        database_of(url)
+    );
+    DatabaseError::NotOwned { what: described(url), whose }
+}
+
+fn described(url: &DatabaseUrl) -> String {
+    format!("database {:?}", database_of(url))
+}
+
+/// The name of the database in a URL; empty if the URL names none.
+pub fn database_of(url: &DatabaseUrl) -> String {
+    let target = Target::parse(url.expose()).ok();
+    target.and_then(|target| target.config.get_dbname().map(str::to_owned)).unwrap_or_default()
+}

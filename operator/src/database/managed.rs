@@ -1,0 +1,176 @@
+//! Databases that the operator creates: ensured and dropped step by step.
+
+use docket_crds::DatabaseUrl;
+
+use super::error::DatabaseError;
+use super::names::{self, role_of};
+use super::observed::Observed;
+use super::plan;
+use super::pool::{AdminPool, LockedDatabase};
+use super::servers::Servers;
+use super::session::{LoginError, Session};
+use super::wanted::WantedDatabase;
+
+/// A managed database that exists and takes logins with this URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeDatabase {
+    /// The name of its server.
+    pub server: String,
+    /// For the data plane, with the role's password.
+    pub url: DatabaseUrl,
+    /// The role that owns the database and everything in it.
+    pub role: String,
+    /// The version of its schema, or why the schema is not of this version. Kept apart from the URL, because a new
+    /// password takes effect at once, whatever happens to the schema.
+    pub schema: Result<i64, DatabaseError>,
+}
+
+/// What remains after a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// Nothing.
+    Wholly,
+    /// The role: why the server does not drop it, and whether it can no longer log in.
+    ButTheRole(String, bool),
+}
+
+/// More steps than any state of a database needs. After them, another program must be undoing what they do.
+const STEPS: usize = 8;
+
+impl Servers {
+    /// Creates the database as wanted, or repairs what differs, and migrates it.
+    ///
+    /// If nothing differs, this is one query by the admin and one login by the role, which proves its password and reads
+    /// the schema's version. Open connections stay open, also after a new password. The future may be dropped at any
+    /// point and the call repeated. Calls for the same database take turns, from whichever process they come.
+    pub async fn ensure(&self, wanted: &WantedDatabase<'_>) -> Result<MadeDatabase, DatabaseError> {
+        names::check(wanted.name)?;
+        let server = self.choose(wanted.server)?;
+        let role = role_of(wanted.name);
+        let admin = server.admin().await?;
+        if differs(&admin, wanted, &role).await? {
+            repair(&admin, wanted, &role).await?;
+        }
+        let url = admin.tenant_url(wanted.name, &role, wanted.password);
+        let (login, is_new_password) = log_in(&admin, wanted, &role, &url).await?;
+        let schema = schema(login, is_new_password, wanted, &role, &url).await?;
+        Ok(MadeDatabase { server: server.name().to_owned(), url, role, schema })
+    }
+
+    /// Drops a managed database and its role, and ends its sessions. Succeeds if it does not exist. If the server refuses
+    /// to drop the role, because it owns or may use something elsewhere, the role can no longer log in.
+    ///
+    /// Errors: [`DatabaseError::NotOwned`] if the database belongs to another Tenant; it is left unchanged.
+    pub async fn drop_database(
+        &self,
+        server: Option<&str>,
+        name: &str,
+        owner_uid: &str,
+    ) -> Result<Dropped, DatabaseError> {
+        let role = role_of(name);
+        let admin = self.choose(server)?.admin().await?;
+        let mut locked = admin.lock(name).await?;
+        for _ in 0..STEPS {
+            let observed = Observed::read(&mut locked, name, &role).await?;
+            let Some(step) = plan::next_of_deletion(&observed, name, &role, owner_uid)? else {
+                locked.unlock().await?;
+                return Ok(Dropped::Wholly);
+            };
+            match locked.batch(&step).await {
+                Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
+                    return lock_out(locked, &role, reason).await;
+                }
+                result => result?,
+            }
+        }
+        Err(DatabaseError::changing(name))
+    }
+}
+
+/// Whether the database needs a step. Takes no lock, so that a pass that finds none costs one query.
+async fn differs(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> Result<bool, DatabaseError> {
+    let mut connection = admin.connection().await?;
+    let observed = Observed::read(&mut connection, wanted.name, role).await?;
+    connection.give_back();
+    Ok(plan::next(&observed, wanted, role)?.is_some())
+}
+
+/// Takes steps, under the lock, until none is left.
+async fn repair(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> Result<(), DatabaseError> {
+    let mut locked = admin.lock(wanted.name).await?;
+    for _ in 0..STEPS {
+        let observed = Observed::read(&mut locked, wanted.name, role).await?;
+        match plan::next(&observed, wanted, role)? {
+            Some(step) => locked.batch(&step).await?,
+            None => return locked.unlock().await,
+        }
+    }
+    Err(DatabaseError::changing(wanted.name))
+}
+
+/// The role can't be dropped, so at least it can't log in any more.
+async fn lock_out(mut locked: LockedDatabase, role: &str, reason: String) -> Result<Dropped, DatabaseError> {
+    let is_locked_out = locked.batch(&plan::lock_out(role)).await.is_ok();
+    locked.unlock().await?;
+    Ok(Dropped::ButTheRole(reason, is_locked_out))
+}
+
+/// Logs in as the role. If the server may have another password, sets this one first; the second value says so.
+async fn log_in(
+    admin: &AdminPool,
+    wanted: &WantedDatabase<'_>,
+    role: &str,
+    url: &DatabaseUrl,
+) -> Result<(Result<Session, LoginError>, bool), DatabaseError> {
+    let login = Session::open(url.expose()).await;
+    // A server without a free connection need not have checked the password.
+    let is_doubted = match &login {
+        Err(LoginError::Password(_)) => true,
+        Err(LoginError::Full(_)) => known_version(wanted, url).is_none(),
+        Err(LoginError::Other(_)) | Ok(_) => false,
+    };
+    if !is_doubted {
+        return Ok((login, false));
+    }
+    let mut locked = admin.lock(wanted.name).await?;
+    locked.batch(&plan::set_password(role, wanted.password)).await?;
+    locked.unlock().await?;
+    Ok((Session::open(url.expose()).await, true))
+}
+
+/// Migrates the schema to this version. The outer error is about the login, the inner one about the schema.
+async fn schema(
+    login: Result<Session, LoginError>,
+    is_new_password: bool,
+    wanted: &WantedDatabase<'_>,
+    role: &str,
+    url: &DatabaseUrl,
+) -> Result<Result<i64, DatabaseError>, DatabaseError> {
+    match login {
+        // The data plane has the old password until this pass ends, and a migration may take long.
+        Ok(session) if is_new_password && wanted.known.is_some() && session.is_behind().await => Ok(Err(
+            DatabaseError::unreachable("the new password is handed over before the schema is migrated"),
+        )),
+        Ok(mut session) => Ok(session.migrate().await),
+        // Never log in as the admin instead: the tenant controls the database, and its code would run with the admin's
+        // rights.
+        Err(LoginError::Full(error)) => {
+            let newest = docket_schema::MIGRATIONS.len() as i64;
+            let known = known_version(wanted, url).filter(|known| *known >= newest);
+            Ok(known.ok_or_else(|| full(role, &error)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The schema's version as of the last pass, if that pass used this very URL.
+fn known_version(wanted: &WantedDatabase<'_>, url: &DatabaseUrl) -> Option<i64> {
+    wanted.known.filter(|(known, _)| *known == url).map(|(_, version)| version)
+}
+
+fn full(role: &str, error: &DatabaseError) -> DatabaseError {
+    DatabaseError::unreachable(format!(
+        "no connection left for the role {role:?} to check the schema; raise \
+         spec.database.managed.connectionLimit above the sum of the data plane's pools ({error})"
+    ))
+}

@@ -1,0 +1,41 @@
+//! What a Tenant declares about its database.
+
+use docket_crds::DatabaseUrl;
+use secrecy::SecretString;
+
+/// A managed database as a Tenant declares it.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedDatabase<'a> {
+    /// `spec.database.managed.server`; `None`: the first server.
+    pub server: Option<&'a str>,
+    /// The database's name, 1 to 63 bytes.
+    pub name: &'a str,
+    /// The Tenant's UID.
+    pub owner_uid: &'a str,
+    /// The Tenant's `namespace/name`.
+    pub tenant: &'a str,
+    /// Distinguishes this operator's installation from others that use the same server.
+    pub installation: &'a str,
+    /// Whether to take over the database of an earlier Tenant of this name. True when the annotation
+    /// `docket.dev/adopt-database` has the database's name.
+    pub adopt: bool,
+    /// How many connections the role may hold.
+    pub connection_limit: u32,
+    /// The role's password. If the server has another one, this one replaces it.
+    pub password: &'a SecretString,
+    /// The URL of the last pass and the schema version found there. It is trusted while the data plane holds all of the
+    /// role's connections.
+    pub known: Option<(&'a DatabaseUrl, i64)>,
+}
+
+/// A database that a user created, as a Tenant declares it.
+#[derive(Clone, Debug)]
+pub struct WantedExternalDatabase<'a> {
+    /// Where it is.
+    pub url: DatabaseUrl,
+    /// The Tenant's UID.
+    pub owner_uid: &'a str,
+    /// Whether to take it over from another Tenant. True when the annotation `docket.dev/adopt-database` has its name.
+    /// This gives away nothing: a user who may write this URL can read the database anyway.
+    pub adopt: bool,
+}
