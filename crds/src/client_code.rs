@@ -1,4 +1,4 @@
-//! The short code of a tenant: what an API client may send as `clientCode`.
+//! The short code of a tenant, which API clients may send as `clientCode`.
 
 use std::{fmt, str::FromStr};
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::{Check, Rule};
 
-/// 1 to 63 ASCII letters, digits, `-` and `_`, beginning with a letter or digit, and never the look of an API key.
+/// 1 to 63 ASCII letters, digits, `-` and `_`, beginning with a letter or digit, that do not look like an API key.
 ///
 /// Equality is exact; use [`Self::matches`] for what a client sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClientCode(String);
 
-/// Why a text is no client code.
+/// Why a text is not a client code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidClientCode(&'static str);
 
 const MAX_CHARS: usize = 63;
-/// The shortest run of hexadecimal digits that passes for an API key.
+/// How many hexadecimal digits a text needs to look like an API key.
 pub(crate) const API_KEY_MIN_CHARS: usize = 32;
 
 const CHECKS: &[Check<str>] = &[
@@ -32,7 +32,7 @@ const CHECKS: &[Check<str>] = &[
         message: "must be letters, digits, \"-\" and \"_\", beginning with a letter or digit",
     },
     Check {
-        // A key sent as clientCode is a mistake the API tells apart, so no tenant may be called like one.
+        // The API reports a key that was sent as clientCode as a mistake, so no code may look like a key.
         holds: |text| !looks_like_api_key(text),
         cel: "!self.matches('^[0-9a-fA-F]{32,}$')",
         message: "clientCode must not look like a hexadecimal API key",
@@ -53,7 +53,7 @@ impl ClientCode {
         &self.0
     }
 
-    /// Whether a client that sent `sent` means this tenant; ASCII case does not count.
+    /// Whether `sent`, from a client, is this code; ASCII case is ignored.
     pub fn matches(&self, sent: &str) -> bool {
         self.0.eq_ignore_ascii_case(sent)
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_sent_matches_in_any_case() {
+    fn sent_code_matches_in_any_case() {
         let code: ClientCode = "Acme".parse().unwrap();
         assert!(code.matches("aCME"));
         assert!(!code.matches("acme "));

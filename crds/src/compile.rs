@@ -1,7 +1,7 @@
-//! The one compile step: a Tenant, its Webhooks and the values they refer to become what the data plane serves.
+//! The compile step: a Tenant, its Webhooks and the values they refer to become what the data plane serves.
 //!
-//! Pure: the operator calls it with objects of a cluster, `docket-source` with files. One broken object
-//! never takes down what is beside it: a webhook or a key that cannot be resolved is left out, with its reasons.
+//! Pure: the operator calls it with a cluster's objects, `docket-source` with files. A broken object never affects the
+//! others: a webhook or key that can't be resolved is left out, and the result has the reasons.
 
 mod conflicts;
 mod last_good;
@@ -21,21 +21,21 @@ use crate::{
     tenant::{ApiKeySpec, NamespacesFrom},
 };
 
-/// All that a tenant's configuration is made of.
+/// Everything that a tenant's configuration is compiled from.
 pub struct Inputs<'a> {
     /// The Tenant.
     pub tenant: &'a Tenant,
-    /// Its uid.
+    /// The Tenant's uid.
     pub uid: &'a str,
-    /// Webhooks with their uids; those that name other tenants are passed over.
+    /// Webhooks with their uids; those that name other Tenants are ignored.
     pub webhooks: &'a [(String, Webhook)],
     /// Where Secrets and ConfigMaps are looked up.
     pub values: &'a dyn Values,
-    /// What is made and not declared.
+    /// Generated values, which no object declares.
     pub generated: &'a Generated,
-    /// Events that are off for every tenant.
+    /// Events that are disabled for every tenant.
     pub platform_disabled_events: &'a BTreeSet<EventCode>,
-    /// The labels of a namespace; asked only when `allowedNamespaces` has a selector.
+    /// Returns the labels of a namespace; called only if `allowedNamespaces` has a selector.
     pub namespace_labels: &'a dyn Fn(&str) -> BTreeMap<String, String>,
 }
 
@@ -45,13 +45,13 @@ impl fmt::Debug for Inputs<'_> {
     }
 }
 
-/// Where referenced values are looked up: the cluster, or the documents of a folder.
+/// Looks up referenced values, in a cluster or in the documents of a folder.
 pub trait Values {
-    /// The bytes (not base64) behind a key of a Secret or ConfigMap.
+    /// The bytes (not base64) of a key of a Secret or ConfigMap. Errors: which of the two does not exist.
     fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing>;
 }
 
-/// What was not there.
+/// What does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The object.
@@ -62,26 +62,26 @@ pub enum Missing {
     KeyNotFound,
 }
 
-/// What is made for a tenant and not declared by it.
+/// Values that are generated for a tenant, and its database's location.
 #[derive(Clone, Default)]
 pub struct Generated {
-    /// Keys with `generate`, by name: hexadecimal, at least 32 digits.
+    /// API keys with `generate`, by name: at least 32 hexadecimal digits.
     pub api_keys: BTreeMap<String, String>,
-    /// Keys of session tokens; the first one signs.
+    /// Keys for session tokens; the first one signs.
     pub signing_keys: Vec<SigningKey>,
-    /// Where databases are.
+    /// Where the tenant's data is.
     pub database: GeneratedDatabase,
 }
 
-/// Where databases are.
+/// Where a tenant's data is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GeneratedDatabase {
-    /// A file per tenant, whatever the spec says.
+    /// In a file per tenant; the spec is ignored.
     #[default]
     Embedded,
-    /// PostgreSQL, external ones only, at the URLs in their Secrets.
+    /// On PostgreSQL, at the URL in the Secret of `spec.database.external`. Managed databases are not possible.
     Declared,
-    /// PostgreSQL, with the URL that was seen to, of a managed or an external one; `None`: not yet.
+    /// On PostgreSQL, at this URL, which the operator has prepared; `None`: not prepared yet.
     Ensured(Option<DatabaseUrl>),
 }
 
@@ -96,24 +96,24 @@ impl fmt::Debug for Generated {
     }
 }
 
-/// What came of it.
+/// The result of the compile step.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// What to serve, or why there is nothing to serve.
+    /// What to serve, or why nothing can be served.
     pub config: Result<TenantConfig, Vec<Reason>>,
-    /// What is wrong with a tenant that is served all the same: keys that could not be resolved.
+    /// What is wrong with a tenant that is served nevertheless: keys that could not be resolved.
     pub degraded: Vec<Reason>,
-    /// Each webhook that names this tenant, by its index in the input, with the reasons why it is not in the
-    /// configuration; no reasons, and it is in.
+    /// Each webhook that names this Tenant, by its index in the input, with the reasons why it is not in the
+    /// configuration. Without reasons, it is.
     pub webhooks: Vec<(usize, Vec<Reason>)>,
 }
 
-/// Why something is not served as declared; fit for a status, an event and a log: it never holds a secret's value.
+/// Why something is not served as declared. It contains no secret, so a status, an Event and a log may show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The kind of problem.
     pub code: ReasonCode,
-    /// Where: `spec.apiKeys[0].secretKeyRef`.
+    /// The field, such as `spec.apiKeys[0].secretKeyRef`; empty for the whole object.
     pub field: String,
     /// What is wrong and what would be right.
     pub message: String,
@@ -142,7 +142,7 @@ impl From<Violation> for Reason {
     }
 }
 
-/// Compiles one tenant.
+/// Compiles one Tenant.
 pub fn compile(inputs: &Inputs<'_>) -> Compiled {
     let (served, webhooks) = compile_webhooks(inputs);
     let (api_keys, degraded) = compile_api_keys(inputs);
@@ -162,12 +162,12 @@ fn compile_tenant(
 ) -> Result<TenantConfig, Vec<Reason>> {
     let mut reasons: Vec<Reason> = inputs.tenant.validate().into_iter().map(Reason::from).collect();
     if inputs.generated.signing_keys.is_empty() {
-        let message = "no key for session tokens has been made yet";
+        let message = "the key for session tokens is not generated yet";
         reasons.push(Reason::new(ReasonCode::Pending, "spec.tokens", message));
     }
     let database = resolve::database(inputs).map_err(|reason| reasons.push(reason)).ok();
     let Tenant { metadata, spec } = inputs.tenant;
-    // A code that does not parse is among the violations already.
+    // A code that does not parse is already among the violations.
     let client_code = spec.client_code.parse::<ClientCode>().ok();
     let (Some(client_code), Some(database), true) = (client_code, database, reasons.is_empty()) else {
         return Err(reasons);
@@ -197,7 +197,7 @@ fn active_events(inputs: &Inputs<'_>) -> BTreeSet<EventCode> {
     EventCode::ALL.into_iter().filter(on).collect()
 }
 
-/// The keys that could be resolved, and why the others could not.
+/// The keys that could be resolved, and the reasons why others could not.
 fn compile_api_keys(inputs: &Inputs<'_>) -> (Vec<ApiKey>, Vec<Reason>) {
     let mut keys: Vec<ApiKey> = Vec::new();
     let mut reasons = Vec::new();
@@ -205,7 +205,7 @@ fn compile_api_keys(inputs: &Inputs<'_>) -> (Vec<ApiKey>, Vec<Reason>) {
         let field = format!("spec.apiKeys[{index}]");
         match compile_api_key(inputs, spec, &field, &keys) {
             Ok(key) => keys.push(key),
-            // An inactive key answers 401 whether we know it or not, so its Secret may go before its entry does.
+            // An inactive key answers 401 even if it is unknown, so its Secret may be deleted before its entry.
             Err(reason) if spec.active => reasons.push(reason),
             Err(_) => {}
         }
@@ -227,10 +227,10 @@ fn compile_api_key(
     Ok(ApiKey { name: spec.name.clone(), digest, active: spec.active, version: spec.version })
 }
 
-/// The webhooks to serve, and what there is to say about each that names this tenant.
+/// The webhooks to serve, and each webhook that names this Tenant with its reasons.
 fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec<Reason>)>) {
     let mut served = Vec::new();
-    let mut told = Vec::new();
+    let mut reasons_of = Vec::new();
     for (index, (uid, webhook)) in inputs.webhooks.iter().enumerate() {
         if !names(webhook, inputs.tenant) {
             continue;
@@ -242,9 +242,9 @@ fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec
             }
             Err(reasons) => reasons,
         };
-        told.push((index, reasons));
+        reasons_of.push((index, reasons));
     }
-    (served, told)
+    (served, reasons_of)
 }
 
 fn names(webhook: &Webhook, tenant: &Tenant) -> bool {
@@ -253,7 +253,7 @@ fn names(webhook: &Webhook, tenant: &Tenant) -> bool {
 }
 
 fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<WebhookConfig, Vec<Reason>> {
-    // First and alone: whoever may not name this tenant learns nothing else about it.
+    // Checked first and reported alone: a webhook that may not name this Tenant learns nothing else about it.
     if !is_allowed(inputs, &webhook.metadata.namespace) {
         return Err(vec![unreachable_tenant(webhook)]);
     }
@@ -261,7 +261,7 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
     let secret = resolve::signing_secret(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
     let ca_bundle = resolve::ca_bundle(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
     let Webhook { metadata, spec } = webhook;
-    // What does not parse is among the violations already.
+    // What does not parse is already among the violations.
     let customer_code = spec.customer_code.parse().ok();
     let target_url = spec.target_url.parse().ok();
     let (Some(customer_code), Some(target_url), Some(secret), Some(ca_bundle), true) =
@@ -283,8 +283,8 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
     })
 }
 
-/// Whether Webhooks of `namespace` may name the tenant. Its own namespace always may: who writes there can change the
-/// Tenant as well.
+/// Whether Webhooks of `namespace` may name the Tenant. Its own namespace always may: a user who writes there can change
+/// the Tenant as well.
 fn is_allowed(inputs: &Inputs<'_>, namespace: &str) -> bool {
     let allowed = &inputs.tenant.spec.webhooks.allowed_namespaces;
     let selected = || {
@@ -299,8 +299,8 @@ fn is_allowed(inputs: &Inputs<'_>, namespace: &str) -> bool {
         }
 }
 
-/// Why a webhook has no tenant. Across namespaces it is the same whether the tenant is missing or does not allow the
-/// webhook's namespace; callers use it for webhooks whose tenant they do not find.
+/// The reason of a webhook whose Tenant does not exist or does not allow it. Across namespaces it does not reveal which,
+/// so callers use it for webhooks whose Tenant they do not find.
 pub fn unreachable_tenant(webhook: &Webhook) -> Reason {
     let (name, namespace) = (&webhook.spec.tenant_ref.name, webhook.tenant_namespace());
     let own = &webhook.metadata.namespace;

@@ -1,8 +1,8 @@
-//! The two kinds as custom resources: their definitions for the API server, and how an object from there is read.
+//! The two kinds as custom resources: their definitions for the API server, and the conversion of objects read from it.
 //!
 //! The derives of [`TenantSpec`](crate::TenantSpec) and [`WebhookSpec`](crate::WebhookSpec) give fields, descriptions,
-//! defaults and what must not change. All other limits come from the table that also checks files, so the two cannot
-//! differ; that is why only [`definitions`] are whole, and not what `TenantObject::crd()` answers.
+//! defaults and what must not change. All other limits come from the table that also checks files, so the two can't
+//! differ. Therefore only [`definitions`] is complete, and `TenantObject::crd()` is not.
 
 mod constrain;
 
@@ -29,18 +29,19 @@ fn definition<K: CustomResourceExt>(spec: &Rule) -> CustomResourceDefinition {
     definition
 }
 
-/// Both definitions as documents of one YAML text.
+/// Both definitions as one YAML text of two documents.
 pub fn yaml() -> String {
     definitions().iter().map(|definition| format!("---\n{}", document(definition))).collect()
 }
 
-/// A definition as YAML, the same text whenever and however this crate is built.
+/// A definition as YAML. Every build of this crate writes the same text.
 pub fn document(definition: &CustomResourceDefinition) -> String {
     let value = serde_json::to_value(definition).expect("a definition is plain data");
     serde_saphyr::to_string(&canonical(value)).expect("plain data can be written as YAML")
 }
 
-/// Keys sorted (another crate of the build can change the order of JSON objects), and whole numbers without `.0`.
+/// Sorts keys, because another crate of the build can change the order of JSON objects, and writes whole numbers without
+/// `.0`.
 fn canonical(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -62,7 +63,7 @@ fn whole(number: &Number) -> Option<Number> {
     (whole as f64 == float).then(|| whole.into())
 }
 
-/// An object that was not read from a cluster.
+/// An object lacks what the API server sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the object has no {0}: it was not read from a cluster")]
 pub struct NotStored(&'static str);
@@ -78,7 +79,9 @@ fn identity(meta: &ObjectMeta) -> Result<(String, Metadata), NotStored> {
 }
 
 impl TenantObject {
-    /// The uid and what is declared, as [`compile`](crate::compile()) takes it.
+    /// The uid and the declaration, as [`compile`](crate::compile()) takes them.
+    ///
+    /// Errors: the object has no name, namespace or uid.
     pub fn declared(&self) -> Result<(String, Tenant), NotStored> {
         let (uid, metadata) = identity(&self.metadata)?;
         Ok((uid, Tenant { metadata, spec: self.spec.clone() }))
@@ -86,7 +89,9 @@ impl TenantObject {
 }
 
 impl WebhookObject {
-    /// The uid and what is declared, as [`compile`](crate::compile()) takes it.
+    /// The uid and the declaration, as [`compile`](crate::compile()) takes them.
+    ///
+    /// Errors: the object has no name, namespace or uid.
     pub fn declared(&self) -> Result<(String, Webhook), NotStored> {
         let (uid, metadata) = identity(&self.metadata)?;
         Ok((uid, Webhook { metadata, spec: self.spec.clone() }))
@@ -99,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_definition_is_small_enough_for_every_kind_of_apply() {
+    fn definition_is_small_enough_for_every_kind_of_apply() {
         for definition in definitions() {
             let size = serde_json::to_string(&definition).unwrap().len();
             assert!(size < 100 * 1024, "{:?} has {size} bytes", definition.metadata.name);
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_both_in_order_and_no_trace_of_the_types_behind() {
+    fn yaml_has_both_definitions_in_order_and_no_trace_of_rust_types() {
         let yaml = yaml();
         let tenants = yaml.find("name: tenants.docket.dev").unwrap();
         assert!(tenants < yaml.find("name: webhooks.docket.dev").unwrap());
@@ -119,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_with_its_uid() {
+    fn object_without_a_uid_is_refused() {
         let json = json!({
             "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook",
             "metadata": {"name": "w", "namespace": "n", "uid": "u", "generation": 2},

@@ -1,4 +1,4 @@
-//! The code of a tenant's customer: whose events a webhook gets.
+//! The code of a tenant's customer, whose events a webhook gets.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::rules::{Check, Rule};
 #[serde(try_from = "String", into = "String")]
 pub struct CustomerCode(String);
 
-/// A text that is no customer code.
+/// The text is not a customer code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("customerCode must have 1 to 64 characters, no control characters, and no blanks at its ends")]
 pub struct InvalidCustomerCode;
@@ -39,7 +39,7 @@ fn has_no_control_characters(text: &str) -> bool {
     !text.contains(char::is_control)
 }
 
-/// A code with a blank at its end looks like the one without and never matches it.
+/// A code with a blank at its end looks like the code without it and never matches it.
 fn is_trimmed(text: &str) -> bool {
     text.trim() == text
 }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_nothing_too_much_and_control_characters() {
+    fn refuses_empty_long_and_control_characters() {
         for bad in ["", &"x".repeat(65), "a\nb", "a\u{7f}"] {
             assert_eq!(bad.parse::<CustomerCode>(), Err(InvalidCustomerCode), "{bad:?}");
         }

@@ -39,7 +39,7 @@ pub enum EventCategory {
     Invoice,
 }
 
-/// A text that is no event code.
+/// The text is not an event code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event {0:?}; one of: {all}", all = EventCode::NAMES.join(", "))]
 pub struct UnknownEventCode(pub String);
@@ -66,7 +66,7 @@ impl EventCode {
         names
     };
 
-    /// The code as it stands in documents, headers and envelopes.
+    /// The code as documents, headers and envelopes have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OrderCreated => "order.created",
@@ -78,7 +78,7 @@ impl EventCode {
         }
     }
 
-    /// The category the catalog lists this code under.
+    /// The category of this code in the catalog.
     pub const fn category(self) -> EventCategory {
         match self {
             Self::OrderCreated | Self::OrderUpdated | Self::OrderExported | Self::OrderStatusChanged => {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn another_text_is_refused_with_the_catalog() {
+    fn unknown_text_is_refused_with_the_catalog() {
         let message = "order.create".parse::<EventCode>().unwrap_err().to_string();
         assert!(
             message.starts_with("unknown event \"order.create\"; one of: order.created, order.updated, ")

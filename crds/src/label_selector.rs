@@ -1,4 +1,4 @@
-//! Kubernetes' label selector, as far as it chooses namespaces.
+//! The label selector of Kubernetes, for namespaces.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::rules::{Check, Distinct, Rule, optional, required};
 
-/// Selects by labels; all requirements must be met, so an empty selector selects everything.
+/// Selects objects by their labels. All requirements must be met, so an empty selector selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelSelector {
-    /// Labels that must be there with exactly these values.
+    /// Labels that an object must have with exactly these values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// Further requirements.
@@ -25,11 +25,11 @@ pub struct LabelSelector {
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelRequirement {
-    /// The label's name.
+    /// The name of the label.
     pub key: String,
-    /// How it is compared.
+    /// How the label is compared: In, NotIn, Exists or DoesNotExist.
     pub operator: LabelOperator,
-    /// What it is compared with; given for `In` and `NotIn` only.
+    /// The values to compare with. Set them only for `In` and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
@@ -38,11 +38,11 @@ pub struct LabelRequirement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum LabelOperator {
-    /// The label is there with one of the values.
+    /// The label exists and has one of the values.
     In,
     /// The label is missing or has none of the values.
     NotIn,
-    /// The label is there.
+    /// The label exists.
     Exists,
     /// The label is missing.
     DoesNotExist,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn match_labels_must_all_be_there() {
+    fn match_labels_must_all_match() {
         let selector = json!({"matchLabels": {"team": "acme", "tier": "1"}});
         assert!(selects(selector.clone(), &[("team", "acme"), ("tier", "1"), ("x", "y")]));
         assert!(!selects(selector, &[("team", "acme")]));

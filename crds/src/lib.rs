@@ -1,14 +1,63 @@
-//! The vocabulary of Docket: what a platform team declares, and what the data plane serves.
+//! The vocabulary of Docket: what users declare, and what the data plane serves.
 //!
-//! - [`tenant`], [`webhook`]: the two kinds, read from YAML or from the cluster, with the rules of their CRDs.
-//! - [`event_code`], [`client_code`], [`customer_code`], [`target_url`]: words that cannot hold an invalid value.
-//! - [`compile`](mod@compile): Tenant + Webhooks + the values they refer to become a [`TenantConfig`], or [`Reason`]s.
-//! - [`tenant_config`], [`secret`]: what the data plane needs of a tenant, and nothing else; secrets do not print.
+//! - [`tenant`], [`webhook`]: the two kinds, read from YAML or from a cluster, with the rules of their CRDs.
+//! - [`event_code`], [`client_code`], [`customer_code`], [`target_url`]: values that are valid by their type.
+//! - [`compile`](mod@compile): a Tenant, its Webhooks and the values they refer to become a [`TenantConfig`] or
+//!   [`Reason`]s.
+//! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
+//! - [`conditions`]: condition types, reason codes and Event reasons, by the names that users see.
 //! - `crd`, `status`, with the feature `kube`: both kinds as custom resources.
-//! - [`conditions`]: condition types, reason codes and Event reasons, by the names users see.
 //!
-//! No I/O, no clock, no async: whoever fetches and writes is a caller of this crate.
+//! No I/O, no clock, no async: the callers of this crate read and write.
+//!
+//! # Example
+//!
+//! Compile a Tenant and a Webhook. The database is in a file, and no Secret is referred to:
+//!
+//! ```
+//! use std::collections::{BTreeMap, BTreeSet};
+//!
+//! use docket_crds::{
+//!     EventCode, Generated, Inputs, Missing, SigningKey, Tenant, ValueKind, Values, Webhook, compile,
+//! };
+//! use serde_json::json;
+//!
+//! struct NoValues;
+//!
+//! impl Values for NoValues {
+//!     fn get(&self, _: ValueKind, _: &str, _: &str, _: &str) -> Result<Vec<u8>, Missing> {
+//!         Err(Missing::NotFound)
+//!     }
+//! }
+//!
+//! let tenant = Tenant::from_json(json!({
+//!     "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "acme"},
+//!     "spec": {"clientCode": "ACME", "database": {"managed": {"name": "acme"}}},
+//! })).expect("the Tenant breaks no rule");
+//! let webhook = Webhook::from_json(json!({
+//!     "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "metadata": {"name": "orders"},
+//!     "spec": {
+//!         "tenantRef": {"name": "acme"}, "customerCode": "C-1001",
+//!         "targetURL": "https://hooks.acme.example/orders", "events": ["order.created"],
+//!     },
+//! })).expect("the Webhook breaks no rule");
+//!
+//! let signing_key = SigningKey { kid: "1".to_owned(), secret: vec![7; 32].into() };
+//! let compiled = compile(&Inputs {
+//!     tenant: &tenant,
+//!     uid: "0d2f",
+//!     webhooks: &[("8c1f".to_owned(), webhook)],
+//!     values: &NoValues,
+//!     generated: &Generated { signing_keys: vec![signing_key], ..Generated::default() },
+//!     platform_disabled_events: &BTreeSet::new(),
+//!     namespace_labels: &|_| BTreeMap::new(),
+//! });
+//!
+//! let config = compiled.config.expect("the Tenant can be served");
+//! let webhook = config.matching_webhooks("C-1001", EventCode::OrderCreated).next();
+//! assert_eq!(webhook.map(|webhook| webhook.target_url.host()), Some("hooks.acme.example"));
+//! ```
 
 pub mod client_code;
 pub mod compile;
@@ -57,5 +106,5 @@ pub use webhook::{ValueKind, Webhook, WebhookSpec};
 pub const GROUP: &str = "docket.dev";
 /// The served and stored version of both kinds.
 pub const VERSION: &str = "v1alpha1";
-/// Group and version as a document's `apiVersion` has them.
+/// Group and version, as in a document's `apiVersion`.
 pub const API_VERSION: &str = "docket.dev/v1alpha1";

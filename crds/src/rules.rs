@@ -1,7 +1,7 @@
-//! The rules of the CRDs as a table, and the one function that checks a document against it.
+//! The rules of the CRDs as a table, and the function that checks a document against it.
 //!
-//! The table works on JSON, so that a wrong type, an unknown field and a broken rule are all reported together and
-//! with their paths; `validate` of a typed object goes through the same table.
+//! The table works on JSON, so that wrong types, unknown fields and broken rules are reported together, each with its
+//! path. `validate` of a typed object uses the same table.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -10,32 +10,32 @@ use serde_json::{Map, Value};
 
 use crate::Violation;
 
-/// A rule in code: what must hold, and what to say when it does not.
+/// A rule in code: what must hold, and the message if it does not.
 pub(crate) struct Check<T: ?Sized + 'static> {
     pub(crate) holds: fn(&T) -> bool,
     /// The same for the API server, in CEL; `self` is the value.
-    #[cfg_attr(not(feature = "kube"), expect(dead_code, reason = "only the CRD has it"))]
+    #[cfg_attr(not(feature = "kube"), expect(dead_code, reason = "only the CRD uses it"))]
     pub(crate) cel: &'static str,
     pub(crate) message: &'static str,
 }
 
 /// What a value must be.
 pub(crate) enum Rule {
-    /// A string of so many characters (not bytes, as in OpenAPI), for which all checks hold.
+    /// A string of this many characters (as in OpenAPI, not bytes), for which all checks hold.
     Text { length: RangeInclusive<usize>, checks: &'static [Check<str>] },
-    /// One of a few strings; `noun` is what the message calls it.
+    /// One of these strings; `noun` names it in the message.
     Choice { noun: &'static str, values: &'static [&'static str] },
     /// A boolean.
     Flag,
     /// A whole number.
     Whole(RangeInclusive<i64>),
-    /// A list of so many entries.
+    /// A list of this many entries.
     List { entries: RangeInclusive<usize>, each: &'static Rule, distinct: Distinct },
     /// An object with these fields and no others.
     Record { fields: &'static [Field], checks: &'static [Check<Map<String, Value>>] },
-    /// An object of which only these fields concern us.
+    /// An object of which only these fields are checked.
     OpenRecord { fields: &'static [Field] },
-    /// An object of at most so many strings.
+    /// An object of at most this many strings.
     TextMap { entries: usize, each: &'static Rule },
 }
 
@@ -56,17 +56,17 @@ pub(crate) enum Distinct {
     By(&'static str),
 }
 
-/// A field that must be given.
+/// A field that is required.
 pub(crate) const fn required(name: &'static str, rule: &'static Rule) -> Field {
     Field { name, required: true, rule }
 }
 
-/// A field that may be left out.
+/// A field that is optional.
 pub(crate) const fn optional(name: &'static str, rule: &'static Rule) -> Field {
     Field { name, required: false, rule }
 }
 
-/// Adds what is wrong with `value`, found at `path`, to `found`.
+/// Adds to `found` what is wrong with `value`, which is at `path`.
 pub(crate) fn check(rule: &Rule, value: &Value, path: &str, found: &mut Vec<Violation>) {
     match (rule, value) {
         (Rule::Text { length, checks }, Value::String(text)) => check_text(length, checks, text, path, found),
@@ -194,7 +194,7 @@ fn wrong_type(rule: &Rule, value: &Value) -> String {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    // YAML reads 1001, yes and 1e5 as something else than the text that was meant.
+    // YAML reads unquoted 1001, yes and 1e5 as numbers and booleans, where a text was meant.
     let hint = match (wanted, value) {
         ("a string", Value::Bool(_) | Value::Number(_)) => "; put it in quotes",
         _ => "",
@@ -202,8 +202,7 @@ fn wrong_type(rule: &Rule, value: &Value) -> String {
     format!("must be {wanted}, not {given}{hint}")
 }
 
-/// Takes out members that are null, as the API server does before it validates: `external:` with nothing behind it
-/// means that it was left out.
+/// Removes members that are null, as the API server does before it validates: an empty `external:` counts as absent.
 pub(crate) fn strip_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -215,7 +214,7 @@ pub(crate) fn strip_nulls(value: &mut Value) {
     }
 }
 
-/// Reads a whole document, or says everything that is wrong with it.
+/// Reads a document. Errors: everything that is wrong with it.
 pub(crate) fn read<T: DeserializeOwned>(rule: &Rule, mut document: Value) -> Result<T, Vec<Violation>> {
     strip_nulls(&mut document);
     let mut found = Vec::new();
@@ -223,11 +222,11 @@ pub(crate) fn read<T: DeserializeOwned>(rule: &Rule, mut document: Value) -> Res
     if !found.is_empty() {
         return Err(found);
     }
-    // The table covers every field, so this fails only where table and type disagree; say so rather than panic.
+    // The table covers every field, so this fails only if table and type disagree.
     serde_json::from_value(document).map_err(|error| vec![Violation::new("", error.to_string())])
 }
 
-/// Checks an object that has its type already.
+/// Checks a typed object.
 pub(crate) fn check_object(
     (metadata_rule, metadata): (&Rule, &impl Serialize),
     (spec_rule, spec): (&Rule, &impl Serialize),
@@ -246,13 +245,13 @@ const LABEL_CEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
 const LABEL_MESSAGE: &str =
     "must be lower-case letters, digits and \"-\", beginning and ending with a letter or digit";
 
-/// A DNS label: names of keys, subdomains, namespaces.
+/// A DNS label, for names of keys, subdomains and namespaces.
 pub(crate) const LABEL: Rule = Rule::Text {
     length: 1..=63,
     checks: &[Check { holds: is_label, cel: LABEL_CEL, message: LABEL_MESSAGE }],
 };
 
-/// A name of another object. It becomes a part of a URL of the API server.
+/// The name of another object. It becomes a part of a request's path to the API server.
 pub(crate) const OBJECT_NAME: Rule = Rule::Text {
     length: 1..=253,
     checks: &[Check {
@@ -272,7 +271,7 @@ pub(crate) const DATA_KEY: Rule = Rule::Text {
     }],
 };
 
-/// Free text shown to people.
+/// Free text for people.
 pub(crate) const DISPLAY_NAME: Rule = Rule::Text { length: 0..=128, checks: &[] };
 
 /// A reference to one key of a Secret.
@@ -281,11 +280,11 @@ pub(crate) const SECRET_KEY_REF: Rule =
 
 const DNS_NAME: Check<str> = Check {
     holds: is_dns_name,
-    cel: "true", // the API server checks names by itself
+    cel: "true", // the API server checks names itself
     message: "must be lower-case letters, digits, \"-\" and \".\", beginning and ending with a letter or digit",
 };
 
-/// `metadata` of an object without further limits on its name.
+/// `metadata` of an object with no further limit on its name.
 pub(crate) const METADATA: Rule = Rule::OpenRecord {
     fields: &[
         required("name", &Rule::Text { length: 1..=253, checks: &[DNS_NAME] }),
@@ -303,7 +302,7 @@ pub(crate) const TENANT_METADATA: Rule = Rule::OpenRecord {
     ],
 };
 
-/// For the API server, which lets only rules of a whole object see its name.
+/// A rule of the whole object, because the API server shows `metadata.name` only to such rules.
 pub(crate) const TENANT_NAME: (&str, &str) = (
     "self.metadata.name.size() <= 50",
     "metadata.name must be at most 50 characters: generated Secrets append a suffix",
@@ -323,7 +322,8 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Whether another object can have this name. One that can't must not become a part of a request to the API server.
+/// Whether a Kubernetes object can have this name: 1 to 253 characters, DNS labels separated by dots. Check it before the
+/// name becomes a part of a request to the API server.
 pub fn is_object_name(text: &str) -> bool {
     text.len() <= 253 && is_dns_name(text)
 }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_told_with_what_would_be_right() {
+    fn wrong_type_names_the_right_one() {
         assert_eq!(
             messages(&LABEL, &json!(12)),
             ["spec.x: must be a string, not a number; put it in quotes"]
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_whole_and_in_range() {
+    fn number_out_of_range_is_refused() {
         let rule = Rule::Whole(1..=1440);
         assert!(messages(&rule, &json!(1440)).is_empty());
         for wrong in [json!(0), json!(1441), json!(1.5), json!(u64::MAX)] {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_count_characters() {
+    fn length_counts_characters_not_bytes() {
         assert!(messages(&DISPLAY_NAME, &json!("ü".repeat(128))).is_empty());
         assert_eq!(
             messages(&DISPLAY_NAME, &json!("ü".repeat(129))),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_dns_names() {
+    fn label_and_dns_name_follow_the_patterns() {
         for good in ["a", "a-1", "0"] {
             assert!(is_label(good), "{good}");
         }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_are_left_out_but_not_in_lists() {
+    fn null_members_are_removed_except_in_lists() {
         let mut value = json!({"a": null, "b": {"c": null, "d": 1}, "e": [null]});
         strip_nulls(&mut value);
         assert_eq!(value, json!({"b": {"d": 1}, "e": [null]}));

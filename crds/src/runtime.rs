@@ -1,4 +1,4 @@
-//! What the operator hands to the data plane: one Secret per tenant, with one JSON document in it.
+//! The runtime Secret: one per tenant, in which the operator hands a JSON document to the data plane.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 
 use crate::TenantConfig;
 
-/// The label that marks such Secrets.
+/// The label that marks runtime Secrets.
 pub const LABEL: &str = "docket.dev/runtime";
 /// The value of [`LABEL`].
 pub const LABEL_VALUE: &str = "true";
-/// The type of such Secrets.
+/// The type of runtime Secrets.
 pub const SECRET_TYPE: &str = "docket.dev/runtime";
 /// The key of the Secret that holds a [`Runtime`] as JSON.
 pub const KEY: &str = "runtime.json";
@@ -19,29 +19,29 @@ pub const KEY: &str = "runtime.json";
 /// How many hexadecimal digits of the digest make a revision.
 const REVISION_DIGITS: usize = 16;
 
-/// A tenant as the data plane is to serve it.
+/// The content of a runtime Secret: a tenant as the data plane serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
-    /// The Tenant's `metadata.generation` that this was made from.
+    /// The Tenant's `metadata.generation` that this was compiled from.
     pub generation: i64,
-    /// Changes with what is served, and with nothing else.
+    /// 16 hexadecimal digits that change if and only if `config` or `held_webhooks` changes.
     pub revision: String,
-    /// What is served.
+    /// The tenant's configuration.
     pub config: TenantConfig,
-    /// The uids of Webhooks that are declared but can't be served: their deliveries wait instead of being given up.
+    /// The uids of Webhooks that are declared but can't be served. Their deliveries are on hold instead of ending.
     pub held_webhooks: BTreeSet<String>,
 }
 
 impl Runtime {
-    /// Puts it together; the revision is of `config` and `held_webhooks`.
+    /// Computes the revision of `config` and `held_webhooks`.
     pub fn new(generation: i64, config: TenantConfig, held_webhooks: BTreeSet<String>) -> Self {
         let revision = revision(&config, &held_webhooks);
         Self { generation, revision, config, held_webhooks }
     }
 }
 
-/// The name of a tenant's Secret.
+/// The name of a tenant's runtime Secret.
 pub fn secret_name(tenant_uid: &str) -> String {
     format!("docket-tenant-{tenant_uid}")
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_is_of_what_is_served() {
+    fn revision_changes_only_with_the_content() {
         let runtime = Runtime::new(1, config(), BTreeSet::new());
         assert_eq!(runtime.revision.len(), REVISION_DIGITS);
         assert_eq!(Runtime::new(2, config(), BTreeSet::new()).revision, runtime.revision);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_back_from_json_and_does_not_print_secrets() {
+    fn runtime_reads_back_from_json_and_prints_no_secret() {
         let runtime = Runtime::new(3, config(), BTreeSet::from(["w".to_owned()]));
         let json = serde_json::to_value(&runtime).unwrap();
         assert_eq!(json["heldWebhooks"][0], "w");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_named_by_the_uid() {
+    fn secret_name_contains_the_uid() {
         assert_eq!(secret_name("0d2f"), "docket-tenant-0d2f");
     }
 }

@@ -1,11 +1,11 @@
-//! Values that must not be printed. They serialise, because the runtime Secret carries them; `Debug` does not show them.
+//! Values that must not be printed. They serialize, because the runtime Secret contains them; `Debug` hides them.
 
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Secret bytes exactly as they were given; hexadecimal in JSON, wiped from memory when dropped.
+/// Secret bytes exactly as in their Secret; hexadecimal in JSON, and wiped from memory when dropped.
 #[derive(Clone)]
 pub struct SecretBytes(SecretSlice<u8>);
 
@@ -15,7 +15,7 @@ impl SecretBytes {
         self.0.expose_secret()
     }
 
-    /// Whether there are no bytes at all.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.expose().is_empty()
     }
@@ -28,7 +28,7 @@ impl From<Vec<u8>> for SecretBytes {
 }
 
 impl PartialEq for SecretBytes {
-    // Tells whether a configuration changed. Not in constant time: what a client sends is never compared here.
+    // Not in constant time: it compares configurations, never what a client sends.
     fn eq(&self, other: &Self) -> bool {
         self.expose() == other.expose()
     }
@@ -51,7 +51,7 @@ impl Serialize for SecretBytes {
 impl<'de> Deserialize<'de> for SecretBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = SecretString::from(String::deserialize(deserializer)?);
-        // The decoder's own error would name a character of the secret.
+        // The decoder's own error would quote a character of the secret.
         let bytes = hex::decode(text.expose_secret());
         bytes.map(Self::from).map_err(|_| de::Error::custom("a secret must be hexadecimal"))
     }
@@ -61,13 +61,13 @@ impl<'de> Deserialize<'de> for SecretBytes {
 #[derive(Clone)]
 pub struct DatabaseUrl(SecretString);
 
-/// A text that is no PostgreSQL URL; it does not repeat the text.
+/// The text is not a PostgreSQL URL; the message does not quote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a URL like postgresql://user:password@host:5432/database")]
 pub struct InvalidDatabaseUrl;
 
 impl DatabaseUrl {
-    /// Takes a `postgres://` or `postgresql://` URL with a host and a database.
+    /// Reads a URL of scheme `postgres` or `postgresql` with a host and a database.
     pub fn parse(text: &str) -> Result<Self, InvalidDatabaseUrl> {
         let url = url::Url::parse(text).map_err(|_| InvalidDatabaseUrl)?;
         let scheme = matches!(url.scheme(), "postgres" | "postgresql");
@@ -80,10 +80,10 @@ impl DatabaseUrl {
         self.0.expose_secret()
     }
 
-    /// Whether both are one user of one database, whatever the passwords and settings.
+    /// Whether both name the same user and database on the same host and port, with any password and settings.
     pub fn is_same_database(&self, other: &Self) -> bool {
         let of = |url: &Self| {
-            let url = url::Url::parse(url.expose()).expect("it was parsed before");
+            let url = url::Url::parse(url.expose()).expect("a DatabaseUrl is a URL");
             let host = url.host_str().map(str::to_owned);
             (host, url.port().unwrap_or(5432), url.username().to_owned(), url.path().to_owned())
         };
@@ -146,7 +146,7 @@ mod tests {
         }
     }
     #[test]
-    fn one_database_has_many_urls() {
+    fn urls_of_one_database_differ_in_password_and_settings() {
         let same = |one: &str, other: &str| {
             let url = |text| DatabaseUrl::parse(text).unwrap();
             url(one).is_same_database(&url(other))

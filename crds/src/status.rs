@@ -1,94 +1,94 @@
 //! What the operator writes into `status` of the two kinds.
 //!
-//! Texts have no length limits here: nobody but the operator writes them, and a status that is refused helps nobody.
+//! Texts have no length limits: only the operator writes them, and a refused status would hide what it reports.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What became of a Tenant.
+/// The observed state of a Tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TenantStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The last value of the annotation `docket.dev/requestedAt` that was acted on.
+    /// The last value of the annotation `docket.dev/requestedAt` that the operator acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// How many Webhooks of this tenant are served.
+    /// How many Webhooks of this Tenant are served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<u32>,
-    /// Where the tenant's data is.
+    /// The database with the tenant's data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseStatus>,
-    /// The API keys of the spec, as far as they could be resolved.
+    /// The API keys of the spec.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub api_keys: Vec<ApiKeyStatus>,
-    /// Ready, Accepted, ResolvedRefs, DatabaseReady, Programmed; Reconciling and Stalled while they are true.
+    /// Ready, Accepted, ResolvedRefs, DatabaseReady, Programmed; also Reconciling or Stalled while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// Where a tenant's data is.
+/// The database with a tenant's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DatabaseStatus {
-    /// The database.
+    /// The name of a managed database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The role that Docket connects with.
+    /// The PostgreSQL role that owns a managed database and that Docket connects as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The server of a managed database, by the name the operator knows it by.
+    /// The name of a managed database's server, as the operator's `--database-server` gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The Secret of the tenant's namespace with the connection URL.
+    /// The Secret in the Tenant's namespace with the database's password or connection URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
-    /// The version of the schema in it.
+    /// The version of the database's schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_version: Option<String>,
 }
 
-/// An API key, without the key.
+/// An API key, without its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeyStatus {
-    /// Its name in the spec.
+    /// The key's name in the spec.
     pub name: String,
-    /// Whether it is active in the spec.
+    /// Whether the key is active in the spec.
     pub active: bool,
-    /// The beginning of its digest; tells keys apart. Absent while the key could not be resolved.
+    /// The beginning of the key's digest, to tell keys apart. Absent while the key is not resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
-    /// The Secret of the tenant's namespace with the key.
+    /// The Secret in the Tenant's namespace with the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
 }
 
-/// What became of a Webhook.
+/// The observed state of a Webhook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WebhookStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The last value of the annotation `docket.dev/requestedAt` that was acted on.
+    /// The last value of the annotation `docket.dev/requestedAt` that the operator acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
     /// Whether deliveries are signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed: Option<bool>,
-    /// Changes with the secret that signs deliveries, so that a rotation can be waited for.
+    /// The version of the Secret that signs deliveries. It changes when a rotation takes effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_version: Option<String>,
-    /// What the data plane counts.
+    /// The webhook's deliveries, as the data plane counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries: Option<DeliveryStatus>,
-    /// Ready, Accepted, ResolvedRefs, Programmed, DeliveryHealthy; Reconciling and Stalled while they are true.
+    /// Ready, Accepted, ResolvedRefs, Programmed, DeliveryHealthy; also Reconciling or Stalled while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
@@ -98,16 +98,16 @@ pub struct WebhookStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryStatus {
-    /// Waiting for their first or their next attempt.
+    /// How many deliveries wait for their first or next attempt.
     pub pending: i64,
-    /// Given up after the last attempt.
+    /// How many deliveries failed their last attempt.
     pub dead_letter: i64,
-    /// When the receiver last took one.
+    /// When the receiver last accepted a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<Time>,
 }
 
-/// A list of conditions with the limits of Kubernetes' own; the type's derived schema has none.
+/// The schema of a list of conditions, with Kubernetes' own limits; the derived schema has none.
 fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

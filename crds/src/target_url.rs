@@ -1,6 +1,6 @@
-//! Where a webhook's deliveries go: an absolute HTTPS URL, parsed once and valid for ever.
+//! The receiver of a webhook's deliveries: an absolute HTTPS URL that is valid once it is parsed.
 //!
-//! Whether the address behind it may be connected to is decided at connect time, and not here.
+//! Whether Docket may connect to the host's address is checked when it connects, not here.
 
 use std::{fmt, hash, str::FromStr};
 
@@ -11,16 +11,16 @@ use crate::rules::{Check, Rule};
 
 /// An absolute `https://` URL of at most 2,048 characters, without credentials or fragment.
 ///
-/// It prints and serialises as it was written; requests use the parsed form.
+/// It prints and serializes as it was written; requests use the parsed form.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TargetUrl {
-    // Kept because the parsed form can be longer than the limit (percent-encoding) and would not read back.
+    // Kept because percent-encoding can make the parsed form longer than the limit, and it would not read back.
     text: String,
     url: Url,
 }
 
-/// Why a text is no target URL, in the CRD's words.
+/// Why a text is not a target URL, as the CRD's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidTargetUrl(&'static str);
@@ -32,7 +32,8 @@ const HTTPS_PORT: u16 = 443;
 const CHECKS: &[Check<str>] = &[
     Check {
         holds: is_absolute_https,
-        // Of a part of the URL the API server does not know how short it is, and refuses a `matches` as too dear.
+        // Match the whole text: the API server can't bound the length of a part of the URL and refuses the rule as too
+        // expensive.
         cel: "isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != '' \
               && !self.matches('^[^:/?#]*://([.]*(:[0-9]*)?([/?#]|$)|[^/?#]*[<>])')",
         message: NOT_ABSOLUTE_HTTPS,
@@ -48,7 +49,7 @@ const CHECKS: &[Check<str>] = &[
         message: "targetURL must not carry a fragment",
     },
     Check {
-        // The parser would drop or rewrite these in silence.
+        // The parser would silently drop or rewrite these.
         holds: |text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\'),
         cel: r"!self.matches('[\\p{Cc}\\p{Z}\\\\]')",
         message: "targetURL must not contain spaces, control characters or backslashes; percent-encode them",
@@ -63,7 +64,7 @@ const CHECKS: &[Check<str>] = &[
         message: "targetURL must have a port from 1 to 65535, or none for 443",
     },
     Check {
-        // Parsers disagree about these; so may the receiver.
+        // Parsers disagree about these, and the receiver's may too.
         holds: |text| {
             text.split('%')
                 .skip(1)
@@ -74,23 +75,24 @@ const CHECKS: &[Check<str>] = &[
     },
 ];
 
-/// The CRD's rule for `spec.targetURL`, and the few oddities the CRD cannot see.
+/// The CRD's rule for `spec.targetURL`. In code it is a little stricter than CEL can be.
 pub(crate) const RULE: Rule = Rule::Text { length: 0..=MAX_CHARS, checks: CHECKS };
 
-/// What stands between `scheme://` and the path, query or fragment, whatever the scheme; `None` without `://`.
+/// The text between `scheme://` and the path, query or fragment, for any scheme; `None` without `://`.
 fn authority(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("://")?;
     rest.split(['/', '?', '#', '\\']).next()
 }
 
-/// The parser is as lenient as a browser: it takes `https:host` and `https:///host` for `https://host`.
+/// Checks the text too, because the parser is as lenient as a browser: it reads `https:host` and `https:///host` as
+/// `https://host`.
 fn is_absolute_https(text: &str) -> bool {
     let written = authority(text).is_some_and(|authority| !authority.is_empty());
     let parsed = match Url::parse(text) {
         Ok(url) => {
             url.scheme() == "https" && url.host_str().is_some_and(|host| !host.trim_matches('.').is_empty())
         }
-        // There is a rule for the port alone.
+        // Another rule checks the port.
         Err(error) => error == ParseError::InvalidPort,
     };
     written && parsed
@@ -104,7 +106,7 @@ impl TargetUrl {
 
     /// The host in lower case: a name, an IPv4 address, or an IPv6 address in brackets.
     pub fn host(&self) -> &str {
-        self.url.host_str().expect("a URL without a host is refused when it is made")
+        self.url.host_str().expect("a TargetUrl has a host")
     }
 
     /// The port, 443 unless the URL names another.
@@ -112,7 +114,8 @@ impl TargetUrl {
         self.url.port().unwrap_or(HTTPS_PORT)
     }
 
-    /// Whether the host is an address, and one that is loopback, private or link-local. Of a name only who looks it up knows.
+    /// Whether the host is a loopback, private, link-local or unspecified address. False for a name, which may still
+    /// resolve to one.
     pub fn is_private_address(&self) -> bool {
         match self.url.host() {
             Some(url::Host::Ipv4(address)) => {
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_2048_characters_as_written() {
+    fn length_limit_is_2048_characters_as_written() {
         let text = format!("https://h.example/{}", "ü".repeat(2048 - 18));
         let target: TargetUrl = text.parse().unwrap();
         let json = serde_json::to_string(&target).unwrap();
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_address_is_known_by_its_digits() {
+    fn literal_private_address_is_recognized() {
         let is_private =
             |host: &str| format!("https://{host}:8443/").parse::<TargetUrl>().unwrap().is_private_address();
         for host in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[fd00::1]", "[fe80::1]"] {

@@ -1,10 +1,10 @@
-//! The kind `Tenant`: one customer database, its keys, and who may attach webhooks to it.
+//! The kind `Tenant`: a tenant's API keys, its database, and which namespaces may attach webhooks to it.
 
 #![cfg_attr(
     feature = "kube",
     expect(
         unreachable_pub,
-        reason = "KubeSchema makes public copies of the structs, which nobody else sees"
+        reason = "KubeSchema makes public copies of the structs, which no other module sees"
     )
 )]
 
@@ -20,21 +20,21 @@ use crate::{
     },
 };
 
-/// A Tenant as declared. A document's `apiVersion`, `kind` and `status` are not kept.
+/// A Tenant as declared, without the document's `apiVersion`, `kind` and `status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Tenant {
     /// Name and namespace.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// What the user declares.
     pub spec: TenantSpec,
 }
 
-/// The part of an object's metadata that means something to us; the rest is ignored.
+/// The part of an object's metadata that Docket uses; the rest is ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// A DNS name; at most 50 characters for a Tenant.
     pub name: String,
-    /// Defaults to `default`, as in `kubectl`.
+    /// A DNS label. Default: `default`, as in `kubectl`.
     #[serde(default = "default_namespace")]
     pub namespace: String,
     /// Counts the changes of the spec in a cluster; absent in a file.
@@ -46,7 +46,7 @@ fn default_namespace() -> String {
     "default".to_owned()
 }
 
-/// What is wanted of a tenant.
+/// The desired state of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(
@@ -59,7 +59,7 @@ fn default_namespace() -> String {
         root = "TenantObject",
         status = "crate::status::TenantStatus",
         namespaced,
-        doc = "A tenant of Docket: its API keys, its database, and who may attach webhooks to it.",
+        doc = "A tenant of Docket: its API keys, its database, and which namespaces may attach webhooks to it.",
         derive = "PartialEq",
         shortname = "tnt",
         category = "docket",
@@ -82,50 +82,53 @@ fn default_namespace() -> String {
     )
 )]
 pub struct TenantSpec {
-    /// Shown to people; at most 128 characters.
+    /// A name for people, at most 128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What API clients may send as `clientCode`: letters, digits, `-` and `_`, and no look of an API key. Immutable,
-    /// and unique among the tenants.
+    /// The code that API clients may send as `clientCode`: 1 to 63 letters, digits, `-` and `_`, beginning with a letter
+    /// or digit. It must not look like an API key. Immutable, and unique among all Tenants in any case of its letters.
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_CODE))]
     pub client_code: String,
-    /// Keys answer 401 and no new deliveries are made; data is untouched. Default false.
+    /// Whether the tenant is suspended: its API keys answer 401, no new deliveries are created, and its data stays as it
+    /// is. Default false.
     #[serde(default)]
     pub suspend: bool,
-    /// Hosts below the base domain that map to this tenant without a key; at most 8, each unique.
+    /// Host names below the base domain that select this tenant without an API key. At most 8, each unique among all
+    /// Tenants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subdomains: Vec<String>,
-    /// At most 8, by name. Rotate by adding one, then `active: false` on the old one, then removing it.
+    /// At most 8 API keys, each with its own name. To rotate, add a key, set `active: false` on the old one, then remove
+    /// the old one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub api_keys: Vec<ApiKeySpec>,
     /// Lifetime and rotation of session tokens.
     #[serde(default)]
     pub tokens: TokenSettings,
-    /// Where the tenant's data is; a file in the embedded mode whatever this says.
+    /// The database with the tenant's data. The embedded mode ignores it and uses a file.
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_SIDE))]
     pub database: DatabaseSpec,
-    /// What the tenant allows of webhooks.
+    /// Which webhooks and events the tenant allows.
     #[serde(default)]
     pub webhooks: WebhookSettings,
 }
 
-/// A named API key: exactly one of `secretKeyRef` and `generate`.
+/// A named API key. Set exactly one of `secretKeyRef` and `generate`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiKeySpec {
-    /// Unique in the tenant; a DNS label.
+    /// The key's name: a DNS label, unique in the tenant.
     pub name: String,
-    /// An inactive key answers 401. Default true.
+    /// Whether the key works; requests with an inactive key answer 401. Default true.
     #[serde(default = "yes")]
     pub active: bool,
-    /// Only v2 keys work on the v2 API. Default v2.
+    /// The API version that the key is for. Only v2 keys work on the v2 API. Default v2.
     #[serde(default)]
     pub version: KeyVersion,
-    /// The key is in a Secret of the tenant's namespace: at least 32 hexadecimal digits.
+    /// The Secret in the Tenant's namespace that contains the key: at least 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<SecretKeyRef>,
-    /// The operator makes the key.
+    /// Have the operator generate the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<GenerateKey>,
 }
@@ -141,16 +144,16 @@ pub(crate) const fn yes() -> bool {
 pub struct SecretKeyRef {
     /// The Secret's name.
     pub name: String,
-    /// The key in it.
+    /// The key in the Secret.
     pub key: String,
 }
 
-/// A key made by the operator.
+/// A key that the operator generates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct GenerateKey {
-    /// Raise it to have a new key made. Default 0.
+    /// Raise it to have the operator generate a new key. Default 0.
     pub rotation_generation: i64,
 }
 
@@ -159,9 +162,9 @@ pub struct GenerateKey {
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokenSettings {
-    /// How long a token is good for, 1 to 1440 minutes. Default 60.
+    /// How long a session token is valid, 1 to 1440 minutes. Default 60.
     pub lifetime_minutes: u32,
-    /// How long one key signs before the next takes over, 1 to 365 days. Default 90.
+    /// How long a key signs session tokens before a new one replaces it, 1 to 365 days. Default 90.
     pub signing_key_rotation_days: u32,
 }
 
@@ -171,39 +174,40 @@ impl Default for TokenSettings {
     }
 }
 
-/// Where the tenant's data is: exactly one of the two, never switched.
+/// The database with the tenant's data. Set exactly one of `managed` and `external`; a Tenant can't switch later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DatabaseSpec {
-    /// The operator makes database, role and schema.
+    /// Have the operator create database, role and schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_SERVER))]
     pub managed: Option<ManagedDatabase>,
-    /// It is there already.
+    /// Use an existing database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalDatabase>,
 }
 
-/// A database made by the operator.
+/// A database that the operator creates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManagedDatabase {
-    /// A PostgreSQL name of up to 63 characters, not reserved; immutable and unique.
+    /// The name of the database, 1 to 63 lower-case letters, digits and `_`, not reserved by PostgreSQL. Immutable, and
+    /// unique among all Tenants.
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_DATABASE))]
     pub name: String,
-    /// The PostgreSQL server that holds it, by the name the operator knows it by; the operator's first one when absent.
-    /// Immutable.
+    /// The name of the PostgreSQL server, as the operator's `--database-server` gives it. Default: the operator's first
+    /// server. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// What becomes of the data when the Tenant is deleted. Default Retain.
+    /// What happens to the database when the Tenant is deleted. Default Retain.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Connections the role may hold, 1 to 1000. Default 50.
+    /// How many connections the role may hold, 1 to 1000. Default 50.
     #[serde(default = "default_connection_limit")]
     pub connection_limit: u32,
-    /// Raise it to have a new password made. Default 0.
+    /// Raise it to have the operator generate a new password. Default 0.
     #[serde(default)]
     pub password_rotation_generation: i64,
 }
@@ -212,46 +216,46 @@ fn default_connection_limit() -> u32 {
     50
 }
 
-/// What becomes of a managed database when its Tenant is deleted.
+/// What happens to a managed database when its Tenant is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum DeletionPolicy {
-    /// It stays.
+    /// The database stays.
     #[default]
     Retain,
-    /// It is dropped.
+    /// The database is dropped with all its data.
     Delete,
 }
 
-/// A database that is there already.
+/// An existing database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalDatabase {
-    /// Its connection URL, in a Secret of the tenant's namespace.
+    /// The Secret in the Tenant's namespace that contains the connection URL.
     pub secret_key_ref: SecretKeyRef,
 }
 
-/// What a tenant allows of webhooks.
+/// Which webhooks and events a tenant allows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct WebhookSettings {
-    /// The namespaces whose Webhooks may name this tenant. Default: its own only.
+    /// The namespaces whose Webhooks may name this Tenant. Default: only the Tenant's own.
     pub allowed_namespaces: AllowedNamespaces,
-    /// Events that are off in this tenant's catalog.
+    /// Events that are disabled for this tenant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disabled_events: Vec<EventCode>,
 }
 
-/// The namespaces whose Webhooks may name a tenant, beside its own.
+/// The namespaces whose Webhooks may name a Tenant. Its own namespace always may.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AllowedNamespaces {
-    /// How they are chosen. Default Same.
+    /// How namespaces are chosen: Same (only the Tenant's own), All, or Selector. Default Same.
     pub from: NamespacesFrom,
-    /// Their labels; given only with `from: Selector`.
+    /// Selects namespaces by their labels. Set it only with `from: Selector`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 }
@@ -260,12 +264,12 @@ pub struct AllowedNamespaces {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum NamespacesFrom {
-    /// The tenant's own namespace.
+    /// Only the Tenant's own namespace.
     #[default]
     Same,
     /// Every namespace.
     All,
-    /// The tenant's own and those the selector matches.
+    /// The Tenant's own namespace and those that the selector matches.
     Selector,
 }
 
@@ -367,7 +371,7 @@ const ALLOWED_NAMESPACES: Rule = Rule::Record {
     }],
 };
 
-/// A set of event codes, with as many entries as the CRD allows.
+/// The rule for a set of event codes with this many entries.
 pub(crate) const fn events(entries: std::ops::RangeInclusive<usize>) -> Rule {
     const EVENT: Rule = Rule::Choice { noun: "event", values: &EventCode::NAMES };
     Rule::List { entries, each: &EVENT, distinct: Distinct::Entries }
@@ -397,7 +401,7 @@ pub(crate) const SPEC: Rule = Rule::Record {
     checks: &[],
 };
 
-// What must not change, for the API server in CEL.
+// What must not change: a CEL rule for the API server, and its message.
 const SAME_CODE: (&str, &str) = ("self == oldSelf", "clientCode is immutable");
 const SAME_SIDE: (&str, &str) = (
     "has(self.managed) == has(oldSelf.managed)",
@@ -418,17 +422,17 @@ const DOCUMENT: &[Field] = &[
 ];
 
 impl Tenant {
-    /// Reads a document, and says everything that is wrong with it.
+    /// Reads a document. Errors: everything that is wrong with it.
     pub fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
         rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)
     }
 
-    /// What the CRD's rules have against this tenant; empty when it is valid.
+    /// The rules of the CRD that this Tenant breaks; empty if it is valid.
     pub fn validate(&self) -> Vec<Violation> {
         rules::check_object((&TENANT_METADATA, &self.metadata), (&SPEC, &self.spec))
     }
 
-    /// What must not change: the CRD's rules about a tenant that was `old` before.
+    /// The rules of the CRD that a change from `old` to this Tenant breaks.
     pub fn validate_change(&self, old: &Self) -> Vec<Violation> {
         let mut found = Vec::new();
         if self.spec.client_code != old.spec.client_code {
@@ -482,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn left_out_fields_have_the_defaults_of_the_crd() {
+    fn omitted_field_has_the_default_of_the_crd() {
         let tenant = accepted(minimal());
         assert_eq!(tenant.metadata.namespace, "default");
         assert_eq!(
@@ -498,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_read_and_nulls_count_as_left_out() {
+    fn every_field_is_read_and_null_counts_as_omitted() {
         let tenant = accepted(json!({
             "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant",
             "metadata": {"name": "acme", "namespace": "tenants", "generation": 3, "labels": {"a": "b"}, "uid": "u"},
@@ -541,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_named_wherever_they_are() {
+    fn unknown_field_is_named_at_any_depth() {
         refused(
             with("/spec/database/managed/nmae", json!("x")),
             &["spec.database.managed.nmae: unknown field; one of: name, server, deletionPolicy, \
@@ -555,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn all_violations_are_reported_at_once() {
         refused(
             json!({
                 "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "acme"},
@@ -573,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_dns_names_of_at_most_50_characters() {
+    fn name_that_is_no_short_dns_name_is_refused() {
         accepted(with("/metadata", json!({"name": "a".repeat(50), "namespace": "n-1"})));
         refused(
             with("/metadata/name", json!("a".repeat(51))),
@@ -592,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_code_does_not_look_like_a_key() {
+    fn client_code_that_looks_like_a_key_is_refused() {
         refused(
             with("/spec/clientCode", json!("0123456789abcdefABCDEF0123456789")),
             &["spec.clientCode: clientCode must not look like a hexadecimal API key"],
@@ -608,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn subdomains_are_a_set_of_at_most_8() {
+    fn repeated_or_ninth_subdomain_is_refused() {
         refused(
             with("/spec/subdomains", json!(["a", "b", "a"])),
             &["spec.subdomains[2]: \"a\" is listed twice; list it once"],
@@ -620,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_key_has_one_source_and_its_own_name() {
+    fn api_key_without_one_source_or_own_name_is_refused() {
         let one_of = "spec.apiKeys[0]: set exactly one of secretKeyRef or generate";
         refused(with("/spec/apiKeys", json!([{"name": "a"}])), &[one_of]);
         let both = json!([{"name": "a", "generate": {}, "secretKeyRef": {"name": "s", "key": "k"}}]);
@@ -641,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_managed_or_external() {
+    fn database_must_be_either_managed_or_external() {
         let one_of = "spec.database: set exactly one of managed or external";
         refused(with("/spec/database", json!({})), &[one_of]);
         refused(
@@ -666,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn a_managed_database_has_limits() {
+    fn managed_database_beyond_its_limits_is_refused() {
         refused(
             with("/spec/database/managed/connectionLimit", json!(1001)),
             &["spec.database.managed.connectionLimit: must be a whole number from 1 to 1000, not 1001"],
@@ -680,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_goes_with_from_selector_only() {
+    fn selector_is_allowed_only_with_from_selector() {
         let allowed = |value: Value| with("/spec/webhooks", json!({"allowedNamespaces": value}));
         let message = "spec.webhooks.allowedNamespaces: selector must be set only when from is Selector";
         refused(allowed(json!({"from": "Selector"})), &[message]);
@@ -703,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_events_are_of_the_catalog() {
+    fn disabled_event_outside_the_catalog_is_refused() {
         refused(
             with("/spec/webhooks", json!({"disabledEvents": ["order.create"]})),
             &[
@@ -714,7 +718,7 @@ mod tests {
     }
 
     #[test]
-    fn code_and_database_do_not_change() {
+    fn change_of_code_or_database_is_refused() {
         let old = accepted(minimal());
         assert_eq!(old.validate_change(&old), []);
         let mut new = old.clone();

@@ -1,4 +1,4 @@
-//! What the data plane needs of a tenant, and nothing else. The operator writes it as JSON into one Secret per tenant.
+//! What the data plane needs to know of a tenant. The operator writes it as JSON into the tenant's runtime Secret.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -11,47 +11,48 @@ use crate::{ClientCode, CustomerCode, DatabaseUrl, EventCode, SecretBytes, Targe
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantConfig {
-    /// Of the Tenant object; another one means another tenant, even of the same name.
+    /// The uid of the Tenant object. Another uid is another tenant, even with the same name.
     pub uid: String,
     /// The Tenant's namespace.
     pub namespace: String,
     /// The Tenant's name.
     pub name: String,
-    /// Shown to people.
+    /// A name for people.
     pub display_name: Option<String>,
-    /// What clients may send as `clientCode`.
+    /// The code that clients may send as `clientCode`.
     pub client_code: ClientCode,
-    /// Hosts below the base domain that map to this tenant.
+    /// Host names below the base domain that select this tenant.
     pub subdomains: Vec<String>,
-    /// Keys answer 401, and no new deliveries are made.
+    /// Whether the tenant is suspended: its keys answer 401, and no new deliveries are created.
     pub suspended: bool,
-    /// The keys that could be resolved, inactive ones too.
+    /// The API keys that could be resolved, including inactive ones.
     pub api_keys: Vec<ApiKey>,
-    /// How session tokens are made.
+    /// How session tokens are signed.
     pub tokens: Tokens,
-    /// `None`: a file of the embedded mode.
+    /// The database's URL; `None`: a file, in the embedded mode.
     pub database: Option<DatabaseUrl>,
-    /// The event catalog: what the platform and the tenant have not disabled.
+    /// The events that neither the platform nor the tenant disables.
     pub active_events: BTreeSet<EventCode>,
-    /// The webhooks that could be resolved, inactive ones too.
+    /// The webhooks that could be resolved, including inactive ones.
     pub webhooks: Vec<WebhookConfig>,
 }
 
 impl WebhookConfig {
-    /// Whether it receives this event: subscribed, and active in the catalog (Webhook endpoint configuration).
+    /// Whether the webhook receives this event: it subscribes to it, and the event is active in the catalog (Webhook endpoint
+    /// configuration).
     pub fn takes(&self, code: EventCode, active_events: &BTreeSet<EventCode>) -> bool {
         active_events.contains(&code) && self.events.contains(&code)
     }
 
-    /// `namespace/name`, as people know it.
+    /// `namespace/name`, for logs and people.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
 
 impl TenantConfig {
-    /// The webhooks that get an event of `customer` with this code: active, of that customer, subscribed to it, and the
-    /// event active in the catalog. None while the tenant is suspended.
+    /// The webhooks that get an event of `customer` with this code: they are active, of that customer and subscribed to
+    /// it, and the event is active in the catalog. Empty while the tenant is suspended.
     pub fn matching_webhooks<'a>(
         &'a self,
         customer: &'a str,
@@ -66,21 +67,21 @@ impl TenantConfig {
     }
 }
 
-/// An API key, known by its digest only.
+/// An API key, of which only the digest is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKey {
-    /// Its name in the Tenant.
+    /// The key's name in the Tenant.
     pub name: String,
-    /// What a key that was sent is compared with.
+    /// The digest that a sent key is compared with.
     pub digest: ApiKeyDigest,
-    /// An inactive key answers 401.
+    /// Whether the key works; requests with an inactive key answer 401.
     pub active: bool,
     /// Only [`KeyVersion::V2`] works on the v2 API.
     pub version: KeyVersion,
 }
 
-/// The API a key was made for.
+/// The API version that a key is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -94,22 +95,22 @@ pub enum KeyVersion {
 
 /// SHA-256 of an API key's lower-case hexadecimal text; hexadecimal in JSON.
 ///
-/// A key has at least 128 random bits, so its digest cannot be turned back and needs neither salt nor stretching.
+/// A key has at least 128 random bits, so its digest can't be reversed and needs neither salt nor stretching.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApiKeyDigest([u8; 32]);
 
-/// A text that is no API key; it does not repeat the text.
+/// The text is not an API key; the message does not quote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an API key must be at least 32 hexadecimal digits and nothing else")]
 pub struct NotAnApiKey;
 
 impl ApiKeyDigest {
-    /// The digest of a key, whatever the case of its digits.
+    /// The digest of a key, in either case of its digits.
     pub fn of(key: &str) -> Result<Self, NotAnApiKey> {
         if !client_code::looks_like_api_key(key) {
             return Err(NotAnApiKey);
         }
-        // In blocks, since each request comes through here: nothing is allocated, however long the key is.
+        // In blocks: each request computes a digest, so this allocates nothing, however long the key is.
         let mut hasher = Sha256::new();
         for chunk in key.as_bytes().chunks(64) {
             let mut block = [0; 64];
@@ -126,7 +127,7 @@ impl ApiKeyDigest {
         &self.0
     }
 
-    /// `sha256:` and 12 hexadecimal digits: tells keys apart in a status or a log.
+    /// `sha256:` and 12 hexadecimal digits, to tell keys apart in a status or a log.
     pub fn fingerprint(&self) -> String {
         format!("sha256:{}", hex::encode(&self.0[..6]))
     }
@@ -154,13 +155,13 @@ impl<'de> Deserialize<'de> for ApiKeyDigest {
     }
 }
 
-/// How session tokens are made and checked.
+/// How session tokens are signed and verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
-    /// How long a token is good for.
+    /// How long a token is valid, in minutes.
     pub lifetime_minutes: u32,
-    /// The first one signs, all verify; never empty when it comes from the compile step.
+    /// The first key signs, all verify. Never empty in the result of the compile step.
     pub signing_keys: Vec<SigningKey>,
 }
 
@@ -168,7 +169,7 @@ pub struct Tokens {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SigningKey {
-    /// Names the key in a token's header.
+    /// The key's id in a token's header.
     pub kid: String,
     /// The key.
     pub secret: SecretBytes,
@@ -178,25 +179,25 @@ pub struct SigningKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookConfig {
-    /// Of the Webhook object; deliveries refer to it.
+    /// The uid of the Webhook object, which deliveries refer to.
     pub uid: String,
     /// The Webhook's namespace.
     pub namespace: String,
     /// The Webhook's name.
     pub name: String,
-    /// Shown to people.
+    /// A name for people.
     pub display_name: Option<String>,
     /// The customer whose events are sent.
     pub customer_code: CustomerCode,
-    /// Where they are sent.
+    /// The receiver.
     pub target_url: TargetUrl,
-    /// Signs deliveries, exactly as in the Secret and never empty; `None` means unsigned, as declared.
+    /// The secret that signs deliveries, exactly as in its Secret and never empty; `None`: deliveries are unsigned.
     pub secret: Option<SecretBytes>,
     /// Certificates in PEM form to trust for this receiver.
     pub ca_bundle: Option<String>,
-    /// The events subscribed to.
+    /// The events that the webhook subscribes to.
     pub events: BTreeSet<EventCode>,
-    /// An inactive webhook gets no new deliveries; queued ones go on.
+    /// Whether new events are sent. Queued deliveries continue.
     pub active: bool,
 }
 
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_gets_the_events_of_its_customer_that_it_subscribed_to() {
+    fn webhook_matches_subscribed_events_of_its_customer() {
         let config = config();
         assert_eq!(matching(&config, "C-1", EventCode::OrderCreated), ["w1"]);
         assert_eq!(matching(&config, "C-1", EventCode::NoteCreated), ["w1", "w3"]);
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_to_an_inactive_webhook_for_an_inactive_event_or_a_suspended_tenant() {
+    fn inactive_webhook_event_or_tenant_matches_nothing() {
         let mut one = config();
         one.webhooks[0].active = false;
         assert_eq!(matching(&one, "C-1", EventCode::NoteCreated), ["w3"]);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_reads_back_from_json() {
+    fn config_reads_back_from_json() {
         let config = config();
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<TenantConfig>(&json).unwrap(), config);
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_sha256_of_the_lower_case_key() {
+    fn digest_is_sha256_of_the_lower_case_key() {
         let digest = ApiKeyDigest::of(KEY).unwrap();
         assert_eq!(digest.as_bytes()[..], Sha256::digest(KEY)[..]);
         assert_eq!(ApiKeyDigest::of(&KEY.to_uppercase()), Ok(digest));
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_at_least_32_hexadecimal_digits() {
+    fn key_needs_at_least_32_hexadecimal_digits() {
         assert!(ApiKeyDigest::of(&KEY[..32]).is_ok());
         for bad in
             ["", &KEY[..31], "g0112233445566778899aabbccddeeff", &format!("{KEY}\n"), &format!(" {KEY}")]

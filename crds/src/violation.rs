@@ -1,13 +1,13 @@
-//! What is wrong with a document, said to the person who wrote it.
+//! What is wrong with a document, for the user who wrote it.
 
 use std::fmt;
 
 /// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Where: `spec.targetURL`, `spec.events[2]`; empty for the document as a whole.
+    /// The field, such as `spec.targetURL` or `spec.events[2]`; empty for the whole document.
     pub field: String,
-    /// What is wrong and what would be right; the CRD's own words where it has them.
+    /// What is wrong and what would be right; the CRD's message if it has one.
     pub message: String,
 }
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_the_field_before_the_message() {
+    fn violation_prints_its_field_before_the_message() {
         assert_eq!(Violation::new("spec.events", "is required").to_string(), "spec.events: is required");
         assert_eq!(Violation::new("", "must be an object").to_string(), "must be an object");
     }

@@ -4,7 +4,7 @@
     feature = "kube",
     expect(
         unreachable_pub,
-        reason = "KubeSchema makes public copies of the structs, which nobody else sees"
+        reason = "KubeSchema makes public copies of the structs, which no other module sees"
     ),
     expect(clippy::duplicated_attributes, reason = "columns of a kind have types and priorities in common")
 )]
@@ -19,16 +19,16 @@ use crate::{
     tenant::{events, yes},
 };
 
-/// A Webhook as declared. A document's `apiVersion`, `kind` and `status` are not kept.
+/// A Webhook as declared, without the document's `apiVersion`, `kind` and `status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Webhook {
     /// Name and namespace.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// What the user declares.
     pub spec: WebhookSpec,
 }
 
-/// What is wanted of a webhook.
+/// The desired state of a webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(
@@ -41,7 +41,7 @@ pub struct Webhook {
         root = "WebhookObject",
         status = "crate::status::WebhookStatus",
         namespaced,
-        doc = "A webhook of a Docket tenant: where the events of one of its customers are sent.",
+        doc = "A webhook of a Docket tenant: the receiver of one customer's events.",
         derive = "PartialEq",
         shortname = "wh",
         category = "docket",
@@ -72,51 +72,52 @@ pub struct Webhook {
     )
 )]
 pub struct WebhookSpec {
-    /// Shown to people; at most 128 characters.
+    /// A name for people, at most 128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// The tenant; immutable.
+    /// The Tenant that the webhook belongs to. Immutable.
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_TENANT))]
     pub tenant_ref: TenantRef,
-    /// The customer whose events are sent, exactly as orders name it; immutable.
+    /// The customer whose events are sent, 1 to 64 characters, exactly as in orders. Immutable.
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_CUSTOMER))]
     pub customer_code: String,
-    /// Where they are sent: an absolute https:// URL without credentials and fragment.
+    /// The receiver: an absolute https:// URL of at most 2048 characters, without credentials and fragment.
     #[serde(rename = "targetURL")]
     pub target_url: String,
-    /// The secret that signs deliveries, in the webhook's namespace; left out means unsigned.
+    /// The Secret in the webhook's namespace whose value signs deliveries. Without it, deliveries are unsigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// Certificates of a private CA to trust for this receiver, in the webhook's namespace.
+    /// The Secret or ConfigMap in the webhook's namespace with CA certificates to trust for this receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle_ref: Option<CaBundleRef>,
-    /// The events subscribed to, at least one.
+    /// The events to send, at least one.
     pub events: Vec<EventCode>,
-    /// An inactive webhook gets no new deliveries; queued ones go on. Default true.
+    /// Whether new events are sent. Deliveries that are already queued continue. Default true.
     #[serde(default = "yes")]
     pub active: bool,
 }
 
-/// The tenant a webhook belongs to.
+/// The Tenant that a webhook belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TenantRef {
     /// The Tenant's name.
     pub name: String,
-    /// Its namespace; the webhook's own when absent. Another one needs the tenant's `allowedNamespaces`.
+    /// The Tenant's namespace. Default: the webhook's own. Another namespace works only if the Tenant's
+    /// `spec.webhooks.allowedNamespaces` includes the webhook's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// The Secret that signs deliveries.
+/// The Secret whose value signs deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SecretRef {
     /// The Secret's name.
     pub name: String,
-    /// The key in it. Default `secret`.
+    /// The key in the Secret. Default `secret`.
     #[serde(default = "default_secret_key")]
     pub key: String,
 }
@@ -125,16 +126,16 @@ fn default_secret_key() -> String {
     "secret".to_owned()
 }
 
-/// Where certificates in PEM form are.
+/// The object that contains certificates in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaBundleRef {
-    /// What holds them.
+    /// The kind of the object: ConfigMap or Secret.
     pub kind: ValueKind,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// The key in it. Default `ca.crt`.
+    /// The key in the object. Default `ca.crt`.
     #[serde(default = "default_ca_key")]
     pub key: String,
 }
@@ -143,7 +144,7 @@ fn default_ca_key() -> String {
     "ca.crt".to_owned()
 }
 
-/// The kinds of objects a value can be taken from.
+/// The kinds of objects that can contain a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 pub enum ValueKind {
@@ -199,7 +200,7 @@ pub(crate) const SPEC: Rule = Rule::Record {
     checks: &[],
 };
 
-// What must not change, for the API server in CEL.
+// What must not change: a CEL rule for the API server, and its message.
 const SAME_TENANT: (&str, &str) = ("self == oldSelf", "tenantRef is immutable; create a new Webhook");
 const SAME_CUSTOMER: (&str, &str) = ("self == oldSelf", "customerCode is immutable; create a new Webhook");
 
@@ -212,17 +213,17 @@ const DOCUMENT: &[Field] = &[
 ];
 
 impl Webhook {
-    /// Reads a document, and says everything that is wrong with it.
+    /// Reads a document. Errors: everything that is wrong with it.
     pub fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
         rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)
     }
 
-    /// What the CRD's rules have against this webhook; empty when it is valid.
+    /// The rules of the CRD that this Webhook breaks; empty if it is valid.
     pub fn validate(&self) -> Vec<Violation> {
         rules::check_object((&METADATA, &self.metadata), (&SPEC, &self.spec))
     }
 
-    /// What must not change: the CRD's rules about a webhook that was `old` before.
+    /// The rules of the CRD that a change from `old` to this Webhook breaks.
     pub fn validate_change(&self, old: &Self) -> Vec<Violation> {
         let mut found = Vec::new();
         if self.spec.tenant_ref != old.spec.tenant_ref {
@@ -234,7 +235,7 @@ impl Webhook {
         found
     }
 
-    /// The namespace of the tenant this webhook names: its own unless `tenantRef` says another.
+    /// The namespace of the Tenant that this webhook names: `spec.tenantRef.namespace`, or the webhook's own.
     pub fn tenant_namespace(&self) -> &str {
         match self.spec.tenant_ref.namespace.as_deref() {
             None | Some("") => &self.metadata.namespace,
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn left_out_fields_have_the_defaults_of_the_crd() {
+    fn omitted_field_has_the_default_of_the_crd() {
         let webhook = accepted(minimal());
         assert!(webhook.spec.active);
         assert_eq!(webhook.spec.secret_ref, None);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_may_be_in_another_namespace() {
+    fn tenant_ref_may_name_another_namespace() {
         let webhook = accepted(with("tenantRef", json!({"name": "acme", "namespace": "tenants"})));
         assert_eq!(webhook.tenant_namespace(), "tenants");
         let webhook = accepted(with("tenantRef", json!({"name": "acme", "namespace": ""})));
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_url_is_absolute_https() {
+    fn target_url_that_is_not_absolute_https_is_refused() {
         refused(
             with("targetURL", json!("http://hooks.acme.example/")),
             &["spec.targetURL: targetURL must be an absolute https:// URL"],
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_a_set_of_the_catalog() {
+    fn unknown_repeated_or_no_event_is_refused() {
         refused(
             with("events", json!(["order.created", "order.create"])),
             &[
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_complete() {
+    fn incomplete_reference_is_refused() {
         refused(with("secretRef", json!({})), &["spec.secretRef.name: is required"]);
         refused(
             with("caBundleRef", json!({"kind": "File", "name": "x", "key": ""})),
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn customer_codes_and_names_have_limits() {
+    fn customer_code_or_name_beyond_its_limits_is_refused() {
         refused(
             with("customerCode", json!("x".repeat(65))),
             &["spec.customerCode: must have 1 to 64 characters, not 65"],
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_missing_fields_are_named() {
+    fn unknown_or_missing_field_is_named() {
         refused(
             with("targetUrl", json!("https://h/")),
             &[
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typed_object_obeys_the_same_rules() {
+    fn typed_object_obeys_the_same_rules() {
         let mut webhook = accepted(minimal());
         webhook.spec.target_url = "http://h/".into();
         webhook.spec.events.clear();
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn tenant_and_customer_do_not_change() {
+    fn change_of_tenant_or_customer_is_refused() {
         let old = accepted(minimal());
         let mut new = old.clone();
         new.spec.active = false;

@@ -1,14 +1,14 @@
-//! What two tenants cannot both have. No schema can check this, so the one that came first keeps it.
+//! What two Tenants can't both have. No schema can check this; the earlier Tenant keeps it.
 
 use std::collections::BTreeMap;
 
 use super::Reason;
 use crate::{Tenant, conditions::ReasonCode};
 
-/// What later tenants want that an earlier one has, in the caller's order: client codes (in any case), subdomains and
-/// managed databases. The index is that of the later tenant; one tenant can have several reasons.
+/// The conflicts of Tenants in order of precedence: client codes (in any case), subdomains and managed databases that a
+/// later Tenant declares and an earlier one has. The index is the later Tenant's; one Tenant can have several reasons.
 ///
-/// A tenant keeps its claims even when it has a conflict itself, so that mending one tenant never breaks another.
+/// A Tenant with a conflict keeps its other claims, so that fixing one Tenant never breaks another.
 pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
     let mut holders: BTreeMap<(ReasonCode, String), &Tenant> = BTreeMap::new();
     let mut found = Vec::new();
@@ -24,13 +24,13 @@ pub fn duplicates(tenants: &[&Tenant]) -> Vec<(usize, Reason)> {
     found
 }
 
-/// What a tenant claims for itself alone, in a form that is equal exactly when two claims collide in [`duplicates`]; for
-/// an index over many tenants.
+/// What a Tenant claims for itself, for an index over many Tenants. Two claims are equal if and only if they conflict in
+/// [`duplicates`].
 pub fn claimed(tenant: &Tenant) -> Vec<(ReasonCode, String)> {
     claims(tenant).map(|claim| claim.key()).collect()
 }
 
-/// As [`claimed`], of a spec that can't be read as a whole: what is there all the same. Its tenant may be served, and keeps
+/// What a spec claims that can't be read as a whole, in the form of [`claimed`]. Its Tenant may still be served, and keeps
 /// what it has.
 pub fn claimed_by(spec: &serde_json::Value) -> Vec<(ReasonCode, String)> {
     let subdomains = spec["subdomains"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -41,8 +41,8 @@ pub fn claimed_by(spec: &serde_json::Value) -> Vec<(ReasonCode, String)> {
     all.filter_map(|(code, value)| Some((code, value.as_str()?.to_ascii_lowercase()))).collect()
 }
 
-/// What a tenant wants of what an earlier one has, which `held` says in the form of [`claimed`]. `holder`: its namespace
-/// and name.
+/// The conflicts of a Tenant with an earlier one: `held` are the earlier one's claims in the form of [`claimed`], `holder`
+/// is its namespace and name.
 pub fn taken(tenant: &Tenant, held: &[(ReasonCode, String)], holder: (&str, &str)) -> Vec<Reason> {
     let taken = claims(tenant).filter(|claim| held.contains(&claim.key()));
     taken.map(|claim| claim.refused_for(holder)).collect()
@@ -105,13 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn different_tenants_have_no_conflict() {
+    fn tenants_with_different_claims_have_no_conflict() {
         let (a, b) = (tenant("a", "A", &["x"], "a"), tenant("b", "B", &["y"], "b"));
         assert_eq!(duplicates(&[&a, &b]), []);
     }
 
     #[test]
-    fn the_later_tenant_is_told_who_came_first() {
+    fn later_tenant_gets_reasons_that_name_the_earlier_one() {
         let a = tenant("a", "ACME", &["x", "y"], "a");
         let b = tenant("b", "acme", &["z", "y"], "a");
         let found: Vec<_> =
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_as_a_whole_still_claims() {
+    fn unreadable_spec_keeps_its_claims() {
         let spec = json!({"clientCode": "ACME", "subdomains": ["x", 7], "apiKeys": "all"});
         let held = claimed_by(&spec);
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_code_and_a_subdomain_may_be_alike() {
+    fn equal_client_code_and_subdomain_do_not_conflict() {
         let (a, b) = (tenant("a", "x", &["b"], "x"), tenant("b", "b", &["x"], "b"));
         assert_eq!(duplicates(&[&a, &b]), []);
     }

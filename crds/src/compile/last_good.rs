@@ -1,18 +1,18 @@
-//! An error in one object never unserves what was being served: what cannot be resolved now stays as it last was.
+//! Keeps serving what was served: what can't be resolved now stays as it last was.
 
 use super::{Compiled, Inputs, Reason};
 use crate::{ApiKey, TenantConfig, WebhookConfig, conditions::ReasonCode};
 
 impl Compiled {
-    /// Puts back what `previous` served and this compilation could not resolve; the reasons are still told, those of a
-    /// tenant that goes on as it was in `degraded`.
+    /// Restores from `previous` what this compilation could not resolve. The reasons stay; those of a tenant that keeps
+    /// its previous configuration move to `degraded`.
     ///
-    /// - No configuration at all: the previous one goes on.
-    /// - A webhook that was left out goes on as it was, unless the tenant does not allow it any more.
-    /// - A key that was left out goes on; to end a key, set `active: false` or remove its entry.
+    /// - Without a new configuration, the previous one stays.
+    /// - A webhook that was left out stays as it was, unless the Tenant no longer allows it.
+    /// - A key that was left out stays; to end it, set `active: false` or remove its entry.
     ///
-    /// Switching off is never held up: `suspend`, `active: false` and what was removed count at once. A `previous` of
-    /// another uid is of another tenant and changes nothing.
+    /// Switching off takes effect at once: `suspend`, `active: false` and removed entries. A `previous` with another uid
+    /// belongs to another tenant and changes nothing.
     #[must_use]
     pub fn or_last_good(mut self, inputs: &Inputs<'_>, previous: &TenantConfig) -> Self {
         if previous.uid != inputs.uid {
@@ -31,7 +31,7 @@ impl Compiled {
     }
 }
 
-/// The previous configuration before its webhooks and keys are put back.
+/// The previous configuration without its webhooks and keys, which are restored one by one.
 fn without_members(inputs: &Inputs<'_>, previous: &TenantConfig) -> TenantConfig {
     TenantConfig {
         suspended: previous.suspended || inputs.tenant.spec.suspend,
@@ -43,12 +43,12 @@ fn without_members(inputs: &Inputs<'_>, previous: &TenantConfig) -> TenantConfig
 
 fn last_webhooks(
     inputs: &Inputs<'_>,
-    told: &[(usize, Vec<Reason>)],
+    compiled: &[(usize, Vec<Reason>)],
     config: &TenantConfig,
     previous: &TenantConfig,
 ) -> Vec<WebhookConfig> {
     let forbidden = |reason: &Reason| reason.code == ReasonCode::RefNotPermitted;
-    let allowed = told.iter().filter(|(_, reasons)| !reasons.iter().any(forbidden));
+    let allowed = compiled.iter().filter(|(_, reasons)| !reasons.iter().any(forbidden));
     let declared = allowed.map(|(index, _)| &inputs.webhooks[*index]);
     let left_out = declared.filter(|(uid, _)| config.webhooks.iter().all(|served| served.uid != *uid));
     let last_good = left_out.filter_map(|(uid, webhook)| {

@@ -1,4 +1,4 @@
-//! References to Secrets and ConfigMaps: looked up and checked. A message never repeats a value.
+//! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
 use super::{GeneratedDatabase, Inputs, Missing, Reason, Values};
 use crate::{
@@ -50,7 +50,7 @@ fn of_tenant<'a>(inputs: &Inputs<'a>, secret: &'a SecretKeyRef, field: &'a str) 
     Reference { kind: ValueKind::Secret, namespace, name: &secret.name, key: &secret.key, field }
 }
 
-/// The value as text, without the one line break that editors and `echo` put at the end.
+/// The value as text, without the line break that editors and `echo` put at the end.
 fn text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let line = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n'));
@@ -74,7 +74,7 @@ fn generated_key(inputs: &Inputs<'_>, name: &str, field: &str) -> Result<ApiKeyD
     match inputs.generated.api_keys.get(name).map(|key| ApiKeyDigest::of(key)) {
         Some(Ok(digest)) => Ok(digest),
         Some(Err(error)) => Err(Reason::new(ReasonCode::SecretInvalid, field, error.to_string())),
-        None => Err(Reason::new(ReasonCode::Pending, field, format!("key {name:?} has not been made yet"))),
+        None => Err(Reason::new(ReasonCode::Pending, field, format!("key {name:?} is not generated yet"))),
     }
 }
 
@@ -89,14 +89,14 @@ pub(super) fn database(inputs: &Inputs<'_>) -> Result<Option<DatabaseUrl>, Reaso
     if let Some(external) = &inputs.tenant.spec.database.external {
         field = "spec.database.external.secretKeyRef";
         let reference = of_tenant(inputs, &external.secret_key_ref, field);
-        // Also where it does not count yet: what is wrong with it is told.
+        // Checked even if another URL is used, so that its error is reported.
         declared = Some(external_url(inputs.values, &reference)?);
     }
-    // What the Secret says counts once somebody has been there: a wrong URL must not take the place of a good one.
+    // The operator's URL wins: a new URL in the Secret replaces a working one only after the operator has prepared it.
     let url = ensured.map_or(declared, Clone::clone);
-    let unmade =
-        || Reason::new(ReasonCode::Provisioning, field, "the database has not been made or migrated yet");
-    url.map(Some).ok_or_else(unmade)
+    let unprepared =
+        || Reason::new(ReasonCode::Provisioning, field, "the database is not created or migrated yet");
+    url.map(Some).ok_or_else(unprepared)
 }
 
 fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<DatabaseUrl, Reason> {
@@ -105,8 +105,8 @@ fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<Databa
     DatabaseUrl::parse(url).map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
 }
 
-/// The secret that signs deliveries, byte for byte; `None` when the webhook asks for none. A secret that was asked for
-/// and is empty is an error: deliveries must not go out unsigned.
+/// The secret that signs deliveries, byte for byte; `None` if the webhook names none. An empty secret is an error, so that
+/// deliveries never go out unsigned by mistake.
 pub(super) fn signing_secret(values: &dyn Values, webhook: &Webhook) -> Result<Option<SecretBytes>, Reason> {
     let Some(secret) = &webhook.spec.secret_ref else {
         return Ok(None);
@@ -141,13 +141,13 @@ pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option
     let value = reference.look_up(values)?;
     let certificates = certificates(&String::from_utf8_lossy(&value));
     if certificates.is_empty() {
-        let what = "must hold at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)";
+        let what = "must contain at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)";
         return Err(reference.invalid(ReasonCode::InvalidCaBundle, what));
     }
     Ok(Some(certificates))
 }
 
-/// The certificate blocks of a PEM text. Comments, and a private key that lies beside them, stay behind.
+/// The certificate blocks of a PEM text, without comments and private keys.
 fn certificates(pem: &str) -> String {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
@@ -168,13 +168,13 @@ mod tests {
     const ONE: &str = "-----BEGIN CERTIFICATE-----\nTUlJ\nQg==\n-----END CERTIFICATE-----\n";
 
     #[test]
-    fn only_certificates_are_taken_from_a_bundle() {
+    fn bundle_yields_only_certificates() {
         let key = "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n";
         assert_eq!(certificates(&format!("# Acme root\n{ONE}{key}\r\n{ONE}")), ONE.repeat(2));
     }
 
     #[test]
-    fn broken_blocks_are_no_certificates() {
+    fn broken_block_yields_no_certificate() {
         for bad in [
             "",
             "TUlJ",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_break_at_the_end_is_not_part_of_a_text() {
+    fn text_excludes_one_line_break_at_the_end() {
         assert_eq!(text(b"abc\n"), Some("abc"));
         assert_eq!(text(b"abc\r\n"), Some("abc"));
         assert_eq!(text(b"abc\n\n"), Some("abc\n"));

@@ -111,7 +111,7 @@ fn left_out(case: &Case) -> Vec<String> {
 }
 
 #[test]
-fn a_minimal_tenant_is_served_from_a_file() {
+fn minimal_tenant_is_served_from_a_file() {
     let compiled = tenant(json!({})).compile();
     let config = config(&compiled);
     assert_eq!(
@@ -134,7 +134,7 @@ fn disabled_events_of_tenant_and_platform_add_up() {
 }
 
 #[test]
-fn an_invalid_tenant_is_not_served() {
+fn invalid_tenant_is_not_served() {
     let compiled = tenant(json!({"clientCode": KEY})).compile();
     assert_eq!(
         texts(&compiled.config.unwrap_err()),
@@ -143,12 +143,12 @@ fn an_invalid_tenant_is_not_served() {
 }
 
 #[test]
-fn without_a_signing_key_there_is_nothing_to_serve_yet() {
+fn tenant_without_a_signing_key_is_pending() {
     let mut case = tenant(json!({}));
     case.generated.signing_keys.clear();
     assert_eq!(
         texts(&case.compile().config.unwrap_err()),
-        ["Pending: spec.tokens: no key for session tokens has been made yet"]
+        ["Pending: spec.tokens: the key for session tokens is not generated yet"]
     );
 }
 
@@ -171,7 +171,7 @@ fn api_keys_come_from_secrets_and_from_the_operator() {
 }
 
 #[test]
-fn a_key_that_cannot_be_resolved_is_reported_and_the_others_go_on() {
+fn unresolved_key_is_reported_and_the_others_are_served() {
     let mut case = tenant(keys());
     case.generated.api_keys.insert("made".into(), OTHER_KEY.into());
     for (path, value, reason) in [
@@ -200,7 +200,7 @@ fn a_key_that_cannot_be_resolved_is_reported_and_the_others_go_on() {
 }
 
 #[test]
-fn a_key_not_made_yet_is_pending_and_an_inactive_one_is_not_missed() {
+fn missing_generated_key_is_pending_unless_inactive() {
     let compiled = tenant(json!({"apiKeys": [
         {"name": "made", "generate": {}},
         {"name": "old", "active": false, "secretKeyRef": {"name": "gone", "key": "k"}}
@@ -208,13 +208,13 @@ fn a_key_not_made_yet_is_pending_and_an_inactive_one_is_not_missed() {
     .compile();
     assert_eq!(
         texts(&compiled.degraded),
-        ["Pending: spec.apiKeys[0].generate: key \"made\" has not been made yet"]
+        ["Pending: spec.apiKeys[0].generate: key \"made\" is not generated yet"]
     );
     assert_eq!(config(&compiled).api_keys, []);
 }
 
 #[test]
-fn one_key_cannot_be_two_entries() {
+fn same_key_in_two_entries_is_refused() {
     let mut case = tenant(keys()).value("tenants/s/k", KEY.as_bytes());
     case.generated.api_keys.insert("made".into(), KEY.into());
     assert_eq!(
@@ -224,12 +224,12 @@ fn one_key_cannot_be_two_entries() {
 }
 
 #[test]
-fn a_managed_database_is_waited_for() {
+fn managed_database_is_provisioning_until_it_has_a_url() {
     let mut case = tenant(json!({}));
     case.generated.database = GeneratedDatabase::Ensured(None);
     assert_eq!(
         texts(&case.compile().config.unwrap_err()),
-        ["Provisioning: spec.database.managed: the database has not been made or migrated yet"]
+        ["Provisioning: spec.database.managed: the database is not created or migrated yet"]
     );
     let url = DatabaseUrl::parse("postgres://u:p@db/tenant_acme").unwrap();
     case.generated.database = GeneratedDatabase::Ensured(Some(url.clone()));
@@ -237,7 +237,7 @@ fn a_managed_database_is_waited_for() {
 }
 
 #[test]
-fn an_external_database_is_a_url_in_a_secret() {
+fn external_database_needs_a_url_in_its_secret() {
     let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}));
     assert_eq!(config(&case.compile()).database, None, "the embedded mode does not look");
     case.generated.database = GeneratedDatabase::Declared;
@@ -251,7 +251,7 @@ fn an_external_database_is_a_url_in_a_secret() {
 }
 
 #[test]
-fn an_external_url_counts_once_it_was_seen_to() {
+fn external_url_is_used_once_it_is_prepared() {
     let mut case = tenant(json!({"database": {"external": {"secretKeyRef": {"name": "db", "key": "url"}}}}))
         .value("tenants/db/url", b"postgresql://u:p@typo/x");
     case.generated.database = GeneratedDatabase::Ensured(None);
@@ -262,7 +262,7 @@ fn an_external_url_counts_once_it_was_seen_to() {
 }
 
 #[test]
-fn a_webhook_is_served_with_its_secret_and_certificates() {
+fn webhook_is_served_with_its_secret_and_certificates() {
     let compiled = tenant(json!({}))
         .value("tenants/s/secret", b" raw \n")
         .value("cm:tenants/ca/ca.crt", format!("# root\n{PEM}").as_bytes())
@@ -284,13 +284,13 @@ fn a_webhook_is_served_with_its_secret_and_certificates() {
 }
 
 #[test]
-fn a_webhook_without_a_secret_ref_is_unsigned() {
+fn webhook_without_a_secret_ref_is_unsigned() {
     let compiled = tenant(json!({})).webhook("tenants", json!({})).compile();
     assert_eq!(config(&compiled).webhooks[0].secret, None);
 }
 
 #[test]
-fn a_webhook_that_asked_for_a_secret_is_never_served_without() {
+fn webhook_with_a_secret_ref_is_never_served_unsigned() {
     let mut case = tenant(json!({})).webhook("tenants", json!({"secretRef": {"name": "s", "key": "k"}}));
     assert_eq!(
         left_out(&case),
@@ -309,7 +309,7 @@ fn a_webhook_that_asked_for_a_secret_is_never_served_without() {
 }
 
 #[test]
-fn a_ca_bundle_holds_a_certificate() {
+fn ca_bundle_without_a_certificate_is_refused() {
     let bundle = |kind: &str| json!({"caBundleRef": {"kind": kind, "name": "ca", "key": "c"}});
     let mut case = tenant(json!({})).webhook("tenants", bundle("ConfigMap"));
     assert!(
@@ -327,7 +327,7 @@ fn a_ca_bundle_holds_a_certificate() {
 }
 
 #[test]
-fn a_broken_webhook_does_not_take_its_neighbours_down() {
+fn broken_webhook_does_not_affect_the_others() {
     let compiled = tenant(json!({}))
         .webhook("tenants", json!({"targetURL": "http://hooks.example/", "secretRef": {"name": "s"}}))
         .webhook("tenants", json!({"tenantRef": {"name": "beta"}}))
@@ -335,9 +335,9 @@ fn a_broken_webhook_does_not_take_its_neighbours_down() {
         .compile();
     let uids: Vec<_> = config(&compiled).webhooks.iter().map(|webhook| webhook.uid.as_str()).collect();
     assert_eq!(uids, ["w2"]);
-    let told: Vec<_> = compiled.webhooks.iter().map(|(index, reasons)| (*index, texts(reasons))).collect();
+    let reasons: Vec<_> = compiled.webhooks.iter().map(|(index, reasons)| (*index, texts(reasons))).collect();
     assert_eq!(
-        told,
+        reasons,
         [
             (
                 0,
@@ -370,7 +370,7 @@ fn namespaces_are_allowed_by_same_all_or_selector() {
 }
 
 #[test]
-fn a_forbidden_namespace_learns_no_more_than_that_of_a_missing_tenant() {
+fn forbidden_namespace_gets_the_reason_of_a_missing_tenant() {
     let case = tenant(json!({})).webhook("team-a", json!({"secretRef": {"name": "gone"}}));
     let reasons = case.compile().webhooks[0].1.clone();
     assert_eq!(reasons, [unreachable_tenant(&case.webhooks[0].1)]);
@@ -387,7 +387,7 @@ fn a_forbidden_namespace_learns_no_more_than_that_of_a_missing_tenant() {
 }
 
 #[test]
-fn what_was_served_goes_on_when_its_secret_is_gone() {
+fn served_webhook_stays_when_its_secret_is_deleted() {
     let mut case = tenant(keys())
         .value("tenants/s/k", KEY.as_bytes())
         .value("tenants/hook/secret", b"hunter2")
@@ -397,7 +397,7 @@ fn what_was_served_goes_on_when_its_secret_is_gone() {
     let after = case.compile_after(&before);
     assert_eq!(config(&after), &before);
     assert_eq!(after.degraded.len(), 2, "the missing Secret and the key never made");
-    assert_eq!(after.webhooks[0].1[0].code, ReasonCode::SecretNotFound, "the reason is still told");
+    assert_eq!(after.webhooks[0].1[0].code, ReasonCode::SecretNotFound, "the reason is still reported");
 
     case.tenant.spec.api_keys[0].active = false;
     case.webhooks[0].1.spec.active = false;
@@ -407,7 +407,7 @@ fn what_was_served_goes_on_when_its_secret_is_gone() {
 }
 
 #[test]
-fn a_broken_tenant_goes_on_as_it_was_but_can_be_suspended() {
+fn broken_tenant_stays_as_served_but_can_be_suspended() {
     let mut case = tenant(json!({}));
     let before = config(&case.compile()).clone();
     case.tenant.spec.client_code = String::new();
@@ -415,13 +415,13 @@ fn a_broken_tenant_goes_on_as_it_was_but_can_be_suspended() {
     let suspended = TenantConfig { suspended: true, ..before.clone() };
     let after = case.compile_after(&before);
     assert_eq!(config(&after), &suspended);
-    assert_eq!(after.degraded[0].field, "spec.clientCode", "the reason is still told");
+    assert_eq!(after.degraded[0].field, "spec.clientCode", "the reason is still reported");
     let stranger = TenantConfig { uid: "uid-0".into(), ..before };
     assert!(case.compile_after(&stranger).config.is_err(), "another uid is another tenant");
 }
 
 #[test]
-fn a_key_and_a_webhook_can_be_ended_while_the_tenant_is_broken() {
+fn key_and_webhook_can_be_ended_while_the_tenant_is_broken() {
     let mut case = tenant(json!({"apiKeys": [{"name": "a", "generate": {}}, {"name": "b", "generate": {}}]}))
         .webhook("tenants", json!({}))
         .webhook("tenants", json!({}));
@@ -438,7 +438,7 @@ fn a_key_and_a_webhook_can_be_ended_while_the_tenant_is_broken() {
 }
 
 #[test]
-fn a_webhook_no_longer_allowed_or_no_longer_there_does_not_go_on() {
+fn webhook_that_is_forbidden_or_deleted_is_not_restored() {
     let mut case = tenant(json!({"webhooks": {"allowedNamespaces": {"from": "All"}}}))
         .webhook("team-a", json!({}))
         .webhook("tenants", json!({}));

@@ -1,4 +1,4 @@
-//! The limits of the rules' table, written into a schema that was derived from the types.
+//! Writes the limits of the table of rules into the schema that is derived from the types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
@@ -6,9 +6,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use crate::rules::{Check, Distinct, Field, Rule};
 
-/// Completes the schema of a whole object, of which `spec` is the rule of its spec.
+/// Completes the schema of an object; `spec` is the rule of its spec.
 ///
-/// Panics where type and table have other fields: a mistake of ours, which the first test that asks finds.
+/// Panics if type and table have different fields, which every test of the definitions notices.
 pub(super) fn root(schema: &mut JSONSchemaProps, spec: &Rule) {
     tidy(schema);
     constrain(spec, property(schema, "spec", "the object"), "spec");
@@ -19,9 +19,9 @@ fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str, path: &str) -> &'a 
     found.unwrap_or_else(|| panic!("the type of {path} has no field {name:?}, which its rule names"))
 }
 
-/// Takes out what the derive adds and Kubernetes has no use for.
+/// Removes what the derive adds and Kubernetes has no use for.
 fn tidy(schema: &mut JSONSchemaProps) {
-    // Without it the API server takes members that are null for left out, as the reader of files does.
+    // Without it the API server drops null members, as the reader of files does.
     schema.nullable = None;
     schema.title = None;
     if schema.format.as_deref() == Some("uint32") {
