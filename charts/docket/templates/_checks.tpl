@@ -1,37 +1,37 @@
 {{/*
-What values.schema.json cannot say: settings that are missing, and settings that do not fit together. Each message begins
-with the setting's name and says what is right. Helm shows all of them at once.
+Checks that values.schema.json can't express: missing settings, and settings that contradict each other. Each message
+begins with the setting's name and says what to set. All are reported at once.
 */}}
 {{- define "docket.checks" -}}
 {{- $values := .Values -}}
 {{- $wrong := list -}}
 {{- if not $values.baseDomain -}}
-{{- $wrong = append $wrong "baseDomain: give the host name of the API, such as api.example.com; its subdomains are tenants" -}}
+{{- $wrong = append $wrong "baseDomain: set the host name of the API, such as api.example.com; its subdomains select tenants" -}}
 {{- end -}}
 {{- if and $values.legacyHost (eq $values.legacyHost $values.baseDomain) -}}
-{{- $wrong = append $wrong "legacyHost: must not be baseDomain; the older API has a host name of its own" -}}
+{{- $wrong = append $wrong "legacyHost: must not be baseDomain; the older API needs its own host name" -}}
 {{- end -}}
 {{- if and (not $values.quickstart.enabled) (not $values.databaseServers) -}}
-{{- $wrong = append $wrong "databaseServers: give at least one PostgreSQL server, such as [{name: main, secretRef: {name: docket-postgresql, key: url}}]; the Secret's key holds the URL of a role that may create databases and roles" -}}
+{{- $wrong = append $wrong "databaseServers: set at least one PostgreSQL server, such as [{name: main, secretRef: {name: docket-postgresql, key: url}}]; the Secret's key must contain the URL of a role that may create databases and roles" -}}
 {{- end -}}
 {{- $names := dict -}}
 {{- range $values.databaseServers -}}
 {{- if hasKey $names .name -}}
-{{- $wrong = append $wrong (printf "databaseServers: the name %s is given twice; each server needs a name of its own" .name) -}}
+{{- $wrong = append $wrong (printf "databaseServers: the name %s is used twice; each server needs its own name" .name) -}}
 {{- end -}}
 {{- $_ := set $names .name true -}}
 {{- end -}}
 {{- if and (not $values.quickstart.enabled) (not $values.redis.secretRef.name) -}}
-{{- $wrong = append $wrong "redis.secretRef.name: give the name of the Secret whose key (redis.secretRef.key) holds the URL of Redis, such as docket-redis" -}}
+{{- $wrong = append $wrong "redis.secretRef.name: set the name of the Secret whose key (redis.secretRef.key) contains the URL of Redis, such as docket-redis" -}}
 {{- end -}}
 {{- if and $values.quickstart.enabled $values.databaseServers -}}
-{{- $wrong = append $wrong "databaseServers: leave it empty with quickstart.enabled, which brings a PostgreSQL of its own; or set quickstart.enabled to false" -}}
+{{- $wrong = append $wrong "databaseServers: leave it empty with quickstart.enabled, which installs its own PostgreSQL; or set quickstart.enabled to false" -}}
 {{- end -}}
 {{- if and $values.quickstart.enabled $values.redis.secretRef.name -}}
-{{- $wrong = append $wrong "redis.secretRef.name: leave it empty with quickstart.enabled, which brings a Redis of its own; or set quickstart.enabled to false" -}}
+{{- $wrong = append $wrong "redis.secretRef.name: leave it empty with quickstart.enabled, which installs its own Redis; or set quickstart.enabled to false" -}}
 {{- end -}}
 {{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}
-{{- $wrong = append $wrong "privateCA.configMap: name the ConfigMap that has privateCA.redisKey, or leave the key empty" -}}
+{{- $wrong = append $wrong "privateCA.configMap: set the ConfigMap that contains privateCA.redisKey, or leave the key empty" -}}
 {{- end -}}
 {{- range $component := list "api" "worker" "detector" -}}
 {{- $v := index $values $component -}}
@@ -50,13 +50,13 @@ with the setting's name and says what is right. Helm shows all of them at once.
 {{- $seconds = mul $number 3600 -}}
 {{- end -}}
 {{- if gt (add $seconds 25) (int64 $values.api.terminationGracePeriodSeconds) -}}
-{{- $wrong = append $wrong (printf "api.terminationGracePeriodSeconds: must be at least %d, which is api.shutdownDelay and 25 s for requests in flight" (add $seconds 25)) -}}
+{{- $wrong = append $wrong (printf "api.terminationGracePeriodSeconds: must be at least %d, which is api.shutdownDelay plus 25 s for requests in flight" (add $seconds 25)) -}}
 {{- end -}}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
-{{- $wrong = append $wrong "httpRoute.parentRefs: name the Gateway, such as [{name: public, namespace: gateways}]" -}}
+{{- $wrong = append $wrong "httpRoute.parentRefs: set the Gateway, such as [{name: public, namespace: gateways}]" -}}
 {{- end -}}
 {{- if and $values.ingress.tls.legacySecretName (not $values.legacyHost) -}}
-{{- $wrong = append $wrong "ingress.tls.legacySecretName: there is no legacyHost that it could serve; set legacyHost or leave it empty" -}}
+{{- $wrong = append $wrong "ingress.tls.legacySecretName: legacyHost is not set; set it, or leave the Secret's name empty" -}}
 {{- end -}}
 {{- range $component := list "api" "worker" -}}
 {{- $scaling := (index $values $component).autoscaling -}}
@@ -71,7 +71,7 @@ with the setting's name and says what is right. Helm shows all of them at once.
 {{- range $setting, $given := $labels -}}
 {{- range $label, $_ := $given -}}
 {{- if regexMatch "^(app\\.kubernetes\\.io/(name|instance|component|version|part-of|managed-by)|helm\\.sh/chart)$" $label -}}
-{{- $wrong = append $wrong (printf "%s: leave out %s, by which the chart finds its own pods" $setting $label) -}}
+{{- $wrong = append $wrong (printf "%s: leave out %s, by which the chart selects its own pods" $setting $label) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -81,15 +81,15 @@ with the setting's name and says what is right. Helm shows all of them at once.
 {{- if $account.create -}}
 {{- $name := include "docket.serviceAccountName" (dict "root" $ "component" $component) -}}
 {{- if hasKey $accounts $name -}}
-{{- $wrong = append $wrong (printf "%s.serviceAccount.name: %s is made for %s already; give another name, or set %s.serviceAccount.create to false" $component $name (get $accounts $name) $component) -}}
+{{- $wrong = append $wrong (printf "%s.serviceAccount.name: %s is already created for %s; set another name, or set %s.serviceAccount.create to false" $component $name (get $accounts $name) $component) -}}
 {{- end -}}
 {{- $_ := set $accounts $name $component -}}
 {{- end -}}
 {{- if and (not $account.create) (not $account.name) -}}
-{{- $wrong = append $wrong (printf "%s.serviceAccount.name: name the ServiceAccount that is there, or set %s.serviceAccount.create to true" $component $component) -}}
+{{- $wrong = append $wrong (printf "%s.serviceAccount.name: set the name of an existing ServiceAccount, or set %s.serviceAccount.create to true" $component $component) -}}
 {{- end -}}
 {{- end -}}
 {{- if $wrong -}}
-{{- fail (printf "\n\nThese values need a change:\n  - %s\n" (join "\n  - " $wrong)) -}}
+{{- fail (printf "\n\nChange these values:\n  - %s\n" (join "\n  - " $wrong)) -}}
 {{- end -}}
 {{- end -}}

@@ -14,7 +14,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* For objects without a namespace: two releases of one name in two namespaces do not meet. */}}
+{{/* For objects without a namespace: two releases of one name in two namespaces do not conflict. */}}
 {{- define "docket.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "docket.fullname" .) -}}
 {{- end -}}
@@ -24,7 +24,7 @@
 {{- .Values.runtimeNamespace | default .Release.Namespace -}}
 {{- end -}}
 
-{{/* What selects pods: it may never change. Takes (dict "root" $ "component" …). */}}
+{{/* Labels that select pods; they must never change. Takes (dict "root" $ "component" …). */}}
 {{- define "docket.selector" -}}
 app.kubernetes.io/name: {{ include "docket.name" .root | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
@@ -82,7 +82,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* The components that have pods, in the order they are shown. */}}
+{{/* The components with pods, in the order of the documentation. */}}
 {{- define "docket.components" -}}
 ["operator", "api", "worker", "detector"]
 {{- end -}}

@@ -60,7 +60,7 @@ spec:
       {{- with $v.topologySpreadConstraints }}
       topologySpreadConstraints:
         {{- range . }}
-        {{- /* Each constraint is about this component's own pods unless it says otherwise. */}}
+        {{- /* A constraint without labelSelector selects this component's pods. */}}
         {{- $own := dict "labelSelector" (dict "matchLabels" (include "docket.selector" $ | fromYaml)) }}
         {{- $constraint := . }}
         {{- if not (hasKey . "labelSelector") }}

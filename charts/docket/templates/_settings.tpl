@@ -1,9 +1,9 @@
 {{/*
-The arguments of the programs. Every flag that the chart sets is in this file only, so that renaming a flag changes one
-line.
+The programs' settings. Every flag that the chart sets is in this file and nowhere else, so that renaming a
+flag changes one line.
 */}}
 
-{{/* Where the Secrets are mounted. Whole folders: a file mounted by subPath would never change when its Secret does. */}}
+{{/* Where the Secrets are mounted. Whole folders, because a file mounted by subPath does not follow its Secret. */}}
 {{- define "docket.redisFolder" -}}/etc/docket/redis{{- end -}}
 {{- define "docket.caFolder" -}}/etc/docket/ca{{- end -}}
 {{- define "docket.databaseFolder" -}}/etc/docket/database-servers/{{- end -}}
@@ -51,7 +51,7 @@ line.
 {{- toJson (concat $args $v.extraArgs) -}}
 {{- end -}}
 
-{{/* The other settings of Redis, as a JSON list of variables. */}}
+{{/* Further settings of Redis, as a JSON list of environment variables. */}}
 {{- define "docket.redisEnv" -}}
 {{- $env := list -}}
 {{- with .Values.redis.release -}}
@@ -63,8 +63,8 @@ line.
 {{- toJson $env -}}
 {{- end -}}
 
-{{/* Where a data-plane component finds tenants and Redis, as a JSON list of variables: so that a command in its pod, such as
-     `kubectl exec deployment/docket-api -- docket customer add …`, needs no flag for it. */}}
+{{/* Where a data-plane component finds tenants and Redis, as a JSON list of environment variables. So a command in its pod, such
+     as `kubectl exec deployment/docket-api -- docket customer add …`, needs no flags for them. */}}
 {{- define "docket.serveEnv" -}}
 {{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" (include "docket.runtimeNamespace" .)) -}}
 {{- $env = append $env (dict "name" "DOCKET_REDIS_URL_FILE" "value" (printf "%s/url" (include "docket.redisFolder" .))) -}}

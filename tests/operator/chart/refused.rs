@@ -13,9 +13,9 @@ fn refusal(values: &str) -> String {
 fn without_values_each_missing_setting_is_named_with_what_is_right() {
     let message = refusal("");
     for expected in [
-        "baseDomain: give the host name of the API, such as api.example.com",
-        "databaseServers: give at least one PostgreSQL server, such as [{name: main,",
-        "redis.secretRef.name: give the name of the Secret",
+        "baseDomain: set the host name of the API, such as api.example.com",
+        "databaseServers: set at least one PostgreSQL server, such as [{name: main,",
+        "redis.secretRef.name: set the name of the Secret",
     ] {
         assert!(message.contains(expected), "{expected} is not in {message}");
     }
@@ -27,21 +27,24 @@ fn settings_that_do_not_fit_together_are_named() {
         ("legacyHost: api.example.com", "legacyHost: must not be baseDomain"),
         ("quickstart: {enabled: true}", "databaseServers: leave it empty with quickstart.enabled"),
         ("quickstart: {enabled: true}", "redis.secretRef.name: leave it empty with quickstart.enabled"),
-        ("privateCA: {redisKey: ca.crt}", "privateCA.configMap: name the ConfigMap"),
+        ("privateCA: {redisKey: ca.crt}", "privateCA.configMap: set the ConfigMap"),
         (
             "worker: {databaseConnections: 4}",
             "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 4",
         ),
-        ("httpRoute: {enabled: true}", "httpRoute.parentRefs: name the Gateway"),
-        ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: there is no legacyHost"),
+        ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
+        ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: legacyHost is not set"),
         (
             "api: {autoscaling: {enabled: true, minReplicas: 5, maxReplicas: 4}}",
             "api.autoscaling.minReplicas: must not exceed api.autoscaling.maxReplicas, which is 4",
         ),
-        ("worker: {serviceAccount: {create: false}}", "worker.serviceAccount.name: name the ServiceAccount"),
+        (
+            "worker: {serviceAccount: {create: false}}",
+            "worker.serviceAccount.name: set the name of an existing ServiceAccount",
+        ),
         (
             "api: {serviceAccount: {name: a}}\nworker: {serviceAccount: {name: a}}",
-            "worker.serviceAccount.name: a is made for api already",
+            "worker.serviceAccount.name: a is already created for api",
         ),
         ("api: {shutdownDelay: 60s}", "api.terminationGracePeriodSeconds: must be at least 85"),
         ("api: {shutdownDelay: 1m}", "api.terminationGracePeriodSeconds: must be at least 85"),
@@ -52,7 +55,7 @@ fn settings_that_do_not_fit_together_are_named() {
         assert!(message.contains(expected), "{more}: {expected} is not in {message}");
     }
     let twice = MINIMAL.replace("}}]", "}}, {name: main, secretRef: {name: b, key: url}}]");
-    assert!(refusal(&twice).contains("databaseServers: the name main is given twice"));
+    assert!(refusal(&twice).contains("databaseServers: the name main is used twice"));
 }
 
 /// Values that the schema refuses, each with the path of the setting that Helm must name.

@@ -10,7 +10,7 @@ end
 if obj.status == nil or obj.status.conditions == nil then
   return health
 end
--- A status of an older generation says nothing about this one.
+-- A status about an older generation says nothing about this one.
 if obj.status.observedGeneration ~= nil and obj.metadata.generation ~= nil
     and obj.status.observedGeneration < obj.metadata.generation then
   return health

@@ -6,7 +6,7 @@
 {{ include "docket.fullname" . }}-quickstart-redis
 {{- end -}}
 
-{{/* Another name than ours, so that no selector of the chart takes these pods for its own. Takes root and name. */}}
+{{/* A name other than the chart's, so that none of its selectors matches these pods. Takes root and name. */}}
 {{- define "docket.quickstart.selector" -}}
 app.kubernetes.io/name: quickstart-{{ .name }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
@@ -30,7 +30,7 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{/* A password that was made once and stays: what the Secret holds already, else a new one. Takes root, secret and key. */}}
+{{/* A password that is generated once: the one in the Secret, or a new one. Takes root, secret and key. */}}
 {{- define "docket.quickstart.password" -}}
 {{- $there := lookup "v1" "Secret" .root.Release.Namespace .secret -}}
 {{- $value := dig "data" .key "" ($there | default dict) -}}
