@@ -1,4 +1,4 @@
-//! Health, readiness and metrics, on a thread and a runtime of their own: work on the other one never makes a probe late.
+//! Serves health, readiness and metrics on a dedicated thread and runtime, so that other work never delays a probe.
 
 use std::{
     net::SocketAddr,
@@ -15,10 +15,10 @@ use tokio::{net::TcpListener, time::Instant};
 
 use crate::work::Operator;
 
-/// A main runtime that did not come to this in so long is not well.
+/// The main runtime is stuck if it has not beaten for this long.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Shows that the main runtime still runs tasks.
+/// A heartbeat that shows whether the main runtime still runs tasks.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     start: Instant,
@@ -36,7 +36,7 @@ impl Pulse {
         i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Beats for ever; belongs on the main runtime.
+    /// Beats every second, for ever. Spawn it on the main runtime.
     pub async fn beat(self) {
         loop {
             self.beat_ms.store(self.elapsed_ms(), Ordering::Relaxed);
@@ -52,8 +52,8 @@ impl Pulse {
 
 /// Serves until the process ends. Returns once the address is bound.
 pub fn serve(address: SocketAddr, operator: Arc<Operator>, pulse: Pulse) -> anyhow::Result<SocketAddr> {
-    let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("--listen: {address} can't be listened on"))?;
+    let listener =
+        std::net::TcpListener::bind(address).with_context(|| format!("--listen: bind {address}"))?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -66,7 +66,7 @@ pub fn serve(address: SocketAddr, operator: Arc<Operator>, pulse: Pulse) -> anyh
         runtime.block_on(async {
             let served = async { axum::serve(TcpListener::from_std(listener)?, routes).await };
             if let Err(error) = served.await {
-                tracing::error!(%error, "health and metrics are no longer served");
+                tracing::error!(%error, "health and metrics server failed; restart the pod");
             }
         });
     };
@@ -80,12 +80,12 @@ async fn healthz(State((_, pulse)): Shared) -> (StatusCode, &'static str) {
     if pulse.is_stale() { (StatusCode::SERVICE_UNAVAILABLE, "stuck\n") } else { (StatusCode::OK, "ok\n") }
 }
 
-/// Ready: every watch has its first list. A replica that waits for the lease is ready as well.
+/// Ready once every watch has its first list. A replica that waits for the lease is ready, too.
 async fn readyz(State((operator, _)): Shared) -> (StatusCode, &'static str) {
     if operator.progress.is_complete() {
         (StatusCode::OK, "ok\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the watches are not complete\n")
+        (StatusCode::SERVICE_UNAVAILABLE, "waiting for the first lists of the watches\n")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counters and gauges of the operator.
+//! The operator's metrics.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use crate::state::{declared::Document, name::Name};
 type Labels<const N: usize> = [(&'static str, String); N];
 type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
-/// What this process counts. The only series per object are the conditions of Tenants.
+/// The metrics of this process. Only the conditions of Tenants have a series per object.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -36,12 +36,12 @@ pub struct Metrics {
     leader: Gauge<i64, AtomicI64>,
     conditions: Family<Labels<4>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
-    /// The series that each object has now.
-    told: Mutex<HashMap<(&'static str, Name), Told>>,
+    /// What is published for each object.
+    published: Mutex<HashMap<(&'static str, Name), Published>>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Published {
     state: &'static str,
     conditions: Vec<Labels<4>>,
 }
@@ -58,32 +58,40 @@ impl Default for Metrics {
         let wait: Seconds = Family::new_with_constructor(seconds);
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
         let (conditions, managed) = (Family::default(), Family::default());
-        registry.register("operator_reconcile", "Passes by kind and result", reconciled.clone());
+        registry.register(
+            "operator_reconcile",
+            "Reconciliations by kind and result: ok, failed, withheld or panicked",
+            reconciled.clone(),
+        );
         registry.register_with_unit(
             "operator_reconcile_duration",
-            "Time of a pass",
+            "Time of a reconciliation",
             Unit::Seconds,
             duration.clone(),
         );
         registry.register_with_unit(
             "operator_queue_wait",
-            "Time an object waited for its pass",
+            "Time that an object waited for its reconciliation",
             Unit::Seconds,
             wait.clone(),
         );
-        registry.register("operator_reconcile_inflight", "Passes under way", inflight.clone());
+        registry.register("operator_reconcile_inflight", "Reconciliations in progress", inflight.clone());
         registry.register(
             "operator_watch_errors",
-            "Watches that failed and began again",
+            "Watches that failed and were restarted",
             watch_errors.clone(),
         );
-        registry.register("operator_leader", "1: this process writes", leader.clone());
+        registry.register("operator_leader", "1 if this process is the leader, else 0", leader.clone());
         registry.register(
             "tenant_condition",
-            "1 for the status that each condition of a Tenant has",
+            "1 for the current status of each condition of a Tenant",
             conditions.clone(),
         );
-        registry.register("managed_resources", "Tenants and Webhooks by state", managed.clone());
+        registry.register(
+            "managed_resources",
+            "Tenants and Webhooks by state: ready, not_ready or unknown",
+            managed.clone(),
+        );
         Self {
             registry,
             reconciled,
@@ -94,19 +102,19 @@ impl Default for Metrics {
             leader,
             conditions,
             managed,
-            told: Mutex::default(),
+            published: Mutex::default(),
         }
     }
 }
 
 impl Metrics {
-    /// An object waited this long and is being looked at.
+    /// A reconciliation begins; its object waited this long.
     pub fn taken<T: Document>(&self, waited: Duration) {
         self.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
         self.inflight.get_or_create(&kind::<T>()).inc();
     }
 
-    /// A pass ended: `ok`, `failed`, `withheld` or `panicked`.
+    /// A reconciliation ended with `ok`, `failed`, `withheld` or `panicked`.
     pub fn reconciled<T: Document>(&self, result: &'static str, took: Duration) {
         let labels = [("kind", T::KIND.to_owned()), ("result", result.to_owned())];
         self.reconciled.get_or_create(&labels).inc();
@@ -119,12 +127,12 @@ impl Metrics {
         self.watch_errors.inc();
     }
 
-    /// Whether this process writes.
+    /// Publishes whether this process is the leader.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }
 
-    /// An object has these conditions now.
+    /// Publishes an object's conditions.
     pub fn conditions<T: Document>(&self, name: &Name, conditions: &[Condition]) {
         let ready = conditions.iter().find(|condition| condition.type_ == ConditionType::Ready.as_str());
         let state = match ready.map(|ready| ready.status.as_str()) {
@@ -141,18 +149,18 @@ impl Metrics {
                 ("status", condition.status.clone()),
             ]
         });
-        self.replace::<T>(name, Some(Told { state, conditions: series.collect() }));
+        self.replace::<T>(name, Some(Published { state, conditions: series.collect() }));
     }
 
-    /// An object is gone.
+    /// Removes what is published for an object.
     pub fn forget<T: Document>(&self, name: &Name) {
         self.replace::<T>(name, None);
     }
 
-    fn replace<T: Document>(&self, name: &Name, now: Option<Told>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    fn replace<T: Document>(&self, name: &Name, now: Option<Published>) {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (T::KIND, name.clone());
-        if let Some(before) = told.remove(&key) {
+        if let Some(before) = published.remove(&key) {
             self.managed.get_or_create(&state::<T>(before.state)).dec();
             for series in before.conditions {
                 if now.as_ref().is_none_or(|now| !now.conditions.contains(&series)) {
@@ -165,11 +173,11 @@ impl Metrics {
             for series in &now.conditions {
                 self.conditions.get_or_create(series).set(1);
             }
-            told.insert(key, now);
+            published.insert(key, now);
         }
     }
 
-    /// All of it in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a String does not fail");
@@ -203,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_one_series_per_condition_and_counts_once() {
+    fn tenant_has_one_series_per_condition_until_it_is_forgotten() {
         let metrics = Metrics::default();
         let name = Name::new("a", "acme");
         metrics.conditions::<Tenant>(&name, &ready("False"));

@@ -8,7 +8,7 @@ use super::wanted::WantedDatabase;
 /// Whose a database and its role are.
 pub(super) enum Owner<'a> {
     /// No one's: neither database nor role exists.
-    Nobody,
+    NoOne,
     /// The Tenant with this mark.
     Tenant(Mark<'a>),
     /// They were not created by Docket.
@@ -26,7 +26,7 @@ pub(super) fn owner<'a>(observed: &'a Observed, name: &str, role: &str) -> Owner
         })
     };
     match (&observed.database, &observed.role) {
-        (None, None) => Owner::Nobody,
+        (None, None) => Owner::NoOne,
         (None, Some(_)) => mark_of_role.map_or_else(|| foreign("role", role), Owner::Tenant),
         (Some(TenantDatabase { comment: Some(comment), owned_by_role, .. }), seen) => {
             match Mark::read(comment) {

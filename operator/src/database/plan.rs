@@ -31,7 +31,7 @@ pub(super) fn next(
                 return Err(owned_by_another(observed, wanted, role, mark.uid, is_earlier));
             }
         }
-        Owner::Nobody | Owner::Tenant(_) => {}
+        Owner::NoOne | Owner::Tenant(_) => {}
     }
     let Some(seen) = &observed.role else { return create_role(observed, wanted, role).map(Some) };
     if let Some(step) = repair(observed, seen, wanted, role)? {
@@ -75,7 +75,7 @@ pub(super) fn next_of_deletion(
         }
         (Owner::Tenant(mark), Some(_)) => Err(not_owned(observed, name, role, mark.uid, "it is not dropped")),
         (Owner::Foreign(error), Some(_)) => Err(error),
-        (Owner::Nobody | Owner::Tenant(_) | Owner::Foreign(_), _) => Ok(None),
+        (Owner::NoOne | Owner::Tenant(_) | Owner::Foreign(_), _) => Ok(None),
     }
 }
 

@@ -64,12 +64,12 @@ fn foreign(observed: &Observed, what: &str) {
 }
 
 #[test]
-fn at_rest_there_is_nothing_to_do() {
+fn unchanged_database_needs_no_step() {
     assert_eq!(step(&observed(Some(role()), Some(database())), false), Ok(None));
 }
 
 #[test]
-fn a_database_is_made_in_three_steps() {
+fn missing_database_is_created_in_three_steps() {
     let first = step(&observed(None, None), false).unwrap().unwrap();
     assert!(
         first.starts_with("CREATE ROLE \"acme_app\" LOGIN CONNECTION LIMIT 50 PASSWORD E'SCRAM-SHA-256$")
@@ -92,7 +92,7 @@ fn a_database_is_made_in_three_steps() {
 }
 
 #[test]
-fn what_is_not_dockets_is_left_alone() {
+fn database_without_a_mark_is_never_touched() {
     let unmarked =
         |comment: Option<&str>| TenantDatabase { comment: comment.map(str::to_owned), ..database() };
     let not_ours = |database: TenantDatabase| TenantDatabase { owned_by_role: false, ..database };
@@ -106,7 +106,7 @@ fn what_is_not_dockets_is_left_alone() {
 }
 
 #[test]
-fn another_tenants_database_needs_the_annotation() {
+fn earlier_tenants_database_needs_the_annotation() {
     let theirs = observed(
         Some(TenantRole { comment: Some(mark("u0")), ..role() }),
         Some(TenantDatabase { comment: Some(mark("u0")), ..database() }),
@@ -125,7 +125,7 @@ fn another_tenants_database_needs_the_annotation() {
 }
 
 #[test]
-fn what_was_not_an_earlier_tenants_of_this_name_is_the_administrators_to_give() {
+fn other_tenants_database_needs_the_administrator() {
     for mark in [
         "docket.dev/tenant-uid=u0",
         "docket.dev/tenant-uid=u0 tenant=b/acme installation=i1",
@@ -150,7 +150,7 @@ fn what_was_not_an_earlier_tenants_of_this_name_is_the_administrators_to_give() 
 }
 
 #[test]
-fn a_mark_of_before_is_completed() {
+fn old_mark_is_completed() {
     let old = Some("docket.dev/tenant-uid=u1".to_owned());
     let ours = observed(
         Some(TenantRole { comment: old.clone(), ..role() }),
@@ -162,7 +162,7 @@ fn a_mark_of_before_is_completed() {
 }
 
 #[test]
-fn a_missing_right_is_named() {
+fn missing_right_is_named() {
     let mut weak = observed(None, None);
     weak.admin.creates_roles = false;
     let words = |observed: &Observed| step(observed, false).unwrap_err().to_string();
@@ -187,7 +187,7 @@ fn a_missing_right_is_named() {
 }
 
 #[test]
-fn a_deletion_touches_its_own_only() {
+fn deletion_drops_only_the_tenants_own_database() {
     let next = |role: Option<TenantRole>, database: Option<TenantDatabase>, uid: &str| {
         let step = next_of_deletion(&observed(role, database), "acme", ROLE, uid);
         step.map(|step| step.map(|step| step.sql))
