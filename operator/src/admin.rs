@@ -13,7 +13,7 @@ use anyhow::Context;
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::{net::TcpListener, time::Instant};
 
-use crate::work::Operator;
+use crate::{metrics::Metrics, state};
 
 /// The main runtime is stuck if it has not beaten for this long.
 const STALE: Duration = Duration::from_secs(60);
@@ -51,7 +51,12 @@ impl Pulse {
 }
 
 /// Serves until the process ends. Returns once the address is bound.
-pub fn serve(address: SocketAddr, operator: Arc<Operator>, pulse: Pulse) -> anyhow::Result<SocketAddr> {
+pub fn serve(
+    address: SocketAddr,
+    state: Arc<state::State>,
+    metrics: Arc<Metrics>,
+    pulse: Pulse,
+) -> anyhow::Result<SocketAddr> {
     let listener =
         std::net::TcpListener::bind(address).with_context(|| format!("--listen: bind {address}"))?;
     listener.set_nonblocking(true)?;
@@ -60,8 +65,8 @@ pub fn serve(address: SocketAddr, operator: Arc<Operator>, pulse: Pulse) -> anyh
     let routes = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state((operator, pulse));
+        .route("/metrics", get(text_of_metrics))
+        .with_state((state, metrics, pulse));
     let run = move || {
         runtime.block_on(async {
             let served = async { axum::serve(TcpListener::from_std(listener)?, routes).await };
@@ -74,21 +79,21 @@ pub fn serve(address: SocketAddr, operator: Arc<Operator>, pulse: Pulse) -> anyh
     Ok(bound)
 }
 
-type Shared = State<(Arc<Operator>, Pulse)>;
+type Shared = State<(Arc<state::State>, Arc<Metrics>, Pulse)>;
 
-async fn healthz(State((_, pulse)): Shared) -> (StatusCode, &'static str) {
+async fn healthz(State((_, _, pulse)): Shared) -> (StatusCode, &'static str) {
     if pulse.is_stale() { (StatusCode::SERVICE_UNAVAILABLE, "stuck\n") } else { (StatusCode::OK, "ok\n") }
 }
 
 /// Ready once every watch has its first list. A replica that waits for the lease is ready, too.
-async fn readyz(State((operator, _)): Shared) -> (StatusCode, &'static str) {
-    if operator.progress.is_complete() {
+async fn readyz(State((state, ..)): Shared) -> (StatusCode, &'static str) {
+    if state.progress.is_complete() {
         (StatusCode::OK, "ok\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "waiting for the first lists of the watches\n")
     }
 }
 
-async fn metrics(State((operator, _)): Shared) -> String {
-    operator.metrics.text()
+async fn text_of_metrics(State((_, metrics, _)): Shared) -> String {
+    metrics.text()
 }

@@ -2,4 +2,7 @@
 
 pub mod client;
 pub mod lease;
+pub mod object;
+pub mod sanitize;
+mod stream;
 pub mod watch;

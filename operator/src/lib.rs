@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod args;
+pub mod context;
 pub mod database;
 pub mod kube;
 pub mod metrics;

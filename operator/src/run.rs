@@ -2,134 +2,144 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, bail, ensure};
-use docket_program::signals::Signals;
+use anyhow::{Context as _, bail, ensure};
+use docket_board::Board;
+use docket_program::{clock::Clock, random, signals::Signals};
 use kube::{
     Client, Config,
     runtime::events::{Recorder, Reporter},
 };
-use tokio::sync::watch as channel;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::{self, Pulse},
     args::RunArguments,
+    context::{Context, Settings},
     database::Servers,
     kube::{
         client::{KubeApi, MANAGER},
-        lease::{self, Held},
-        watch,
+        lease::{self, Leadership, LeaseSettings},
+        watch::{self, Sink},
     },
     metrics::Metrics,
     observe,
-    work::{Operator, Settings},
+    state::State,
+    work::Work,
 };
 
-/// How long passes that were begun may take after a signal to stop.
+/// How long passes under way may take after a signal to stop.
 const DRAIN: Duration = Duration::from_secs(20);
+/// How long giving up the lease may take.
+const RELEASE: Duration = Duration::from_secs(5);
 /// Where a pod's own namespace is written.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Runs until SIGTERM or Ctrl-C.
 pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
     let lease = lease_settings(&arguments)?;
     let databases = Servers::read(&arguments.database_servers)?;
     let board = observe::board(&arguments)?;
     let (watching, writing) = clients().await?;
-    let held = Arc::new(Held::default());
+
+    let (state, changes) = State::new();
+    let (state, metrics, leadership) =
+        (Arc::new(state), Arc::<Metrics>::default(), Arc::<Leadership>::default());
     let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(lease.identity.clone()) };
-    let recorder = Recorder::new(writing.clone(), reporter);
-    let kube = KubeApi::new(writing.clone(), held.clone(), recorder, lease.namespace.clone());
-    let settings = Settings {
-        namespaces: arguments.watch_namespaces.clone(),
-        disabled_events: arguments.disabled_events.iter().copied().collect(),
-        resync: arguments.resync,
-        concurrency: usize::from(arguments.concurrency),
-    };
-    let operator = Arc::new(Operator::new(kube, databases, settings, Metrics::default(), held.clone()));
+    let kube = KubeApi::new(
+        writing.clone(),
+        leadership.clone(),
+        Recorder::new(writing.clone(), reporter),
+        lease.namespace.clone(),
+        state.clone(),
+        metrics.clone(),
+    );
+    let settings = settings(&arguments);
     let pulse = Pulse::default();
-    let listening = admin::serve(arguments.listen, operator.clone(), pulse.clone())?;
+    let listening = admin::serve(arguments.listen, state.clone(), metrics.clone(), pulse.clone())?;
     tokio::spawn(pulse.beat());
     tracing::info!(
         management = %listening,
         release.namespace = lease.namespace,
         identity = lease.identity,
-        watch.namespaces = arguments.watch_namespaces.join(","),
-        database.servers = operator.databases.names().join(","),
+        watch.namespaces = settings.namespaces.join(","),
+        database.servers = databases.names().join(","),
         "started"
     );
 
-    let (stop, stopped) = channel::channel(false);
-    let observed = board.is_some();
-    if let Some(board) = board {
-        tokio::spawn(observe::observe(operator.clone(), board));
-    }
-    let work = tokio::spawn(all(
-        operator.clone(),
+    let watches = watches(
+        state.clone(),
+        metrics.clone(),
+        lease.namespace.clone(),
         watching,
-        writing.clone(),
-        lease.clone(),
-        held.clone(),
-        stopped,
-        observed,
-    ));
-    Signals::new()?.next().await;
-    tracing::info!("stopping: what was begun is finished, then the lease is given up");
-    stop.send_replace(true);
-    if tokio::time::timeout(DRAIN, work).await.is_err() {
-        tracing::warn!("passes that take too long are cut off; the next process goes on with them");
+        settings.namespaces.clone(),
+    );
+    let context = Context { kube, databases, clock: Clock::System, random: random::fill, settings };
+    let work = Arc::new(Work::new(context, state.clone(), metrics, leadership.clone()));
+    tokio::spawn(work.clone().enqueue(changes));
+    let stop = CancellationToken::new();
+    let parts = tokio::spawn({
+        let (lease, leadership, writing) = (lease.clone(), leadership.clone(), writing.clone());
+        let work = reconcile(work, state, board, stop.clone());
+        async move {
+            tokio::select! {
+                () = watches => {}
+                () = lease::keep(writing, &lease, &leadership, &Clock::System) => {}
+                () = work => {}
+            }
+        }
+    });
+    signals.next().await;
+    tracing::info!("stopping: passes under way are finished, then the lease is given up");
+    stop.cancel();
+    if tokio::time::timeout(DRAIN, parts).await.is_err() {
+        tracing::warn!(
+            "passes under way are cut off after {} s; the next leader repeats them",
+            DRAIN.as_secs()
+        );
     }
-    let released = tokio::time::timeout(Duration::from_secs(5), lease::release(writing, &lease, &held)).await;
+    let released = tokio::time::timeout(RELEASE, lease::release(writing, &lease, &leadership)).await;
     if !matches!(released, Ok(Ok(()))) {
-        tracing::warn!("the lease could not be given up; it runs out by itself");
+        tracing::warn!("giving up the lease failed; it expires");
     }
     Ok(())
 }
 
-/// Watches at once; works once everything has been listed and the lease is held.
-async fn all(
-    operator: Arc<Operator>,
-    watching: Client,
-    writing: Client,
-    lease: lease::Settings,
-    held: Arc<Held>,
-    stopped: channel::Receiver<bool>,
-    observed: bool,
+async fn watches(
+    state: Arc<State>,
+    metrics: Arc<Metrics>,
+    release_namespace: String,
+    client: Client,
+    namespaces: Vec<String>,
 ) {
-    let namespaces = operator.settings.namespaces.clone();
-    let watched = {
-        let operator = operator.clone();
-        async move {
-            watch::wait_for_kinds(&watching, &namespaces).await;
-            watch::watch_all(operator, watching, &namespaces).await;
-        }
-    };
-    let now = clock();
-    let kept = async { lease::keep(writing, &lease, &held, now).await };
-    let worked = {
-        let operator = operator.clone();
-        async move {
-            while !operator.progress.is_complete() || observed && !operator.observes() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            let (tenants, webhooks) = operator.cluster().counts();
-            tracing::info!(tenants, webhooks, "all is listed");
-            tokio::spawn(operator.clone().look_at_everything_when_held());
-            operator.work(stopped.clone()).await;
-        }
-    };
-    tokio::select! {
-        () = watched => {}
-        () = kept => {}
-        () = worked => {}
+    let sink = Sink { state, metrics, release_namespace };
+    watch::wait_for_kinds(&client, &namespaces).await;
+    watch::watch_all(sink, client, &namespaces).await;
+}
+
+/// Reconciles once everything has been listed and the pods are known; each pass waits for the lease.
+async fn reconcile(work: Arc<Work>, state: Arc<State>, board: Option<Board>, stop: CancellationToken) {
+    if let Some(board) = board {
+        tokio::spawn(observe::observe(state.clone(), board));
+        state.pods_known().await;
+    }
+    state.progress.complete().await;
+    let (tenants, webhooks) = state.cluster().counts();
+    tracing::info!(tenants, webhooks, "all objects are listed");
+    tokio::spawn(work.clone().reconcile_all_when_leading());
+    work.run(stop).await;
+}
+
+fn settings(arguments: &RunArguments) -> Settings {
+    Settings {
+        namespaces: arguments.watch_namespaces.clone(),
+        disabled_events: arguments.disabled_events.iter().copied().collect(),
+        resync: arguments.resync,
+        concurrency: usize::from(arguments.concurrency),
     }
 }
 
-fn clock() -> fn() -> jiff::Timestamp {
-    #[expect(clippy::disallowed_methods, reason = "the time of a renewal, which nobody compares")]
-    || jiff::Timestamp::now()
-}
-
-fn lease_settings(arguments: &RunArguments) -> anyhow::Result<lease::Settings> {
+fn lease_settings(arguments: &RunArguments) -> anyhow::Result<LeaseSettings> {
     let (duration, renew_every) = (arguments.lease_duration, arguments.lease_renewal);
     ensure!(duration >= Duration::from_secs(5), "--lease-duration: must be at least 5s");
     ensure!(renew_every * 2 < duration, "--lease-renewal: must be less than half of --lease-duration");
@@ -144,7 +154,7 @@ fn lease_settings(arguments: &RunArguments) -> anyhow::Result<lease::Settings> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         format!("{}-{}", host.trim(), std::process::id())
     });
-    Ok(lease::Settings { namespace, identity, duration, renew_every })
+    Ok(LeaseSettings { namespace, identity, duration, renew_every })
 }
 
 /// One client for watches, which may stay silent for minutes, and one for calls. Neither retries by itself: the

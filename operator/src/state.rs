@@ -1,15 +1,188 @@
-//! What the operator knows, and the rules on it. Pure: nothing here waits, reads a clock or talks to anything.
+//! What the operator knows, and the rules on it.
+//!
+//! The files below are pure: nothing in them waits, reads a clock or talks to anything. [`State`] holds what they
+//! describe behind locks, and reports which objects a change concerns to the loop in `work`.
 
 pub mod by_name;
 pub mod claims;
 pub mod cluster;
 pub mod conditions;
+pub mod database_checks;
 pub mod declared;
+pub mod done;
+pub mod handover;
+pub mod health;
 pub mod keys;
 pub mod labels;
 pub mod name;
+pub mod object_event;
+pub mod outcome;
+pub mod own_secrets;
 pub mod pods;
+pub mod progress;
 pub mod references;
 
 #[cfg(test)]
 pub(crate) mod examples;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use docket_crds::{ApiKeyDigest, Runtime};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use self::{
+    cluster::{Cluster, Key},
+    database_checks::DatabaseChecks,
+    declared::Meta,
+    handover::{HandedOver, Handovers},
+    health::{COUNTS_EVERY, Health, Healths},
+    keys::Keys,
+    name::Name,
+    pods::Pods,
+    progress::Progress,
+};
+
+/// What the loop in `work` has to react to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// These objects have to be reconciled.
+    Concerns(Vec<Key>),
+    /// The API server is back: what failed meanwhile need not wait for its turn.
+    Recovered,
+}
+
+/// What the operator knows. Locks are held for look-ups only, never while something is awaited.
+#[derive(Debug)]
+pub struct State {
+    /// How far the watches are.
+    pub progress: Progress,
+    cluster: Mutex<Cluster>,
+    keys: Mutex<Keys>,
+    handovers: Mutex<Handovers>,
+    healths: Mutex<Healths>,
+    database_checks: Mutex<DatabaseChecks>,
+    pods_are_known: watch::Sender<bool>,
+    changes: mpsc::UnboundedSender<Change>,
+}
+
+impl State {
+    /// Nothing is known yet. The receiver gets each change, in order.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Change>) {
+        let (changes, receiver) = mpsc::unbounded_channel();
+        let state = Self {
+            progress: Progress::default(),
+            cluster: Mutex::default(),
+            keys: Mutex::default(),
+            handovers: Mutex::default(),
+            healths: Mutex::default(),
+            database_checks: Mutex::default(),
+            pods_are_known: watch::Sender::new(false),
+            changes,
+        };
+        (state, receiver)
+    }
+
+    /// What the watches have seen.
+    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
+        self.cluster.lock()
+    }
+
+    /// These objects have to be reconciled.
+    pub fn changed(&self, keys: Vec<Key>) {
+        if !keys.is_empty() {
+            self.send(Change::Concerns(keys));
+        }
+    }
+
+    /// A watch works again after it failed.
+    pub fn recovered(&self) {
+        self.send(Change::Recovered);
+    }
+
+    fn send(&self, change: Change) {
+        // The receiver is gone only when the process ends.
+        let _ = self.changes.send(change);
+    }
+
+    /// A Tenant has these API keys. Returns those that an earlier Tenant has, which are not this one's.
+    pub fn claim_keys(&self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest> {
+        let (taken, concerned) = self.keys.lock().set(meta, keys);
+        self.tenants_changed(concerned);
+        taken
+    }
+
+    /// The live pods.
+    pub fn pods(&self) -> Arc<Pods> {
+        self.handovers.lock().pods()
+    }
+
+    /// These are the live pods now.
+    pub fn set_pods(&self, pods: Pods) {
+        let concerned = self.handovers.lock().set_pods(pods);
+        self.pods_are_known.send_replace(true);
+        self.tenants_changed(concerned);
+    }
+
+    /// Whether anything is known of the pods.
+    pub fn knows_pods(&self) -> bool {
+        *self.pods_are_known.borrow()
+    }
+
+    /// Returns once something is known of the pods.
+    pub async fn pods_known(&self) {
+        // The sender lives as long as `self`, so this returns only when it is so.
+        let _ = self.pods_are_known.subscribe().wait_for(|known| *known).await;
+    }
+
+    /// Whether what the data plane reports can be read.
+    pub fn reads_the_board(&self) -> bool {
+        matches!(*self.pods(), Pods::Seen(_))
+    }
+
+    /// As [`Handovers::hand_over`].
+    pub fn hand_over(&self, meta: &Meta, runtimes: &[&Runtime]) -> (HandedOver, Arc<Pods>) {
+        self.handovers.lock().hand_over(meta, runtimes)
+    }
+
+    /// How deliveries to a Webhook go; `None`: the data plane has not reported it.
+    pub fn health(&self, webhook_uid: &str) -> Option<Health> {
+        self.healths.lock().get(webhook_uid)
+    }
+
+    /// How deliveries go now, by the uids of Webhooks.
+    pub fn set_health(&self, reported: HashMap<String, Health>, now: Instant) {
+        let news = self.healths.lock().replace(reported, now, COUNTS_EVERY);
+        let keys = self.cluster().webhooks_with_uids(&news);
+        self.changed(keys);
+    }
+
+    /// As [`DatabaseChecks::is_due`].
+    pub fn database_check_is_due(&self, tenant_uid: &str, now: Instant, interval: Duration) -> bool {
+        self.database_checks.lock().is_due(tenant_uid, now, interval)
+    }
+
+    /// As [`DatabaseChecks::checked`].
+    pub fn database_checked(&self, tenant_uid: &str, now: Instant, next: Duration) {
+        self.database_checks.lock().checked(tenant_uid, now, next);
+    }
+
+    /// A Tenant is gone.
+    pub fn forget(&self, tenant_uid: &str) {
+        self.database_checks.lock().forget(tenant_uid);
+        self.handovers.lock().forget(tenant_uid);
+        let others = self.keys.lock().forget(tenant_uid);
+        self.tenants_changed(others);
+    }
+
+    fn tenants_changed(&self, names: Vec<Name>) {
+        self.changed(names.into_iter().map(Key::Tenant).collect());
+    }
+}

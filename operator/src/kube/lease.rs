@@ -4,11 +4,9 @@
 //! process that was frozen finds that it may not write. Should two write all the same, no harm is done: every write is
 //! either of whole content (server-side apply) or guarded by a resource version, and databases are made under locks.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use docket_program::clock::Clock;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -18,14 +16,17 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
+use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
+
+use crate::kube::sanitize::CallError;
 
 /// The Lease's name.
 pub const NAME: &str = "docket-operator";
 
 /// How the Lease is kept.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LeaseSettings {
     /// Where the Lease is.
     pub namespace: String,
     /// Who we are; unique among the replicas.
@@ -36,68 +37,74 @@ pub struct Settings {
     pub renew_every: Duration,
 }
 
-impl Settings {
+impl LeaseSettings {
     /// What is taken off the duration for our own count: a write under way must not outlive the Lease.
     fn margin(&self) -> Duration {
         self.duration / 5
     }
 }
 
-/// Until when we may write, and as which installation.
+/// Until when this process may write, and for which installation.
 #[derive(Debug)]
-pub struct Held(Mutex<Option<Instant>>, watch::Sender<bool>, Mutex<String>);
+pub struct Leadership {
+    until: Mutex<Option<Instant>>,
+    leads: watch::Sender<bool>,
+    installation: Mutex<String>,
+}
 
-impl Default for Held {
+impl Default for Leadership {
     fn default() -> Self {
-        Self(Mutex::new(None), watch::Sender::new(false), Mutex::default())
+        Self { until: Mutex::default(), leads: watch::Sender::new(false), installation: Mutex::default() }
     }
 }
 
-impl Held {
-    /// Whether we may write at this moment.
-    pub fn is_held(&self) -> bool {
-        self.is_held_at(Instant::now())
+impl Leadership {
+    /// Whether this process may write at this moment.
+    pub fn may_write(&self) -> bool {
+        self.may_write_at(Instant::now())
     }
 
-    /// What tells this installation from others that use the same database servers, in this cluster or another: the
-    /// Lease's uid, which needs no right that the operator does not have. Known whenever we may write.
+    /// What distinguishes this installation from others that use the same database servers, in this cluster or another:
+    /// the Lease's uid, which needs no right that the operator does not have. Known whenever this process may write.
     pub fn installation(&self) -> String {
-        self.2.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.installation.lock().clone()
     }
 
-    fn is_held_at(&self, now: Instant) -> bool {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| now < until)
+    fn may_write_at(&self, now: Instant) -> bool {
+        self.until.lock().is_some_and(|until| now < until)
     }
 
-    /// Waits until we may write.
+    /// Returns once this process may write.
     pub async fn wait(&self) {
-        while !self.is_held() {
-            let mut changes = self.1.subscribe();
-            if self.is_held() {
+        while !self.may_write() {
+            let mut changes = self.leads.subscribe();
+            if self.may_write() {
                 return;
             }
-            // The sender lives as long as we do.
+            // The sender lives as long as `self`.
             let _ = changes.changed().await;
         }
     }
 
-    /// Changes with the right to write; when it ends by itself, with the next try to renew it.
+    /// Changes with the right to write; when the right expires, with the next try to renew it.
     pub fn changes(&self) -> watch::Receiver<bool> {
-        self.1.subscribe()
+        self.leads.subscribe()
     }
 
-    /// Tells those who follow [`Held::changes`] where the time ran out: another may have written since.
-    fn notice_its_end(&self) {
-        if *self.1.borrow() && !self.is_held() {
-            tracing::warn!(lease.held = false, "the lease has run out");
+    /// Notifies those who follow [`Leadership::changes`] where the time ran out: another process may have written since.
+    fn notice_expiry(&self) {
+        if *self.leads.borrow() && !self.may_write() {
+            tracing::warn!(
+                lease.held = false,
+                "the lease expired before it was renewed; another replica may take over"
+            );
             self.set(None);
         }
     }
 
     fn set(&self, until: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
-        self.1.send_replace(until.is_some());
+        *self.until.lock() = until;
+        self.leads.send_replace(until.is_some());
     }
 }
 
@@ -124,7 +131,7 @@ fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration) -> Step {
 }
 
 /// The next version of the Lease's content.
-fn renewed(last: &LeaseSpec, settings: &Settings, step: Step, now: Timestamp) -> LeaseSpec {
+fn renewed(last: &LeaseSpec, settings: &LeaseSettings, step: Step, now: Timestamp) -> LeaseSpec {
     let taken = step == Step::TakeOver;
     LeaseSpec {
         holder_identity: Some(settings.identity.clone()),
@@ -137,31 +144,33 @@ fn renewed(last: &LeaseSpec, settings: &Settings, step: Step, now: Timestamp) ->
 }
 
 /// Keeps the Lease for ever. `client` must not retry by itself: a renewal that is late counts as failed.
-pub async fn keep(client: Client, settings: &Settings, held: &Held, now: fn() -> Timestamp) {
+pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leadership, clock: &Clock) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let mut seen: Option<(Lease, Instant)> = None;
     loop {
         let begun = Instant::now();
         let limit = settings.renew_every.max(Duration::from_secs(1));
-        let result = tokio::time::timeout(limit, try_once(&api, settings, seen.take(), now)).await;
+        let result = tokio::time::timeout(limit, try_once(&api, settings, seen.take(), clock)).await;
         match result {
-            Ok(Ok((lease, holding))) => {
-                let until = holding.then(|| begun + settings.duration - settings.margin());
-                if holding != held.is_held() {
-                    tracing::info!(lease.identity = settings.identity, lease.held = holding, "lease");
+            Ok(Ok((lease, leads))) => {
+                let until = leads.then(|| begun + settings.duration - settings.margin());
+                if leads != leadership.may_write() {
+                    tracing::info!(lease.identity = settings.identity, lease.held = leads, "lease");
                 }
-                let uid = lease.0.metadata.uid.clone().unwrap_or_default();
-                *held.2.lock().unwrap_or_else(PoisonError::into_inner) = uid;
-                // Not for each look of those who wait: it would wake up whoever waits with them.
-                if holding || *held.1.borrow() {
-                    held.set(until);
+                *leadership.installation.lock() = lease.0.metadata.uid.clone().unwrap_or_default();
+                // Not at each look of a replica that waits: it would wake up all that wait with it.
+                if leads || *leadership.leads.borrow() {
+                    leadership.set(until);
                 }
                 seen = Some(lease);
             }
-            Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be read or renewed"),
-            Err(_) => tracing::warn!("the API server does not answer about the lease in time"),
+            Ok(Err(error)) => {
+                let error = CallError::from(error);
+                tracing::warn!(%error, "reading or renewing the lease failed; it is retried");
+            }
+            Err(_) => tracing::warn!("renewing the lease failed: no response from the API server in time"),
         }
-        held.notice_its_end();
+        leadership.notice_expiry();
         tokio::time::sleep(settings.renew_every).await;
     }
 }
@@ -171,12 +180,12 @@ type Seen = (Lease, Instant);
 /// Looks, and takes or renews the Lease if that is ours to do; answers what is there now, and whether it is ours.
 async fn try_once(
     api: &Api<Lease>,
-    settings: &Settings,
+    settings: &LeaseSettings,
     seen: Option<Seen>,
-    now: fn() -> Timestamp,
+    clock: &Clock,
 ) -> kube::Result<(Seen, bool)> {
     let Some(lease) = api.get_opt(NAME).await? else {
-        let spec = renewed(&LeaseSpec::default(), settings, Step::TakeOver, now());
+        let spec = renewed(&LeaseSpec::default(), settings, Step::TakeOver, clock.now());
         let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
         let made = api.create(&PostParams::default(), &Lease { metadata, spec: Some(spec) }).await?;
         return Ok(((made, Instant::now()), true));
@@ -192,14 +201,14 @@ async fn try_once(
         return Ok(((lease, since), false));
     }
     // The resource version in it makes sure that of two who try, one succeeds.
-    let next = Lease { metadata: lease.metadata, spec: Some(renewed(&spec, settings, step, now())) };
+    let next = Lease { metadata: lease.metadata, spec: Some(renewed(&spec, settings, step, clock.now())) };
     let next = api.replace(NAME, &PostParams::default(), &next).await?;
     Ok(((next, Instant::now()), true))
 }
 
 /// Stops writing, and gives the Lease up so that the next one need not wait for its end.
-pub async fn release(client: Client, settings: &Settings, held: &Held) -> kube::Result<()> {
-    held.set(None);
+pub async fn release(client: Client, settings: &LeaseSettings, leadership: &Leadership) -> kube::Result<()> {
+    leadership.set(None);
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let Some(mut lease) = api.get_opt(NAME).await? else {
         return Ok(());
@@ -218,8 +227,8 @@ pub async fn release(client: Client, settings: &Settings, held: &Held) -> kube::
 mod tests {
     use super::*;
 
-    fn settings() -> Settings {
-        Settings {
+    fn settings() -> LeaseSettings {
+        LeaseSettings {
             namespace: "docket".into(),
             identity: "me".into(),
             duration: Duration::from_secs(15),
@@ -259,13 +268,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_right_to_write_ends_by_itself() {
-        let (held, now) = (Held::default(), Instant::now());
-        assert!(!held.is_held());
-        held.set(Some(now + Duration::from_secs(12)));
-        held.wait().await;
-        assert!(held.is_held_at(now + Duration::from_secs(11)));
-        assert!(!held.is_held_at(now + Duration::from_secs(12)));
-        held.set(None);
-        assert!(!held.is_held());
+        let (leadership, now) = (Leadership::default(), Instant::now());
+        assert!(!leadership.may_write());
+        leadership.set(Some(now + Duration::from_secs(12)));
+        leadership.wait().await;
+        assert!(leadership.may_write_at(now + Duration::from_secs(11)));
+        assert!(!leadership.may_write_at(now + Duration::from_secs(12)));
+        leadership.set(None);
+        assert!(!leadership.may_write());
     }
 }

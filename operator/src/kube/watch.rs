@@ -1,38 +1,38 @@
-//! The watches: one per kind and namespace, each feeding [`Cluster`] and the queues.
+//! The watches: one per kind and namespace, each feeding the index in `state::cluster`.
 //!
 //! Secrets and ConfigMaps are watched by label and as metadata only: their values never come over a watch, and those of
 //! others cost nothing.
 
-use std::{
-    collections::HashSet,
-    fmt::Debug,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use docket_crds::{Tenant, ValueKind, Webhook, runtime};
-use futures_util::{StreamExt, stream::BoxStream};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1 as core;
 use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher, watcher::Event},
+    Api, Client,
+    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+    runtime::{watcher, watcher::Event},
 };
-use serde::de::DeserializeOwned;
 
 use crate::{
+    kube::{
+        object::resource,
+        sanitize::watch_error,
+        stream::{Events, Seen, all_metadata, metadata, objects},
+    },
+    metrics::Metrics,
     state::{
+        State,
         by_name::Listed,
-        cluster::{Cluster, Key, Namespace, OwnSecret},
-        declared::{Declared, Document, resource},
+        cluster::{Cluster, Key, NamespaceState},
         labels,
         name::Name,
+        own_secrets::OwnSecret,
     },
-    work::Operator,
 };
+
+/// How often the API server is asked for CRDs that are not installed yet.
+const KINDS_EVERY: Duration = Duration::from_secs(2);
 
 /// What one watch is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,196 +48,128 @@ enum Subject {
 }
 
 impl Subject {
-    /// Whether work may begin without having seen these: they tell when to look, what they hold is read by name.
+    /// Whether work may begin without having seen these: they say when to reconcile, what they hold is read by name.
     const fn may_be_missing(self) -> bool {
         matches!(self, Self::Values(_) | Self::Generated)
     }
 }
 
-/// One object of a watch, in the form its subject needs.
-enum Seen {
-    Tenant(Arc<Declared<Tenant>>),
-    Webhook(Arc<Declared<Webhook>>),
-    Meta(Box<ObjectMeta>),
-}
-
-/// How far the watches are.
-#[derive(Debug, Default)]
-pub struct Progress {
-    listed: AtomicUsize,
-    wanted: AtomicUsize,
-}
-
-impl Progress {
-    /// Whether every watch has its first list.
-    pub fn is_complete(&self) -> bool {
-        let wanted = self.wanted.load(Ordering::Acquire);
-        wanted > 0 && self.listed.load(Ordering::Acquire) >= wanted
-    }
+/// Where watches take what they see.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// The index.
+    pub state: Arc<State>,
+    /// Counts failures.
+    pub metrics: Arc<Metrics>,
+    /// The namespace of the data plane's Secrets.
+    pub release_namespace: String,
 }
 
 /// Watches for ever. `namespaces` empty: all of them.
-pub async fn watch_all(operator: Arc<Operator>, client: Client, namespaces: &[String]) {
-    let scopes: Vec<Option<String>> = match namespaces {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
+pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
+    let mut watches: Vec<Watch> = match namespaces {
+        [] => of_scope(&client, None),
+        some => some.iter().flat_map(|namespace| of_scope(&client, Some(namespace))).collect(),
     };
-    let mut watches = Vec::new();
-    for scope in &scopes {
-        let scope = scope.as_deref();
-        watches.push((Subject::Tenants, scope, objects::<Tenant>(&client, scope)));
-        watches.push((Subject::Webhooks, scope, objects::<Webhook>(&client, scope)));
-        let watched = format!("{}=true", labels::WATCH);
-        watches.push((
-            Subject::Values(ValueKind::Secret),
-            scope,
-            metadata::<core::Secret>(&client, scope, &watched),
-        ));
-        watches.push((
-            Subject::Values(ValueKind::ConfigMap),
-            scope,
-            metadata::<core::ConfigMap>(&client, scope, &watched),
-        ));
-        let ours = format!("{}={},{}", labels::MANAGED_BY, labels::OPERATOR, labels::TENANT_UID);
-        watches.push((Subject::Generated, scope, metadata::<core::Secret>(&client, scope, &ours)));
-    }
-    let release = Some(operator.kube.release_namespace().to_owned());
+    let release = Some(sink.release_namespace.as_str());
     let ours = format!("{}={}", runtime::LABEL, runtime::LABEL_VALUE);
-    let release = release.as_deref();
-    watches.push((Subject::Runtimes, release, metadata::<core::Secret>(&client, release, &ours)));
+    let runtimes = metadata::<core::Secret>(&client, release, &ours);
+    watches.push(Watch::new(Subject::Runtimes, release, runtimes));
     if namespaces.is_empty() {
-        operator.cluster().watch_namespaces();
-        watches.push((Subject::Namespaces, None, all_metadata::<core::Namespace>(&client)));
+        sink.state.cluster().watch_namespaces();
+        watches.push(Watch::new(Subject::Namespaces, None, all_metadata::<core::Namespace>(&client)));
     }
-    operator.progress.wanted.store(watches.len(), Ordering::Release);
-    let watches = watches.into_iter().map(|(subject, scope, stream)| {
-        let scope = scope.map(str::to_owned);
-        follow(operator.clone(), subject, scope, stream)
-    });
-    futures_util::future::join_all(watches).await;
+    sink.state.progress.expect(watches.len());
+    futures_util::future::join_all(watches.into_iter().map(|watch| watch.follow(&sink))).await;
 }
 
-type Events = BoxStream<'static, watcher::Result<Event<Seen>>>;
-
-fn objects<T: Document>(client: &Client, scope: Option<&str>) -> Events
-where
-    Declared<T>: IntoSeen,
-{
-    let resource = resource::<T>();
-    let api: Api<DynamicObject> = match scope {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let read = |object| Declared::<T>::read(object).map(IntoSeen::into_seen);
-    events(watcher(api, watcher::Config::default()), read)
+/// The watches of one namespace; `None`: of all.
+fn of_scope(client: &Client, scope: Option<&str>) -> Vec<Watch> {
+    let marked = format!("{}=true", labels::WATCH);
+    let ours = format!("{}={},{}", labels::MANAGED_BY, labels::OPERATOR, labels::TENANT_UID);
+    let (secret, config_map) = (Subject::Values(ValueKind::Secret), Subject::Values(ValueKind::ConfigMap));
+    let watch = |subject, events| Watch::new(subject, scope, events);
+    vec![
+        watch(Subject::Tenants, objects::<Tenant>(client, scope)),
+        watch(Subject::Webhooks, objects::<Webhook>(client, scope)),
+        watch(secret, metadata::<core::Secret>(client, scope, &marked)),
+        watch(config_map, metadata::<core::ConfigMap>(client, scope, &marked)),
+        watch(Subject::Generated, metadata::<core::Secret>(client, scope, &ours)),
+    ]
 }
 
-/// A typed object as what a watch hands on.
-trait IntoSeen {
-    fn into_seen(self: Arc<Self>) -> Seen;
+/// One watch, and how far it is.
+struct Watch {
+    subject: Subject,
+    scope: Option<String>,
+    events: Events,
+    /// The names of a list that is under way.
+    listed: HashSet<Name>,
+    is_complete: bool,
 }
 
-impl IntoSeen for Declared<Tenant> {
-    fn into_seen(self: Arc<Self>) -> Seen {
-        Seen::Tenant(self)
+impl Watch {
+    fn new(subject: Subject, scope: Option<&str>, events: Events) -> Self {
+        let (scope, listed) = (scope.map(str::to_owned), HashSet::new());
+        Self { subject, scope, events, listed, is_complete: false }
     }
-}
 
-impl IntoSeen for Declared<Webhook> {
-    fn into_seen(self: Arc<Self>) -> Seen {
-        Seen::Webhook(self)
-    }
-}
-
-fn metadata<K>(client: &Client, scope: Option<&str>, selector: &str) -> Events
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + 'static,
-{
-    let api: Api<PartialObjectMeta<K>> = match scope {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    let config = watcher::Config::default().labels(selector);
-    events(watcher(api, config), |object| Some(Seen::Meta(Box::new(object.metadata))))
-}
-
-fn all_metadata<K>(client: &Client) -> Events
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
-    events(watcher(api, watcher::Config::default()), |object| Some(Seen::Meta(Box::new(object.metadata))))
-}
-
-/// The events of a stream in our form; objects that cannot be told apart are left out.
-fn events<K: Send + 'static>(
-    stream: impl futures_util::Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-    read: impl Fn(K) -> Option<Seen> + Send + 'static,
-) -> Events {
-    let convert = move |event: watcher::Result<Event<K>>| {
-        let event = match event {
-            Err(error) => return futures_util::future::ready(Some(Err(error))),
-            Ok(Event::Apply(object)) => read(object).map(Event::Apply),
-            Ok(Event::Delete(object)) => read(object).map(Event::Delete),
-            Ok(Event::InitApply(object)) => read(object).map(Event::InitApply),
-            Ok(Event::Init) => Some(Event::Init),
-            Ok(Event::InitDone) => Some(Event::InitDone),
-        };
-        futures_util::future::ready(event.map(Ok))
-    };
-    stream.default_backoff().filter_map(convert).boxed()
-}
-
-async fn follow(operator: Arc<Operator>, subject: Subject, scope: Option<String>, mut events: Events) {
-    let mut listed = HashSet::new();
-    let (mut complete, mut failed) = (false, false);
-    let release = operator.kube.release_namespace();
-    while let Some(event) = events.next().await {
-        let event = match event {
-            Ok(event) => event,
-            Err(error) => {
-                operator.metrics.watch_failed();
-                tracing::warn!(?subject, namespace = scope, error = %told(&error), "a watch failed; it is tried again");
-                failed = true;
-                // A watched namespace may be gone, and our Role with it: the others must not wait for it.
-                if is_forbidden(&error) && subject.may_be_missing() && !std::mem::replace(&mut complete, true)
-                {
-                    operator.progress.listed.fetch_add(1, Ordering::AcqRel);
+    async fn follow(mut self, sink: &Sink) {
+        let mut has_failed = false;
+        while let Some(event) = self.events.next().await {
+            match event {
+                Ok(event) => {
+                    if std::mem::take(&mut has_failed) {
+                        sink.state.recovered();
+                    }
+                    let keys = self.take_in(event, sink);
+                    sink.state.changed(keys);
                 }
-                continue;
+                Err(error) => {
+                    has_failed = true;
+                    self.failed(error, sink);
+                }
             }
-        };
-        if std::mem::take(&mut failed) {
-            operator.recovered();
         }
-        let mut cluster = operator.cluster();
-        let keys = match event {
+    }
+
+    fn failed(&mut self, error: watcher::Error, sink: &Sink) {
+        sink.metrics.watch_failed();
+        // A watched namespace may be gone, and our Role with it: the others must not wait for it.
+        if is_forbidden(&error) && self.subject.may_be_missing() {
+            self.complete(sink);
+        }
+        let (subject, namespace, error) = (self.subject, &self.scope, watch_error(error));
+        tracing::warn!(?subject, namespace, error, "watching the API server failed; the watch starts again");
+    }
+
+    fn complete(&mut self, sink: &Sink) {
+        if !std::mem::replace(&mut self.is_complete, true) {
+            sink.state.progress.listed();
+        }
+    }
+
+    fn take_in(&mut self, event: Event<Seen>, sink: &Sink) -> Vec<Key> {
+        let (subject, release) = (self.subject, sink.release_namespace.as_str());
+        match event {
             Event::Init => {
-                listed.clear();
+                self.listed.clear();
                 Vec::new()
             }
             Event::InitApply(object) => {
-                listed.extend(name_of(&object));
-                applied(&mut cluster, subject, release, object)
+                self.listed.extend(object.name());
+                applied(&mut sink.state.cluster(), subject, release, object)
             }
-            Event::Apply(object) => applied(&mut cluster, subject, release, object),
-            Event::Delete(object) => deleted(&mut cluster, subject, &object),
+            Event::Apply(object) => applied(&mut sink.state.cluster(), subject, release, object),
+            Event::Delete(object) => deleted(&mut sink.state.cluster(), subject, &object),
             Event::InitDone => {
-                let names = std::mem::take(&mut listed);
-                let listed = Listed { namespace: scope.clone(), names };
-                if !std::mem::replace(&mut complete, true) {
-                    operator.progress.listed.fetch_add(1, Ordering::AcqRel);
-                }
-                whole(&mut cluster, subject, &listed)
+                let names = std::mem::take(&mut self.listed);
+                let listed = Listed { namespace: self.scope.clone(), names };
+                let keys = whole(&mut sink.state.cluster(), subject, &listed);
+                self.complete(sink);
+                keys
             }
-        };
-        drop(cluster);
-        operator.changed(keys);
+        }
     }
 }
 
@@ -245,55 +177,40 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403)
 }
 
-/// An error of a watch, without what an object may hold.
-fn told(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::WatchError(status) => status.message.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn name_of(object: &Seen) -> Option<Name> {
-    match object {
-        Seen::Tenant(tenant) => Some(tenant.meta.name.clone()),
-        Seen::Webhook(webhook) => Some(webhook.meta.name.clone()),
-        Seen::Meta(meta) => meta_name(meta),
-    }
-}
-
-/// Namespaces have none themselves.
-fn meta_name(meta: &ObjectMeta) -> Option<Name> {
-    Some(Name::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone()?))
-}
-
 fn applied(cluster: &mut Cluster, subject: Subject, release: &str, object: Seen) -> Vec<Key> {
-    match (subject, object) {
-        (_, Seen::Tenant(tenant)) => cluster.tenant_applied(tenant),
-        (_, Seen::Webhook(webhook)) => cluster.webhook_applied(webhook),
-        (subject, Seen::Meta(meta)) => {
-            let Some(name) = meta_name(&meta) else {
-                return Vec::new();
-            };
-            match subject {
-                Subject::Values(kind) => {
-                    cluster.value_applied(kind, name, meta.resource_version.unwrap_or_default())
-                }
-                Subject::Generated | Subject::Runtimes => OwnSecret::of(name, &meta, release)
-                    .map(|secret| cluster.own_applied(secret))
-                    .unwrap_or_default(),
-                Subject::Namespaces => {
-                    let labels = meta.labels.unwrap_or_default();
-                    let terminating = meta.deletion_timestamp.is_some();
-                    cluster.namespace_applied(&name.name, Namespace { labels, terminating })
-                }
-                Subject::Tenants | Subject::Webhooks => Vec::new(),
-            }
+    let name = object.name();
+    match object {
+        Seen::Tenant(tenant) => cluster.tenant_applied(tenant),
+        Seen::Webhook(webhook) => cluster.webhook_applied(webhook),
+        Seen::Meta(meta) => {
+            name.map(|name| meta_applied(cluster, subject, release, name, *meta)).unwrap_or_default()
         }
     }
 }
 
+fn meta_applied(
+    cluster: &mut Cluster,
+    subject: Subject,
+    release: &str,
+    name: Name,
+    meta: ObjectMeta,
+) -> Vec<Key> {
+    match subject {
+        Subject::Values(kind) => cluster.value_applied(kind, name, meta.resource_version.unwrap_or_default()),
+        Subject::Generated | Subject::Runtimes => {
+            OwnSecret::of(&meta, release).map(|secret| cluster.own_applied(secret)).unwrap_or_default()
+        }
+        Subject::Namespaces => {
+            let terminating = meta.deletion_timestamp.is_some();
+            let labels = meta.labels.unwrap_or_default();
+            cluster.namespace_applied(&name.name, NamespaceState { labels, terminating })
+        }
+        Subject::Tenants | Subject::Webhooks => Vec::new(),
+    }
+}
+
 fn deleted(cluster: &mut Cluster, subject: Subject, object: &Seen) -> Vec<Key> {
-    let Some(name) = name_of(object) else {
+    let Some(name) = object.name() else {
         return Vec::new();
     };
     match subject {
@@ -315,7 +232,7 @@ fn whole(cluster: &mut Cluster, subject: Subject, listed: &Listed) -> Vec<Key> {
         Subject::Values(kind) => cluster.values_listed(kind, listed),
         Subject::Generated => cluster.own_listed(listed, |secret| !secret.is_runtime),
         Subject::Runtimes => cluster.own_listed(listed, |secret| secret.is_runtime),
-        // One that was deleted while nobody watched holds no objects any more.
+        // A namespace that was deleted while nothing watched holds no objects any more.
         Subject::Namespaces => Vec::new(),
     }
 }
@@ -330,11 +247,11 @@ pub async fn wait_for_kinds(client: &Client, namespaces: &[String]) {
         let one = ListParams::default().limit(1);
         matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if status.code == 404)
     };
-    let mut told = false;
+    let mut is_logged = false;
     while missing(resource::<Tenant>()).await || missing(resource::<Webhook>()).await {
-        if !std::mem::replace(&mut told, true) {
-            tracing::warn!("the CRDs are not there; apply what `docket-operator crds` prints");
+        if !std::mem::replace(&mut is_logged, true) {
+            tracing::warn!("the CRDs are not installed; apply the output of `docket-operator crds`");
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(KINDS_EVERY).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Objects by name, and by namespace.
+//! Objects by namespace and name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,8 +13,9 @@ pub struct Listed {
     pub names: HashSet<Name>,
 }
 
+/// Objects by namespace and name.
 #[derive(Debug)]
-pub(super) struct ByName<T>(HashMap<String, BTreeMap<String, (Name, T)>>);
+pub struct ByName<T>(HashMap<String, BTreeMap<String, (Name, T)>>);
 
 impl<T> Default for ByName<T> {
     fn default() -> Self {
@@ -23,16 +24,19 @@ impl<T> Default for ByName<T> {
 }
 
 impl<T> ByName<T> {
-    pub(super) fn get(&self, name: &Name) -> Option<&T> {
+    /// The object of this name.
+    pub fn get(&self, name: &Name) -> Option<&T> {
         Some(&self.0.get(&name.namespace)?.get(&name.name)?.1)
     }
 
-    pub(super) fn insert(&mut self, name: Name, object: T) -> Option<T> {
+    /// Puts an object in its place; returns the one before.
+    pub fn insert(&mut self, name: Name, object: T) -> Option<T> {
         let namespace = self.0.entry(name.namespace.clone()).or_default();
         Some(namespace.insert(name.name.clone(), (name, object))?.1)
     }
 
-    pub(super) fn remove(&mut self, name: &Name) -> Option<T> {
+    /// Removes an object; returns it.
+    pub fn remove(&mut self, name: &Name) -> Option<T> {
         let namespace = self.0.get_mut(&name.namespace)?;
         let removed = namespace.remove(&name.name)?;
         if namespace.is_empty() {
@@ -41,20 +45,28 @@ impl<T> ByName<T> {
         Some(removed.1)
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.0.values().flat_map(|namespace| namespace.values().map(|(name, _)| name))
     }
 
-    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Name> {
+    /// The names in a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Name> {
         self.0.get(namespace).into_iter().flat_map(|namespace| namespace.values().map(|(name, _)| name))
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
     }
 
     /// What is known and was not in a whole list.
-    pub(super) fn missing_from(&self, listed: &Listed) -> Vec<Name> {
+    pub fn missing_from(&self, listed: &Listed) -> Vec<Name> {
         let missing = |name: &&Name| !listed.names.contains(*name);
         match &listed.namespace {
             Some(namespace) => self.in_namespace(namespace).filter(missing).cloned().collect(),

@@ -8,22 +8,17 @@ use std::{
     sync::Arc,
 };
 
-use docket_crds::{
-    ConditionType, ReasonCode, Tenant, TenantStatus, ValueKind, Webhook, compile::claimed, runtime,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use docket_crds::{ConditionType, ReasonCode, Tenant, ValueKind, Webhook, compile::claimed};
 
-use crate::{
-    state::{
-        by_name::{ByName, Listed},
-        claims::Claims,
-        conditions,
-        declared::{Declared, Meta},
-        labels,
-        name::Name,
-        references::{References, Referrer, of_tenant, of_webhook},
-    },
-    webhook::Outcome,
+use crate::state::{
+    by_name::{ByName, Listed},
+    claims::Claims,
+    conditions,
+    declared::{Declared, Document, Meta},
+    name::Name,
+    outcome::WebhookOutcome,
+    own_secrets::{OwnSecret, OwnSecrets},
+    references::{References, Referrer, of_tenant, of_webhook},
 };
 
 /// What is to be looked at.
@@ -35,41 +30,9 @@ pub enum Key {
     Webhook(Name),
 }
 
-/// A Secret of ours, known by its metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnSecret {
-    /// Namespace and name.
-    pub name: Name,
-    /// Its uid.
-    pub uid: String,
-    /// The Tenant it was made for.
-    pub tenant: Name,
-    /// That Tenant's uid.
-    pub tenant_uid: String,
-    /// Of this version.
-    pub resource_version: String,
-    /// It is for the data plane; the others are for the tenant.
-    pub is_runtime: bool,
-}
-
-impl OwnSecret {
-    /// Reads it from an object's metadata; `None` when it does not say which Tenant it is for, or says so in a place where
-    /// we make none for that one: anybody can write our labels on a Secret of his own.
-    pub fn of(name: Name, meta: &ObjectMeta, release_namespace: &str) -> Option<Self> {
-        let (namespace, tenant) = meta.annotations.as_ref()?.get(labels::TENANT)?.split_once('/')?;
-        let tenant_uid = meta.labels.as_ref()?.get(labels::TENANT_UID)?.clone();
-        let is_runtime =
-            name.namespace == release_namespace && name.name == runtime::secret_name(&tenant_uid);
-        let resource_version = meta.resource_version.clone().unwrap_or_default();
-        let (uid, tenant) = (meta.uid.clone()?, Name::new(namespace, tenant));
-        let is_in_place = is_runtime || name.namespace == tenant.namespace;
-        is_in_place.then_some(Self { name, uid, tenant, tenant_uid, resource_version, is_runtime })
-    }
-}
-
-/// A namespace.
+/// What counts of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Namespace {
+pub struct NamespaceState {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// It is being deleted.
@@ -86,14 +49,11 @@ pub struct Cluster {
     references: References,
     /// Labelled Secrets and ConfigMaps of users: their resource versions.
     values: HashMap<ValueKind, ByName<String>>,
-    own: ByName<OwnSecret>,
-    own_of: HashMap<Name, BTreeSet<Name>>,
-    /// The versions we wrote ourselves, which are no news.
-    written: HashMap<Name, String>,
+    own: OwnSecrets,
     /// `None`: namespaces are not watched.
-    namespaces: Option<HashMap<String, Namespace>>,
+    namespaces: Option<HashMap<String, NamespaceState>>,
     /// By the Webhook's uid.
-    outcomes: HashMap<String, (Name, Outcome)>,
+    outcomes: HashMap<String, WebhookOutcome>,
 }
 
 impl Cluster {
@@ -105,6 +65,12 @@ impl Cluster {
     /// A Webhook that we know.
     pub fn webhook(&self, name: &Name) -> Option<Arc<Declared<Webhook>>> {
         self.webhooks.get(name).cloned()
+    }
+
+    /// Whether the Webhook of this name and uid is there and can't be read at all.
+    pub fn is_unreadable_webhook(&self, name: &Name, uid: &str) -> bool {
+        let webhook = self.webhooks.get(name);
+        webhook.is_some_and(|webhook| webhook.meta.uid == uid && webhook.document.is_err())
     }
 
     /// The Webhooks that name a tenant, by name.
@@ -131,12 +97,11 @@ impl Cluster {
 
     /// The Secrets that we made for the tenants of this name.
     pub fn own_secrets(&self, tenant: &Name) -> Vec<OwnSecret> {
-        let names = self.own_of.get(tenant).into_iter().flatten();
-        names.filter_map(|name| self.own.get(name).cloned()).collect()
+        self.own.of_tenant(tenant)
     }
 
     /// A namespace; `None` when it is not watched or not there.
-    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+    pub fn namespace(&self, name: &str) -> Option<&NamespaceState> {
         self.namespaces.as_ref()?.get(name)
     }
 
@@ -146,13 +111,13 @@ impl Cluster {
     }
 
     /// What the tenant's compilation said about a webhook.
-    pub fn outcome(&self, webhook_uid: &str) -> Option<&Outcome> {
-        self.outcomes.get(webhook_uid).map(|(_, outcome)| outcome)
+    pub fn outcome(&self, webhook_uid: &str) -> Option<&WebhookOutcome> {
+        self.outcomes.get(webhook_uid)
     }
 
     /// All Tenants and Webhooks: after a start, and when this process becomes the one that writes.
     pub fn everything(&self) -> Vec<Key> {
-        let tenants = self.tenants.names().chain(self.own_of.keys());
+        let tenants = self.tenants.names().chain(self.own.tenants());
         let tenants: BTreeSet<_> = tenants.cloned().map(Key::Tenant).collect();
         let webhooks = self.webhooks.names().cloned().map(Key::Webhook);
         tenants.into_iter().chain(webhooks).collect()
@@ -166,7 +131,8 @@ impl Cluster {
 
     /// The Webhooks with these uids.
     pub fn webhooks_with_uids(&self, uids: &[String]) -> Vec<Key> {
-        let names = uids.iter().filter_map(|uid| self.outcomes.get(uid).map(|(name, _)| name.clone()));
+        let names =
+            uids.iter().filter_map(|uid| self.outcomes.get(uid).map(|outcome| outcome.webhook.clone()));
         names.map(Key::Webhook).collect()
     }
 
@@ -303,36 +269,17 @@ impl Cluster {
 
     /// A Secret of ours is new or changed.
     pub fn own_applied(&mut self, secret: OwnSecret) -> Vec<Key> {
-        let tenant = secret.tenant.clone();
-        self.own_of.entry(tenant.clone()).or_default().insert(secret.name.clone());
-        let ours = self.written.get(&secret.name) == Some(&secret.resource_version);
-        let version = secret.resource_version.clone();
-        let before = self.own.insert(secret.name.clone(), secret);
-        let known = before.is_some_and(|before| before.resource_version == version);
-        if ours || known { Vec::new() } else { vec![Key::Tenant(tenant)] }
+        self.own.applied(secret).into_iter().map(Key::Tenant).collect()
     }
 
     /// A Secret of ours is gone.
     pub fn own_deleted(&mut self, name: &Name) -> Vec<Key> {
-        let Some(secret) = self.own.remove(name) else {
-            return Vec::new();
-        };
-        self.written.remove(name);
-        if let Some(siblings) = self.own_of.get_mut(&secret.tenant) {
-            siblings.remove(name);
-            if siblings.is_empty() {
-                self.own_of.remove(&secret.tenant);
-            }
-        }
-        // After a removal of our own this is one look that finds nothing to do.
-        vec![Key::Tenant(secret.tenant)]
+        self.own.deleted(name).into_iter().map(Key::Tenant).collect()
     }
 
-    /// We wrote a Secret ourselves: when the watch tells of it, it is no news.
+    /// We wrote a Secret ourselves: when the watch reports it, that is no news.
     pub fn own_written(&mut self, secret: OwnSecret) {
-        self.written.insert(secret.name.clone(), secret.resource_version.clone());
-        self.own_of.entry(secret.tenant.clone()).or_default().insert(secret.name.clone());
-        self.own.insert(secret.name.clone(), secret);
+        self.own.written(secret);
     }
 
     /// From now on namespaces are watched.
@@ -341,7 +288,7 @@ impl Cluster {
     }
 
     /// A namespace is new or changed; concerned are the tenants that Webhooks in it name, and those in it.
-    pub fn namespace_applied(&mut self, name: &str, namespace: Namespace) -> Vec<Key> {
+    pub fn namespace_applied(&mut self, name: &str, namespace: NamespaceState) -> Vec<Key> {
         let before = self.namespaces.get_or_insert_default().insert(name.to_owned(), namespace.clone());
         if before.is_none_or(|before| before == namespace) {
             return Vec::new();
@@ -375,48 +322,57 @@ impl Cluster {
         gone.iter().flat_map(|name| self.value_deleted(kind, name)).collect()
     }
 
-    /// A list of Secrets of ours is whole; `runtime` says of which of our two sorts.
+    /// A list of Secrets of ours is whole; `belongs` says of which of our two sorts.
     pub fn own_listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<Key> {
-        let gone = self.own.missing_from(listed);
-        let gone = gone.into_iter().filter(|name| self.own.get(name).is_some_and(&belongs));
-        gone.collect::<Vec<_>>().iter().flat_map(|name| self.own_deleted(name)).collect()
+        self.own.listed(listed, belongs).into_iter().map(Key::Tenant).collect()
     }
 
-    /// What a tenant's compilation said about its webhooks; answers those whose status may have to change.
-    pub fn set_outcomes(&mut self, outcomes: Vec<(Name, String, Outcome)>) -> Vec<Key> {
+    /// What a tenant's compilation said about its webhooks. Returns those whose status may have to change.
+    pub fn set_outcomes(&mut self, outcomes: Vec<WebhookOutcome>) -> Vec<Key> {
         let mut keys = Vec::new();
-        for (name, uid, outcome) in outcomes {
-            if self.outcome(&uid) != Some(&outcome) {
-                self.outcomes.insert(uid, (name.clone(), outcome));
-                keys.push(Key::Webhook(name));
+        for outcome in outcomes {
+            if self.outcome(&outcome.uid) != Some(&outcome) {
+                keys.push(Key::Webhook(outcome.webhook.clone()));
+                self.outcomes.insert(outcome.uid.clone(), outcome);
             }
         }
         keys
     }
 
     /// The API server took a status of ours: what we know of the object is that new. Unless somebody has changed it
-    /// meanwhile: that is the watch's to tell, or nobody would look at it.
-    pub fn tenant_written(&mut self, tenant: Arc<Declared<Tenant>>, seen: &Meta) {
-        let known = self.tenants.get(&tenant.meta.name);
+    /// meanwhile: the watch has to report that, or it would not be reconciled.
+    pub fn written<T: Indexed>(&mut self, object: Arc<Declared<T>>, seen: &Meta) {
+        let objects = T::index(self);
+        let known = objects.get(&object.meta.name);
         let is_current = known.is_some_and(|known| known.meta.resource_version == seen.resource_version);
-        if is_current && !tenant.meta.differs_from(seen) {
-            self.tenants.insert(tenant.meta.name.clone(), tenant);
-        }
-    }
-
-    /// As [`Cluster::tenant_written`].
-    pub fn webhook_written(&mut self, webhook: Arc<Declared<Webhook>>, seen: &Meta) {
-        let known = self.webhooks.get(&webhook.meta.name);
-        let is_current = known.is_some_and(|known| known.meta.resource_version == seen.resource_version);
-        if is_current && !webhook.meta.differs_from(seen) {
-            self.webhooks.insert(webhook.meta.name.clone(), webhook);
+        if is_current && !object.meta.differs_from(seen) {
+            objects.insert(object.meta.name.clone(), object);
         }
     }
 }
 
+/// A kind that [`Cluster`] knows by name.
+pub trait Indexed: Document {
+    /// The objects of this kind.
+    #[doc(hidden)]
+    fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>>;
+}
+
+impl Indexed for Tenant {
+    fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>> {
+        &mut cluster.tenants
+    }
+}
+
+impl Indexed for Webhook {
+    fn index(cluster: &mut Cluster) -> &mut ByName<Arc<Declared<Self>>> {
+        &mut cluster.webhooks
+    }
+}
+
 fn was_accepted(tenant: &Declared<Tenant>) -> bool {
-    let status: TenantStatus = tenant.status();
-    conditions::find(&status.conditions, ConditionType::Accepted).is_some_and(|told| told.status == "True")
+    conditions::find(&tenant.status().conditions, ConditionType::Accepted)
+        .is_some_and(|told| told.status == "True")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use docket_crds::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::kube::client::News;
+use crate::state::object_event::ObjectEvent;
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,34 +68,55 @@ impl Verdict {
     }
 }
 
-/// `Ready` in front, then the verdicts, then `Reconciling` or `Stalled`. `chosen`: what somebody has set on purpose, if
-/// nothing else is wrong.
-pub fn summarized(verdicts: Vec<Verdict>, good: &str, chosen: Option<Verdict>) -> Vec<Verdict> {
-    let failing = verdicts
-        .iter()
-        .find(|verdict| verdict.truth != Truth::True && verdict.kind != ConditionType::DeliveryHealthy);
-    let mut all = match (failing, chosen) {
-        (Some(failing), _) => {
-            let ready = Verdict { kind: ConditionType::Ready, truth: Truth::False, ..failing.clone() };
-            let kind = match failing.reason.remedy() {
-                Remedy::Chosen => None,
-                Remedy::Retry => Some(ConditionType::Reconciling),
-                Remedy::Change | Remedy::Nothing => Some(ConditionType::Stalled),
-            };
-            let why = kind.map(|kind| Verdict { kind, truth: Truth::True, ..failing.clone() });
-            [ready].into_iter().chain(why).collect()
-        }
-        (None, Some(chosen)) => vec![chosen],
-        (None, None) => vec![Verdict::new(ConditionType::Ready, Truth::True, ReasonCode::Ready, good)],
-    };
-    all.splice(1..1, verdicts);
-    all
+/// All that a status says: `Ready`, the conditions behind it, and who has to act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// `Ready`.
+    pub ready: Verdict,
+    verdicts: Vec<Verdict>,
+    /// `Reconciling` or `Stalled`.
+    progress: Option<Verdict>,
+}
+
+impl Summary {
+    /// `Ready` repeats the first verdict that is not well, except the receiver's: it says nothing about the object.
+    /// `good`: what `Ready` says when all is well. `chosen`: what a user has set on purpose, if nothing else is wrong.
+    pub fn of(verdicts: Vec<Verdict>, good: &str, chosen: Option<Verdict>) -> Self {
+        let failing = verdicts
+            .iter()
+            .find(|verdict| verdict.truth != Truth::True && verdict.kind != ConditionType::DeliveryHealthy);
+        let (ready, progress) = match (failing, chosen) {
+            (Some(failing), _) => {
+                let kind = match failing.reason.remedy() {
+                    Remedy::Chosen => None,
+                    Remedy::Retry => Some(ConditionType::Reconciling),
+                    Remedy::Change | Remedy::Nothing => Some(ConditionType::Stalled),
+                };
+                let ready = Verdict { kind: ConditionType::Ready, truth: Truth::False, ..failing.clone() };
+                (ready, kind.map(|kind| Verdict { kind, truth: Truth::True, ..failing.clone() }))
+            }
+            (None, Some(chosen)) => (chosen, None),
+            (None, None) => (Verdict::new(ConditionType::Ready, Truth::True, ReasonCode::Ready, good), None),
+        };
+        Self { ready, verdicts, progress }
+    }
+
+    /// Whether there is a verdict of this type.
+    pub fn has(&self, kind: ConditionType) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.kind == kind)
+    }
+
+    /// The conditions: `Ready` first, `Reconciling` or `Stalled` last.
+    pub fn conditions(&self, previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
+        let verdicts = [&self.ready].into_iter().chain(&self.verdicts).chain(&self.progress);
+        conditions(previous, verdicts, generation, now)
+    }
 }
 
 /// The conditions of a status. Those of `previous` that no verdict is about are gone.
-pub fn conditions(
+fn conditions<'a>(
     previous: &[Condition],
-    verdicts: &[Verdict],
+    verdicts: impl IntoIterator<Item = &'a Verdict>,
     generation: i64,
     now: Timestamp,
 ) -> Vec<Condition> {
@@ -112,7 +133,7 @@ pub fn conditions(
                 .map_or_else(|| now_in_seconds(now), |last| last.last_transition_time.clone()),
         }
     };
-    verdicts.iter().map(condition).collect()
+    verdicts.into_iter().map(condition).collect()
 }
 
 /// The API server keeps whole seconds; with more, what we compare would always differ.
@@ -153,8 +174,14 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
-/// What to tell when a condition changed its status or reason; nothing when it did not.
-pub fn news_of(kind: ConditionType, before: &[Condition], after: &[Condition], good: bool) -> Option<News> {
+/// The Event to publish when a condition changed its status or reason; `None` when it did not. `good`: also for a first
+/// condition that is well.
+pub fn event_of(
+    kind: ConditionType,
+    before: &[Condition],
+    after: &[Condition],
+    good: bool,
+) -> Option<ObjectEvent> {
     let now = find(after, kind)?;
     let last = find(before, kind);
     if last.is_some_and(|last| last.status == now.status && last.reason == now.reason)
@@ -166,7 +193,7 @@ pub fn news_of(kind: ConditionType, before: &[Condition], after: &[Condition], g
     let code = now.reason.parse().unwrap_or(ReasonCode::Ready);
     let warning = now.status == "False" && code.remedy() != Remedy::Chosen;
     let (reason, note) = (EventReason::Condition(code), now.message.clone());
-    Some(News { reason, action: "Reconcile", note, warning, secret: None })
+    Some(ObjectEvent { reason, action: "Reconcile", note, warning, secret: None })
 }
 
 #[cfg(test)]
@@ -181,8 +208,9 @@ mod tests {
         Verdict::new(ConditionType::Accepted, truth, reason, "why")
     }
 
-    fn listed(verdicts: &[Verdict]) -> Vec<(&'static str, &'static str)> {
-        verdicts.iter().map(|verdict| (verdict.kind.as_str(), verdict.reason.as_str())).collect()
+    fn listed(summary: &Summary) -> Vec<(&'static str, &'static str)> {
+        let verdicts = [&summary.ready].into_iter().chain(&summary.verdicts).chain(&summary.progress);
+        verdicts.map(|verdict| (verdict.kind.as_str(), verdict.reason.as_str())).collect()
     }
 
     #[test]
@@ -203,7 +231,7 @@ mod tests {
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, ""),
         ];
         assert_eq!(
-            listed(&summarized(verdicts, "", None)),
+            listed(&Summary::of(verdicts, "", None)),
             [
                 ("Ready", "Unreachable"),
                 ("Accepted", "Accepted"),
@@ -213,22 +241,22 @@ mod tests {
             ]
         );
         let verdicts = vec![accepted(Truth::False, ReasonCode::ClientCodeConflict)];
-        assert_eq!(listed(&summarized(verdicts, "", None))[2], ("Stalled", "ClientCodeConflict"));
+        assert_eq!(listed(&Summary::of(verdicts, "", None))[2], ("Stalled", "ClientCodeConflict"));
     }
 
     #[test]
     fn ready_does_not_ask_the_receiver_and_yields_to_a_choice() {
         let verdicts =
             vec![Verdict::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, "")];
-        assert_eq!(summarized(verdicts.clone(), "", None)[0].truth, Truth::True);
+        assert_eq!(Summary::of(verdicts.clone(), "", None).ready.truth, Truth::True);
         let chosen = Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, "");
-        assert_eq!(listed(&summarized(verdicts, "", Some(chosen)))[0], ("Ready", "Suspended"));
+        assert_eq!(listed(&Summary::of(verdicts, "", Some(chosen)))[0], ("Ready", "Suspended"));
     }
 
     #[test]
     fn a_pause_changes_ready_alone() {
-        let verdicts = summarized(vec![accepted(Truth::False, ReasonCode::InvalidSpec)], "", None);
-        let before = conditions(&[], &verdicts, 1, at(10));
+        let verdicts = Summary::of(vec![accepted(Truth::False, ReasonCode::InvalidSpec)], "", None);
+        let before = verdicts.conditions(&[], 1, at(10));
         let after = paused(&before, 2, at(20));
         let told: Vec<_> = after.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
         assert_eq!(told, [("Ready", "Unknown"), ("Accepted", "False")]);
@@ -241,7 +269,7 @@ mod tests {
         let same = conditions(&one, &[accepted(Truth::False, ReasonCode::InvalidSpec)], 2, at(2));
         let well = conditions(&one, &[accepted(Truth::True, ReasonCode::Accepted)], 2, at(2));
         let told = |before, after, good| {
-            news_of(ConditionType::Accepted, before, after, good).map(|news| news.warning)
+            event_of(ConditionType::Accepted, before, after, good).map(|news| news.warning)
         };
         assert_eq!(told(&[], &one, false), Some(true));
         assert_eq!(told(&one, &same, true), None);

@@ -6,23 +6,19 @@
 
 use std::sync::Arc;
 
-use docket_crds::{API_VERSION, ReasonCode, Tenant, Violation, Webhook, compile::claimed_by};
+use docket_crds::{
+    API_VERSION, ReasonCode, Tenant, TenantStatus, Violation, Webhook, WebhookStatus, compile::claimed_by,
+};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ApiResource, DynamicObject};
-use serde::de::DeserializeOwned;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::api::DynamicObject;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::state::name::Name;
-
-/// Leave the object as it is: annotation with the value `disabled`.
-pub const RECONCILE: &str = "docket.dev/reconcile";
-/// Look at the object anew: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
-pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// Take over the database of an earlier Tenant of this name: annotation with the database's name.
-pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
-/// The finalizer of Tenants whose database is dropped with them.
-pub const FINALIZER: &str = "docket.dev/tenant-cleanup";
+use crate::state::{
+    labels::{ADOPT_DATABASE, FINALIZER, RECONCILE, REQUESTED_AT},
+    name::Name,
+};
 
 /// The kinds that users declare.
 pub trait Document: DeserializeOwned + Send + Sync + 'static {
@@ -30,14 +26,35 @@ pub trait Document: DeserializeOwned + Send + Sync + 'static {
     const KIND: &'static str;
     /// Its name in URLs.
     const PLURAL: &'static str;
+    /// Its status.
+    type Status: ObjectStatus;
 
     /// Reads a document, and says everything that is wrong with it.
     fn from_json(document: Value) -> Result<Self, Vec<Violation>>;
 }
 
+/// A status that has conditions.
+pub trait ObjectStatus: Serialize + DeserializeOwned + Default + PartialEq + Sync {
+    /// The conditions.
+    fn conditions(&self) -> &[Condition];
+}
+
+impl ObjectStatus for TenantStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+}
+
+impl ObjectStatus for WebhookStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+}
+
 impl Document for Tenant {
     const KIND: &'static str = "Tenant";
     const PLURAL: &'static str = "tenants";
+    type Status = TenantStatus;
 
     fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
         Self::from_json(document)
@@ -47,20 +64,10 @@ impl Document for Tenant {
 impl Document for Webhook {
     const KIND: &'static str = "Webhook";
     const PLURAL: &'static str = "webhooks";
+    type Status = WebhookStatus;
 
     fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
         Self::from_json(document)
-    }
-}
-
-/// How the API server calls a kind.
-pub fn resource<T: Document>() -> ApiResource {
-    ApiResource {
-        group: docket_crds::GROUP.to_owned(),
-        version: docket_crds::VERSION.to_owned(),
-        api_version: API_VERSION.to_owned(),
-        kind: T::KIND.to_owned(),
-        plural: T::PLURAL.to_owned(),
     }
 }
 
@@ -108,7 +115,7 @@ impl Meta {
     }
 
     /// Whether our finalizer is on it.
-    pub fn is_held(&self) -> bool {
+    pub fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
     }
 
@@ -147,8 +154,8 @@ impl<T: Document> Declared<T> {
         Some(Arc::new(Self { meta, document, tenant_ref, claims, status: status.into() }))
     }
 
-    /// The status it has; of its default where it has none or one that is not ours.
-    pub fn status<S: DeserializeOwned + Default>(&self) -> S {
+    /// The status it has; the default where it has none or one that is not ours.
+    pub fn status(&self) -> T::Status {
         serde_json::from_str(&self.status).unwrap_or_default()
     }
 }
@@ -205,7 +212,7 @@ mod tests {
         assert_eq!(declared.document.as_ref().unwrap().metadata.generation, Some(2));
         assert!(declared.meta.paused);
         assert_eq!(declared.meta.requested_at.as_deref(), Some("now"));
-        assert_eq!(declared.status::<Value>()["observedGeneration"], 1);
+        assert_eq!(declared.status().observed_generation, Some(1));
         assert_eq!(declared.tenant_ref, Some(Name::new("a", "acme")));
     }
 

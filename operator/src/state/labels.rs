@@ -1,4 +1,4 @@
-//! Labels and annotations of the objects we make, and of those we look for.
+//! Labels, annotations and the finalizer: those of objects we make, and those that users set.
 
 /// On a Secret or ConfigMap of a user, with the value `true`: a change of it counts at once, not at the next resync.
 pub const WATCH: &str = "docket.dev/watch";
@@ -12,3 +12,11 @@ pub const TENANT_UID: &str = "docket.dev/tenant-uid";
 pub const TENANT: &str = "docket.dev/tenant";
 /// Annotation: the `rotationGeneration` or `passwordRotationGeneration` a value was made for.
 pub const ROTATION: &str = "docket.dev/rotation-generation";
+/// Leave the object as it is: annotation with the value `disabled`.
+pub const RECONCILE: &str = "docket.dev/reconcile";
+/// Look at the object anew: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
+pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
+/// Take over the database of an earlier Tenant of this name: annotation with the database's name.
+pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
+/// The finalizer of Tenants whose database is dropped with them.
+pub const FINALIZER: &str = "docket.dev/tenant-cleanup";

@@ -1,81 +1,96 @@
-//! I/O: writes what was planned and built.
+//! I/O: hands what was compiled over to the data plane.
 //!
-//! The order is that of need: what a later step refers to is there before it. Values are made up once, under a guard,
-//! before anything depends on them; the runtime Secret comes last, so that nobody is served what is not there.
+//! The runtime Secret comes last, so that the data plane is never handed what does not exist yet.
 
-use docket_crds::{Runtime, SecretBytes, Tenant, runtime};
-
-use crate::{
-    kube::client::CallError,
-    state::{cluster::OwnSecret, declared::Meta, name::Name},
-    tenant::{
-        generated::{self, Planned, Step},
-        stored::{self, Memory, Stored},
-    },
-    work::Operator,
+use docket_crds::{
+    ConditionType, Runtime, Tenant,
+    conditions::{EventReason, Occurrence},
+    runtime,
 };
 
-/// Makes or replaces a Secret as planned, and tells it; answers its value.
-pub async fn secret(operator: &Operator, meta: &Meta, planned: Planned) -> Result<SecretBytes, CallError> {
-    let written = match planned.step {
-        Step::Keep => return Ok(planned.value),
-        Step::Create => operator.kube.create_secret(&planned.secret).await?,
-        Step::Replace => operator.kube.replace_secret(&planned.secret).await?,
+use crate::{
+    context::Context,
+    kube::sanitize::CallError,
+    state::{conditions, name::Name, object_event::ObjectEvent},
+    tenant::{compile::Compiled, fetch::Fetched, generated, stored},
+};
+
+/// A Tenant whose runtime Secret is as compiled, or refused by the API server.
+#[derive(Debug)]
+pub struct Applied<'a> {
+    /// What was applied.
+    pub compiled: Compiled<'a>,
+    /// Why the API server refuses the runtime Secret: too many webhooks for one Secret, above all.
+    pub refused: Option<String>,
+}
+
+impl Applied<'_> {
+    /// What the data plane was handed, the last one last. What was stored before counts too: this may be the first pass
+    /// of this process.
+    pub fn handed_over(&self) -> Vec<&Runtime> {
+        let Some((runtime, _)) = &self.compiled.runtime else {
+            return Vec::new();
+        };
+        let stored = self.compiled.provisioned.stored().and_then(|stored| stored.runtime.as_ref());
+        stored.into_iter().chain(Some(runtime).filter(|_| self.refused.is_none())).collect()
+    }
+}
+
+/// Removes Secrets that are no longer generated, then writes the runtime Secret if it differs.
+pub async fn apply<'a>(context: &Context, compiled: Compiled<'a>) -> Result<Applied<'a>, CallError> {
+    remove_orphans(context, &compiled).await?;
+    match write_runtime(context, &compiled).await {
+        Ok(()) => Ok(Applied { compiled, refused: None }),
+        Err(CallError::Refused(why)) => Ok(Applied { compiled, refused: Some(why) }),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes Secrets of API keys that a valid Tenant no longer generates.
+async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
+    let provisioned = &compiled.provisioned;
+    let Some(tenant) = provisioned.tenant.filter(|_| provisioned.refused.is_empty()) else {
+        return Ok(());
     };
-    if let Some(own) = stored::own(&written, operator.kube.release_namespace()) {
-        operator.cluster().own_written(own);
+    let (subject, meta) = (&provisioned.fetched.subject, provisioned.fetched.subject.meta());
+    let mut wanted = generated::names(tenant);
+    wanted.push(Name::new(context.kube.release_namespace(), runtime::secret_name(&meta.uid)));
+    let own = subject.own_secrets.iter().filter(|secret| secret.tenant_uid == meta.uid);
+    for orphan in own.filter(|secret| !wanted.contains(&secret.name)) {
+        context.kube.delete_secret(&orphan.name, &orphan.uid).await?;
     }
-    if let Some(news) = &planned.news {
-        operator.kube.tell::<Tenant>(meta, news).await;
-    }
-    Ok(planned.value)
+    Ok(())
 }
 
-/// Writes the runtime Secret, if it is not like that already.
-pub async fn runtime(
-    operator: &Operator,
-    meta: &Meta,
-    found: Option<&Stored>,
-    runtime: &Runtime,
-    memory: &Memory,
-) -> Result<bool, CallError> {
-    if found.is_some_and(|found| found.is(runtime, memory)) {
-        return Ok(false);
+async fn write_runtime(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
+    let fetched = compiled.provisioned.fetched;
+    let meta = fetched.subject.meta();
+    let Some((runtime, memory)) = &compiled.runtime else {
+        return Ok(());
+    };
+    if fetched.stored.as_ref().is_some_and(|stored| stored.is(runtime, memory)) {
+        return Ok(());
     }
-    let namespace = operator.kube.release_namespace();
+    let namespace = context.kube.release_namespace();
     let secret = stored::secret(namespace, &meta.name, &meta.uid, runtime, memory);
-    let written = operator.kube.apply_secret(&secret).await?;
-    if let Some(own) = stored::own(&written, operator.kube.release_namespace()) {
-        operator.cluster().own_written(own);
-    }
-    Ok(true)
-}
-
-/// Removes what Tenants that are gone have left: it must not go on being served beside, or instead of, one of their name.
-pub async fn remove_of_gone(
-    operator: &Operator,
-    secrets: impl Iterator<Item = &OwnSecret>,
-) -> Result<(), CallError> {
-    for secret in secrets {
-        // What the watch has may be old: after a change of leaders, older than what the one before has made.
-        if !operator.kube.lives::<Tenant>(&secret.tenant, &secret.tenant_uid).await? {
-            operator.forget(&secret.tenant_uid);
-            operator.kube.delete_secret(&secret.name, &secret.uid).await?;
-        }
+    context.kube.apply_secret(&secret).await?;
+    tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over to the data plane");
+    if lost_signing_keys(fetched) {
+        context.kube.publish::<Tenant>(meta, &remade_signing_keys()).await;
     }
     Ok(())
 }
 
-/// Removes Secrets of API keys that are no longer generated. `tenant`: what is declared; what it wants stays.
-pub async fn remove_orphans(operator: &Operator, meta: &Meta, tenant: &Tenant) -> Result<(), CallError> {
-    let generated = tenant.spec.api_keys.iter().filter(|key| key.generate.is_some());
-    let mut wanted: Vec<Name> = generated.map(|key| generated::api_key_name(tenant, &key.name)).collect();
-    wanted.extend(tenant.spec.database.managed.iter().map(|_| generated::database_name(tenant)));
-    wanted.push(Name::new(operator.kube.release_namespace(), runtime::secret_name(&meta.uid)));
-    let own = operator.cluster().own_secrets(&meta.name);
-    for secret in own.iter().filter(|secret| secret.tenant_uid == meta.uid && !wanted.contains(&secret.name))
-    {
-        operator.kube.delete_secret(&secret.name, &secret.uid).await?;
-    }
-    Ok(())
+/// Whether there was a runtime Secret once and the signing keys in it are gone.
+fn lost_signing_keys(fetched: &Fetched) -> bool {
+    let known = fetched.stored.as_ref().is_some_and(|stored| !stored.memory.signing_keys.is_empty());
+    let programmed = conditions::find(&fetched.subject.previous.conditions, ConditionType::Programmed);
+    !known && programmed.is_some_and(|programmed| programmed.status == "True")
+}
+
+fn remade_signing_keys() -> ObjectEvent {
+    let note =
+        "the runtime Secret was gone or damaged: new keys sign session tokens, and all sessions have ended";
+    let reason = EventReason::Occurrence(Occurrence::SigningKeysRemade);
+    ObjectEvent { reason, action: "Make", note: note.to_owned(), warning: true, secret: None }
 }

@@ -1,31 +1,49 @@
-//! I/O: the tenant's database made, or seen to be as it was made.
+//! I/O: creates or repairs the tenant's database, or finds that it needs neither.
 //!
-//! Looking at a database costs a login, so it is done when something about it changed, when the last look failed, when
-//! it is asked for, and now and then; not for every change of a Webhook.
+//! A check costs a login, so it is done when something about the database changed, when the last check failed, when a
+//! user asks for it, and now and then; not for every change of a Webhook.
 
-use docket_crds::{
-    DatabaseUrl, SecretBytes, Tenant, TenantStatus, ValueKind,
-    conditions::{ConditionType, ReasonCode},
-};
+use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, ValueKind};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    context::Context,
     database::{DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external},
     state::{conditions, declared::Declared, name::Name},
-    tenant::{fetch::Fetched, fetch::Subject, stored::EnsuredDatabase},
-    work::Operator,
+    tenant::{fetch::Fetched, stored::EnsuredDatabase, validate::Valid},
 };
 
 /// How the database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Database {
+pub enum ProvisionedDatabase {
     /// It is as wanted, at this URL.
     Ready(EnsuredDatabase, DatabaseUrl),
     /// It could not be made so. With the URL that its role logs in with, if all but the schema is as wanted.
     Failed(DatabaseError, Option<DatabaseUrl>),
-    /// Something else has to be mended first, and is told elsewhere.
+    /// Something else has to be fixed first, and is reported elsewhere.
     NotTried,
+}
+
+impl ProvisionedDatabase {
+    /// As it was before.
+    pub fn unchanged(fetched: &Fetched) -> Self {
+        let known = fetched.stored.as_ref().and_then(|stored| stored.memory.database.clone());
+        let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
+        match (known, url) {
+            (Some(known), Some(url)) => Self::Ready(known, url),
+            _ => Self::NotTried,
+        }
+    }
+}
+
+/// The database, and whether it was checked in this pass or is known to be well.
+#[derive(Debug)]
+pub struct CheckedDatabase {
+    /// How it is.
+    pub database: ProvisionedDatabase,
+    /// It was checked in this pass.
+    pub is_checked: bool,
 }
 
 /// What one tenant's database is to be like.
@@ -45,55 +63,55 @@ struct Beside<'a> {
     known: Option<(&'a DatabaseUrl, i64)>,
 }
 
-/// Sees to the database. `password`: of a managed one, once its Secret is there. `asked`: look, whatever is known.
-pub async fn ensure(
-    operator: &Operator,
-    subject: &Subject,
-    tenant: &Tenant,
-    fetched: &Fetched,
+/// Brings the database to its declared state. `password`: of a managed one, once its Secret is there. `check`: whether it
+/// is checked although nothing about it changed.
+pub async fn provision_database(
+    context: &Context,
+    valid: Valid<'_>,
     password: Option<&SecretBytes>,
-    asked: bool,
-) -> Database {
-    let meta = &subject.tenant.meta;
+    check: bool,
+) -> CheckedDatabase {
+    let fetched = valid.fetched();
+    let meta = fetched.subject.meta();
+    let declared = &fetched.subject.tenant;
     let stored = fetched.stored.as_ref();
     let known = stored.and_then(|stored| stored.memory.database.as_ref());
     let url = stored.and_then(|stored| stored.config()?.database.as_ref());
     let beside = Beside {
         tenant: meta.name.to_string(),
-        installation: operator.installation(),
-        server: server_of(&subject.tenant),
+        installation: context.kube.installation(),
+        server: server_of(declared),
         password: password.map(|password| text(password).into()),
-        known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(&subject.tenant)),
+        known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(declared)),
     };
-    let Some(mut want) = want(subject, tenant, fetched, &beside) else {
-        return Database::NotTried;
+    let Some(mut want) = want(valid, &beside) else {
+        return CheckedDatabase { database: ProvisionedDatabase::NotTried, is_checked: false };
     };
     let mark = match &want {
-        Want::Managed(wanted) => operator.databases.mark(wanted.server).await,
+        Want::Managed(wanted) => context.databases.mark(wanted.server).await,
         Want::External(_) => None,
     };
     let fingerprint = fingerprint(&meta.uid, &want, mark.as_deref());
     let ensured = known.filter(|known| known.fingerprint == fingerprint);
-    if let (Some(ensured), Some(url)) = (ensured, url)
-        && !operator.database_is_due(meta, asked)
-    {
-        return Database::Ready(ensured.clone(), url.clone());
+    if let (Some(ensured), Some(url), false) = (ensured, url, check) {
+        let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
+        return CheckedDatabase { database, is_checked: false };
     }
-    // It is taken from another once. An annotation that stays must not take it again from whoever took it since.
+    // It is taken over from another Tenant once. An annotation that stays must not take it again from the Tenant that
+    // took it since.
     if let Want::External(external) = &mut want {
         external.adopt &= ensured.is_none();
     }
-    let database = look(operator, want, fingerprint).await;
-    operator.database_was_seen(&meta.uid, matches!(database, Database::Ready(..)));
-    if let Database::Failed(error, _) = &database {
-        tracing::warn!(tenant = %meta.name, %error, "database");
+    let database = ensure(context, want, fingerprint).await;
+    if let ProvisionedDatabase::Failed(error, _) = &database {
+        tracing::warn!(tenant = %meta.name, %error, "database reconciliation failed");
     }
-    database
+    CheckedDatabase { database, is_checked: true }
 }
 
 /// Whether the last look found another schema than the one that was there before.
 fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
-    let status: TenantStatus = tenant.status();
+    let status = tenant.status();
     let told = conditions::find(&status.conditions, ConditionType::DatabaseReady);
     told.is_some_and(|told| {
         [ReasonCode::MigrationFailed, ReasonCode::SchemaNewer]
@@ -102,11 +120,11 @@ fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
     })
 }
 
-async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Database {
+async fn ensure(context: &Context, want: Want<'_>, fingerprint: String) -> ProvisionedDatabase {
     let (url, role, server, schema) = match want {
-        Want::Managed(wanted) => match operator.databases.ensure(&wanted).await {
+        Want::Managed(wanted) => match context.databases.ensure(&wanted).await {
             Ok(made) => (made.url, Some(made.role), Some(made.server), made.schema),
-            Err(error) => return Database::Failed(error, None),
+            Err(error) => return ProvisionedDatabase::Failed(error, None),
         },
         Want::External(external) => {
             let schema = migrate_external(&external).await;
@@ -115,9 +133,9 @@ async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Datab
     };
     match schema {
         Ok(schema_version) => {
-            Database::Ready(EnsuredDatabase { fingerprint, role, server, schema_version }, url)
+            ProvisionedDatabase::Ready(EnsuredDatabase { fingerprint, role, server, schema_version }, url)
         }
-        Err(error) => Database::Failed(error, role.map(|_| url)),
+        Err(error) => ProvisionedDatabase::Failed(error, role.map(|_| url)),
     }
 }
 
@@ -125,17 +143,13 @@ async fn look(operator: &Operator, want: Want<'_>, fingerprint: String) -> Datab
 /// none stays where it is, whatever servers are added before or behind.
 pub fn server_of(tenant: &Declared<Tenant>) -> Option<String> {
     let declared = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
-    let made = || tenant.status::<TenantStatus>().database.and_then(|database| database.server);
+    let made = || tenant.status().database.and_then(|database| database.server);
     declared.and_then(|managed| managed.server.clone()).or_else(made)
 }
 
-fn want<'a>(
-    subject: &'a Subject,
-    tenant: &'a Tenant,
-    fetched: &Fetched,
-    beside: &'a Beside<'a>,
-) -> Option<Want<'a>> {
-    let meta = &subject.tenant.meta;
+fn want<'a>(valid: Valid<'a>, beside: &'a Beside<'a>) -> Option<Want<'a>> {
+    let (tenant, fetched) = (valid.tenant(), valid.fetched());
+    let meta = fetched.subject.meta();
     let adopts = |database: &str| meta.adopt_database.as_deref() == Some(database);
     if let Some(managed) = &tenant.spec.database.managed {
         return Some(Want::Managed(WantedDatabase {

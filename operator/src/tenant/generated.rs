@@ -1,4 +1,4 @@
-//! Secrets with values we make up: API keys and the database's password. Pure; `apply` writes what is planned here.
+//! Secrets with values we make up: API keys and the database's password. Pure; `provision` writes what is planned here.
 //!
 //! A value is made once and then only read: whoever has it keeps it until the rotation generation is raised, or the
 //! Secret is deleted, which is a rotation too.
@@ -18,8 +18,7 @@ use k8s_openapi::{
 
 use crate::{
     database::role_of,
-    kube::client::News,
-    state::{declared::Meta, labels, name::Name},
+    state::{declared::Meta, labels, name::Name, object_event::ObjectEvent},
     tenant::signing::Random,
 };
 
@@ -32,7 +31,7 @@ const VALUE_BYTES: usize = 32;
 
 /// A Secret with a made-up value that a Tenant wants.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct GeneratedSecret {
     /// Its name, in the tenant's namespace.
     pub name: Name,
     /// The key of the made-up value.
@@ -51,7 +50,7 @@ pub struct Wanted {
 
 /// What to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SecretStep {
     /// It is as it should be.
     Keep,
     /// It is not there.
@@ -62,21 +61,26 @@ pub enum Step {
 
 /// A Secret with its value, and how to get there.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedSecret {
     /// As it should be.
     pub secret: Secret,
     /// What to do.
-    pub step: Step,
+    pub step: SecretStep,
     /// The value.
     pub value: SecretBytes,
-    /// What to tell about it.
-    pub news: Option<News>,
+    /// What to publish about it.
+    pub event: Option<ObjectEvent>,
 }
 
 /// The Secret of a generated API key.
-pub fn of_api_key(tenant: &Tenant, index: usize, spec: &ApiKeySpec, made_before: bool) -> Option<Wanted> {
+pub fn of_api_key(
+    tenant: &Tenant,
+    index: usize,
+    spec: &ApiKeySpec,
+    made_before: bool,
+) -> Option<GeneratedSecret> {
     let generate = spec.generate.as_ref()?;
-    Some(Wanted {
+    Some(GeneratedSecret {
         name: api_key_name(tenant, &spec.name),
         key: API_KEY,
         beside: Vec::new(),
@@ -92,10 +96,17 @@ pub fn api_key_name(tenant: &Tenant, key: &str) -> Name {
     Name::new(&tenant.metadata.namespace, format!("{}-apikey-{key}", tenant.metadata.name))
 }
 
+/// The names of all Secrets that are generated for a Tenant.
+pub fn names(tenant: &Tenant) -> Vec<Name> {
+    let keys = tenant.spec.api_keys.iter().filter(|key| key.generate.is_some());
+    let keys = keys.map(|key| api_key_name(tenant, &key.name));
+    keys.chain(tenant.spec.database.managed.iter().map(|_| database_name(tenant))).collect()
+}
+
 /// The Secret of a managed database.
-pub fn of_database(tenant: &Tenant, made_before: bool) -> Option<Wanted> {
+pub fn of_database(tenant: &Tenant, made_before: bool) -> Option<GeneratedSecret> {
     let managed = tenant.spec.database.managed.as_ref()?;
-    Some(Wanted {
+    Some(GeneratedSecret {
         name: database_name(tenant),
         key: PASSWORD,
         beside: vec![("username", role_of(&managed.name)), ("database", managed.name.clone())],
@@ -111,7 +122,7 @@ pub fn database_name(tenant: &Tenant) -> Name {
     Name::new(&tenant.metadata.namespace, format!("{}-database", tenant.metadata.name))
 }
 
-impl Wanted {
+impl GeneratedSecret {
     /// The value in a Secret of ours that still stands: of this rotation and in its form.
     pub fn value(&self, found: &Secret, owner: &Meta) -> Option<SecretBytes> {
         if !is_ours(found, owner) {
@@ -129,7 +140,12 @@ impl Wanted {
     }
 
     /// What to do, given what is there.
-    pub fn plan(&self, found: Option<&Secret>, owner: &Meta, random: Random<'_>) -> Result<Planned, Reason> {
+    pub fn plan(
+        &self,
+        found: Option<&Secret>,
+        owner: &Meta,
+        random: Random<'_>,
+    ) -> Result<PlannedSecret, Reason> {
         let Some(found) = found else {
             let (reason, tail) = match self.made_before {
                 true => {
@@ -137,39 +153,39 @@ impl Wanted {
                 }
                 false => (Occurrence::SecretMade, "was made"),
             };
-            let news = self.news(reason, "Make", tail, self.made_before);
-            return Ok(self.planned(Step::Create, None, make(random), Some(news), owner));
+            let event = self.event(reason, "Make", tail, self.made_before);
+            return Ok(self.planned(SecretStep::Create, None, make(random), Some(event), owner));
         };
         if !is_ours(found, owner) {
             return Err(self.not_ours());
         }
         let value = self.value(found, owner);
-        let (value, news) = match value {
+        let (value, event) = match value {
             Some(value) if self.is_of_this_rotation(found) => (value, None),
             Some(_) => (
                 make(random),
-                Some(self.news(Occurrence::SecretRotated, "Rotate", "has a new value, as asked", false)),
+                Some(self.event(Occurrence::SecretRotated, "Rotate", "has a new value, as asked", false)),
             ),
             None => {
                 let tail = "held no hexadecimal value of 32 digits or more: a new one was made";
-                (make(random), Some(self.news(Occurrence::SecretRemade, "Make", tail, true)))
+                (make(random), Some(self.event(Occurrence::SecretRemade, "Make", tail, true)))
             }
         };
-        let mut planned = self.planned(Step::Replace, Some(found), value, news, owner);
+        let mut planned = self.planned(SecretStep::Replace, Some(found), value, event, owner);
         if is_like(found, &planned.secret) {
-            planned.step = Step::Keep;
+            planned.step = SecretStep::Keep;
         }
         Ok(planned)
     }
 
     fn planned(
         &self,
-        step: Step,
+        step: SecretStep,
         found: Option<&Secret>,
         value: SecretBytes,
-        news: Option<News>,
+        event: Option<ObjectEvent>,
         owner: &Meta,
-    ) -> Planned {
+    ) -> PlannedSecret {
         // What others have put there stays.
         let mut secret = found.cloned().unwrap_or_default();
         let ours = self.metadata(owner);
@@ -185,7 +201,7 @@ impl Wanted {
         let beside = self.beside.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into_bytes()));
         data.extend(beside.map(|(key, value)| (key, ByteString(value))));
         data.insert(self.key.to_owned(), ByteString(value.expose().to_vec()));
-        Planned { secret, step, value, news }
+        PlannedSecret { secret, step, value, event }
     }
 
     fn metadata(&self, owner: &Meta) -> ObjectMeta {
@@ -215,10 +231,10 @@ impl Wanted {
         }
     }
 
-    fn news(&self, occurrence: Occurrence, action: &'static str, tail: &str, warning: bool) -> News {
+    fn event(&self, occurrence: Occurrence, action: &'static str, tail: &str, warning: bool) -> ObjectEvent {
         let note = format!("Secret {} with {} {tail}", self.name.name, self.noun);
         let reason = EventReason::Occurrence(occurrence);
-        News { reason, action, note, warning, secret: Some(self.name.clone()) }
+        ObjectEvent { reason, action, note, warning, secret: Some(self.name.clone()) }
     }
 
     fn not_ours(&self) -> Reason {
@@ -281,14 +297,14 @@ mod tests {
     use super::*;
     use crate::state::examples::{declared, tenant};
 
-    fn wanted(rotation: i64, made_before: bool) -> (Wanted, Meta) {
+    fn wanted(rotation: i64, made_before: bool) -> (GeneratedSecret, Meta) {
         let mut tenant = tenant();
         tenant.spec.api_keys[0].generate.as_mut().unwrap().rotation_generation = rotation;
         let wanted = of_api_key(&tenant, 0, &tenant.spec.api_keys[0], made_before).unwrap();
         (wanted, declared().meta.clone())
     }
 
-    fn plan(wanted: &(Wanted, Meta), found: Option<&Secret>, byte: u8) -> Planned {
+    fn plan(wanted: &(GeneratedSecret, Meta), found: Option<&Secret>, byte: u8) -> PlannedSecret {
         wanted.0.plan(found, &wanted.1, &mut |bytes| bytes.fill(byte)).unwrap()
     }
 
@@ -302,28 +318,28 @@ mod tests {
     fn a_key_is_made_once_and_kept() {
         let wanted = wanted(0, false);
         let made = plan(&wanted, None, 7);
-        assert_eq!(made.step, Step::Create);
+        assert_eq!(made.step, SecretStep::Create);
         assert_eq!(made.value.expose(), "07".repeat(32).as_bytes());
         assert_eq!(made.secret.metadata.name.as_deref(), Some("acme-apikey-primary"));
-        assert_eq!(made.news.unwrap().reason.as_str(), "SecretMade");
+        assert_eq!(made.event.unwrap().reason.as_str(), "SecretMade");
         let kept = plan(&wanted, Some(&stored(0)), 8);
-        assert_eq!((kept.step, kept.news), (Step::Keep, None));
+        assert_eq!((kept.step, kept.event), (SecretStep::Keep, None));
         assert_eq!(kept.value, made.value);
     }
 
     #[test]
     fn one_that_was_deleted_is_a_new_one_and_that_is_said() {
-        let news = plan(&wanted(0, true), None, 7).news.unwrap();
-        assert!(news.warning && news.reason.as_str() == "SecretRemade", "{news:?}");
+        let event = plan(&wanted(0, true), None, 7).event.unwrap();
+        assert!(event.warning && event.reason.as_str() == "SecretRemade", "{event:?}");
     }
 
     #[test]
     fn a_raised_generation_makes_a_new_one_on_that_very_version() {
         let rotated = plan(&wanted(1, true), Some(&stored(0)), 8);
-        assert_eq!(rotated.step, Step::Replace);
+        assert_eq!(rotated.step, SecretStep::Replace);
         assert_eq!(rotated.value.expose(), "08".repeat(32).as_bytes());
         assert_eq!(rotated.secret.metadata.resource_version.as_deref(), Some("5"));
-        assert_eq!(plan(&wanted(0, true), Some(&stored(1)), 8).step, Step::Keep);
+        assert_eq!(plan(&wanted(0, true), Some(&stored(1)), 8).step, SecretStep::Keep);
     }
 
     #[test]
@@ -332,10 +348,13 @@ mod tests {
         let other = "ab".repeat(16);
         secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(other.clone().into_bytes()));
         let kept = plan(&wanted(0, true), Some(&secret), 8);
-        assert_eq!((kept.step, kept.value.expose()), (Step::Keep, other.as_bytes()));
+        assert_eq!((kept.step, kept.value.expose()), (SecretStep::Keep, other.as_bytes()));
         secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(b"secret".to_vec()));
         let mended = plan(&wanted(0, true), Some(&secret), 8);
-        assert_eq!((mended.step, mended.news.unwrap().reason.as_str()), (Step::Replace, "SecretRemade"));
+        assert_eq!(
+            (mended.step, mended.event.unwrap().reason.as_str()),
+            (SecretStep::Replace, "SecretRemade")
+        );
     }
 
     #[test]
@@ -343,7 +362,7 @@ mod tests {
         let mut secret = stored(0);
         secret.metadata.labels = None;
         let mended = plan(&wanted(0, true), Some(&secret), 8);
-        assert_eq!((mended.step, mended.news), (Step::Replace, None));
+        assert_eq!((mended.step, mended.event), (SecretStep::Replace, None));
         assert_eq!(mended.value.expose(), "07".repeat(32).as_bytes());
     }
 
@@ -352,7 +371,7 @@ mod tests {
         let mut secret = stored(0);
         secret.metadata.labels.as_mut().unwrap().insert("team".into(), "a".into());
         secret.data.as_mut().unwrap().insert("note".into(), ByteString(b"n".to_vec()));
-        assert_eq!(plan(&wanted(0, true), Some(&secret), 8).step, Step::Keep);
+        assert_eq!(plan(&wanted(0, true), Some(&secret), 8).step, SecretStep::Keep);
         let rotated = plan(&wanted(1, true), Some(&secret), 8).secret;
         assert_eq!(rotated.metadata.labels.unwrap()["team"], "a");
         assert_eq!(rotated.data.unwrap()["note"].0, b"n");

@@ -1,90 +1,131 @@
-//! I/O: the end of a Tenant. First nobody is served any more, then its database goes, if that was declared, then it.
+//! I/O: the end of a Tenant. First no pod serves it any more, then its database is dropped, if that was declared, then
+//! the object goes.
 //!
-//! Nothing here waits for something that may never come: a database server that is away is tried again and the
-//! condition says how to give up; in a namespace that is being deleted the database is kept and an Event tells it.
+//! Nothing here waits for something that may never come: a database server that is away is tried again, and the
+//! condition says how to give up; in a namespace that is being deleted the database stays, and an Event reports it.
 
-use docket_crds::{EventReason, Occurrence, Tenant, TenantStatus, runtime, tenant::DeletionPolicy};
+use docket_crds::{
+    Tenant,
+    conditions::{EventReason, Occurrence},
+    runtime,
+    tenant::DeletionPolicy,
+};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
+    context::Context,
     database::{DatabaseError, Dropped},
-    kube::client::{CallError, News},
-    state::{declared::Declared, name::Name, pods},
-    tenant::{apply, database, set_status, status},
-    work::{Operator, queue::Done},
+    kube::sanitize::CallError,
+    state::{
+        State,
+        declared::Declared,
+        done::Done,
+        name::Name,
+        object_event::ObjectEvent,
+        own_secrets::OwnSecret,
+        pods::{LOOK_AGAIN, is_unserved},
+    },
+    tenant::{database::server_of, status},
 };
 
 /// How long pods get to let go of a database before it is dropped under them.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// What is left of a Tenant whose object is gone.
-pub async fn gone(operator: &Operator, name: &Name) -> Result<Done, CallError> {
-    operator.metrics.forget::<Tenant>(name);
-    if !operator.settings.watches(&name.namespace) {
+/// Removes what is left of a Tenant whose object is gone.
+pub async fn gone(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {
+    context.kube.forget_status::<Tenant>(name);
+    if !context.settings.watches(&name.namespace) {
         return Ok(Done::After(None));
     }
-    let own = operator.cluster().own_secrets(name);
+    let own = state.cluster().own_secrets(name);
     // The others go with their owner.
-    apply::remove_of_gone(operator, own.iter().filter(|secret| secret.is_runtime)).await?;
+    leftovers(context, state, own.iter().filter(|secret| secret.is_runtime)).await?;
     Ok(Done::After(None))
 }
 
-/// A Tenant that is being deleted.
-pub async fn delete(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Done, CallError> {
-    let meta = &tenant.meta;
-    operator.forget(&meta.uid);
-    let runtime = Name::new(operator.kube.release_namespace(), runtime::secret_name(&meta.uid));
-    if let Some(secret) = operator.kube.secret(&runtime).await? {
-        operator.kube.delete_secret(&runtime, secret.metadata.uid.as_deref().unwrap_or_default()).await?;
+/// Removes what earlier Tenants of the same name have left. Also when nothing else is done about this one: what is left
+/// must not stay served beside it, or instead of it.
+pub async fn earlier(context: &Context, state: &State, tenant: &Declared<Tenant>) -> Result<(), CallError> {
+    let own = state.cluster().own_secrets(&tenant.meta.name);
+    let earlier = own.iter().filter(|secret| secret.is_runtime && secret.tenant_uid != tenant.meta.uid);
+    leftovers(context, state, earlier).await
+}
+
+async fn leftovers(
+    context: &Context,
+    state: &State,
+    secrets: impl Iterator<Item = &OwnSecret>,
+) -> Result<(), CallError> {
+    for secret in secrets {
+        // What the watch has may be old: after a change of leaders, older than what the leader before has made.
+        if !context.kube.exists::<Tenant>(&secret.tenant, &secret.tenant_uid).await? {
+            state.forget(&secret.tenant_uid);
+            context.kube.delete_secret(&secret.name, &secret.uid).await?;
+        }
     }
-    if !meta.is_held() {
+    Ok(())
+}
+
+/// A pass over a Tenant that is being deleted.
+pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>) -> Result<Done, CallError> {
+    let meta = &tenant.meta;
+    state.forget(&meta.uid);
+    let runtime = Name::new(context.kube.release_namespace(), runtime::secret_name(&meta.uid));
+    if let Some(secret) = context.kube.secret(&runtime).await? {
+        context.kube.delete_secret(&runtime, secret.metadata.uid.as_deref().unwrap_or_default()).await?;
+    }
+    if !meta.has_finalizer() {
         return Ok(Done::After(None));
     }
     let since = meta.deleting.unwrap_or(Timestamp::UNIX_EPOCH);
-    if !pods::is_unserved(&operator.pods(), &meta.uid) && operator.now() < since + PATIENCE {
-        return Ok(Done::After(Some(pods::LOOK_AGAIN)));
+    if !is_unserved(&state.pods(), &meta.uid) && context.clock.now() < since + PATIENCE {
+        return Ok(Done::After(Some(LOOK_AGAIN)));
     }
-    let retained = match drop_database(operator, tenant).await {
+    let retained = match drop_database(context, tenant).await {
         Ok(Dropped::Wholly) => None,
         Ok(Dropped::ButTheRole(why, is_locked_out)) => {
             let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
             let note = format!("the database is dropped; its role stays, and {and}: {why}");
             Some((Occurrence::RoleRetained, note))
         }
-        Err(error) if is_terminating(operator, &meta.name.namespace).await? => {
+        Err(error) if is_terminating(context, state, &meta.name.namespace).await? => {
             let what = "the namespace is being deleted and the database could not be dropped, so it stays";
             Some((Occurrence::DatabaseRetained, format!("{what}: {error}")))
         }
         Err(error) => {
-            let previous: TenantStatus = tenant.status();
-            let status = status::not_dropped(meta, &error, &previous, operator.now());
-            set_status(operator, tenant, &previous, &status).await?;
+            let previous = tenant.status();
+            let status = status::not_dropped(meta, &error, &previous, context.clock.now());
+            let events = status::events(&previous, &status);
+            context.kube.publish_status(tenant, &previous, &status, &events).await?;
             return Ok(Done::Failed);
         }
     };
     if let Some((occurrence, note)) = retained {
-        // A namespace that is being deleted takes no Events, and there is no object any more to look at.
-        let database =
-            tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
-        let (database, server) = (database.map(|managed| managed.name.as_str()), database::server_of(tenant));
-        tracing::warn!(tenant = %meta.name, database, server, "{note}");
-        let reason = EventReason::Occurrence(occurrence);
-        let news = News { reason, action: "Delete", note, warning: true, secret: None };
-        operator.kube.tell::<Tenant>(meta, &news).await;
+        report(context, tenant, occurrence, note).await;
     }
-    match operator.kube.hold::<Tenant>(meta, false).await {
-        Ok(_) | Err(CallError::NotFound) => Ok(Done::After(None)),
+    match context.kube.set_finalizer::<Tenant>(meta, false).await {
+        Ok(()) | Err(CallError::NotFound) => Ok(Done::After(None)),
         Err(error) => Err(error),
     }
 }
 
-async fn drop_database(operator: &Operator, tenant: &Declared<Tenant>) -> Result<Dropped, DatabaseError> {
+/// In the log as well: a namespace that is being deleted takes no Events, and there is no object any more to look at.
+async fn report(context: &Context, tenant: &Declared<Tenant>, occurrence: Occurrence, note: String) {
+    let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
+    let (database, server) = (managed.map(|managed| managed.name.as_str()), server_of(tenant));
+    tracing::warn!(tenant = %tenant.meta.name, database, server, "{note}");
+    let reason = EventReason::Occurrence(occurrence);
+    let event = ObjectEvent { reason, action: "Delete", note, warning: true, secret: None };
+    context.kube.publish::<Tenant>(&tenant.meta, &event).await;
+}
+
+async fn drop_database(context: &Context, tenant: &Declared<Tenant>) -> Result<Dropped, DatabaseError> {
     // What can't be read has no policy that we could follow.
     let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     match managed {
         Some(managed) if managed.deletion_policy == DeletionPolicy::Delete => {
-            let server = database::server_of(tenant);
-            match operator.databases.drop_database(server.as_deref(), &managed.name, &tenant.meta.uid).await {
+            let server = server_of(tenant);
+            match context.databases.drop_database(server.as_deref(), &managed.name, &tenant.meta.uid).await {
                 // It is another's: there is nothing of ours to drop.
                 Err(DatabaseError::NotOwned { .. }) => Ok(Dropped::Wholly),
                 other => other,
@@ -94,12 +135,12 @@ async fn drop_database(operator: &Operator, tenant: &Declared<Tenant>) -> Result
     }
 }
 
-async fn is_terminating(operator: &Operator, namespace: &str) -> Result<bool, CallError> {
-    let known = operator.cluster().namespace(namespace).map(|namespace| namespace.terminating);
+async fn is_terminating(context: &Context, state: &State, namespace: &str) -> Result<bool, CallError> {
+    let known = state.cluster().namespace(namespace).map(|namespace| namespace.terminating);
     match known {
         Some(terminating) => Ok(terminating),
         None => {
-            let namespace = operator.kube.namespace(namespace).await?;
+            let namespace = context.kube.namespace(namespace).await?;
             Ok(namespace.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()))
         }
     }

@@ -1,91 +1,132 @@
-//! Pure: what a Tenant's status says.
+//! Pure: what a Tenant's status says, and which Events go with it.
 
 use docket_crds::{
-    Reason, Tenant, TenantConfig, TenantStatus,
-    conditions::{ConditionType, ReasonCode},
+    ConditionType, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus,
     status::{ApiKeyStatus, DatabaseStatus},
 };
 use jiff::Timestamp;
 
 use crate::{
     database::{DatabaseError, role_of},
-    kube::client::CallError,
+    kube::sanitize::CallError,
     state::{
-        conditions::{self, Truth, Verdict},
+        conditions::{self, Summary, Truth, Verdict},
         declared::Meta,
+        handover::HandedOver,
+        object_event::ObjectEvent,
+        outcome::WebhookOutcome,
+        pods::Pods,
     },
-    tenant::{database::Database, generated},
+    tenant::{apply::Applied, compile::Compiled, database::ProvisionedDatabase, generated},
 };
 
-/// What is known after a pass.
+/// Whether the data plane serves a Tenant and each of its Webhooks.
 #[derive(Debug)]
-pub struct Facts<'a> {
-    /// The object.
-    pub meta: &'a Meta,
-    /// What it declares; `None`: it can't be read.
-    pub tenant: Option<&'a Tenant>,
-    /// All that is wrong.
-    pub reasons: &'a [Reason],
-    /// What is handed to the data plane.
-    pub config: Option<&'a TenantConfig>,
-    /// The database.
-    pub database: &'a Database,
-    /// Whether the data plane serves it; `None`: there is nothing to serve.
-    pub programmed: Option<Verdict>,
+pub struct Served {
+    /// `Programmed` of the Tenant; `None`: there is nothing to serve.
+    pub tenant: Option<Verdict>,
+    /// What came of each Webhook.
+    pub webhooks: Vec<WebhookOutcome>,
 }
 
-/// The status after a pass.
-pub fn status(facts: &Facts<'_>, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
+impl Served {
+    /// Compares what pods serve with what they were `handed`; `None`: nothing.
+    pub fn of(applied: &Applied<'_>, handed: Option<&(HandedOver, std::sync::Arc<Pods>)>) -> Self {
+        let mut webhooks = applied.compiled.webhooks.clone();
+        let Some((handed, pods)) = handed else {
+            return Self { tenant: None, webhooks };
+        };
+        let uid = &applied.compiled.provisioned.fetched.subject.meta().uid;
+        let unwritten = applied.refused.as_ref().map(|why| {
+            let message = format!("its runtime Secret can't be written: {why}");
+            Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
+        });
+        for outcome in &mut webhooks {
+            outcome.programmed = match &unwritten {
+                Some(unwritten) if !is_as_stored(&applied.compiled, &outcome.uid) => Some(unwritten.clone()),
+                _ => handed.webhook(pods, uid, &outcome.uid),
+            };
+        }
+        Self { tenant: Some(unwritten.unwrap_or_else(|| handed.tenant(pods, uid))), webhooks }
+    }
+}
+
+/// Whether a webhook is in the stored configuration as it is in the compiled one.
+fn is_as_stored(compiled: &Compiled<'_>, webhook_uid: &str) -> bool {
+    let of =
+        |config: &TenantConfig| config.webhooks.iter().find(|webhook| webhook.uid == webhook_uid).cloned();
+    let stored = compiled.provisioned.stored().and_then(|stored| of(stored.config()?));
+    let now = compiled.runtime.as_ref().and_then(|(runtime, _)| of(&runtime.config));
+    stored.is_some() && stored == now
+}
+
+/// The status after a pass. `programmed`: as in [`Served`].
+pub fn status(applied: &Applied<'_>, programmed: Option<Verdict>, now: Timestamp) -> TenantStatus {
+    let Compiled { provisioned, runtime, reasons, .. } = &applied.compiled;
+    let (subject, tenant) = (&provisioned.fetched.subject, provisioned.tenant);
+    let (meta, previous, config) =
+        (subject.meta(), &subject.previous, runtime.as_ref().map(|(runtime, _)| &runtime.config));
+    let summary = summary(tenant, reasons, &provisioned.database, programmed, config.is_some());
+    let webhooks = config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX));
+    TenantStatus {
+        observed_generation: Some(meta.generation),
+        last_handled_reconcile_at: meta.requested_at.clone(),
+        webhooks: tenant.map_or(previous.webhooks, |_| Some(webhooks)),
+        database: match tenant {
+            Some(tenant) => Some(database_status(tenant, &provisioned.database, previous)),
+            None => previous.database.clone(),
+        },
+        api_keys: match tenant {
+            Some(tenant) => api_keys(tenant, config),
+            None => previous.api_keys.clone(),
+        },
+        conditions: summary.conditions(&previous.conditions, meta.generation, now),
+    }
+}
+
+fn summary(
+    tenant: Option<&Tenant>,
+    reasons: &[Reason],
+    database: &ProvisionedDatabase,
+    programmed: Option<Verdict>,
+    is_served: bool,
+) -> Summary {
     let of_type = |kind: ConditionType| -> Vec<&Reason> {
-        facts.reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
+        reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
     };
     let mut verdicts = vec![Verdict::of_reasons(
         ConditionType::Accepted,
         &of_type(ConditionType::Accepted),
         (ReasonCode::Accepted, "valid, and nothing it wants is another Tenant's"),
     )];
-    if facts.tenant.is_some() {
+    if tenant.is_some() {
         verdicts.push(Verdict::of_reasons(
             ConditionType::ResolvedRefs,
             &of_type(ConditionType::ResolvedRefs),
             (ReasonCode::ResolvedRefs, "every Secret it refers to is there and usable"),
         ));
-        verdicts.push(database(facts.database));
-        verdicts.push(facts.programmed.clone().unwrap_or_else(|| {
+        verdicts.push(of_database(database));
+        verdicts.push(programmed.unwrap_or_else(|| {
             let message = "not served, for the reasons of the other conditions";
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         }));
     }
-    let suspended = facts.tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
+    let suspended = tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
         let message = "spec.suspend is true: API keys answer 401 and no new deliveries are made";
         Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
     });
-    let mut verdicts = conditions::summarized(verdicts, "the tenant is served as declared", suspended);
-    if facts.config.is_some()
-        && verdicts[0].reason != ReasonCode::Suspended
-        && verdicts[0].truth != Truth::True
-    {
-        verdicts[0].message.push_str("; what could be served before goes on being served");
+    let mut summary = Summary::of(verdicts, "the tenant is served as declared", suspended);
+    let ready = &mut summary.ready;
+    if is_served && ready.reason != ReasonCode::Suspended && ready.truth != Truth::True {
+        ready.message.push_str("; what could be served before goes on being served");
     }
-    TenantStatus {
-        observed_generation: Some(facts.meta.generation),
-        last_handled_reconcile_at: facts.meta.requested_at.clone(),
-        webhooks: match facts.tenant {
-            Some(_) => Some(
-                facts.config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX)),
-            ),
-            None => previous.webhooks,
-        },
-        database: match facts.tenant {
-            Some(tenant) => Some(database_status(tenant, facts.database, previous)),
-            None => previous.database.clone(),
-        },
-        api_keys: match facts.tenant {
-            Some(tenant) => api_keys(tenant, facts.config),
-            None => previous.api_keys.clone(),
-        },
-        conditions: conditions::conditions(&previous.conditions, &verdicts, facts.meta.generation, now),
-    }
+    summary
+}
+
+/// The Events to publish with a status.
+pub fn events(previous: &TenantStatus, status: &TenantStatus) -> Vec<ObjectEvent> {
+    let ready = conditions::event_of(ConditionType::Ready, &previous.conditions, &status.conditions, true);
+    ready.into_iter().collect()
 }
 
 /// The status of a paused object.
@@ -106,10 +147,10 @@ pub fn not_dropped(
          spec.database.managed.deletionPolicy to Retain"
     );
     let verdict = Verdict::new(ConditionType::DatabaseReady, Truth::False, reason_of(error), message);
-    let verdicts = conditions::summarized(vec![verdict], "", None);
+    let summary = Summary::of(vec![verdict], "", None);
     TenantStatus {
         observed_generation: Some(meta.generation),
-        conditions: conditions::conditions(&previous.conditions, &verdicts, meta.generation, now),
+        conditions: summary.conditions(&previous.conditions, meta.generation, now),
         ..previous.clone()
     }
 }
@@ -126,16 +167,16 @@ pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Tim
     }
 }
 
-fn database(database: &Database) -> Verdict {
+fn of_database(database: &ProvisionedDatabase) -> Verdict {
     let verdict = |truth, reason, message| Verdict::new(ConditionType::DatabaseReady, truth, reason, message);
     match database {
-        Database::Ready(..) => verdict(
+        ProvisionedDatabase::Ready(..) => verdict(
             Truth::True,
             ReasonCode::Migrated,
             "the database has the schema of this version".to_owned(),
         ),
-        Database::Failed(error, _) => verdict(Truth::False, reason_of(error), error.to_string()),
-        Database::NotTried => verdict(
+        ProvisionedDatabase::Failed(error, _) => verdict(Truth::False, reason_of(error), error.to_string()),
+        ProvisionedDatabase::NotTried => verdict(
             Truth::False,
             ReasonCode::Provisioning,
             "nothing is done about the database before the other conditions are mended".to_owned(),
@@ -143,7 +184,8 @@ fn database(database: &Database) -> Verdict {
     }
 }
 
-fn reason_of(error: &DatabaseError) -> ReasonCode {
+/// The reason of `DatabaseReady`.
+pub fn reason_of(error: &DatabaseError) -> ReasonCode {
     match error {
         DatabaseError::Unreachable { .. } | DatabaseError::Refused { .. } => ReasonCode::Unreachable,
         DatabaseError::NotOwned { .. } => ReasonCode::NotOwned,
@@ -153,10 +195,14 @@ fn reason_of(error: &DatabaseError) -> ReasonCode {
     }
 }
 
-fn database_status(tenant: &Tenant, database: &Database, previous: &TenantStatus) -> DatabaseStatus {
+fn database_status(
+    tenant: &Tenant,
+    database: &ProvisionedDatabase,
+    previous: &TenantStatus,
+) -> DatabaseStatus {
     let ensured = match database {
-        Database::Ready(ensured, _) => Some(ensured),
-        Database::Failed(..) | Database::NotTried => None,
+        ProvisionedDatabase::Ready(ensured, _) => Some(ensured),
+        ProvisionedDatabase::Failed(..) | ProvisionedDatabase::NotTried => None,
     };
     let last = previous.database.clone().unwrap_or_default();
     let schema_version = ensured.map(|ensured| ensured.schema_version.to_string()).or(last.schema_version);

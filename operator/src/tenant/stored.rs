@@ -10,7 +10,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::me
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    state::{cluster::OwnSecret, labels, name::Name},
+    state::{labels, name::Name},
     tenant::signing::KnownKey,
 };
 
@@ -122,10 +122,4 @@ fn metadata(release_namespace: &str, tenant: &Name, uid: &str) -> ObjectMeta {
         annotations: Some(BTreeMap::from([text((labels::TENANT, &tenant))])),
         ..ObjectMeta::default()
     }
-}
-
-/// A Secret of ours as the cluster's state knows it.
-pub fn own(secret: &Secret, release_namespace: &str) -> Option<OwnSecret> {
-    let meta = &secret.metadata;
-    OwnSecret::of(Name::new(meta.namespace.clone()?, meta.name.clone()?), meta, release_namespace)
 }

@@ -1,53 +1,92 @@
 //! Pure: whether a Tenant may be acted on as declared.
 
-use docket_crds::{Reason, Tenant, compile::taken, duplicates};
+use docket_crds::{
+    Reason, ReasonCode, Tenant,
+    compile::{claimed, taken},
+    duplicates,
+};
 
-use crate::tenant::fetch::Subject;
+use crate::tenant::{fetch::Fetched, subject::Subject};
 
-/// A Tenant that breaks no rule and wants nothing that an earlier one has.
+/// A Tenant that breaks no rule and claims nothing that an earlier one has.
 #[derive(Clone, Copy, Debug)]
-pub struct Valid<'a>(&'a Tenant);
+pub struct Valid<'a> {
+    fetched: &'a Fetched,
+    tenant: &'a Tenant,
+}
 
 impl<'a> Valid<'a> {
+    /// All that was read for it.
+    pub const fn fetched(self) -> &'a Fetched {
+        self.fetched
+    }
+
     /// What it declares.
     pub const fn tenant(self) -> &'a Tenant {
-        self.0
+        self.tenant
     }
 }
 
-/// A Tenant that nothing is made for; what was served goes on.
+/// A Tenant that nothing new is made for; what was served before stays.
 #[derive(Clone, Debug)]
 pub struct Refused<'a> {
+    /// All that was read for it.
+    pub fetched: &'a Fetched,
     /// What it declares, if it can be read: what is switched off there counts.
     pub tenant: Option<&'a Tenant>,
     /// Why, never empty.
     pub reasons: Vec<Reason>,
+    /// The subdomains that an earlier Tenant has.
+    pub lost_subdomains: Vec<String>,
 }
 
 /// Checks the rules of the CRD, which an object may have been stored without, and those between tenants.
-pub fn validate(subject: &Subject) -> Result<Valid<'_>, Refused<'_>> {
+pub fn validate(fetched: &Fetched) -> Result<Valid<'_>, Refused<'_>> {
+    let subject = &fetched.subject;
     let tenant = match &subject.tenant.document {
         Ok(tenant) => tenant,
         Err(violations) => {
             let reasons = violations.iter().cloned().map(Reason::from).collect();
-            return Err(Refused { tenant: None, reasons });
+            return Err(Refused { fetched, tenant: None, reasons, lost_subdomains: Vec::new() });
         }
     };
     let mut reasons: Vec<Reason> = tenant.validate().into_iter().map(Reason::from).collect();
-    reasons.extend(conflicts(subject));
-    for (holder, held) in &subject.held {
-        let of_unreadable = taken(tenant, held, (&holder.namespace, &holder.name));
-        let untold: Vec<_> = of_unreadable.into_iter().filter(|reason| !reasons.contains(reason)).collect();
-        reasons.extend(untold);
+    for conflict in conflicts(subject, tenant) {
+        if !reasons.contains(&conflict) {
+            reasons.push(conflict);
+        }
     }
-    if reasons.is_empty() { Ok(Valid(tenant)) } else { Err(Refused { tenant: Some(tenant), reasons }) }
+    match reasons.is_empty() {
+        true => Ok(Valid { fetched, tenant }),
+        false => {
+            let lost_subdomains = lost_subdomains(subject, tenant);
+            Err(Refused { fetched, tenant: Some(tenant), reasons, lost_subdomains })
+        }
+    }
 }
 
-/// What earlier tenants have.
-fn conflicts(subject: &Subject) -> Vec<Reason> {
-    let rivals: Vec<_> =
-        subject.rivals.iter().filter_map(|rival| Some((rival, rival.document.as_ref().ok()?))).collect();
-    let documents: Vec<&Tenant> = rivals.iter().map(|(_, document)| *document).collect();
-    let own = |index: usize| rivals[index].0.meta.name == subject.tenant.meta.name;
-    duplicates(&documents).into_iter().filter(|(index, _)| own(*index)).map(|(_, reason)| reason).collect()
+/// What earlier tenants have, those that can be read first.
+fn conflicts(subject: &Subject, tenant: &Tenant) -> Vec<Reason> {
+    let readable = subject.ahead.iter().filter_map(|rival| rival.tenant.document.as_ref().ok());
+    let documents: Vec<&Tenant> = readable.chain([tenant]).collect();
+    let last = documents.len() - 1;
+    let of_readable =
+        duplicates(&documents).into_iter().filter(|(index, _)| *index == last).map(|(_, reason)| reason);
+    let unreadable = subject.ahead.iter().filter(|rival| rival.tenant.document.is_err());
+    let of_unreadable = unreadable.flat_map(|rival| {
+        let name = &rival.tenant.meta.name;
+        taken(tenant, &rival.claims, (&name.namespace, &name.name))
+    });
+    of_readable.chain(of_unreadable).collect()
+}
+
+fn lost_subdomains(subject: &Subject, tenant: &Tenant) -> Vec<String> {
+    let held = |subdomain: &str| {
+        let claim = (ReasonCode::SubdomainConflict, subdomain.to_ascii_lowercase());
+        subject.ahead.iter().any(|rival| match &rival.tenant.document {
+            Ok(document) => claimed(document).contains(&claim),
+            Err(_) => rival.claims.contains(&claim),
+        })
+    };
+    tenant.spec.subdomains.iter().filter(|subdomain| held(subdomain)).cloned().collect()
 }

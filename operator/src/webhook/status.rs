@@ -1,7 +1,5 @@
 //! Pure: what a Webhook's status says.
 
-use std::time::Duration;
-
 use docket_crds::{
     Reason, WebhookStatus,
     conditions::{ConditionType, ReasonCode},
@@ -10,43 +8,23 @@ use docket_crds::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::{
-    state::{
-        conditions::{self, Truth, Verdict},
-        declared::Meta,
-    },
-    webhook::Outcome,
+use crate::state::{
+    conditions::{self, Summary, Truth, Verdict},
+    declared::Meta,
+    health::Health,
+    object_event::ObjectEvent,
+    outcome::WebhookOutcome,
 };
-
-/// How often counts are written while they move and nothing else does.
-pub const COUNTS_EVERY: Duration = Duration::from_secs(60);
-
-/// What the data plane counts of a Webhook.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Health {
-    /// Waiting for an attempt.
-    pub pending: i64,
-    /// Of these, waiting for another one after a failure.
-    pub retrying: i64,
-    /// Given up.
-    pub dead_letter: i64,
-    /// Since the receiver last took one, some were given up.
-    pub failing: bool,
-    /// When the receiver last took one, in milliseconds since 1970.
-    pub last_success_at_ms: Option<i64>,
-    /// The counts may be written now: the last time is long enough ago.
-    pub counts_are_due: bool,
-}
 
 /// What is known after a pass.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct WebhookFacts<'a> {
     /// The object.
     pub meta: &'a Meta,
     /// What became of it.
-    pub outcome: &'a Outcome,
+    pub outcome: &'a WebhookOutcome,
     /// What is delivered; `None`: nobody has told.
-    pub health: Option<&'a Health>,
+    pub health: Option<Health>,
     /// Whether what the data plane tells can be read.
     pub observed: bool,
     /// Its target is a private address, by its digits.
@@ -54,8 +32,8 @@ pub struct Facts<'a> {
 }
 
 /// The status after a pass.
-pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
-    let Facts { meta, outcome, health, observed, is_private } = facts;
+pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
+    let WebhookFacts { meta, outcome, health, observed, is_private } = facts;
     let of_type = |kind: ConditionType| -> Vec<&Reason> {
         outcome.reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
     };
@@ -86,20 +64,20 @@ pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> We
         ));
     }
     verdicts.push(programmed(outcome));
-    let last_success = last_success(*health, previous);
+    let last_success = last_success(health.as_ref(), previous);
     let told = conditions::find(&previous.conditions, ConditionType::DeliveryHealthy);
     match health {
         Some(health) => verdicts.push(delivery_healthy(health, last_success.is_some())),
         None if *observed && told.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
         None => {}
     }
-    let mut verdicts = conditions::summarized(verdicts, "the webhook is served as declared", None);
-    if outcome.served && verdicts[0].truth != Truth::True && !outcome.reasons.is_empty() {
-        verdicts[0].message.push_str("; what could be served before goes on being served");
+    let mut summary = Summary::of(verdicts, "the webhook is served as declared", None);
+    if outcome.served && summary.ready.truth != Truth::True && !outcome.reasons.is_empty() {
+        summary.ready.message.push_str("; what could be served before goes on being served");
     }
-    let deliveries = deliveries(*health, previous);
-    let mut conditions = conditions::conditions(&previous.conditions, &verdicts, meta.generation, now);
-    if health.is_none() && !verdicts.iter().any(|verdict| verdict.kind == ConditionType::DeliveryHealthy) {
+    let deliveries = deliveries(health.as_ref(), previous);
+    let mut conditions = summary.conditions(&previous.conditions, meta.generation, now);
+    if health.is_none() && !summary.has(ConditionType::DeliveryHealthy) {
         // Not told now: what was told last stays in its place, until it is told otherwise.
         let last = [ConditionType::Reconciling, ConditionType::Stalled].map(ConditionType::as_str);
         let place = conditions.iter().position(|one| last.contains(&one.type_.as_str()));
@@ -116,13 +94,20 @@ pub fn status(facts: &Facts<'_>, previous: &WebhookStatus, now: Timestamp) -> We
     }
 }
 
+/// The Events to publish with a status.
+pub fn events(previous: &WebhookStatus, status: &WebhookStatus) -> Vec<ObjectEvent> {
+    let kinds = [ConditionType::Ready, ConditionType::DeliveryHealthy].into_iter();
+    let event = |kind| conditions::event_of(kind, &previous.conditions, &status.conditions, false);
+    kinds.filter_map(event).collect()
+}
+
 /// The status of a paused object.
 pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
     let conditions = conditions::paused(&previous.conditions, meta.generation, now);
     WebhookStatus { conditions, ..previous.clone() }
 }
 
-fn programmed(outcome: &Outcome) -> Verdict {
+fn programmed(outcome: &WebhookOutcome) -> Verdict {
     let pending =
         |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     match &outcome.programmed {
@@ -181,7 +166,9 @@ mod tests {
         let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
         let meta = Meta::of(&object.metadata).unwrap();
         assert_eq!(meta.name, Name::new("a", "w"));
-        let outcome = Outcome {
+        let outcome = WebhookOutcome {
+            webhook: meta.name.clone(),
+            uid: meta.uid.clone(),
             generation: 1,
             reasons: Vec::new(),
             served: true,
@@ -190,8 +177,7 @@ mod tests {
             tenant_suspended: false,
             programmed: None,
         };
-        let facts =
-            Facts { meta: &meta, outcome: &outcome, health: health.as_ref(), observed, is_private: true };
+        let facts = WebhookFacts { meta: &meta, outcome: &outcome, health, observed, is_private: true };
         status(&facts, previous, Timestamp::UNIX_EPOCH)
     }
 

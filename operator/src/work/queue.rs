@@ -1,32 +1,20 @@
-//! What to look at, and when: each object at most once at a time, changes ahead of routine, failures ever more slowly.
-//!
-//! The controller of kube-runtime does without three things we need: it never looks at an object that is gone, keeps no
-//! count of failures, and has one order for changes and routine.
+//! Which object is next, and when: each at most once at a time, changes ahead of resyncs, failures with a backoff.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
+
+use crate::state::done::Done;
 
 /// The delay after a first failure.
 pub const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay after a failure.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(300);
-
-/// How looking at an object went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// Well, or in a way that only a change can mend: look again after this time; `None`: when it changes.
-    After(Option<Duration>),
-    /// It failed and may succeed by itself.
-    Failed,
-    /// We may not write now; it does not count as a failure.
-    Withheld,
-}
 
 /// Keys in the order in which they are due.
 #[derive(Debug)]
@@ -72,20 +60,16 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The object changed: look at it as soon as possible, however often it failed before.
     pub fn changed(&self, key: K) {
-        self.lock().changed(key, Instant::now());
+        self.inner.lock().changed(key, Instant::now());
         self.wake.notify_one();
     }
 
     /// Look at it after `delay`, unless that is planned earlier.
     pub fn after(&self, key: K, delay: Duration) {
         let now = Instant::now();
-        self.lock().schedule(key, now + delay, now);
+        self.inner.lock().schedule(key, now + delay, now);
         self.wake.notify_one();
     }
 
@@ -93,7 +77,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub async fn take(&self) -> (K, Duration) {
         loop {
             let next = {
-                let mut inner = self.lock();
+                let mut inner = self.inner.lock();
                 match inner.take(Instant::now()) {
                     Ok((key, waited)) => {
                         // More may be due than there was a notification for.
@@ -115,13 +99,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// The object was looked at.
     pub fn done(&self, key: K, done: Done) {
-        self.lock().done(key, done, Instant::now());
+        self.inner.lock().done(key, done, Instant::now());
         self.wake.notify_one();
     }
 
     /// What failed is to be tried as soon as possible: whatever was in the way may be gone.
     pub fn retry(&self) {
-        self.lock().retry(Instant::now());
+        self.inner.lock().retry(Instant::now());
         self.wake.notify_one();
     }
 }
@@ -222,14 +206,6 @@ pub fn delay_after(failures: u32) -> Duration {
     (FIRST_DELAY * (1 << doublings)).min(LONGEST_DELAY)
 }
 
-/// `interval`, up to a tenth of it earlier or later, so that what began together does not go on together. `share` is
-/// any number; the same one gives the same time.
-pub fn jittered(interval: Duration, share: u64) -> Duration {
-    let tenth = interval / 10;
-    let part = u32::try_from(share % 2001).unwrap_or(0);
-    interval - tenth + tenth * part / 1000
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,7 +218,7 @@ mod tests {
 
     impl Moved {
         fn new() -> Self {
-            Self { inner: Queue::default().inner.into_inner().unwrap(), now: Instant::now() }
+            Self { inner: Queue::default().inner.into_inner(), now: Instant::now() }
         }
 
         fn changed(&mut self, key: &'static str) {
@@ -347,13 +323,5 @@ mod tests {
         queue.after("later", Duration::from_millis(5));
         queue.changed("now");
         assert_eq!(waiting.await.unwrap(), ("now", "later"));
-    }
-
-    #[test]
-    fn jitter_is_a_tenth_at_most() {
-        let interval = Duration::from_secs(600);
-        let all: Vec<_> = (0..5000).map(|share| jittered(interval, share * 7919)).collect();
-        assert!(all.iter().all(|one| (540..=660).contains(&one.as_secs())));
-        assert!(all.iter().max().unwrap().as_secs() > 650 && all.iter().min().unwrap().as_secs() < 550);
     }
 }

@@ -1,5 +1,6 @@
 //! Who is concerned by a change.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -153,7 +154,7 @@ fn a_namespaces_labels_concern_the_tenants_named_from_it() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.webhook_applied(webhook("w", 1, json!({})));
-    let labelled = |team: &str| Namespace {
+    let labelled = |team: &str| NamespaceState {
         labels: BTreeMap::from([("team".to_owned(), team.to_owned())]),
         terminating: false,
     };
@@ -170,7 +171,11 @@ fn a_secret_is_ours_where_we_make_it_and_nowhere_else() {
     }))
     .unwrap();
     let of = |namespace: &str, name: &str| {
-        OwnSecret::of(Name::new(namespace, name), &meta, "docket").map(|secret| secret.is_runtime)
+        OwnSecret::of(
+            &ObjectMeta { namespace: Some(namespace.into()), name: Some(name.into()), ..meta.clone() },
+            "docket",
+        )
+        .map(|secret| secret.is_runtime)
     };
     assert_eq!(of("docket", "docket-tenant-1"), Some(true));
     assert_eq!(of("tenants", "a-database"), Some(false));
@@ -184,10 +189,10 @@ fn a_change_that_our_status_write_met_is_still_news() {
     let mut cluster = Cluster::default();
     let seen = tenant("a", "A", "1", 1);
     cluster.tenant_applied(seen.clone());
-    cluster.tenant_written(tenant("a", "A", "1", 2), &seen.meta);
+    cluster.written(tenant("a", "A", "1", 2), &seen.meta);
     assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 2)), [key("a")]);
     let seen = webhook("w", 1, json!({}));
     cluster.webhook_applied(seen.clone());
-    cluster.webhook_written(webhook("w", 2, json!({})), &seen.meta);
+    cluster.written(webhook("w", 2, json!({})), &seen.meta);
     assert_eq!(cluster.webhook_applied(webhook("w", 2, json!({}))), [key("a"), hook("w")]);
 }

@@ -1,0 +1,78 @@
+//! What a step of a driver may use, and nothing else: the outside world as arguments.
+
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use docket_crds::EventCode;
+use docket_program::clock::Clock;
+
+use crate::{database::Servers, kube::client::KubeApi};
+
+/// Fills a slice with random bytes fit for keys.
+pub type Random = fn(&mut [u8]);
+
+/// What a step may use.
+#[derive(Debug)]
+pub struct Context {
+    /// The API server.
+    pub kube: KubeApi,
+    /// The PostgreSQL servers of managed databases.
+    pub databases: Servers,
+    /// The time.
+    pub clock: Clock,
+    /// Randomness for keys and passwords.
+    pub random: Random,
+    /// What was set at start.
+    pub settings: Settings,
+}
+
+/// What was set at start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespaces whose objects count; empty: all.
+    pub namespaces: Vec<String>,
+    /// Events that are off for every tenant.
+    pub disabled_events: BTreeSet<EventCode>,
+    /// How often each object is reconciled although nothing changed.
+    pub resync: Duration,
+    /// How many Tenants, and how many Webhooks, are reconciled at the same time.
+    pub concurrency: usize,
+}
+
+impl Settings {
+    /// Whether objects of this namespace count.
+    pub fn watches(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|watched| watched == namespace)
+    }
+
+    /// The time until the next resync of the object with this uid.
+    pub fn resync_of(&self, uid: &str) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        uid.hash(&mut hasher);
+        jittered(self.resync, hasher.finish())
+    }
+}
+
+/// `interval`, up to a tenth of it earlier or later, so that objects created together are not resynced together.
+/// `share` is any number; the same number gives the same time.
+fn jittered(interval: Duration, share: u64) -> Duration {
+    let tenth = interval / 10;
+    let part = u32::try_from(share % 2001).unwrap_or(0);
+    interval - tenth + tenth * part / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_a_tenth_at_most() {
+        let interval = Duration::from_secs(600);
+        let all: Vec<_> = (0..5000).map(|share| jittered(interval, share * 7919)).collect();
+        assert!(all.iter().all(|one| (540..=660).contains(&one.as_secs())));
+        assert!(all.iter().max().unwrap().as_secs() > 650 && all.iter().min().unwrap().as_secs() < 550);
+    }
+}

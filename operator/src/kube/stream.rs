@@ -1,0 +1,116 @@
+//! The events of one watch, in the form that the index takes.
+
+use std::{fmt::Debug, sync::Arc};
+
+use docket_crds::{Tenant, Webhook};
+use futures_util::{Stream, StreamExt, stream::BoxStream};
+use kube::{
+    Api, Client, Resource,
+    api::{DynamicObject, ObjectMeta, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher, watcher::Event},
+};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    kube::object::resource,
+    state::{
+        declared::{Declared, Document},
+        name::Name,
+    },
+};
+
+/// One object of a watch.
+#[derive(Debug)]
+pub(super) enum Seen {
+    Tenant(Arc<Declared<Tenant>>),
+    Webhook(Arc<Declared<Webhook>>),
+    /// Of all other kinds only the metadata is watched.
+    Meta(Box<ObjectMeta>),
+}
+
+impl From<Arc<Declared<Tenant>>> for Seen {
+    fn from(tenant: Arc<Declared<Tenant>>) -> Self {
+        Self::Tenant(tenant)
+    }
+}
+
+impl From<Arc<Declared<Webhook>>> for Seen {
+    fn from(webhook: Arc<Declared<Webhook>>) -> Self {
+        Self::Webhook(webhook)
+    }
+}
+
+impl Seen {
+    /// Its name; in the namespace "" for what has none, as namespaces themselves.
+    pub(super) fn name(&self) -> Option<Name> {
+        match self {
+            Self::Tenant(tenant) => Some(tenant.meta.name.clone()),
+            Self::Webhook(webhook) => Some(webhook.meta.name.clone()),
+            Self::Meta(meta) => {
+                Some(Name::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone()?))
+            }
+        }
+    }
+}
+
+/// Ends never; an error is followed by a new list, after a backoff.
+pub(super) type Events = BoxStream<'static, watcher::Result<Event<Seen>>>;
+
+/// The Tenants or Webhooks of a namespace; `None`: of all.
+pub(super) fn objects<T: Document>(client: &Client, namespace: Option<&str>) -> Events
+where
+    Seen: From<Arc<Declared<T>>>,
+{
+    let resource = resource::<T>();
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    events(watcher(api, watcher::Config::default()), |object| Declared::<T>::read(object).map(Seen::from))
+}
+
+/// The metadata of what has these labels in a namespace; `None`: in all.
+pub(super) fn metadata<K>(client: &Client, namespace: Option<&str>, selector: &str) -> Events
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api: Api<PartialObjectMeta<K>> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let config = watcher::Config::default().labels(selector);
+    events(watcher(api, config), |object| Some(Seen::Meta(Box::new(object.metadata))))
+}
+
+/// The metadata of all objects of a kind.
+pub(super) fn all_metadata<K>(client: &Client) -> Events
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
+    events(watcher(api, watcher::Config::default()), |object| Some(Seen::Meta(Box::new(object.metadata))))
+}
+
+/// Objects that `read` finds no name for are left out.
+fn events<K: Send + 'static>(
+    stream: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    read: impl Fn(K) -> Option<Seen> + Send + 'static,
+) -> Events {
+    let convert = move |event: watcher::Result<Event<K>>| {
+        let event = match event {
+            Err(error) => return futures_util::future::ready(Some(Err(error))),
+            Ok(Event::Apply(object)) => read(object).map(Event::Apply),
+            Ok(Event::Delete(object)) => read(object).map(Event::Delete),
+            Ok(Event::InitApply(object)) => read(object).map(Event::InitApply),
+            Ok(Event::Init) => Some(Event::Init),
+            Ok(Event::InitDone) => Some(Event::InitDone),
+        };
+        futures_util::future::ready(event.map(Ok))
+    };
+    stream.default_backoff().filter_map(convert).boxed()
+}

@@ -1,0 +1,28 @@
+//! What a Tenant's compilation said about one of its Webhooks: the facts behind that Webhook's status.
+
+use docket_crds::Reason;
+
+use crate::state::{conditions::Verdict, name::Name};
+
+/// What a Tenant's compilation said about one of its Webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookOutcome {
+    /// The Webhook.
+    pub webhook: Name,
+    /// Its uid.
+    pub uid: String,
+    /// The Webhook's generation that was compiled.
+    pub generation: i64,
+    /// What is wrong with it.
+    pub reasons: Vec<Reason>,
+    /// It is in what the data plane serves, perhaps as it last was good.
+    pub served: bool,
+    /// It asks for signatures.
+    pub signed: bool,
+    /// The version of the Secret that signs.
+    pub secret_version: Option<String>,
+    /// Its Tenant is suspended.
+    pub tenant_suspended: bool,
+    /// Whether the data plane serves what it was handed; `None`: it was handed nothing.
+    pub programmed: Option<Verdict>,
+}

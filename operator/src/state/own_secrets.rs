@@ -1,0 +1,104 @@
+//! The Secrets that the operator made: for the data plane, and in tenants' namespaces.
+
+use std::collections::{BTreeSet, HashMap};
+
+use docket_crds::runtime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::state::{
+    by_name::{ByName, Listed},
+    labels,
+    name::Name,
+};
+
+/// A Secret of ours, known by its metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnSecret {
+    /// Namespace and name.
+    pub name: Name,
+    /// Its uid.
+    pub uid: String,
+    /// The Tenant it was made for.
+    pub tenant: Name,
+    /// That Tenant's uid.
+    pub tenant_uid: String,
+    /// Of this version.
+    pub resource_version: String,
+    /// It is for the data plane; the others are for the tenant.
+    pub is_runtime: bool,
+}
+
+impl OwnSecret {
+    /// Reads it from an object's metadata; `None` when it does not say which Tenant it is for, or says so in a place where
+    /// we make none for that one: anybody can write our labels on a Secret of his own.
+    pub fn of(meta: &ObjectMeta, release_namespace: &str) -> Option<Self> {
+        let name = Name::new(meta.namespace.clone()?, meta.name.clone()?);
+        let (namespace, tenant) = meta.annotations.as_ref()?.get(labels::TENANT)?.split_once('/')?;
+        let tenant_uid = meta.labels.as_ref()?.get(labels::TENANT_UID)?.clone();
+        let is_runtime =
+            name.namespace == release_namespace && name.name == runtime::secret_name(&tenant_uid);
+        let resource_version = meta.resource_version.clone().unwrap_or_default();
+        let (uid, tenant) = (meta.uid.clone()?, Name::new(namespace, tenant));
+        let is_in_place = is_runtime || name.namespace == tenant.namespace;
+        is_in_place.then_some(Self { name, uid, tenant, tenant_uid, resource_version, is_runtime })
+    }
+}
+
+/// All of them. Methods return the Tenants that a change concerns.
+#[derive(Debug, Default)]
+pub(super) struct OwnSecrets {
+    secrets: ByName<OwnSecret>,
+    of: HashMap<Name, BTreeSet<Name>>,
+    /// The versions we wrote ourselves, which are no news.
+    written: HashMap<Name, String>,
+}
+
+impl OwnSecrets {
+    /// The Tenants, also those that are gone, that have some.
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &Name> {
+        self.of.keys()
+    }
+
+    pub(super) fn of_tenant(&self, tenant: &Name) -> Vec<OwnSecret> {
+        let names = self.of.get(tenant).into_iter().flatten();
+        names.filter_map(|name| self.secrets.get(name).cloned()).collect()
+    }
+
+    pub(super) fn applied(&mut self, secret: OwnSecret) -> Option<Name> {
+        let tenant = secret.tenant.clone();
+        let ours = self.written.get(&secret.name) == Some(&secret.resource_version);
+        let version = secret.resource_version.clone();
+        let before = self.insert(secret);
+        let known = before.is_some_and(|before| before.resource_version == version);
+        (!ours && !known).then_some(tenant)
+    }
+
+    pub(super) fn written(&mut self, secret: OwnSecret) {
+        self.written.insert(secret.name.clone(), secret.resource_version.clone());
+        self.insert(secret);
+    }
+
+    fn insert(&mut self, secret: OwnSecret) -> Option<OwnSecret> {
+        self.of.entry(secret.tenant.clone()).or_default().insert(secret.name.clone());
+        self.secrets.insert(secret.name.clone(), secret)
+    }
+
+    /// After a removal of our own the Tenant has one pass that finds nothing to do.
+    pub(super) fn deleted(&mut self, name: &Name) -> Option<Name> {
+        let secret = self.secrets.remove(name)?;
+        self.written.remove(name);
+        if let Some(siblings) = self.of.get_mut(&secret.tenant) {
+            siblings.remove(name);
+            if siblings.is_empty() {
+                self.of.remove(&secret.tenant);
+            }
+        }
+        Some(secret.tenant)
+    }
+
+    pub(super) fn listed(&mut self, listed: &Listed, belongs: impl Fn(&OwnSecret) -> bool) -> Vec<Name> {
+        let gone = self.secrets.missing_from(listed);
+        let gone = gone.into_iter().filter(|name| self.secrets.get(name).is_some_and(&belongs));
+        gone.collect::<Vec<_>>().iter().filter_map(|name| self.deleted(name)).collect()
+    }
+}

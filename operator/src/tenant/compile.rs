@@ -1,0 +1,239 @@
+//! Pure: all that was fetched and provisioned becomes what the data plane serves, and what is to be reported.
+
+use std::collections::{BTreeSet, HashSet};
+
+use docket_crds::{
+    ApiKeyDigest, EventCode, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes,
+    SigningKey, Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig,
+    compile::{self, compile as compile_tenant},
+};
+
+use crate::{
+    state::{declared::Declared, name::Name, outcome::WebhookOutcome},
+    tenant::{
+        database::ProvisionedDatabase, fetch::Fetched, provision::Provisioned, signing::KnownKey,
+        stored::Memory,
+    },
+};
+
+/// What came of a Tenant.
+#[derive(Debug)]
+pub struct Compiled<'a> {
+    /// What it was made from.
+    pub provisioned: Provisioned<'a>,
+    /// The runtime Secret's content; `None`: there is nothing to serve.
+    pub runtime: Option<(Runtime, Memory)>,
+    /// Everything that is wrong with the Tenant, whether it is served or not.
+    pub reasons: Vec<Reason>,
+    /// Each Webhook that names the tenant.
+    pub webhooks: Vec<WebhookOutcome>,
+}
+
+/// Compiles a Tenant. One that can't be read changes nothing of what is served, and reports nothing about its Webhooks.
+/// `claim`: claims API keys for it, and returns those that an earlier Tenant has.
+pub fn compile<'a>(
+    provisioned: Provisioned<'a>,
+    platform_disabled_events: &BTreeSet<EventCode>,
+    claim: impl FnOnce(HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest>,
+) -> Compiled<'a> {
+    let Some(tenant) = provisioned.tenant else {
+        let reasons = provisioned.refused.clone();
+        return Compiled { provisioned, runtime: None, reasons, webhooks: Vec::new() };
+    };
+    let mut compiled = of_readable(provisioned, tenant, platform_disabled_events);
+    let keys = compiled.runtime.iter().flat_map(|(runtime, _)| &runtime.config.api_keys);
+    let taken = claim(keys.map(|key| key.digest).collect());
+    compiled.without_keys(tenant, &taken);
+    compiled
+}
+
+fn of_readable<'a>(
+    provisioned: Provisioned<'a>,
+    tenant: &Tenant,
+    platform_disabled_events: &BTreeSet<EventCode>,
+) -> Compiled<'a> {
+    let (fetched, meta) = (provisioned.fetched, provisioned.fetched.subject.meta());
+    let stored = provisioned.stored();
+    let previous = stored.and_then(|stored| stored.config());
+    let previous = previous.map(|config| without_subdomains(config, &provisioned.lost_subdomains));
+    let readable: Vec<(&Declared<Webhook>, (String, Webhook))> = fetched
+        .subject
+        .webhooks
+        .iter()
+        .filter_map(|declared| {
+            let document = declared.document.as_ref().ok()?;
+            Some((&**declared, (declared.meta.uid.clone(), document.clone())))
+        })
+        .collect();
+    let webhooks: Vec<_> = readable.iter().map(|(_, webhook)| webhook.clone()).collect();
+    let generated = generated(&provisioned, previous.as_ref());
+    let inputs = Inputs {
+        tenant,
+        uid: &meta.uid,
+        webhooks: &webhooks,
+        values: fetched,
+        generated: &generated,
+        platform_disabled_events,
+        namespace_labels: &|namespace| fetched.labels(namespace),
+    };
+    let mut compiled = compile_tenant(&inputs);
+    if provisioned.refused.iter().any(|reason| reason.code != ReasonCode::InvalidSpec) {
+        compiled.config = Err(provisioned.refused.clone());
+    }
+    if let Some(previous) = &previous {
+        compiled = compiled.or_last_good(&inputs, previous);
+    }
+    let reasons = reasons(&provisioned, &compiled);
+    let compile::Compiled { config, webhooks: decided, .. } = compiled;
+    let mut config = config.ok();
+    if let (Some(config), Some(previous)) = (config.as_mut(), &previous) {
+        config.webhooks.extend(unreadable_webhooks(config, previous, fetched));
+    }
+    let outcomes = decided.into_iter().map(|(index, reasons)| {
+        let (declared, _) = readable[index];
+        let served = config.as_ref().is_some_and(|config| serves(config, &declared.meta.uid));
+        outcome(declared, reasons, served, tenant.spec.suspend, fetched)
+    });
+    let webhooks: Vec<_> = outcomes.collect();
+    let runtime = config.map(|config| {
+        let held = held(fetched, &config, &webhooks);
+        (Runtime::new(meta.generation, config, held), memory(&provisioned))
+    });
+    Compiled { provisioned, runtime, reasons, webhooks }
+}
+
+/// What could not be made, then what could not be compiled, then why it is refused; each once.
+fn reasons(provisioned: &Provisioned<'_>, compiled: &compile::Compiled) -> Vec<Reason> {
+    let mut reasons = provisioned.reasons.clone();
+    for reason in compiled.config.as_ref().err().into_iter().flatten().chain(&compiled.degraded) {
+        if !reasons.contains(reason) && !is_explained(reason, &reasons) {
+            reasons.push(reason.clone());
+        }
+    }
+    for reason in &provisioned.refused {
+        if !reasons.contains(reason) {
+            reasons.push(reason.clone());
+        }
+    }
+    reasons
+}
+
+/// That a key has not been made says less than why it could not be.
+fn is_explained(reason: &Reason, others: &[Reason]) -> bool {
+    reason.code == ReasonCode::Pending && others.iter().any(|other| other.field == reason.field)
+}
+
+fn without_subdomains(previous: &TenantConfig, lost: &[String]) -> TenantConfig {
+    let subdomains = previous.subdomains.iter().filter(|subdomain| !lost.contains(subdomain));
+    TenantConfig { subdomains: subdomains.cloned().collect(), ..previous.clone() }
+}
+
+fn generated(provisioned: &Provisioned<'_>, previous: Option<&TenantConfig>) -> Generated {
+    let text = |value: &SecretBytes| String::from_utf8_lossy(value.expose()).into_owned();
+    let served = previous.and_then(|previous| previous.database.as_ref());
+    let url = match (&provisioned.database, served) {
+        (ProvisionedDatabase::Ready(_, url), _) => Some(url),
+        // The password before this one no longer works, and the schema stays as it is.
+        (ProvisionedDatabase::Failed(_, Some(url)), Some(served)) if url.is_same_database(served) => {
+            Some(url)
+        }
+        // A database that was made before stays served; `DatabaseReady` reports that it could not be checked.
+        (ProvisionedDatabase::Failed(..) | ProvisionedDatabase::NotTried, served) => served,
+    };
+    let api_keys = provisioned.api_keys.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+    let signing_keys: Vec<SigningKey> =
+        signing_keys(provisioned).iter().map(|known| known.key.clone()).collect();
+    Generated { api_keys, signing_keys, database: GeneratedDatabase::Ensured(url.cloned()) }
+}
+
+fn signing_keys<'a>(provisioned: &'a Provisioned<'_>) -> &'a [KnownKey] {
+    match (&provisioned.signing, provisioned.stored()) {
+        (Some(rotated), _) => &rotated.keys,
+        (None, Some(stored)) => &stored.memory.signing_keys,
+        (None, None) => &[],
+    }
+}
+
+fn memory(provisioned: &Provisioned<'_>) -> Memory {
+    let database = match &provisioned.database {
+        ProvisionedDatabase::Ready(ensured, _) => Some(ensured.clone()),
+        ProvisionedDatabase::Failed(..) | ProvisionedDatabase::NotTried => {
+            provisioned.stored().and_then(|stored| stored.memory.database.clone())
+        }
+    };
+    Memory { signing_keys: signing_keys(provisioned).to_vec(), database }
+}
+
+fn serves(config: &TenantConfig, webhook_uid: &str) -> bool {
+    config.webhooks.iter().any(|webhook| webhook.uid == webhook_uid)
+}
+
+/// Webhooks that were served and whose object is there but can't be read.
+fn unreadable_webhooks(
+    config: &TenantConfig,
+    previous: &TenantConfig,
+    fetched: &Fetched,
+) -> Vec<WebhookConfig> {
+    let gone = previous.webhooks.iter().filter(|webhook| !serves(config, &webhook.uid));
+    gone.filter(|webhook| fetched.unreadable_webhooks.contains(&webhook.uid)).cloned().collect()
+}
+
+/// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow is on hold
+/// only if it once was served, so that strangers cannot fill the tenant's Secret.
+fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -> BTreeSet<String> {
+    let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
+    let known = |uid: &String| {
+        previous.is_some_and(|previous| previous.held_webhooks.contains(uid) || serves(&previous.config, uid))
+    };
+    let forbidden = |uid: &String| {
+        let outcome = outcomes.iter().find(|outcome| outcome.uid == *uid);
+        outcome.is_some_and(|outcome| {
+            outcome.reasons.iter().any(|reason| reason.code == ReasonCode::RefNotPermitted)
+        })
+    };
+    let declared = fetched.subject.webhooks.iter().map(|webhook| webhook.meta.uid.clone());
+    declared.filter(|uid| !serves(config, uid) && (known(uid) || !forbidden(uid))).collect()
+}
+
+fn outcome(
+    declared: &Declared<Webhook>,
+    reasons: Vec<Reason>,
+    served: bool,
+    tenant_suspended: bool,
+    fetched: &Fetched,
+) -> WebhookOutcome {
+    let secret = declared.document.as_ref().ok().and_then(|webhook| webhook.spec.secret_ref.as_ref());
+    let secret_version = secret.and_then(|secret| {
+        let name = Name::new(&declared.meta.name.namespace, &secret.name);
+        fetched.version(ValueKind::Secret, &name).map(str::to_owned)
+    });
+    WebhookOutcome {
+        webhook: declared.meta.name.clone(),
+        uid: declared.meta.uid.clone(),
+        generation: declared.meta.generation,
+        reasons,
+        served,
+        signed: secret.is_some(),
+        secret_version,
+        tenant_suspended,
+        programmed: None,
+    }
+}
+
+impl Compiled<'_> {
+    /// Removes API keys that another Tenant has, and says so.
+    fn without_keys(&mut self, tenant: &Tenant, taken: &HashSet<ApiKeyDigest>) {
+        let Some((runtime, _)) = self.runtime.as_mut().filter(|_| !taken.is_empty()) else {
+            return;
+        };
+        let Runtime { generation, mut config, held_webhooks, .. } = runtime.clone();
+        for key in config.api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
+            let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
+            let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
+            let message =
+                "another Tenant, which is older, has this very key; give this one its own".to_owned();
+            self.reasons.push(Reason { code: ReasonCode::SecretInvalid, field, message });
+        }
+        *runtime = Runtime::new(generation, config, held_webhooks);
+    }
+}

@@ -1,0 +1,170 @@
+//! I/O: makes what a Tenant declares and the data plane needs: keys, passwords, the database.
+//!
+//! What a later step refers to is there before it. Values are made up once, under a guard, before anything depends on
+//! them.
+
+use docket_crds::{ConditionType, Reason, SecretBytes, Tenant, tenant::DeletionPolicy};
+
+use crate::{
+    context::Context,
+    kube::sanitize::CallError,
+    state::conditions,
+    tenant::{
+        database::{CheckedDatabase, ProvisionedDatabase, provision_database},
+        fetch::Fetched,
+        generated::{self, GeneratedSecret, PlannedSecret, SecretStep},
+        signing::{Rotated, rotate},
+        stored::Stored,
+        validate::{Refused, Valid},
+    },
+};
+
+/// A Tenant with all that was made for it, in this pass or before.
+#[derive(Debug)]
+pub struct Provisioned<'a> {
+    /// All that was read for it.
+    pub fetched: &'a Fetched,
+    /// What it declares; `None`: it can't be read.
+    pub tenant: Option<&'a Tenant>,
+    /// Why nothing new is made for it, if so.
+    pub refused: Vec<Reason>,
+    /// The subdomains that an earlier Tenant has.
+    pub lost_subdomains: Vec<String>,
+    /// Generated API keys, by name.
+    pub api_keys: Vec<(String, SecretBytes)>,
+    /// The keys of session tokens; `None`: they are not rotated.
+    pub signing: Option<Rotated>,
+    /// The database.
+    pub database: ProvisionedDatabase,
+    /// The database was checked in this pass.
+    pub database_is_checked: bool,
+    /// What could not be made.
+    pub reasons: Vec<Reason>,
+}
+
+/// Adds the finalizer before there is a database to drop, and removes it when there is none to drop any more. Returns
+/// whether it wrote: then the watch brings the object back, with the version that the next writes are guarded by.
+pub async fn finalizer(context: &Context, fetched: &Fetched) -> Result<bool, CallError> {
+    let meta = fetched.subject.meta();
+    let Ok(document) = &fetched.subject.tenant.document else {
+        return Ok(false);
+    };
+    let managed = document.spec.database.managed.as_ref();
+    let wanted = managed.is_some_and(|managed| managed.deletion_policy == DeletionPolicy::Delete);
+    if wanted == meta.has_finalizer() {
+        return Ok(false);
+    }
+    context.kube.set_finalizer::<Tenant>(meta, wanted).await?;
+    Ok(true)
+}
+
+/// Makes everything that a valid Tenant declares. `check_database`: whether the database is checked although nothing about
+/// it changed.
+pub async fn provision<'a>(
+    context: &Context,
+    valid: Valid<'a>,
+    check_database: bool,
+) -> Result<Provisioned<'a>, CallError> {
+    let (fetched, tenant) = (valid.fetched(), valid.tenant());
+    let previous = &fetched.subject.previous;
+    let mut reasons = Vec::new();
+    let mut api_keys = Vec::new();
+    for (index, spec) in tenant.spec.api_keys.iter().enumerate() {
+        let reported = previous.api_keys.iter().find(|key| key.name == spec.name);
+        let made_before = reported.is_some_and(|key| key.fingerprint.is_some());
+        if let Some(wanted) = generated::of_api_key(tenant, index, spec, made_before)
+            && let Some(value) = value(context, fetched, &wanted, &mut reasons).await?
+        {
+            api_keys.push((spec.name.clone(), value));
+        }
+    }
+    let made_before = previous.database.as_ref().is_some_and(|database| database.schema_version.is_some());
+    let password = match generated::of_database(tenant, made_before) {
+        Some(wanted) => value(context, fetched, &wanted, &mut reasons).await?,
+        None => None,
+    };
+    let CheckedDatabase { database, is_checked } =
+        provision_database(context, valid, password.as_ref(), check_database).await;
+    Ok(Provisioned {
+        fetched,
+        tenant: Some(tenant),
+        refused: Vec::new(),
+        lost_subdomains: Vec::new(),
+        api_keys,
+        signing: Some(signing(context, tenant, fetched)),
+        database,
+        database_is_checked: is_checked,
+        reasons,
+    })
+}
+
+/// The value of a generated Secret, made if need be; `None` with a reason when the Secret is another's.
+async fn value(
+    context: &Context,
+    fetched: &Fetched,
+    wanted: &GeneratedSecret,
+    reasons: &mut Vec<Reason>,
+) -> Result<Option<SecretBytes>, CallError> {
+    match wanted.plan(fetched.secret(&wanted.name), fetched.subject.meta(), &mut { context.random }) {
+        Ok(planned) => write(context, fetched, planned).await.map(Some),
+        Err(reason) => {
+            reasons.push(reason);
+            Ok(None)
+        }
+    }
+}
+
+async fn write(
+    context: &Context,
+    fetched: &Fetched,
+    planned: PlannedSecret,
+) -> Result<SecretBytes, CallError> {
+    match planned.step {
+        SecretStep::Keep => return Ok(planned.value),
+        SecretStep::Create => context.kube.create_secret(&planned.secret).await?,
+        SecretStep::Replace => context.kube.replace_secret(&planned.secret).await?,
+    }
+    if let Some(event) = &planned.event {
+        context.kube.publish::<Tenant>(fetched.subject.meta(), event).await;
+    }
+    Ok(planned.value)
+}
+
+fn signing(context: &Context, tenant: &Tenant, fetched: &Fetched) -> Rotated {
+    let known = fetched.stored.as_ref().map(|stored| stored.memory.signing_keys.clone()).unwrap_or_default();
+    let programmed = conditions::find(&fetched.subject.previous.conditions, ConditionType::Programmed);
+    let distributed = programmed.is_none_or(|programmed| programmed.status == "True");
+    let days = tenant.spec.tokens.signing_key_rotation_days;
+    rotate(known, days, distributed, context.clock.now(), &mut { context.random })
+}
+
+impl<'a> Provisioned<'a> {
+    /// Nothing new is made for a Tenant that is refused; what it has stays.
+    pub fn unchanged(refused: Refused<'a>) -> Self {
+        let Refused { fetched, tenant, reasons, lost_subdomains } = refused;
+        let keys = tenant.into_iter().flat_map(|tenant| {
+            let specs = tenant.spec.api_keys.iter().enumerate();
+            specs.filter_map(move |(index, spec)| {
+                let wanted = generated::of_api_key(tenant, index, spec, true)?;
+                let value = wanted.value(fetched.secret(&wanted.name)?, fetched.subject.meta())?;
+                Some((spec.name.clone(), value))
+            })
+        });
+        Self {
+            fetched,
+            tenant,
+            refused: reasons,
+            lost_subdomains,
+            api_keys: keys.collect(),
+            signing: None,
+            database: ProvisionedDatabase::unchanged(fetched),
+            database_is_checked: false,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// What was stored in an earlier pass.
+    pub fn stored(&self) -> Option<&'a Stored> {
+        self.fetched.stored.as_ref()
+    }
+}

@@ -1,0 +1,77 @@
+//! Pure: what came of a Webhook, by its Tenant's pass, or why there was none for it.
+
+use docket_crds::{Reason, ReasonCode, Webhook, WebhookStatus, compile::unreachable_tenant};
+
+use crate::state::{cluster::Cluster, declared::Declared, outcome::WebhookOutcome};
+
+/// What there is to report; `None` while there was no pass of its Tenant over this generation, and where all was
+/// reported.
+pub fn outcome(
+    cluster: &Cluster,
+    webhook: &Declared<Webhook>,
+    previous: &WebhookStatus,
+) -> Option<WebhookOutcome> {
+    let document = match &webhook.document {
+        Ok(document) => document,
+        Err(violations) => {
+            let reasons = violations.iter().cloned().map(Reason::from).collect();
+            return Some(of_reasons(webhook, reasons, false));
+        }
+    };
+    let tenant = cluster.tenant(webhook.tenant_ref.as_ref()?);
+    let known = cluster.outcome(&webhook.meta.uid);
+    let current = known.filter(|known| known.generation == webhook.meta.generation);
+    match tenant {
+        None => Some(of_reasons(webhook, vec![unreachable_tenant(document)], false)),
+        Some(tenant) if tenant.meta.deleting.is_some() => {
+            Some(of_reasons(webhook, vec![lost_tenant(document, Lost::Deleting)], false))
+        }
+        Some(tenant) if tenant.meta.paused || tenant.document.is_err() => {
+            // There is no pass of its Tenant, so what was reported of this generation stays.
+            if current.is_some() || previous.observed_generation == Some(webhook.meta.generation) {
+                return current.filter(|_| tenant.document.is_ok()).cloned();
+            }
+            let served = known.is_some_and(|known| known.served);
+            Some(of_reasons(webhook, vec![lost_tenant(document, Lost::NotReady)], served))
+        }
+        Some(_) => current.cloned(),
+    }
+}
+
+fn of_reasons(webhook: &Declared<Webhook>, reasons: Vec<Reason>, served: bool) -> WebhookOutcome {
+    WebhookOutcome {
+        webhook: webhook.meta.name.clone(),
+        uid: webhook.meta.uid.clone(),
+        generation: webhook.meta.generation,
+        reasons,
+        served,
+        signed: webhook.document.as_ref().is_ok_and(|document| document.spec.secret_ref.is_some()),
+        secret_version: None,
+        tenant_suspended: false,
+        programmed: None,
+    }
+}
+
+/// How a Tenant that exists is of no use to its webhooks.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    Deleting,
+    NotReady,
+}
+
+/// Why a webhook's Tenant does nothing for it. Across namespaces it is the same as for a Tenant that does not exist: a
+/// webhook must not learn there that it does.
+fn lost_tenant(webhook: &Webhook, lost: Lost) -> Reason {
+    if webhook.tenant_namespace() != webhook.metadata.namespace {
+        return unreachable_tenant(webhook);
+    }
+    let name = &webhook.spec.tenant_ref.name;
+    let (code, message) = match lost {
+        Lost::Deleting => (ReasonCode::TenantNotFound, format!("Tenant {name:?} is being deleted")),
+        Lost::NotReady => (
+            ReasonCode::TenantNotReady,
+            format!("Tenant {name:?} is paused or can't be read; see its conditions"),
+        ),
+    };
+    Reason { code, field: "spec.tenantRef".to_owned(), message }
+}
