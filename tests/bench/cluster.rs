@@ -26,7 +26,10 @@ fn ready(release: &Release, kind: &str) -> usize {
     let list: Value = serde_json::from_str(&release.kubectl(&["get", kind, "--output=json"])).expect("JSON");
     let is_ready = |object: &&Value| {
         let conditions = object["status"]["conditions"].as_array();
-        conditions.into_iter().flatten().any(|told| told["type"] == "Ready" && told["status"] == "True")
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
     list["items"].as_array().expect("a list").iter().filter(is_ready).count()
 }

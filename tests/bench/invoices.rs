@@ -82,7 +82,7 @@ impl Subject {
         transaction.commit().await.expect("commits");
     }
 
-    /// One look at all families; answers how many were found, and the time.
+    /// One look at all families; returns how many were found, and the time.
     async fn scan(&self) -> (usize, Duration) {
         let (begun, mut found) = (Instant::now(), 0);
         for family in InvoiceFamily::ALL {

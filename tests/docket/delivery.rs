@@ -1,8 +1,7 @@
 //! Deliveries from the outside: states, retries, crashes, fairness. Real processes, real sockets, scaled time.
 //!
-//! [`hook`] is a receiver that answers as a case tells it to; [`stage`] starts a `docket dev` on the files of a case and
-//! reads its database. Beside a C compiler (which building SQLite needs, too) this needs `python3`, for TLS in front of
-//! [`hook`] and for a second opinion on signatures.
+//! [`stage`] starts a `docket dev` on the files of a case and reads its database. Beside a C compiler (which building SQLite
+//! needs, too) this needs `python3`, for TLS in front of the receivers and for a second opinion on signatures.
 
 mod addresses;
 mod backoff;
@@ -10,7 +9,6 @@ mod contract;
 mod drain;
 mod fairness;
 mod faults;
-mod hook;
 mod invoices;
 mod invoices_fairness;
 mod kills;

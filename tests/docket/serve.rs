@@ -1,4 +1,4 @@
-//! `docket serve` from outside: processes with roles of their own on a real PostgreSQL and a real Redis, tenants from a
+//! `docket serve` from outside: processes with different roles on a real PostgreSQL and a real Redis, tenants from a
 //! folder and from runtime Secrets of a real Kubernetes API.
 
 mod away;

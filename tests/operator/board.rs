@@ -1,5 +1,5 @@
-//! What pods report through Redis, and what becomes of it. The pod is a stand-in that says on the board what a real one
-//! says there; the board, the operator and everything behind it are real.
+//! What pods report through Redis, and the status that the operator makes of it. The pod is a stand-in that writes to the
+//! board as a real one does; the board, the operator and everything behind it are real.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use docket_tests::server::eventually;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// Longer than the operator goes on with what it saw last while Redis does not answer, which is a minute.
+/// Longer than the operator trusts what it saw last while Redis does not respond, which is a minute.
 const AWAY: Duration = Duration::from_secs(120);
 
 type Served = HashMap<String, String>;
@@ -22,7 +22,7 @@ type Served = HashMap<String, String>;
 /// A pod that is alive until it is dropped.
 struct Pod {
     board: Arc<Board>,
-    /// `None`: it is cut off, and says nothing.
+    /// `None`: it is cut off, and announces nothing.
     served: Arc<Mutex<Option<Served>>>,
     _heartbeat: JoinSet<()>,
 }
@@ -34,13 +34,13 @@ impl Pod {
         let board = Arc::new(Board::new(connection, Keys::new(None).expect("no release")));
         let served = Arc::new(Mutex::new(Some(Served::new())));
         let mut heartbeat = JoinSet::new();
-        let (told, says) = (board.clone(), served.clone());
+        let (announcer, says) = (board.clone(), served.clone());
         heartbeat.spawn(async move {
             loop {
-                let served = says.lock().expect("nobody panics with it").clone();
+                let served = says.lock().expect("no thread panics with it").clone();
                 if let Some(served) = served {
                     // Redis may be away, on purpose.
-                    let _ = told.announce(name, &["api", "worker"], &served).await;
+                    let _ = announcer.announce(name, &["api", "worker"], &served).await;
                 }
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
@@ -48,18 +48,18 @@ impl Pod {
         Self { board, served, _heartbeat: heartbeat }
     }
 
-    /// It serves what was handed over of these tenants.
+    /// It serves the current configuration of these tenants.
     fn serves(&self, release: &Release, tenants: &[&str]) {
         let revision = |tenant: &&str| {
             let runtime = release.runtime(tenant).expect("it was handed over");
             let text = |value: &Value| value.as_str().expect("a text").to_owned();
             (text(&runtime["config"]["uid"]), text(&runtime["revision"]))
         };
-        *self.served.lock().expect("nobody panics with it") = Some(tenants.iter().map(revision).collect());
+        *self.served.lock().expect("no thread panics with it") = Some(tenants.iter().map(revision).collect());
     }
 
     fn is_cut_off(&self) {
-        *self.served.lock().expect("nobody panics with it") = None;
+        *self.served.lock().expect("no thread panics with it") = None;
     }
 
     async fn tells(&self, release: &Release, webhook: &str, health: ReportedHealth) {
@@ -73,7 +73,7 @@ fn writes_of(release: &Release, mark: u64, object: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_change_waits_for_every_pod_and_concerns_nobody_else() {
+async fn a_change_waits_for_every_pod_and_leaves_other_tenants_programmed() {
     let mut release = Release::new("programmed");
     release.with_postgres().await;
     let redis = release.with_redis();
@@ -82,8 +82,8 @@ async fn a_change_waits_for_every_pod_and_concerns_nobody_else() {
     let pods = [Pod::start(&redis, "one"), Pod::start(&redis, "two")];
     let operator = release.start().await;
     release.apply(&(tenant_yaml("changing") + &webhook_yaml("kept", "changing", "")));
-    let told = release.wait("tenant", "changing", "Programmed", "False Pending").await;
-    assert!(told.contains("not served yet by one, two"), "{told}");
+    let message = release.wait("tenant", "changing", "Programmed", "False Pending").await;
+    assert!(message.contains("not served yet by one, two"), "{message}");
     release.wait("webhook", "kept", "Ready", "False Pending").await;
     let has_webhooks = async |count: usize| {
         eventually("the webhooks are handed over", SOON, async || {
@@ -104,8 +104,8 @@ async fn a_change_waits_for_every_pod_and_concerns_nobody_else() {
 
     let mark = cluster().mark();
     release.apply(&webhook_yaml("added", "changing", ""));
-    let told = release.wait("webhook", "added", "Programmed", "False Pending").await;
-    assert!(told.contains("one, two"), "{told}");
+    let message = release.wait("webhook", "added", "Programmed", "False Pending").await;
+    assert!(message.contains("one, two"), "{message}");
     has_webhooks(2).await;
     pods.iter().for_each(|pod| pod.serves(&release, &["changing"]));
     release.wait("webhook", "added", "Ready", "True").await;
@@ -152,7 +152,7 @@ async fn a_redis_that_is_emptied_or_away_makes_nothing_false() {
     let unknown = async |kind: &str, name: &str| {
         release.condition(kind, name, "Programmed").starts_with("Unknown StoreUnavailable")
     };
-    eventually("it is told", AWAY, async || unknown("tenant", "emptied").await).await;
+    eventually("it is reported", AWAY, async || unknown("tenant", "emptied").await).await;
     eventually("of the webhook, too", AWAY, async || unknown("webhook", "webhook").await).await;
     redis.restart();
     release.wait("tenant", "emptied", "Ready", "True").await;
@@ -162,12 +162,12 @@ async fn a_redis_that_is_emptied_or_away_makes_nothing_false() {
     }
 
     pod.is_cut_off();
-    let told = release.wait("tenant", "emptied", "Programmed", "False Pending").await;
-    assert!(told.contains("no pod of the data plane is alive"), "{told}");
+    let message = release.wait("tenant", "emptied", "Programmed", "False Pending").await;
+    assert!(message.contains("no pod of the data plane is alive"), "{message}");
 }
 
 #[tokio::test]
-async fn how_deliveries_go_is_told() {
+async fn the_status_reports_how_deliveries_go() {
     let mut release = Release::new("health");
     release.with_postgres().await;
     let redis = release.with_redis();

@@ -1,4 +1,4 @@
-//! The two definitions in a real kube-apiserver, and held against our own reader: YAML that `docket dev` takes is taken
+//! The two definitions in a real kube-apiserver, compared with our own reader: YAML that `docket dev` takes is taken
 //! by a cluster, and the other way round.
 
 mod chart;
@@ -10,7 +10,7 @@ use docket_crds::{Tenant, Violation, Webhook};
 use docket_tests::apiserver::{Cluster, Said, cluster};
 use serde_json::{Value, json};
 
-/// What is to be said of a value.
+/// What the API server and our reader should say about a value.
 #[derive(Clone, Copy)]
 enum Says {
     /// Nothing: both take it.
@@ -105,12 +105,12 @@ impl Kind {
         self.cluster.put(&format!("{}/{name}?dryRun=All&fieldValidation=Strict", self.path), &document)
     }
 
-    /// Holds each case of a rule as a creation and, where it keeps its name, as a change.
+    /// Checks each case of a rule as a creation and, where the name stays, as a change.
     fn hold(&self, cases: &[(&str, Value, Says)]) {
         let mut wrong = Vec::new();
         for (pointer, value, says) in cases {
             let document = self.with(pointer, value);
-            let mut told = |how: &str, server: Option<String>, reader: &[Violation]| {
+            let mut compare = |how: &str, server: Option<String>, reader: &[Violation]| {
                 let reader = (!reader.is_empty())
                     .then(|| reader.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
                 for (who, expected, said) in
@@ -128,13 +128,13 @@ impl Kind {
                     }
                 }
             };
-            told("create", refusal(self.create(&document)), &(self.reader)(&document, None));
+            compare("create", refusal(self.create(&document)), &(self.reader)(&document, None));
             let as_change = (self.reader)(&document, Some(&self.base));
             let same_name = document["metadata"]["name"] == self.base["metadata"]["name"];
             // What is valid but must not change is in the tables of changes.
             let immutable = says.reader().is_none() && !as_change.is_empty();
             if same_name && !immutable {
-                told("change", refusal(self.change(&document)), &as_change);
+                compare("change", refusal(self.change(&document)), &as_change);
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -20,7 +20,7 @@ async fn databases(admin: &str, name: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn by_default_the_database_stays_and_nobody_is_served() {
+async fn by_default_the_database_stays_and_the_tenant_is_not_served() {
     let mut release = Release::new("retain");
     let admin = release.with_postgres().await;
     let operator = release.start().await;
@@ -77,8 +77,8 @@ async fn with_the_server_away_it_says_so_and_can_be_given_up() {
     release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
     release.kubectl(&["delete", "tenant", "gaveup", "retried", "--wait=false"]);
     for tenant in ["gaveup", "retried"] {
-        let told = release.wait("tenant", tenant, "Ready", "False Unreachable").await;
-        assert!(told.contains("spec.database.managed.deletionPolicy"), "{told}");
+        let message = release.wait("tenant", tenant, "Ready", "False Unreachable").await;
+        assert!(message.contains("spec.database.managed.deletionPolicy"), "{message}");
     }
     assert!(release.runtime_of(&uid).is_none(), "it is unserved all the same");
     let retain = r#"{"spec":{"database":{"managed":{"deletionPolicy":"Retain"}}}}"#;
@@ -109,7 +109,7 @@ async fn a_namespace_that_is_being_deleted_never_waits_for_a_server() {
 }
 
 #[tokio::test]
-async fn a_watched_namespace_without_its_role_keeps_nobody_from_work() {
+async fn a_watched_namespace_without_its_role_stops_no_other() {
     let mut release = Release::new("roleless");
     release.with_postgres().await;
     let other = cluster().namespace("roleless");

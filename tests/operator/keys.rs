@@ -1,4 +1,4 @@
-//! Values that the operator makes up: made once, rotated on request, made again when they are gone.
+//! Values that the operator generates: made once, rotated on request, made again when they are gone.
 
 use std::time::Duration;
 
@@ -43,58 +43,60 @@ async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database(
 }
 
 #[tokio::test]
-async fn secrets_that_are_deleted_or_changed_are_mended() {
-    let mut release = Release::new("mend");
+async fn secrets_that_are_deleted_or_changed_are_repaired() {
+    let mut release = Release::new("repair");
     release.with_postgres().await;
     let _operator = release.start().await;
-    release.apply(&tenant_yaml("mended"));
-    release.wait("tenant", "mended", "Ready", "True").await;
-    let key = || release.secret("mended-apikey-primary", "api-key");
+    release.apply(&tenant_yaml("repaired"));
+    release.wait("tenant", "repaired", "Ready", "True").await;
+    let key = || release.secret("repaired-apikey-primary", "api-key");
     let first = key();
-    release.kubectl(&["delete", "secret", "mended-apikey-primary"]);
+    release.kubectl(&["delete", "secret", "repaired-apikey-primary"]);
     eventually("a new key", SOON, async || key().is_some_and(|key| Some(key) != first)).await;
-    eventually("it is told", SOON, async || release.events("mended").contains(&"SecretRemade".to_owned()))
-        .await;
+    eventually("it is reported", SOON, async || {
+        release.events("repaired").contains(&"SecretRemade".to_owned())
+    })
+    .await;
 
-    let uid = release.object("tenant", "mended")["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = release.object("tenant", "repaired")["metadata"]["uid"].as_str().unwrap().to_owned();
     let name = format!("docket-tenant-{uid}");
     let in_release = |arguments: &[&str]| {
         let arguments = [&["--namespace", release.namespace.as_str()], arguments].concat();
         docket_tests::apiserver::cluster().kubectl(&arguments, "").expect("kubectl succeeds")
     };
     eventually("the new key is served", SOON, async || {
-        let served = release.runtime("mended").unwrap()["config"]["apiKeys"][0]["digest"].clone();
-        let status = &release.object("tenant", "mended")["status"]["apiKeys"][0]["fingerprint"];
+        let served = release.runtime("repaired").unwrap()["config"]["apiKeys"][0]["digest"].clone();
+        let status = &release.object("tenant", "repaired")["status"]["apiKeys"][0]["fingerprint"];
         status.as_str().unwrap()[7..] == served.as_str().unwrap()[..12]
     })
     .await;
-    let served = release.runtime("mended").unwrap();
+    let served = release.runtime("repaired").unwrap();
     in_release(&["patch", "secret", &name, "--type=merge", "-p", r#"{"data":{"runtime.json":"e30="}}"#]);
-    eventually("drift is repaired", SOON, async || release.runtime("mended") == Some(served.clone())).await;
+    eventually("drift is repaired", SOON, async || release.runtime("repaired") == Some(served.clone())).await;
     in_release(&["delete", "secret", &name]);
-    eventually("it is made again", SOON, async || release.runtime("mended").is_some()).await;
-    let remade = release.runtime("mended").unwrap();
+    eventually("it is made again", SOON, async || release.runtime("repaired").is_some()).await;
+    let remade = release.runtime("repaired").unwrap();
     assert_eq!(remade["config"]["apiKeys"], served["config"]["apiKeys"]);
     assert_ne!(
         remade["config"]["tokens"], served["config"]["tokens"],
-        "signing keys are known to nobody else"
+        "signing keys are known to no other process"
     );
-    eventually("it is told", SOON, async || {
-        release.events("mended").contains(&"SigningKeysRemade".to_owned())
+    eventually("it is reported", SOON, async || {
+        release.events("repaired").contains(&"SigningKeysRemade".to_owned())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_removed_key_and_a_foreign_secret() {
+async fn a_removed_key_loses_its_secret_and_a_foreign_secret_is_refused() {
     let mut release = Release::new("foreign");
     release.with_postgres().await;
     let _operator = release.start().await;
     release
         .apply("apiVersion: v1\nkind: Secret\nmetadata: {name: owned-apikey-primary}\nstringData: {a: b}\n");
     release.apply(&tenant_yaml("owned"));
-    let told = release.wait("tenant", "owned", "Ready", "False SecretInvalid").await;
-    assert!(told.contains("owned-apikey-primary"), "{told}");
+    let message = release.wait("tenant", "owned", "Ready", "False SecretInvalid").await;
+    assert!(message.contains("owned-apikey-primary"), "{message}");
     assert_eq!(release.secret("owned-apikey-primary", "a").as_deref(), Some("b"));
     release.kubectl(&["delete", "secret", "owned-apikey-primary"]);
     // It had no label, so its end is no news: the user asks.
@@ -135,7 +137,7 @@ async fn a_signing_key_is_handed_out_then_signs_and_the_old_one_verifies_a_day_l
     aged(90 * days, "the next one is handed out", &|kids| kids.len() == 2 && kids[0] == first[0]).await;
     let second = kids()[1].clone();
     aged(10, "it signs", &|kids| kids == [second.clone(), first[0].clone()]).await;
-    aged(days + 5, "the first one is over", &|kids| kids == [second.clone()]).await;
+    aged(days + 5, "the first one is retired", &|kids| kids == [second.clone()]).await;
     let events = release.events("signing");
     assert!(!events.contains(&"SigningKeysRemade".to_owned()), "no session has ended: {events:?}");
 }

@@ -10,7 +10,6 @@ mod keys;
 mod leadership;
 mod odd;
 mod refused;
-mod rig;
 mod tenants;
 mod webhooks;
 mod writes;

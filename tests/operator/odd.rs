@@ -15,7 +15,7 @@ fn cluster() -> &'static Cluster {
 }
 
 #[tokio::test]
-async fn the_odd_cases() {
+async fn cases_that_change_a_whole_cluster() {
     objects_that_cannot_be_read_stop_nothing_and_unserve_nothing().await;
     namespaces_are_watched_where_all_of_them_are().await;
     an_api_server_that_is_away_costs_nothing_but_time().await;
@@ -81,8 +81,8 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
     defined(&release, false).await;
 
     for (kind, name) in [("tenant", "strange"), ("tenant", "spoilt"), ("webhook", "spoilt")] {
-        let told = release.wait(kind, name, "Ready", "False InvalidSpec").await;
-        assert!(told.contains("spec."), "{told}");
+        let message = release.wait(kind, name, "Ready", "False InvalidSpec").await;
+        assert!(message.contains("spec."), "{message}");
     }
     let restarted = async |operator: docket_tests::operator::Operator| {
         operator.kill();
@@ -92,10 +92,10 @@ async fn objects_that_cannot_be_read_stop_nothing_and_unserve_nothing() {
     // Everything has been looked at once this one is ready, which was made last.
     release.apply(&tenant_yaml("after"));
     release.wait("tenant", "after", "Ready", "True").await;
-    assert_eq!(release.runtime("spoilt"), Some(served), "it goes on as it was");
+    assert_eq!(release.runtime("spoilt"), Some(served), "it stays as it was");
     release.apply(&tenant_yaml("rival").replace("RIVAL", "spoilt"));
-    let told = release.wait("tenant", "rival", "Ready", "False ClientCodeConflict").await;
-    assert!(told.contains("/spoilt"), "what can't be read keeps what it has: {told}");
+    let message = release.wait("tenant", "rival", "Ready", "False ClientCodeConflict").await;
+    assert!(message.contains("/spoilt"), "what can't be read keeps what it has: {message}");
     let webhooks = release.runtime("sound").expect("it is served")["config"]["webhooks"].clone();
     assert_eq!(webhooks[0]["name"], "spoilt");
     for name in ["spoilt", "strange", "rival"] {

@@ -1,4 +1,4 @@
-//! What the operator can't or does not do is told, on whatever object it concerns, and nobody is served because of it.
+//! What the operator can't or does not do is reported on the object that it concerns, and no tenant is served because of it.
 
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
@@ -6,7 +6,7 @@ use docket_tests::server::eventually;
 use serde_json::json;
 
 #[tokio::test]
-async fn what_the_api_server_does_not_allow_is_told() {
+async fn a_write_that_the_api_server_refuses_is_reported() {
     let mut release = Release::new("policy");
     release.with_postgres().await;
     let _operator = release.start().await;
@@ -36,8 +36,8 @@ async fn what_the_api_server_does_not_allow_is_told() {
     let refused = async || cluster().kubectl(&create, "").err.contains("without a ticket");
     eventually("the policy counts", SOON, refused).await;
     release.apply(&tenant_yaml("limited"));
-    let told = release.wait("tenant", "limited", "Ready", "False ApiRefused").await;
-    assert!(told.contains("no Secrets without a ticket"), "{told}");
+    let message = release.wait("tenant", "limited", "Ready", "False ApiRefused").await;
+    assert!(message.contains("no Secrets without a ticket"), "{message}");
     assert!(release.condition("tenant", "limited", "Reconciling").starts_with("True ApiRefused"));
     let mark = cluster().mark();
     let delete = ["delete", "validatingadmissionpolicybinding", namespace];
@@ -48,7 +48,7 @@ async fn what_the_api_server_does_not_allow_is_told() {
     let writes = release.writes(mark);
     let status = writes.iter().filter(|write| write.ends_with("tenants/status/limited")).count();
     // Its own next try may come before ours, whose annotation is echoed then.
-    assert!(status <= 2, "a refusal is told once: {writes:?}");
+    assert!(status <= 2, "a refusal is reported once: {writes:?}");
 }
 
 #[tokio::test]
@@ -63,8 +63,8 @@ async fn a_webhook_says_that_its_tenant_is_paused_or_on_its_way_out() {
     release.kubectl(&["annotate", "tenant", "waiting", "docket.dev/reconcile=disabled"]);
     release.wait("tenant", "waiting", "Ready", "Unknown Paused").await;
     release.apply(&webhook_yaml("after", "waiting", ""));
-    let told = release.wait("webhook", "after", "Ready", "False TenantNotReady").await;
-    assert!(told.contains("paused"), "{told}");
+    let message = release.wait("webhook", "after", "Ready", "False TenantNotReady").await;
+    assert!(message.contains("paused"), "{message}");
     release.wait("webhook", "before", "Ready", "True").await;
     release.kubectl(&["annotate", "tenant", "waiting", "docket.dev/reconcile-"]);
     release.wait("webhook", "after", "Ready", "True").await;
@@ -73,14 +73,14 @@ async fn a_webhook_says_that_its_tenant_is_paused_or_on_its_way_out() {
     release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
     release.kubectl(&["delete", "tenant", "waiting", "--wait=false"]);
     for webhook in ["before", "after"] {
-        let told = release.wait("webhook", webhook, "Ready", "False TenantNotFound").await;
-        assert!(told.contains("is being deleted"), "{told}");
+        let message = release.wait("webhook", webhook, "Ready", "False TenantNotFound").await;
+        assert!(message.contains("is being deleted"), "{message}");
         assert!(release.condition("webhook", webhook, "Programmed").starts_with("False"));
     }
 }
 
 #[tokio::test]
-async fn nobody_is_served_on_because_his_successor_is_refused_or_paused() {
+async fn a_tenant_stays_unserved_although_its_successor_is_refused_or_paused() {
     let mut release = Release::new("successor");
     release.with_postgres().await;
     let operator = release.start().await;
@@ -140,8 +140,8 @@ async fn an_api_key_is_the_older_tenants() {
     // Ages count in seconds.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     release.apply(&with_it("samekey-b"));
-    let told = release.wait("tenant", "samekey-b", "ResolvedRefs", "False SecretInvalid").await;
-    assert!(told.contains("spec.apiKeys[0]") && told.contains("another Tenant"), "{told}");
+    let message = release.wait("tenant", "samekey-b", "ResolvedRefs", "False SecretInvalid").await;
+    assert!(message.contains("spec.apiKeys[0]") && message.contains("another Tenant"), "{message}");
     release.wait("tenant", "samekey-b", "DatabaseReady", "True").await;
     let keys = |tenant: &str| release.runtime(tenant).unwrap()["config"]["apiKeys"].as_array().unwrap().len();
     assert_eq!((keys("samekey-a"), keys("samekey-b")), (1, 0));

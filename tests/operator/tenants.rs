@@ -39,12 +39,12 @@ async fn a_tenant_gets_its_secrets_its_database_and_is_ready() {
     let everything = release.kubectl(&["get", "tenants,events", "--output=yaml"]) + &release.logs();
     let password = release.secret("first-database", "password").expect("a password");
     for secret in [key.as_str(), &password, admin.split(['@', ':']).nth(2).unwrap(), url] {
-        assert!(!everything.contains(secret), "a secret is told");
+        assert!(!everything.contains(secret), "a secret is shown");
     }
 }
 
 #[tokio::test]
-async fn of_two_tenants_with_one_client_code_the_first_is_served_and_the_other_told() {
+async fn a_second_tenant_with_a_client_code_is_refused() {
     let mut release = Release::new("conflict");
     release.with_postgres().await;
     let _operator = release.start().await;
@@ -52,8 +52,8 @@ async fn of_two_tenants_with_one_client_code_the_first_is_served_and_the_other_t
     release.wait("tenant", "older", "Ready", "True").await;
     let later = tenant_yaml("later").replace("LATER", "older");
     release.apply(&later);
-    let told = release.wait("tenant", "later", "Ready", "False ClientCodeConflict").await;
-    assert!(told.contains("already used by Tenant") && told.contains("/older"), "{told}");
+    let message = release.wait("tenant", "later", "Ready", "False ClientCodeConflict").await;
+    assert!(message.contains("already used by Tenant") && message.contains("/older"), "{message}");
     assert!(release.condition("tenant", "later", "Stalled").starts_with("True ClientCodeConflict"));
     assert!(release.runtime("later").is_none());
     assert!(release.object("secret", "later-apikey-primary").is_null());
@@ -95,8 +95,8 @@ async fn an_external_database_comes_from_a_secret_and_is_migrated() {
         "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: external}\nspec:\n  clientCode: EXTERNAL\n  \
          database: {external: {secretKeyRef: {name: db, key: url}}}\n",
     );
-    let told = release.wait("tenant", "external", "Ready", "False SecretNotFound").await;
-    assert!(told.contains("spec.database.external.secretKeyRef"), "{told}");
+    let message = release.wait("tenant", "external", "Ready", "False SecretNotFound").await;
+    assert!(message.contains("spec.database.external.secretKeyRef"), "{message}");
     release.apply(&format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: db, labels: {{docket.dev/watch: 'true'}}}}\n\
          stringData: {{url: '{url}'}}\n"
@@ -108,13 +108,13 @@ async fn an_external_database_comes_from_a_secret_and_is_migrated() {
         let secret = json!({"stringData": {"url": url}}).to_string();
         release.kubectl(&["patch", "secret", "db", "--type=merge", "-p", &secret]);
     };
-    secret("postgres://nobody:x@127.0.0.1:1/postgres");
+    secret("postgres://stranger:x@127.0.0.1:1/postgres");
     release.wait("tenant", "external", "DatabaseReady", "False Unreachable").await;
     release.apply(&webhook_yaml("meanwhile", "external", ""));
     release.wait("webhook", "meanwhile", "Programmed", "True").await;
-    assert_eq!(release.runtime("external").unwrap()["config"]["database"], url, "the good one goes on");
-    let told = release.condition("tenant", "external", "Ready");
-    assert!(told.contains("goes on being served"), "{told}");
+    assert_eq!(release.runtime("external").unwrap()["config"]["database"], url, "the good one stays");
+    let message = release.condition("tenant", "external", "Ready");
+    assert!(message.contains("goes on being served"), "{message}");
     secret(&url);
     release.wait("tenant", "external", "Ready", "True").await;
 }
@@ -127,14 +127,14 @@ async fn a_database_that_was_never_reached_is_not_served() {
         "apiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {name: unreached}\nspec:\n  \
          clientCode: UNREACHED\n  database: {external: {secretKeyRef: {name: db, key: url}}}\n---\n\
          apiVersion: v1\nkind: Secret\nmetadata: {name: db, labels: {docket.dev/watch: 'true'}}\n\
-         stringData: {url: 'postgres://nobody:x@127.0.0.1:1/postgres'}\n",
+         stringData: {url: 'postgres://stranger:x@127.0.0.1:1/postgres'}\n",
     );
     release.wait("tenant", "unreached", "Ready", "False Unreachable").await;
     assert!(release.runtime("unreached").is_none());
 }
 
 #[tokio::test]
-async fn of_two_tenants_on_one_external_database_the_second_is_told() {
+async fn a_second_tenant_on_an_external_database_is_refused() {
     let release = Release::new("shared");
     let _operator = release.start().await;
     let url = docket_rig::postgres::database().await;
@@ -151,8 +151,8 @@ async fn of_two_tenants_on_one_external_database_the_second_is_told() {
     release.apply(&external("one"));
     release.wait("tenant", "one", "Ready", "True").await;
     release.apply(&external("two"));
-    let told = release.wait("tenant", "two", "Ready", "False NotOwned").await;
-    assert!(told.contains("two can't share one"), "{told}");
+    let message = release.wait("tenant", "two", "Ready", "False NotOwned").await;
+    assert!(message.contains("two can't share one"), "{message}");
     assert!(release.runtime("two").is_none());
     release.kubectl(&["delete", "tenant", "one"]);
     let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
@@ -186,7 +186,7 @@ async fn database_of_another_tenant_is_untouched_until_it_is_adopted() {
     release.apply(&tenant_yaml("adopted"));
     release.wait("tenant", "adopted", "Ready", "True").await;
     release.kubectl(&["delete", "tenant", "adopted"]);
-    // Only with a controller manager, which other cases may have started, does anybody else remove what it owned.
+    // Only with a controller manager, which other cases may have started, does another program remove the objects it owned.
     release.kubectl(&[
         "delete",
         "secret",
@@ -195,8 +195,8 @@ async fn database_of_another_tenant_is_untouched_until_it_is_adopted() {
         "adopted-database",
     ]);
     release.apply(&tenant_yaml("adopted"));
-    let told = release.wait("tenant", "adopted", "Ready", "False NotOwned").await;
-    assert!(told.contains("docket.dev/adopt-database"), "{told}");
+    let message = release.wait("tenant", "adopted", "Ready", "False NotOwned").await;
+    assert!(message.contains("docket.dev/adopt-database"), "{message}");
     release.kubectl(&["annotate", "tenant", "adopted", "docket.dev/adopt-database=tenant_adopted"]);
     release.wait("tenant", "adopted", "Ready", "True").await;
 
@@ -207,21 +207,21 @@ async fn database_of_another_tenant_is_untouched_until_it_is_adopted() {
     release.kubectl(&["delete", "tenant", "adopted"]);
     let annotated = "metadata: {name: adopted, annotations: {docket.dev/adopt-database: tenant_adopted}}";
     release.apply_in(&elsewhere, &tenant_yaml("adopted").replace("metadata: {name: adopted}", annotated));
-    let told = async || {
+    let reported = async || {
         let thief = object(cluster(), &elsewhere, "tenant", "adopted");
         let conditions = thief["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let told = conditions.into_iter().find(|condition| condition["type"] == "DatabaseReady");
-        told.map(|told| format!("{} {}", told["reason"], told["message"])).unwrap_or_default()
+        let message = conditions.into_iter().find(|condition| condition["type"] == "DatabaseReady");
+        message.map(|message| format!("{} {}", message["reason"], message["message"])).unwrap_or_default()
     };
-    let refused = async || told().await.starts_with("\"NotOwned\"");
+    let refused = async || reported().await.starts_with("\"NotOwned\"");
     eventually("who may only annotate gets nothing", SOON, refused).await;
-    assert!(told().await.contains("COMMENT ON DATABASE"), "{}", told().await);
+    assert!(reported().await.contains("COMMENT ON DATABASE"), "{}", reported().await);
 
     let client = docket_rig::postgres::client(&admin).await;
     client.batch_execute("CREATE DATABASE tenant_someones").await.unwrap();
     release.apply(&tenant_yaml("someones"));
-    let told = release.wait("tenant", "someones", "Ready", "False NotOwned").await;
-    assert!(told.contains("choose another database name"), "{told}");
+    let message = release.wait("tenant", "someones", "Ready", "False NotOwned").await;
+    assert!(message.contains("choose another database name"), "{message}");
 }
 
 #[tokio::test]
@@ -230,11 +230,11 @@ async fn an_unknown_database_server_is_named() {
     release.with_postgres().await;
     let _operator = release.start().await;
     release.apply(&tenant_yaml("elsewhere").replace("{managed: {", "{managed: {server: eu, "));
-    let told = release.wait("tenant", "elsewhere", "Ready", "False ServerNotFound").await;
-    assert!(told.contains("\"eu\"") && told.contains("main"), "{told}");
+    let message = release.wait("tenant", "elsewhere", "Ready", "False ServerNotFound").await;
+    assert!(message.contains("\"eu\"") && message.contains("main"), "{message}");
 }
 
-/// As when a server was set up anew: the Tenant was Ready, and its database is not there.
+/// As when a server was set up again: the Tenant was Ready, and its database is not there.
 #[tokio::test]
 async fn another_server_of_the_same_name_gets_the_database() {
     let mut release = Release::new("moved");
@@ -265,7 +265,7 @@ async fn a_tenant_that_names_no_server_stays_where_its_database_was_made() {
     operator.terminate().await;
 
     // A server that is there before the first one from now on, and can't be reached.
-    let nowhere = release.file("nowhere.url", "postgres://nobody:x@127.0.0.1:1/postgres");
+    let nowhere = release.file("nowhere.url", "postgres://stranger:x@127.0.0.1:1/postgres");
     release.flags.insert(0, format!("--database-server=nowhere={}", nowhere.display()));
     release.file("main.url", &format!("{admin}?application_name=another"));
     let _operator = release.start().await;

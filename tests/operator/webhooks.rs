@@ -25,7 +25,7 @@ async fn a_webhook_is_served_with_its_tenant() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_missing_is_told_and_what_was_served_goes_on() {
+async fn a_missing_secret_is_reported_and_the_old_one_stays_in_use() {
     let mut release = Release::new("secret");
     release.with_postgres().await;
     let _operator = release.start().await;
@@ -37,8 +37,8 @@ async fn a_secret_that_is_missing_is_told_and_what_was_served_goes_on() {
     };
     release
         .apply(&(tenant_yaml("signed") + &webhook_yaml("signed", "signed", "  secretRef: {name: sign}\n")));
-    let told = release.wait("webhook", "signed", "Ready", "False SecretNotFound").await;
-    assert!(told.contains("spec.secretRef"), "{told}");
+    let message = release.wait("webhook", "signed", "Ready", "False SecretNotFound").await;
+    assert!(message.contains("spec.secretRef"), "{message}");
     release.wait("tenant", "signed", "Ready", "True").await;
 
     release.apply(&secret("one"));
@@ -49,8 +49,8 @@ async fn a_secret_that_is_missing_is_told_and_what_was_served_goes_on() {
     let version = release.object("webhook", "signed")["status"]["secretVersion"].clone();
 
     release.kubectl(&["delete", "secret", "sign"]);
-    let told = release.wait("webhook", "signed", "Ready", "False SecretNotFound").await;
-    assert!(told.contains("goes on"), "{told}");
+    let message = release.wait("webhook", "signed", "Ready", "False SecretNotFound").await;
+    assert!(message.contains("goes on"), "{message}");
     assert_eq!(served(), of("one"), "the last good secret signs");
 
     release.apply(&secret("two"));
@@ -75,7 +75,7 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
             &format!("tenantRef: {{name: {tenant}, namespace: {tenants}}}"),
         )
     };
-    release.apply_in(&other, &(webhook("stranger", "shared") + &webhook("lost", "nobody")));
+    release.apply_in(&other, &(webhook("stranger", "shared") + &webhook("lost", "absent")));
     let ready = |name: &str| {
         let webhook = object(cluster(), &other, "webhook", name);
         let conditions = webhook["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -84,16 +84,16 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
             .map(|ready| format!("{} {} {}", ready["status"], ready["reason"], ready["message"]))
             .unwrap_or_default()
     };
-    let told = async |name: &str, beginning: &str| {
+    let reports = async |name: &str, beginning: &str| {
         let limit = docket_tests::operator::SOON;
         let what = format!("{name} {beginning}");
         docket_tests::server::eventually(&what, limit, async || ready(name).starts_with(beginning)).await;
     };
-    told("stranger", r#""False" "RefNotPermitted""#).await;
-    told("lost", r#""False" "RefNotPermitted""#).await;
+    reports("stranger", r#""False" "RefNotPermitted""#).await;
+    reports("lost", r#""False" "RefNotPermitted""#).await;
     assert_eq!(
         ready("stranger").replace("shared", "?"),
-        ready("lost").replace("nobody", "?"),
+        ready("lost").replace("absent", "?"),
         "nothing is given away"
     );
     assert_eq!(release.runtime("shared").unwrap()["heldWebhooks"], serde_json::json!([]));
@@ -102,6 +102,6 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     cluster().kubectl(&label, "").expect("the administrator labels namespaces");
     let allowed = r#"{"spec":{"webhooks":{"allowedNamespaces":{"from":"Selector","selector":{"matchLabels":{"team":"acme"}}}}}}"#;
     release.kubectl(&["patch", "tenant", "shared", "--type=merge", "-p", allowed]);
-    told("stranger", r#""True""#).await;
+    reports("stranger", r#""True""#).await;
     assert_eq!(release.runtime("shared").unwrap()["config"]["webhooks"][0]["name"], "stranger");
 }

@@ -1,4 +1,4 @@
-//! What the operator writes: exactly what is needed, and nothing at rest. From the API server's own audit log.
+//! The operator writes exactly what is needed, and nothing at rest. From the API server's own audit log.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_webhook_touches_only_its_own_tenant() {
         release.runtime("touched").unwrap()["config"]["webhooks"][0]["active"] == false
     })
     .await;
-    docket_tests::server::eventually("the change is told", Duration::from_secs(30), async || {
+    docket_tests::server::eventually("the change is reported", Duration::from_secs(30), async || {
         release.object("webhook", "one")["status"]["observedGeneration"] == 2
     })
     .await;

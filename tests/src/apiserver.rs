@@ -4,7 +4,7 @@
 //! Its programs, and the first that is given wins:
 //! 1. `KUBEBUILDER_ASSETS`: a folder with etcd, kube-apiserver and kubectl (and kube-controller-manager where asked for);
 //! 2. `KUBECONFIG`: a whole cluster, in which these tests write! It has no audit log for [`Cluster::writes`], and tests
-//!    with a cluster of their own still need 1 or 3;
+//!    with a dedicated cluster still need 1 or 3;
 //! 3. what `tests/cluster/build` has built.
 //!
 //! As with PostgreSQL, guards that wait on a pipe of this process end the servers however it ends.
@@ -32,7 +32,7 @@ use docket_rig::scratch::Folder;
 pub struct Cluster {
     kubectl: PathBuf,
     admin: PathBuf,
-    /// Kubeconfigs, and what kubectl keeps. Goes with the server; beside a given cluster it stays.
+    /// Kubeconfigs, and kubectl's cache. Removed with the server; beside a given cluster it stays.
     files: PathBuf,
     /// `None`: a cluster that was given.
     server: Option<ApiServer>,
@@ -40,7 +40,7 @@ pub struct Cluster {
     has_controllers: OnceLock<()>,
 }
 
-/// What kubectl said.
+/// The result of kubectl.
 #[derive(Debug)]
 pub struct Said {
     /// Whether it succeeded.
@@ -73,7 +73,7 @@ pub fn cluster() -> &'static Cluster {
     })
 }
 
-/// An API server that answers nobody.
+/// A paused API server, which responds to no request.
 #[derive(Debug)]
 pub struct Frozen(u32);
 
@@ -116,7 +116,7 @@ impl Cluster {
         command.env("KUBECACHEDIR", self.files.join("cache"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("kubectl is a program, see `tests/cluster/build`");
-        // It may end without reading; what it says then is the better error.
+        // It may end without reading; its output then is the better error.
         let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("its output can be read");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -181,7 +181,7 @@ impl Cluster {
         path
     }
 
-    /// Starts kube-controller-manager, where this has not been done: it deletes what nobody owns any more, and empties
+    /// Starts kube-controller-manager, where this has not been done: it deletes what has no owner any more, and empties
     /// namespaces. A cluster that was given has its own.
     pub fn start_controllers(&self) {
         if let Some(server) = &self.server {
@@ -189,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// SIGSTOP for kube-apiserver: connections stay open and nobody answers. Ends with what it gives, when dropped.
+    /// SIGSTOP for kube-apiserver: connections stay open without a response. Dropping the result resumes it.
     pub fn freeze(&self) -> Frozen {
         let server =
             self.server.as_ref().expect("only the rig's own API server can be frozen: unset KUBECONFIG");
@@ -203,7 +203,7 @@ impl Cluster {
         audit::mark(&self.audit_log())
     }
 
-    /// What was written since `mark`, dry runs aside, in the order in which it was finished.
+    /// The writes since `mark`, without dry runs, in the order in which they finished.
     pub fn writes(&self, mark: u64) -> Vec<Write> {
         audit::writes(&self.audit_log(), mark)
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::apiserver::{Cluster, Write, cluster};
-use crate::server::{eventually, free_port, request, signal};
+use crate::server::{eventually, request, signal};
+use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
 
 /// How long anything may take that takes well under a second on a quiet machine.
@@ -165,12 +166,12 @@ impl Release {
         Operator { child, management, log }
     }
 
-    /// Who the operator is in the audit log.
+    /// The operator's user in the audit log.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:docket-operator", self.namespace)
     }
 
-    /// What this release's operators wrote since `mark`, renewals of the lease aside: `verb resource/name`.
+    /// The writes of this release's operators since `mark`, renewals of the lease aside: `verb resource/name`.
     pub fn writes(&self, mark: u64) -> Vec<String> {
         let user = self.user();
         let ours = |write: &Write| write.user == user && write.resource != "leases";
@@ -350,13 +351,13 @@ impl Operator {
         line.unwrap_or(0.0)
     }
 
-    /// Waits until it is the one that writes.
+    /// Waits until it holds the lease.
     pub async fn leads(&self) {
         eventually("it holds the lease", SOON, async || self.metric("docket_operator_leader").await == 1.0)
             .await;
     }
 
-    /// What it logged.
+    /// Its log.
     pub fn text(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -393,7 +394,7 @@ impl Drop for Operator {
     }
 }
 
-/// A Tenant with one generated key, on a managed database of its own.
+/// A Tenant with one generated key, on its own managed database.
 pub fn tenant_yaml(name: &str) -> String {
     let code = name.to_uppercase();
     let database = database_name(name);

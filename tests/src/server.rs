@@ -1,10 +1,9 @@
-//! A `docket dev` of its own for a test: its configuration, its data folder, its ports, and a client that speaks HTTP.
+//! A `docket dev` or `docket serve` for one test: its configuration, its data folder, its ports, and an HTTP client.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
+use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
 
 /// The binary under test: built by `tests/run`, or named by DOCKET_BINARY.
@@ -31,22 +31,6 @@ pub fn binary() -> PathBuf {
         path.display()
     );
     path
-}
-
-/// A port of the loopback interface that nobody uses right now. Not one that the system hands out by itself, which it
-/// might do again before this one is used.
-pub fn free_port() -> u16 {
-    static TRIED: AtomicU32 = AtomicU32::new(0);
-    // Processes that run side by side begin at different places.
-    let place = std::process::id().wrapping_mul(251);
-    for _ in 0..10_000 {
-        let number = place.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
-        let port = 10_000 + (number % 20_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no free port between 10,000 and 30,000");
 }
 
 /// The API key of every tenant made by [`tenant_yaml`]: 64 times the digit given there.
@@ -151,7 +135,7 @@ impl Home {
         std::fs::rename(hidden, self.config().join(name)).expect("renamable");
     }
 
-    /// Runs another command of the binary on this home, with this text on its standard input; answers whether it
+    /// Runs another command of the binary on this home, with this text on its standard input; returns whether it
     /// succeeded, and all that it printed.
     pub fn command(&self, arguments: &[&str], input: &str) -> (bool, String) {
         self.command_in(arguments, input, &[])
@@ -295,7 +279,7 @@ impl Server {
         self.child.wait().expect("its end");
     }
 
-    /// SIGTERM; answers its exit status once it has drained.
+    /// SIGTERM; returns its exit status once it has drained.
     pub async fn terminate(mut self) -> std::process::ExitStatus {
         signal(self.id(), "TERM");
         let begun = Instant::now();
@@ -313,7 +297,7 @@ impl Server {
         request(self.api, method, path, headers, body).await.expect("an answer")
     }
 
-    /// Signs a contact in; answers a client with both credentials.
+    /// Signs a contact in; returns a client with both credentials.
     pub async fn sign_in(&self, key: &str, user: &str) -> Client {
         self.sign_in_at("/Auth/Token", key, user).await
     }
@@ -374,7 +358,7 @@ impl Client {
         self.try_post(path, &body.to_string(), &[]).await.expect("an answer")
     }
 
-    /// POSTs text with more headers; an error if there is no answer.
+    /// POSTs text with more headers; an error if there is no response.
     pub async fn try_post(&self, path: &str, body: &str, more: &[(&str, &str)]) -> Result<Reply, String> {
         let bearer = format!("Bearer {}", self.token);
         let mut headers = vec![("x-api-key", self.key.as_str()), ("authorization", bearer.as_str()), JSON];
@@ -390,7 +374,7 @@ impl Client {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// HTTP status.
@@ -423,7 +407,7 @@ impl Reply {
     }
 }
 
-/// One request on a connection of its own, within 30 s.
+/// One request on its own connection, within 30 s.
 #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
 pub async fn request(
     to: SocketAddr,
@@ -460,7 +444,7 @@ pub async fn request(
         .map_err(|_| "no answer in 30 s".to_owned())?
 }
 
-/// Waits until `condition` holds, looking often; panics with `what` after `limit`.
+/// Waits until `condition` holds, checking often; panics with `what` after `limit`.
 pub async fn eventually(what: &str, limit: Duration, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !condition().await {

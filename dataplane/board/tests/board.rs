@@ -1,4 +1,4 @@
-//! What pods tell the operator.
+//! What pods report to the operator through Redis.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn names(pods: &[PodServed]) -> Vec<&str> {
     pods.iter().map(|pod| pod.pod.as_str()).collect()
 }
 
-/// Microseconds and calls do not tell what was sent; the bytes do.
+/// Microseconds and calls do not show what was sent; the bytes do.
 fn bytes_out(server: &RedisServer) -> u64 {
     let stats = server.cli(&["INFO", "stats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
@@ -29,23 +29,25 @@ fn bytes_out(server: &RedisServer) -> u64 {
 }
 
 #[tokio::test]
-async fn pods_are_read_as_they_told() {
+async fn pods_are_read_as_they_announced() {
     let server = RedisServer::start(&[]);
     let (one, two, operator) = (board(&server), board(&server), board(&server));
     assert_eq!(operator.pods().await.expect("answers"), []);
-    one.announce("api-1", &["api", "worker"], &served(&[("t1", "5"), ("t2", "1")])).await.expect("tells");
-    two.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
+    one.announce("api-1", &["api", "worker"], &served(&[("t1", "5"), ("t2", "1")]))
+        .await
+        .expect("the report is stored");
+    two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
     let pods = operator.pods().await.expect("answers");
     assert_eq!(names(&pods), ["api-1", "api-2"]);
     assert_eq!(pods[0].roles, ["api", "worker"]);
     assert_eq!(pods[0].served, served(&[("t1", "5"), ("t2", "1")]));
     assert_eq!((pods[1].roles.len(), pods[1].served.len()), (1, 0));
     // A change is seen at once; what did not change stays.
-    one.announce("api-1", &["api", "worker"], &served(&[("t1", "6")])).await.expect("tells");
-    two.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
+    one.announce("api-1", &["api", "worker"], &served(&[("t1", "6")])).await.expect("the report is stored");
+    two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
     let pods = operator.pods().await.expect("answers");
     assert_eq!(pods[0].served, served(&[("t1", "6")]));
-    one.leave("api-1").await.expect("tells");
+    one.leave("api-1").await.expect("the report is stored");
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
 }
 
@@ -54,12 +56,12 @@ async fn what_has_not_changed_is_not_sent_again() {
     let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
     let many: HashMap<String, String> = (0..2_000).map(|n| (format!("tenant-{n}"), "1".to_owned())).collect();
-    pod.announce("api-1", &["api"], &many).await.expect("tells");
+    pod.announce("api-1", &["api"], &many).await.expect("the report is stored");
     assert_eq!(operator.pods().await.expect("answers")[0].served.len(), 2_000);
     let version = server.cli(&["HGET", "{docket}:pods-served", "api-1"]);
     let before = bytes_out(&server);
     for _ in 0..5 {
-        pod.announce("api-1", &["api"], &many).await.expect("tells");
+        pod.announce("api-1", &["api"], &many).await.expect("the report is stored");
         assert_eq!(operator.pods().await.expect("answers")[0].served.len(), 2_000);
     }
     assert!(bytes_out(&server) - before < 10_000);
@@ -67,11 +69,11 @@ async fn what_has_not_changed_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn what_redis_lost_is_told_with_the_next_heartbeat() {
+async fn pods_that_redis_lost_are_announced_with_the_next_heartbeat() {
     let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
     for flushed in ["FLUSHALL", "PING"] {
-        pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("tells");
+        pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("the report is stored");
         let pods = operator.pods().await.expect("answers");
         assert_eq!(pods[0].served, served(&[("t1", "5")]));
         server.cli(&[flushed]);
@@ -82,19 +84,19 @@ async fn what_redis_lost_is_told_with_the_next_heartbeat() {
 async fn a_silent_pod_is_dropped() {
     let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
-    pod.announce("api-1", &["api"], &HashMap::new()).await.expect("tells");
-    pod.announce("api-2", &["api"], &HashMap::new()).await.expect("tells");
+    pod.announce("api-1", &["api"], &HashMap::new()).await.expect("the report is stored");
+    pod.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
     // Its last sign of life was eleven seconds ago.
     server.cli(&["ZINCRBY", "{docket}:pods", "-11000", "api-1"]);
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
     assert_eq!(server.cli(&["HEXISTS", "{docket}:pods-served", "api-1"]), "0");
     // It was only slow, and is back.
-    pod.announce("api-1", &["api"], &HashMap::new()).await.expect("tells");
+    pod.announce("api-1", &["api"], &HashMap::new()).await.expect("the report is stored");
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-1", "api-2"]);
 }
 
 #[tokio::test]
-async fn of_all_processes_one_at_a_time_has_a_turn() {
+async fn one_process_at_a_time_has_a_turn() {
     let server = RedisServer::start(&[]);
     let (one, other) = (board(&server), board(&server));
     let every = Duration::from_secs(3);
@@ -109,18 +111,18 @@ async fn of_all_processes_one_at_a_time_has_a_turn() {
 }
 
 #[tokio::test]
-async fn webhooks_health_is_kept_while_it_is_told() {
+async fn health_of_a_webhook_is_kept_while_it_is_reported() {
     let server = RedisServer::start(&[]);
     let board = board(&server);
     let health =
         ReportedHealth { pending: 2, last_success_at_ms: Some(1_700_000_000_000), ..Default::default() };
-    let told: Vec<_> = (0..1_200).map(|n| (format!("w{n}"), health)).collect();
-    board.put_health(&told).await.expect("tells");
+    let reported: Vec<_> = (0..1_200).map(|n| (format!("w{n}"), health)).collect();
+    board.put_health(&reported).await.expect("the report is stored");
     let asked = vec!["w7".to_owned(), "none".to_owned(), "w1199".to_owned()];
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health), None, Some(health)]);
-    // Nobody has told of it for more than an hour.
+    // No process has reported it for more than an hour.
     server.cli(&["ZINCRBY", "{docket}:webhooks", "-3600001", "w7"]);
-    board.put_health(&told[..1]).await.expect("tells");
+    board.put_health(&reported[..1]).await.expect("the report is stored");
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
     assert_eq!(board.webhooks(&[]).await.expect("answers"), []);
 }

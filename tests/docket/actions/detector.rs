@@ -66,7 +66,7 @@ fn detected(metrics: &Metrics) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
+async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
     let folder = Folder::new("detector");
     let original = folder.path().join("template.db");
     template(&original).await;
@@ -88,7 +88,7 @@ async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
     let shutdown = CancellationToken::new();
     let run = tokio::spawn(detector.run(shutdown.clone()));
 
-    // Everybody's within the first interval: the clock stands still. The flood is the first tenant's.
+    // All within the first interval: the clock stands still. The flood is the first tenant's.
     let open = || all.iter().filter(|tenant| tenant.store.database().is_open()).count();
     let (begun, mut most_open) = (Instant::now(), 0);
     eventually("all are detected", SOON, async || {
@@ -103,7 +103,7 @@ async fn a_thousand_databases_are_looked_into_in_turn_a_few_at_once() {
     let hints = schedule.claim(10_000, Duration::from_secs(3600)).await.expect("claims").len();
     assert!(hints >= TENANTS - 2, "{hints}");
 
-    // Nobody is looked at before the next interval, and then everybody who has something new.
+    // No tenant is scanned before the next interval, and then each that has something new.
     for path in paths.iter().skip(2).step_by(100) {
         insert(path, 7_000, 3);
     }

@@ -23,14 +23,14 @@ use docket_rig::tenant_database::{
 on_both_databases!(
     each_family_is_detected_with_all_its_fields,
     an_invoice_is_detected_once,
-    a_row_that_is_announced_already_is_none,
-    more_than_a_batch_is_told,
-    of_two_detectors_at_once_each_invoice_is_one_ones,
+    a_row_that_is_announced_already_is_not_detected,
+    more_than_a_batch_is_reported,
+    two_detectors_at_once_detect_each_invoice_once,
     an_invoice_committed_after_later_ones_is_found,
-    a_mark_that_was_taken_away_queues_nothing_again_and_tells_the_schedule,
-    an_invoice_without_its_work_order_waits_for_it_and_hides_nobody,
+    a_removed_mark_queues_nothing_again_and_is_scheduled_again,
+    an_invoice_without_its_work_order_waits_for_it_and_hides_no_other,
     a_batch_that_fails_leaves_its_invoices_new,
-    one_that_cannot_be_announced_keeps_nobody_else,
+    an_invoice_that_cannot_be_announced_stops_no_other,
     values_of_another_type_are_refused,
 );
 
@@ -104,7 +104,7 @@ async fn an_invoice_is_detected_once(rig: TenantDatabase) {
     assert_eq!(detect(&rig, InvoiceFamily::Delivery).await.hints.len(), 2);
 }
 
-async fn a_row_that_is_announced_already_is_none(rig: TenantDatabase) {
+async fn a_row_that_is_announced_already_is_not_detected(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms, detected_at_ms) \
                VALUES ('old', 'WO1', 1, 1)";
@@ -112,7 +112,7 @@ async fn a_row_that_is_announced_already_is_none(rig: TenantDatabase) {
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 0);
 }
 
-async fn more_than_a_batch_is_told(rig: TenantDatabase) {
+async fn more_than_a_batch_is_reported(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     for number in 0..BATCH + 1 {
         insert(&rig, "court_invoice", &format!("{number:04}")).await;
@@ -143,7 +143,7 @@ async fn detect_all(database: Database, family: InvoiceFamily) -> usize {
     }
 }
 
-async fn of_two_detectors_at_once_each_invoice_is_one_ones(rig: TenantDatabase) {
+async fn two_detectors_at_once_detect_each_invoice_once(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     for number in 0..250 {
         insert(&rig, "photo_copy_invoice", &format!("{number:04}")).await;
@@ -191,13 +191,13 @@ async fn an_invoice_committed_after_later_ones_is_found(rig: TenantDatabase) {
     assert_eq!(numbers, ["1", "2"]);
 }
 
-async fn a_mark_that_was_taken_away_queues_nothing_again_and_tells_the_schedule(rig: TenantDatabase) {
+async fn a_removed_mark_queues_nothing_again_and_is_scheduled_again(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     insert(&rig, "court_invoice", "1").await;
     let first = detect(&rig, InvoiceFamily::Court).await.hints;
     rig.run("UPDATE court_invoice SET detected_at_ms = NULL").await;
     let again = detect(&rig, InvoiceFamily::Court).await;
-    // The same deliveries again, for whoever marked them may not have lived to tell.
+    // The same deliveries again: the process that marked them may have ended before it scheduled them.
     assert_eq!((again.count, &again.hints), (1, &first));
     rig.run("UPDATE court_invoice SET detected_at_ms = NULL; UPDATE delivery SET status = 'Succeeded'").await;
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.hints, []);
@@ -206,7 +206,7 @@ async fn a_mark_that_was_taken_away_queues_nothing_again_and_tells_the_schedule(
     }
 }
 
-async fn an_invoice_without_its_work_order_waits_for_it_and_hides_nobody(rig: TenantDatabase) {
+async fn an_invoice_without_its_work_order_waits_for_it_and_hides_no_other(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     let orphans: String = (0..BATCH + 10)
         .map(|number| {
@@ -250,7 +250,7 @@ async fn a_batch_that_fails_leaves_its_invoices_new(rig: TenantDatabase) {
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 2);
 }
 
-async fn one_that_cannot_be_announced_keeps_nobody_else(rig: TenantDatabase) {
+async fn an_invoice_that_cannot_be_announced_stops_no_other(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     for number in ["1", "2", "3"] {
         insert(&rig, "court_invoice", number).await;
@@ -289,9 +289,9 @@ async fn values_of_another_type_are_refused(rig: TenantDatabase) {
     }
 }
 
-/// As long as somebody changes a new invoice it is not marked; nobody waits for that, and nothing is lost.
+/// As long as another transaction changes a new invoice it is not marked; no other invoice waits, and none is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_somebody_else_holds_is_passed_over_and_found_later() {
+async fn a_locked_row_is_passed_over_and_found_later() {
     let rig = TenantDatabase::postgres().await;
     let Place::Url(url) = &rig.place else { panic!("a URL") };
     rig.add_work_order("WO1").await;

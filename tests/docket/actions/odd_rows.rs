@@ -21,7 +21,7 @@ const ROWS: [&str; 10] = [
      VALUES ('PC1', 1, 5, 'NotIn', 6)",
     "INSERT INTO facility VALUES ('PC1', 1, 'F1', 'A clinic')",
     "INSERT INTO milestone VALUES (555, 'Ours', FALSE, TRUE)",
-    "INSERT INTO note VALUES ('PC1', 1, 1, 'Told.', 555, 'Desk', 5)",
+    "INSERT INTO note VALUES ('PC1', 1, 1, 'Noted.', 555, 'Desk', 5)",
     "INSERT INTO photo_copy_invoice VALUES ('1', 'PC1', 1, '2026-11-21', 'C', 100, 5, 6)",
     "INSERT INTO court_invoice VALUES ('1', 'PC1', '2026-11-21', 'C', 5, 6)",
     "INSERT INTO delivery_invoice VALUES ('1', 'PC1', '2026-11-21 09:30:00', 'C', 5, 6)",
@@ -96,7 +96,7 @@ async fn a_key_is_never_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_in_another_encoding_hides_nobody() {
+async fn a_text_in_another_encoding_hides_no_other_row() {
     let rig = TenantDatabase::sqlite().await;
     rig.write(async |t| t.execute(ROWS[0], Vec::new()).await).await;
     // "Müller" in Windows-1252.
@@ -126,7 +126,7 @@ async fn a_text_in_another_encoding_hides_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_invoice_number_in_another_encoding_is_told_and_keeps_nobody_else() {
+async fn an_invoice_number_in_another_encoding_fails_and_stops_no_other() {
     let rig = TenantDatabase::sqlite().await;
     rig.write(async |t| t.execute(ROWS[0], Vec::new()).await).await;
     let odd = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \

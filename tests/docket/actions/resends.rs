@@ -25,14 +25,14 @@ on_both_databases!(
     many_are_due_one_after_the_other,
     a_preview_says_what_a_resend_does_and_writes_nothing,
     two_requests_at_once_send_no_dead_letter_twice,
-    a_stop_takes_back_what_nobody_has_attempted,
+    a_stop_cancels_deliveries_without_an_attempt,
     what_was_taken_back_can_be_sent_again,
     ten_thousand_are_queued_in_a_moment,
     requests_are_paged_newest_first,
     only_events_that_the_webhook_takes_are_chosen,
 );
 
-fn nobody_else() -> HeldWebhooks {
+fn no_unknown_webhooks() -> HeldWebhooks {
     HeldWebhooks::These([WEBHOOK.to_owned()].into())
 }
 
@@ -50,7 +50,7 @@ async fn try_resend(
     now_ms: i64,
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
     let mut transaction = database.begin(&Clock::System).await?;
-    let held = nobody_else();
+    let held = no_unknown_webhooks();
     let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
     let done = resend::resend_many(&mut transaction, webhooks, many, "employee 99", at(now_ms)).await?;
     transaction.commit().await?;
@@ -68,7 +68,7 @@ async fn stop(rig: &TenantDatabase, id: &str, by: &str, now_ms: i64) -> Result<S
     Ok(stopped)
 }
 
-/// Dead letters 0, 1, …, each of an event of its own, one per second.
+/// Dead letters 0, 1, …, each of its own event, one per second.
 async fn dead_letters(rig: &TenantDatabase, count: u16) {
     let events = rig.number("SELECT count(*) FROM event").await;
     rig.write(async |t| {
@@ -165,7 +165,7 @@ async fn many_are_due_one_after_the_other(rig: TenantDatabase) {
 async fn a_preview_says_what_a_resend_does_and_writes_nothing(rig: TenantDatabase) {
     dead_letters(&rig, 30).await;
     let asked = Many { from_ms: Some(T0 + 5_000), to_ms: Some(T0 + 20_000), limit: 12, ..many(10) };
-    let held = nobody_else();
+    let held = no_unknown_webhooks();
     let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
     let (preview, total) =
         resend::preview(&mut rig.reader().await, webhooks, &asked).await.expect("a preview");
@@ -197,7 +197,7 @@ async fn two_requests_at_once_send_no_dead_letter_twice(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT CAST(sum(count) AS BIGINT) FROM resend").await, 80);
 }
 
-async fn a_stop_takes_back_what_nobody_has_attempted(rig: TenantDatabase) {
+async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {
     dead_letters(&rig, 40).await;
     let now = T0 + 100_000;
     let (made, _, dues) = resend(&rig, &many(10), now).await;

@@ -1,4 +1,4 @@
-//! Whose clock the retention goes by.
+//! The clock that the retention goes by.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn finish(rig: &TenantDatabase, number: u16, finished_at_ms: i64) {
 
 /// The process's clock is far ahead, as of a machine that lost its time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_old_is_a_matter_of_the_databases_clock() {
+async fn retention_goes_by_the_clock_of_the_database() {
     let rig = TenantDatabase::postgres().await;
     rig.queued(2, T0).await;
     let now_ms = rig.write(async |t| Ok(t.now_ms())).await;

@@ -56,7 +56,7 @@ async fn the_key_is_taken_under_both_names_in_any_case_and_twice_if_equal() {
         vec![("x-api-key", upper.as_str())],
         vec![("X-Api-Key", key.as_str()), ("ApiKey", key.as_str())],
     ] {
-        let reply = rig.dev.send("POST", "/Auth/Token", &[&headers[..], &[JSON]].concat(), &body).await;
+        let reply = rig.server.send("POST", "/Auth/Token", &[&headers[..], &[JSON]].concat(), &body).await;
         assert_eq!(reply.status, 200, "{headers:?}");
     }
 }
@@ -66,7 +66,7 @@ async fn a_subdomain_needs_no_key() {
     let rig = Rig::start().await;
     let body = credentials(ADA).to_string();
     for host in ["acme.localhost", "ACME.LocalHost:8080", "acme.localhost."] {
-        let reply = rig.dev.send("POST", "/Auth/Token", &[("host", host), JSON], &body).await;
+        let reply = rig.server.send("POST", "/Auth/Token", &[("host", host), JSON], &body).await;
         assert_eq!(reply.status, 200, "{host}: {reply:?}");
     }
 }
@@ -76,7 +76,7 @@ async fn a_key_and_its_own_subdomain_go_together() {
     let rig = Rig::start().await;
     let key = api_key('a');
     let headers = [("host", "acme.localhost"), ("x-api-key", key.as_str()), JSON];
-    let reply = rig.dev.send("POST", "/Auth/Token", &headers, &credentials(ADA).to_string()).await;
+    let reply = rig.server.send("POST", "/Auth/Token", &headers, &credentials(ADA).to_string()).await;
     assert_eq!(reply.status, 200, "{reply:?}");
 }
 

@@ -66,7 +66,7 @@ async fn without_a_good_key_there_is_no_tenant() {
         for (what, headers) in &cases {
             let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
             let headers = [&headers[..], &[JSON]].concat();
-            let reply = rig.dev.send("POST", path, &headers, &credentials(ADA).to_string()).await;
+            let reply = rig.server.send("POST", path, &headers, &credentials(ADA).to_string()).await;
             assert_eq!(reply.status, 401, "{path}: a key that is {what}: {reply:?}");
             refused(&reply, 401, "Invalid API key");
             assert_eq!(reply.headers["www-authenticate"], "ApiKey header=\"X-Api-Key\"");
@@ -77,11 +77,11 @@ async fn without_a_good_key_there_is_no_tenant() {
 #[tokio::test]
 async fn without_a_key_an_unknown_subdomain_is_no_tenant() {
     let rig = rig_with_dead_keys().await;
-    for host in ["nobody.localhost", "x.acme.localhost", "coral.localhost", "acme-.localhost", "*.localhost"]
+    for host in ["unknown.localhost", "x.acme.localhost", "coral.localhost", "acme-.localhost", "*.localhost"]
     {
         for path in SIGN_INS {
             let reply =
-                rig.dev.send("POST", path, &[("host", host), JSON], &credentials(ADA).to_string()).await;
+                rig.server.send("POST", path, &[("host", host), JSON], &credentials(ADA).to_string()).await;
             assert_eq!(reply.status, 404, "{host}");
             refused(&reply, 404, "Tenant not found");
         }
@@ -95,11 +95,11 @@ async fn forwarded_headers_choose_no_tenant() {
         ["x-forwarded-host", "x-host", "x-original-host", "x-http-host-override", "x-forwarded-server"]
     {
         let headers = [("host", "localhost"), (header, "acme.localhost"), JSON];
-        let reply = rig.dev.send("POST", "/Auth/Token", &headers, &credentials(ADA).to_string()).await;
+        let reply = rig.server.send("POST", "/Auth/Token", &headers, &credentials(ADA).to_string()).await;
         refused(&reply, 401, "Invalid API key");
     }
     let headers = [("host", "localhost"), ("forwarded", "host=acme.localhost;proto=https"), JSON];
-    let reply = rig.dev.send("POST", "/Auth/Token", &headers, &credentials(ADA).to_string()).await;
+    let reply = rig.server.send("POST", "/Auth/Token", &headers, &credentials(ADA).to_string()).await;
     refused(&reply, 401, "Invalid API key");
 }
 
@@ -108,7 +108,7 @@ async fn a_key_in_the_body_does_not_authenticate() {
     let rig = Rig::start().await;
     for name in ["clientCode", "apiKey", "x-api-key", "X-Api-Key"] {
         let body = with(credentials(ADA), json!({name: api_key('a')}));
-        let reply = rig.dev.send("POST", "/Auth/Token", &[JSON], &body.to_string()).await;
+        let reply = rig.server.send("POST", "/Auth/Token", &[JSON], &body.to_string()).await;
         refused(&reply, 401, "Invalid API key");
         let reply = rig.sign_in("/Auth/Token", &body).await;
         match name {
@@ -122,7 +122,7 @@ async fn a_key_in_the_body_does_not_authenticate() {
 async fn a_key_in_the_query_does_not_authenticate() {
     let rig = Rig::start().await;
     let path = format!("/Auth/Token?X-Api-Key={0}&apiKey={0}", api_key('a'));
-    let reply = rig.dev.send("POST", &path, &[JSON], &credentials(ADA).to_string()).await;
+    let reply = rig.server.send("POST", &path, &[JSON], &credentials(ADA).to_string()).await;
     refused(&reply, 401, "Invalid API key");
 }
 
@@ -139,7 +139,7 @@ fn comparable(reply: &Reply, user: &str) -> (Value, Vec<(String, String)>) {
 }
 
 #[tokio::test]
-async fn every_unknown_user_is_told_the_same() {
+async fn every_unknown_user_gets_the_same_response() {
     let rig = Rig::start().await;
     rig.change(
         "INSERT INTO contact SELECT 'i', customer_code, 'i@x.example', 'i@x.example', name, password_hash, FALSE, 0
@@ -154,7 +154,7 @@ async fn every_unknown_user_is_told_the_same() {
     let wrong = |user: &str| json!({"userId": user, "password": "not-the-password"});
     let elsewhere = |user: &str| with(credentials(user), json!({"clientCode": "BLUE"}));
     let cases = [
-        ("unknown", "/Auth/Token", "nobody@x.example", credentials("nobody@x.example")),
+        ("unknown", "/Auth/Token", "stranger@x.example", credentials("stranger@x.example")),
         ("wrong password", "/Auth/Token", ADA, wrong(ADA)),
         ("inactive", "/Auth/Token", "i@x.example", credentials("i@x.example")),
         ("no password", "/Auth/Token", "n@x.example", credentials("n@x.example")),
@@ -165,7 +165,7 @@ async fn every_unknown_user_is_told_the_same() {
         ("wrong password", "/Session/Create", BEA, wrong(BEA)),
         ("wrong client code", "/Session/Create", ADA, elsewhere(ADA)),
         ("a contact", "/Employee/SignIn", ADA, credentials(ADA)),
-        ("unknown", "/Employee/SignIn", "nobody", credentials("nobody")),
+        ("unknown", "/Employee/SignIn", "stranger", credentials("stranger")),
         ("wrong password", "/Employee/SignIn", MO, wrong(MO)),
         ("wrong client code", "/Employee/SignIn", MO, elsewhere(MO)),
         ("inactive", "/Employee/SignIn", "gone", credentials("gone")),
@@ -204,7 +204,7 @@ async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
     let wrong = |user: &str, code: &str| json!({"userId": user, "password": "not-it", "clientCode": code});
     let cases = [
         ("wrong password", "localhost", wrong(ADA, "ACME")),
-        ("unknown", "localhost", wrong("nobody@x.example", "ACME")),
+        ("unknown", "localhost", wrong("stranger@x.example", "ACME")),
         ("no password", "localhost", wrong("n@x.example", "ACME")),
         ("inactive", "localhost", wrong(BEA, "ACME")),
         ("wrong client code", "localhost", wrong("else@x.example", "BLUE")),
@@ -217,7 +217,7 @@ async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
             let key = api_key('a');
             let headers = [("x-api-key", key.as_str()), ("host", host), JSON];
             let begun = Instant::now();
-            let reply = rig.dev.send("POST", "/Session/Create", &headers, &body.to_string()).await;
+            let reply = rig.server.send("POST", "/Session/Create", &headers, &body.to_string()).await;
             assert_eq!(reply.status, 404, "{what}");
             *time = begun.elapsed().min(*time);
         }
@@ -238,9 +238,9 @@ async fn a_sign_in_body_may_have_four_kilobytes() {
     let rig = Rig::start().await;
     let key = api_key('a');
     let headers = [("x-api-key", key.as_str()), JSON];
-    assert_eq!(rig.dev.send("POST", "/Auth/Token", &headers, &padded(4096)).await.status, 200);
+    assert_eq!(rig.server.send("POST", "/Auth/Token", &headers, &padded(4096)).await.status, 200);
     for path in SIGN_INS {
-        let reply = rig.dev.send("POST", path, &headers, &padded(4097)).await;
+        let reply = rig.server.send("POST", path, &headers, &padded(4097)).await;
         refused(&reply, 413, "The body is longer than 4096 bytes");
     }
 }
@@ -259,7 +259,7 @@ async fn a_chunked_sign_in_body_has_the_same_limit() {
              Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n",
             api_key('a')
         );
-        let replies = exchange(rig.dev.api, message.as_bytes()).await;
+        let replies = exchange(rig.server.api, message.as_bytes()).await;
         assert_eq!(replies.iter().map(|reply| reply.status).collect::<Vec<_>>(), [status], "{length}");
     }
 }

@@ -396,8 +396,8 @@ async fn credentials_are_checked_before_the_body_is_looked_at() {
     let key = api_key('a');
     for path in ["/Orders/Save", "/Orders/Export"] {
         let headers = [("X-Api-Key", key.as_str()), ("Content-Type", "text/plain")];
-        assert_eq!(post_bytes(rig.dev.api, path, &headers, b"\xff").await.status, 401);
-        assert_eq!(post_bytes(rig.dev.api, path, &[], b"\xff").await.status, 401);
+        assert_eq!(post_bytes(rig.server.api, path, &headers, b"\xff").await.status, 401);
+        assert_eq!(post_bytes(rig.server.api, path, &[], b"\xff").await.status, 401);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use docket_tests::receiver::Sink;
-use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, free_port, webhook_yaml};
+use docket_rig::ports::free_port;
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
+use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, webhook_yaml};
 
 use super::rig::{ADA, Rig, captioned, home, save};
 
@@ -25,9 +26,9 @@ async fn people_added_while_it_runs_can_sign_in() {
     let rig = Rig::start().await;
     rig.home.add_contact("ACME", "C-9", "cy@three.example");
     rig.home.add_employee("acme", "di.four", true);
-    let cy = rig.dev.sign_in(&api_key('a'), "cy@three.example").await;
+    let cy = rig.server.sign_in(&api_key('a'), "cy@three.example").await;
     save(&cy, &captioned("by cy")).await;
-    let di = rig.dev.sign_in_employee(&api_key('a'), "di.four").await;
+    let di = rig.server.sign_in_employee(&api_key('a'), "di.four").await;
     let got = di.get("/Orders/Get?webOrderId=W00000001").await.json();
     assert_eq!(got["customerCode"], "C-9");
 }
@@ -83,11 +84,11 @@ async fn a_password_is_never_an_argument() {
     let (done, text) = home.command(&contact("x@y.example", &[]), &format!("{PASSWORD}\r\nanother line\n"));
     assert!(done && !text.contains(PASSWORD), "{text}");
     let rig = Rig::on(home, "").await;
-    rig.dev.sign_in(&api_key('a'), "x@y.example").await;
+    rig.server.sign_in(&api_key('a'), "x@y.example").await;
 }
 
 #[tokio::test]
-async fn an_unknown_tenant_is_told_which_there_are() {
+async fn an_unknown_tenant_is_refused_and_the_known_ones_are_named() {
     let home = home(&[("acme", 'a'), ("blue", 'b')], "");
     let add = ["customer", "add", "--tenant", "NOPE", "--code", "C-1", "--name", "One"];
     fails(&home, &add, "", "no tenant with clientCode NOPE");
@@ -104,7 +105,7 @@ fn last_row(text: &str) -> Vec<String> {
 async fn a_dead_delivery_is_listed_shown_and_sent_again() {
     let port = free_port();
     let home = home(&[("acme", 'a')], "");
-    let sink = Sink::start().await;
+    let receiver = Receiver::verifying(|_| Response::Status(200)).await;
     let at = format!("https://127.0.0.1:{port}/");
     let rig = Rig::on(home, "--allow-egress 127.0.0.1/32 --backoff-base 1ms --poll-interval 100ms").await;
     let command = |arguments: &[&str]| rig.home.command(arguments, "");
@@ -143,8 +144,8 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
         command(&["deliveries", "list", "--tenant", "ACME", "--about", &about, "--limit", "1"]);
     assert_eq!(last_row(&by_order), row);
 
-    let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/again");
-    rig.home.write("more.yaml", &(sink.ca_yaml() + &webhook));
+    let webhook = receiver.webhook_yaml("acme", "orders", "C-1", "/again");
+    rig.home.write("more.yaml", &(ca_yaml() + &webhook));
     // A resend to the old address may be dead before the new one is served.
     let mut new = String::new();
     eventually("the event arrives", Duration::from_secs(10), async || {
@@ -152,7 +153,7 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
         assert!(done && text.ends_with("queued; a running `docket dev` sends it now.\n"), "{text}");
         new = text.split_whitespace().nth(1).expect("an id").to_owned();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        !sink.received().is_empty()
+        receiver.count() > 0
     })
     .await;
     eventually("it is recorded", Duration::from_secs(5), async || {
@@ -160,11 +161,10 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
         shown.contains(&format!("resend of {id}")) && shown.contains("Succeeded after 1 of 5 attempts")
     })
     .await;
-    sink.stop().await;
 }
 
 #[tokio::test]
-async fn only_what_exists_and_is_over_is_sent_again() {
+async fn only_an_ended_delivery_is_sent_again() {
     let home = home(&[("acme", 'a')], &webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"));
     let rig = Rig::on(home, "").await;
     save(&rig.ada().await, &captioned("x")).await;
@@ -202,16 +202,16 @@ fn free_address() -> String {
 async fn a_data_folder_belongs_to_one_process() {
     let rig = Rig::start().await;
     let text = ends(&rig.home, &free_address(), &free_address());
-    assert!(text.contains(&format!("another docket dev (process {})", rig.dev.id())), "{text}");
+    assert!(text.contains(&format!("another docket dev (process {})", rig.server.id())), "{text}");
     assert!(text.contains(&rig.home.data().display().to_string()) && text.contains("--data-dir"), "{text}");
-    assert_eq!(rig.ada().await.get("/Orders/Search").await.status, 200, "the first one goes on");
+    assert_eq!(rig.ada().await.get("/Orders/Search").await.status, 200, "the first one continues");
 }
 
 #[tokio::test]
 async fn a_taken_port_is_said_with_its_flag() {
     let rig = Rig::start().await;
     let other = home(&[("acme", 'a')], "");
-    let (api, management) = (rig.dev.api.to_string(), rig.dev.management.to_string());
+    let (api, management) = (rig.server.api.to_string(), rig.server.management.to_string());
     let text = ends(&other, &api, &free_address());
     assert!(text.contains(&api) && text.contains("--listen"), "{text}");
     let text = ends(&other, &free_address(), &management);
@@ -290,13 +290,13 @@ fn every_command_has_help() {
 #[tokio::test]
 async fn a_health_check_says_what_each_answered() {
     let rig = Rig::start().await;
-    let well = format!("http://{}/readyz", rig.dev.management);
+    let well = format!("http://{}/readyz", rig.server.management);
     let (done, text) = rig.home.command(&["healthcheck", "--url", &well], "");
     assert!(done && text == format!("{well}: 200\n"), "{text}");
-    let nobody = format!("http://127.0.0.1:{}/readyz", free_port());
-    let missing = format!("http://{}/nothing", rig.dev.management);
+    let unreachable = format!("http://127.0.0.1:{}/readyz", free_port());
+    let missing = format!("http://{}/nothing", rig.server.management);
     let (done, text) =
-        rig.home.command(&["healthcheck", "--url", &nobody, "--url", &well, "--url", &missing], "");
+        rig.home.command(&["healthcheck", "--url", &unreachable, "--url", &well, "--url", &missing], "");
     assert!(!done && text.contains(&format!("{well}: 200")) && text.contains("404"), "{text}");
     assert!(text.contains("2 of 3 did not answer 200"), "{text}");
     fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
@@ -322,14 +322,14 @@ async fn settings_may_come_from_the_environment() {
         ..Options::default()
     };
     let home = home(&[("acme", 'a')], "");
-    let dev = Server::start(&home, options).await;
+    let server = Server::start(&home, options).await;
     let body = super::rig::credentials(ADA).to_string();
     for (host, path, status) in [
         ("acme.api.example", "/Auth/Token", 200),
         ("acme.localhost", "/Auth/Token", 401),
         ("old.localhost", "/Session/Create", 400),
     ] {
-        let reply = dev.send("POST", path, &[("host", host), docket_tests::server::JSON], &body).await;
+        let reply = server.send("POST", path, &[("host", host), docket_tests::server::JSON], &body).await;
         assert_eq!(reply.status, status, "{host}: {reply:?}");
     }
 }
@@ -337,8 +337,8 @@ async fn settings_may_come_from_the_environment() {
 #[tokio::test]
 async fn sigterm_ends_it_in_order() {
     let rig = Rig::start().await;
-    let Rig { dev, home, .. } = rig;
-    assert!(dev.terminate().await.success());
+    let Rig { server, home, .. } = rig;
+    assert!(server.terminate().await.success());
     let said = std::fs::read_to_string(home.log("out")).expect("readable");
     assert!(said.contains("Stopping: "), "{said}");
 }

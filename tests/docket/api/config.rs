@@ -1,4 +1,4 @@
-//! The folder of YAML is followed while `docket dev` runs; a mistake costs nobody else anything.
+//! The folder of YAML is followed while `docket dev` runs; a mistake affects no other tenant.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const FOLLOWED: Duration = Duration::from_secs(3);
 /// What a sign-in with this tenant's key answers.
 async fn status(rig: &Rig, digit: char) -> u16 {
     let key = api_key(digit);
-    rig.dev
+    rig.server
         .send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &credentials(ADA).to_string())
         .await
         .status
@@ -103,7 +103,7 @@ async fn a_broken_edit_keeps_the_last_good_version_and_is_logged_with_its_place(
         assert!(line.contains(part), "{part}: {line}");
     }
     let body = credentials(ADA).to_string();
-    let reply = rig.dev.send("POST", "/Auth/Token", &[("host", "acme.localhost"), JSON], &body).await;
+    let reply = rig.server.send("POST", "/Auth/Token", &[("host", "acme.localhost"), JSON], &body).await;
     assert_eq!(reply.status, 200, "its subdomain too");
 }
 
@@ -116,7 +116,7 @@ async fn a_syntax_error_affects_no_other_tenant_and_not_even_its_own() {
         assert_eq!((status(&rig, 'a').await, status(&rig, 'b').await), (200, 200), "{text:?}");
     }
     assert!(rig.log().contains("acme.yaml"), "{}", rig.log());
-    // Changes of the others go on being followed.
+    // Changes of the others continue being followed.
     std::fs::remove_file(rig.home.config().join("blue.yaml")).expect("removable");
     becomes(&rig, 'b', 401).await;
 }
@@ -150,7 +150,7 @@ async fn two_tenants_with_the_same_key_or_host_do_not_share_it() {
     assert_eq!(reply.status, 200, "the first one keeps it: {reply:?}");
     let token = reply.json()["token"].as_str().expect("text").to_owned();
     let headers = [("host", "acme.localhost"), ("authorization", &*format!("Bearer {token}"))];
-    assert_eq!(rig.dev.send("GET", "/Orders/Search", &headers, "").await.status, 200);
+    assert_eq!(rig.server.send("GET", "/Orders/Search", &headers, "").await.status, 200);
     assert!(rig.log().contains("WARN"), "{}", rig.log());
 }
 

@@ -20,7 +20,7 @@ fn away(reply: &Reply) {
 #[tokio::test]
 async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
-    let (ada, blue) = (rig.ada().await, rig.dev.sign_in(&api_key('b'), ADA).await);
+    let (ada, blue) = (rig.ada().await, rig.server.sign_in(&api_key('b'), ADA).await);
     let id = save(&ada, &captioned("before")).await;
     let other = rig.database("ACME");
     other.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
@@ -31,7 +31,7 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
         assert_eq!(ada.get("/Orders/Search").await.status, 200);
         rig.ada().await;
         save(&blue, &captioned("elsewhere")).await;
-        assert!(begun.elapsed() < Duration::from_secs(3), "nobody else waits: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(3), "no other waits: {:?}", begun.elapsed());
     };
     let (first, second, ()) =
         tokio::join!(ada.post("/Orders/Save", &first), ada.post("/Orders/Save", &second), reads);
@@ -103,7 +103,7 @@ async fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     for id in &saved {
         assert_eq!(ada.get(&format!("/Orders/Get?webOrderId={id}")).await.status, 200, "{id}");
     }
-    let blue = rig.dev.sign_in(&api_key('b'), ADA).await;
+    let blue = rig.server.sign_in(&api_key('b'), ADA).await;
     save(&blue, &captioned("another tenant has room")).await;
     std::fs::remove_file(folder.join("ballast")).expect("removable");
     eventually("there is room again", Duration::from_secs(5), async || {
@@ -120,7 +120,7 @@ async fn a_broken_file_takes_only_its_own_tenant_away() {
     let home = home(&[("acme", 'a'), ("blue", 'b')], "");
     std::fs::write(home.database("ACME"), b"this is no database ".repeat(1000)).expect("writable");
     let rig = Rig::on(home, "").await;
-    let blue = rig.dev.sign_in(&api_key('b'), ADA).await;
+    let blue = rig.server.sign_in(&api_key('b'), ADA).await;
     save(&blue, &captioned("b")).await;
     away(&rig.sign_in("/Auth/Token", &super::rig::credentials(ADA)).await);
     assert!(!rig.log().contains("panicked"), "{}", rig.log());
@@ -129,28 +129,28 @@ async fn a_broken_file_takes_only_its_own_tenant_away() {
 #[tokio::test]
 async fn a_file_that_breaks_while_it_is_used_is_away_and_comes_back_with_a_copy() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
-    let (ada, blue) = (rig.ada().await, rig.dev.sign_in(&api_key('b'), ADA).await);
+    let (ada, blue) = (rig.ada().await, rig.server.sign_in(&api_key('b'), ADA).await);
     let path = rig.home.database("ACME");
     save(&ada, &captioned("before")).await;
     rig.database("ACME").execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
     let copy = std::fs::read(&path).expect("readable");
     let rig = rig.restarted().await;
     std::fs::write(&path, vec![0xa5; copy.len()]).expect("writable");
-    let ada = Client { api: rig.dev.api, ..ada };
-    let blue = Client { api: rig.dev.api, ..blue };
+    let ada = Client { api: rig.server.api, ..ada };
+    let blue = Client { api: rig.server.api, ..blue };
     away(&ada.post("/Orders/Save", &captioned("during")).await);
     away(&ada.get("/Orders/Search").await);
     save(&blue, &captioned("meanwhile")).await;
     let rig = {
-        let Rig { dev, home, .. } = rig;
-        dev.kill();
+        let Rig { server, home, .. } = rig;
+        server.kill();
         for name in ["tenant.db-wal", "tenant.db-shm"] {
             let _ = std::fs::remove_file(path.with_file_name(name));
         }
         std::fs::write(&path, copy).expect("writable");
         Rig::on(home, "").await
     };
-    let ada = Client { api: rig.dev.api, ..ada };
+    let ada = Client { api: rig.server.api, ..ada };
     assert_eq!(ada.get("/Orders/Get?webOrderId=W00000001").await.status, 200);
 }
 
@@ -187,14 +187,14 @@ async fn a_broken_sample_database_does_not_keep_the_others_from_starting() {
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
     std::fs::write(&path, b"this is no database ".repeat(1000)).expect("writable");
     let rig = Rig::on(home, "").await;
-    let blue = rig.dev.sign_in(&api_key('b'), ADA).await;
+    let blue = rig.server.sign_in(&api_key('b'), ADA).await;
     save(&blue, &captioned("b")).await;
 }
 
 #[tokio::test]
 async fn a_file_that_is_removed_while_it_is_open_takes_no_more_writes() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
-    let (ada, blue) = (rig.ada().await, rig.dev.sign_in(&api_key('b'), ADA).await);
+    let (ada, blue) = (rig.ada().await, rig.server.sign_in(&api_key('b'), ADA).await);
     save(&ada, &captioned("before")).await;
     let file = rig.home.database("ACME");
     for name in ["tenant.db", "tenant.db-wal", "tenant.db-shm"] {

@@ -131,7 +131,7 @@ async fn keys_are_visible_ascii_of_bounded_length_sent_once() {
         ("idempotency-key", "one"),
         ("idempotency-key", "one"),
     ];
-    let reply = rig.dev.send("POST", "/Orders/Save", &headers, &captioned("x").to_string()).await;
+    let reply = rig.server.send("POST", "/Orders/Save", &headers, &captioned("x").to_string()).await;
     assert_eq!(wrong_fields(&reply), ["Idempotency-Key"]);
     assert_eq!(rig.orders(), 0);
     for key in ["k", &long[1..], "!~", "\"quoted\""] {

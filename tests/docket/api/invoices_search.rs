@@ -126,7 +126,7 @@ async fn pages_lead_to_the_end_without_a_duplicate_while_invoices_arrive() {
 async fn another_tenants_invoices_are_not_there() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     rig.ada().await;
-    let blue = rig.dev.sign_in(&api_key('b'), ADA).await;
+    let blue = rig.server.sign_in(&api_key('b'), ADA).await;
     rig.change(ROWS);
     assert_eq!(found(&blue, "").await, [""; 0]);
     let bearer = format!("Bearer {}", blue.token);
@@ -135,7 +135,7 @@ async fn another_tenants_invoices_are_not_there() {
         vec![("authorization", bearer.as_str())],
         vec![("x-api-key", &api_key('a')), ("authorization", &bearer)],
     ] {
-        assert_eq!(rig.dev.send("GET", "/Invoices/Search", &headers, "").await.status, 401);
+        assert_eq!(rig.server.send("GET", "/Invoices/Search", &headers, "").await.status, 401);
     }
 }
 

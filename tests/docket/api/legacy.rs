@@ -12,7 +12,7 @@ async fn rig() -> Rig {
 }
 
 async fn post(rig: &Rig, path: &str, more: &[(&str, &str)], body: &Value) -> Reply {
-    rig.dev.send("POST", path, &[&[HOST, JSON], more].concat(), &body.to_string()).await
+    rig.server.send("POST", path, &[&[HOST, JSON], more].concat(), &body.to_string()).await
 }
 
 fn at(code: &str, user: &str) -> Value {
@@ -74,7 +74,7 @@ async fn the_token_alone_opens_the_authorized_routes() {
     let saved = post(&rig, "/Orders/Save", &auth, &captioned("x")).await;
     assert_eq!((saved.status, &saved.json()["webOrderId"]), (200, &json!("W00000001")));
     for path in ["/Orders/Search?text=x", "/Orders/Get?webOrderId=W00000001"] {
-        let reply = rig.dev.send("GET", path, &[HOST, auth[0]], "").await;
+        let reply = rig.server.send("GET", path, &[HOST, auth[0]], "").await;
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
     }
     let export = post(&rig, "/Orders/Export", &auth, &json!({"webOrderId": "W00000001"})).await;
@@ -87,8 +87,8 @@ async fn a_key_neither_helps_nor_harms() {
     let token = session(&rig, "ACME", ADA).await;
     for key in [api_key('a'), api_key('b'), api_key('9'), "garbage".to_owned()] {
         let headers = [HOST, ("x-api-key", key.as_str()), ("authorization", token.as_str())];
-        assert_eq!(rig.dev.send("GET", "/Orders/Search", &headers, "").await.status, 200, "{key}");
-        assert_eq!(rig.dev.send("GET", "/Orders/Search", &headers[..2], "").await.status, 401, "{key}");
+        assert_eq!(rig.server.send("GET", "/Orders/Search", &headers, "").await.status, 200, "{key}");
+        assert_eq!(rig.server.send("GET", "/Orders/Search", &headers[..2], "").await.status, 401, "{key}");
     }
     assert_eq!(rig.orders(), 0);
 }
@@ -98,20 +98,20 @@ async fn a_token_reaches_only_its_own_tenant() {
     let rig = rig().await;
     let (acme, blue) = (session(&rig, "ACME", ADA).await, session(&rig, "BLUE", ADA).await);
     post(&rig, "/Orders/Save", &[("authorization", &acme)], &captioned("of acme")).await;
-    let found = rig.dev.send("GET", "/Orders/Search", &[HOST, ("authorization", &blue)], "").await;
+    let found = rig.server.send("GET", "/Orders/Search", &[HOST, ("authorization", &blue)], "").await;
     assert_eq!(found.json()["items"], json!([]));
     let bad = ["", "Bearer", "Bearer x", "Bearer a.b.c", "Bearer eyJhbGciOiJub25lIn0.eyJhdWQiOiJhY21lIn0."];
     for token in bad {
-        let reply = rig.dev.send("GET", "/Orders/Search", &[HOST, ("authorization", token)], "").await;
+        let reply = rig.server.send("GET", "/Orders/Search", &[HOST, ("authorization", token)], "").await;
         assert_eq!(reply.status, 401, "{token}");
     }
 }
 
 #[tokio::test]
-async fn unknown_users_and_unknown_client_codes_are_told_the_same() {
+async fn unknown_users_and_unknown_client_codes_get_the_same_response() {
     let rig = rig().await;
     let text = |user: &str| format!("No contact or employee {user} with this password");
-    refused(&post(&rig, "/Session/Create", &[], &at("NOBODY", ADA)).await, 404, &text(ADA));
+    refused(&post(&rig, "/Session/Create", &[], &at("UNKNOWN", ADA)).await, 404, &text(ADA));
     let wrong = with(at("ACME", BEA), json!({"password": "not-the-password"}));
     refused(&post(&rig, "/Session/Create", &[], &wrong).await, 404, &text(BEA));
     refused(&post(&rig, "/Session/Create", &[], &at("ACME", MO)).await, 404, &text(MO));
@@ -120,7 +120,7 @@ async fn unknown_users_and_unknown_client_codes_are_told_the_same() {
 #[tokio::test]
 async fn guessing_client_codes_is_slowed_down_like_guessing_passwords() {
     let rig = rig().await;
-    for code in ["ACME", "NOBODY"] {
+    for code in ["ACME", "UNKNOWN"] {
         let mut statuses = Vec::new();
         for _ in 0..8 {
             let body = with(at(code, "guess@x.example"), json!({"password": "not-the-password"}));
@@ -155,9 +155,13 @@ async fn the_v2_hosts_are_not_affected() {
     let rig = rig().await;
     let token = session(&rig, "ACME", ADA).await;
     let headers = [("host", "localhost"), ("authorization", token.as_str())];
-    refused(&rig.dev.send("GET", "/Orders/Search", &headers, "").await, 401, "Invalid API key");
+    refused(&rig.server.send("GET", "/Orders/Search", &headers, "").await, 401, "Invalid API key");
     let headers = [("host", "acme.localhost"), ("authorization", token.as_str())];
-    assert_eq!(rig.dev.send("GET", "/Orders/Search", &headers, "").await.status, 200, "a session is a token");
+    assert_eq!(
+        rig.server.send("GET", "/Orders/Search", &headers, "").await.status,
+        200,
+        "a session is a token"
+    );
 }
 
 #[tokio::test]
@@ -166,9 +170,9 @@ async fn what_is_of_v2_only_is_not_served() {
     let token = session(&rig, "ACME", ADA).await;
     for more in [&[][..], &[("authorization", token.as_str())]] {
         for path in ["/swagger", "/swagger/", "/swagger/index.html", "/openapi.json"] {
-            let reply = rig.dev.send("GET", path, &[&[HOST], more].concat(), "").await;
+            let reply = rig.server.send("GET", path, &[&[HOST], more].concat(), "").await;
             refused(&reply, 404, "There is no such route; see /swagger");
-            assert!(rig.dev.send("GET", path, &[], "").await.status < 400, "{path}");
+            assert!(rig.server.send("GET", path, &[], "").await.status < 400, "{path}");
         }
     }
 }
@@ -179,9 +183,9 @@ async fn every_authorized_route_takes_the_token_alone() {
     let token = session(&rig, "ACME", ADA).await;
     let auth = ("authorization", token.as_str());
     for path in ["/Notes/Search", "/ProcessStatus/Search", "/Invoices/Search", "/Orders/Search"] {
-        let reply = rig.dev.send("GET", path, &[HOST, auth], "").await;
+        let reply = rig.server.send("GET", path, &[HOST, auth], "").await;
         assert_eq!((reply.status, reply.json()["items"].clone()), (200, json!([])), "{path}");
-        assert_eq!(rig.dev.send("GET", path, &[HOST], "").await.status, 401, "{path}");
+        assert_eq!(rig.server.send("GET", path, &[HOST], "").await.status, 401, "{path}");
     }
     let order = with(super::rig::example(docket_orders::OrderType::Court), json!({"export": true}));
     let saved = post(&rig, "/Orders/Save", &[auth], &order).await.json();
@@ -190,7 +194,7 @@ async fn every_authorized_route_takes_the_token_alone() {
     let added = post(&rig, "/Notes/Add", &[auth], &note).await;
     assert_eq!((added.status, added.json()), (200, json!({"lineItem": 1})));
     assert_eq!(
-        rig.dev.send("GET", "/Notes/Search", &[HOST, auth], "").await.json()["items"][0]["report"],
+        rig.server.send("GET", "/Notes/Search", &[HOST, auth], "").await.json()["items"][0]["report"],
         "Filed."
     );
 }
@@ -198,7 +202,7 @@ async fn every_authorized_route_takes_the_token_alone() {
 #[tokio::test]
 async fn the_documentation_has_a_section_of_its_own() {
     let rig = rig().await;
-    let document = rig.dev.send("GET", "/openapi.json", &[], "").await.json();
+    let document = rig.server.send("GET", "/openapi.json", &[], "").await.json();
     let tags = document["tags"].as_array().expect("tags");
     let section = tags.iter().find(|tag| tag["name"] == "Legacy host").expect("a section");
     let text = section["description"].as_str().expect("text");

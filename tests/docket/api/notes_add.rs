@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, example, refused, with, wrong_fields};
 
-/// Exports the example of a type; answers its work order.
+/// Exports the example of a type; returns its work order.
 pub(super) async fn exported(client: &Client, kind: OrderType) -> String {
     let reply = client.post("/Orders/Save", &with(example(kind), json!({"export": true}))).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -124,7 +124,7 @@ async fn another_customers_work_order_is_as_unknown_as_none() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     let (ada, bea, mo) = (rig.ada().await, rig.bea().await, rig.mo().await);
     let photo = exported(&ada, OrderType::PhotoCopy).await;
-    let there = rig.dev.sign_in(&docket_tests::server::api_key('b'), super::rig::ADA).await;
+    let there = rig.server.sign_in(&docket_tests::server::api_key('b'), super::rig::ADA).await;
     for client in [&bea, &there] {
         for key in [photo.clone(), format!("{photo}-F00213"), "PC9999999".to_owned(), "-".to_owned()] {
             for more in [

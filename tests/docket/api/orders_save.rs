@@ -97,7 +97,7 @@ async fn a_contact_never_names_the_customer() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     let id = save(&ada, &captioned("mine")).await;
-    for code in ["C-1", "C-2", "nobody"] {
+    for code in ["C-1", "C-2", "unknown"] {
         let create = with(captioned("x"), json!({"customerCode": code}));
         assert_eq!(wrong_fields(&ada.post("/Orders/Save", &create).await), ["customerCode"], "{code}");
         let update = with(create, json!({"webOrderId": id}));

@@ -164,7 +164,7 @@ async fn a_contact_sees_its_customers_only() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     let (ada, bea, mo) = (rig.ada().await, rig.bea().await, rig.mo().await);
     exported(&ada, OrderType::Process).await;
-    let there = rig.dev.sign_in(&docket_tests::server::api_key('b'), super::rig::ADA).await;
+    let there = rig.server.sign_in(&docket_tests::server::api_key('b'), super::rig::ADA).await;
     for client in [&bea, &there] {
         for query in ["", "?workOrder=PR1000001", "?caseNumber=26STCV99901", "?servee=brindle"] {
             assert_eq!(page(client, query).await, json!({"items": [], "nextCursor": null}), "{query}");

@@ -60,7 +60,7 @@ fn database_with_people() -> &'static [u8] {
 /// A `docket dev` and its files.
 pub(super) struct Rig {
     // In the order in which they end: the process, the look at its log, the files.
-    pub(super) dev: Server,
+    pub(super) server: Server,
     pub(super) log: Log,
     pub(super) home: Home,
 }
@@ -122,14 +122,14 @@ impl Rig {
 
     /// These files.
     pub(super) async fn on(home: Home, flags: &str) -> Self {
-        let dev = Server::start(&home, Options::flags(flags)).await;
-        Self { dev, log: Log(home.log("err")), home }
+        let server = Server::start(&home, Options::flags(flags)).await;
+        Self { server, log: Log(home.log("err")), home }
     }
 
     /// Kills it and starts it again.
     pub(super) async fn restarted(self) -> Self {
-        let Self { dev, home, .. } = self;
-        dev.kill();
+        let Self { server, home, .. } = self;
+        server.kill();
         Self::on(home, "").await
     }
 
@@ -173,24 +173,24 @@ impl Rig {
     }
 
     pub(super) async fn ada(&self) -> Client {
-        self.dev.sign_in(&api_key('a'), ADA).await
+        self.server.sign_in(&api_key('a'), ADA).await
     }
 
     pub(super) async fn bea(&self) -> Client {
-        self.dev.sign_in(&api_key('a'), BEA).await
+        self.server.sign_in(&api_key('a'), BEA).await
     }
 
     pub(super) async fn mo(&self) -> Client {
-        self.dev.sign_in_employee(&api_key('a'), MO).await
+        self.server.sign_in_employee(&api_key('a'), MO).await
     }
 
     pub(super) async fn alex(&self) -> Client {
-        self.dev.sign_in_employee(&api_key('a'), ALEX).await
+        self.server.sign_in_employee(&api_key('a'), ALEX).await
     }
 
     /// POSTs a sign-in with ACME's key.
     pub(super) async fn sign_in(&self, path: &str, body: &Value) -> Reply {
-        self.dev.send("POST", path, &[("x-api-key", &api_key('a')), JSON], &body.to_string()).await
+        self.server.send("POST", path, &[("x-api-key", &api_key('a')), JSON], &body.to_string()).await
     }
 
     /// What it has logged.
@@ -217,7 +217,7 @@ pub(super) fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-/// Saves a new order; answers its id.
+/// Saves a new order; returns its id.
 pub(super) async fn save(client: &Client, order: &Value) -> String {
     let reply = client.post("/Orders/Save", order).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -229,7 +229,7 @@ pub(super) fn captioned(caption: &str) -> Value {
     json!({"orderType": "Court", "case": {"caption": caption}})
 }
 
-/// Holds an answer against RFC 9457 and this status; answers its body without what differs every time.
+/// Holds an answer against RFC 9457 and this status; returns its body without what differs every time.
 #[track_caller]
 pub(super) fn problem(reply: &Reply, status: u16) -> Value {
     assert_eq!(reply.status, status, "{reply:?}");
@@ -262,7 +262,7 @@ pub(super) fn wrong_fields(reply: &Reply) -> Vec<String> {
     errors.iter().map(|error| error["field"].as_str().expect("a field").to_owned()).collect()
 }
 
-/// Sends these bytes on a connection of their own and reads until the other end closes; answers every response.
+/// Sends these bytes on a connection of their own and reads until the other end closes; returns every response.
 /// Fails after 25 s.
 pub(super) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
     let mut stream = connect(to).await;

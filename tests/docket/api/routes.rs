@@ -29,11 +29,11 @@ const ROUTES: &[(&str, &str)] = &[
 ];
 
 async fn send(rig: &Rig, method: &str, path: &str) -> Reply {
-    request(rig.dev.api, method, path, &[], "").await.expect("an answer")
+    request(rig.server.api, method, path, &[], "").await.expect("an answer")
 }
 
 #[tokio::test]
-async fn another_method_is_told_which_to_use() {
+async fn a_wrong_method_gets_405_and_the_allowed_ones() {
     let rig = Rig::start().await;
     for &(right, path) in ROUTES {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "post", "FOO"] {
@@ -86,11 +86,11 @@ async fn head_is_get_without_a_body() {
     let token = bearer(&ada);
     let headers = [("x-api-key", ada.key.as_str()), ("authorization", token.as_str())];
     for (path, status) in [(format!("/Orders/Get?webOrderId={id}"), 200), ("/Orders/Get".to_owned(), 400)] {
-        let reply = request(rig.dev.api, "HEAD", &path, &headers, "").await.expect("an answer");
+        let reply = request(rig.server.api, "HEAD", &path, &headers, "").await.expect("an answer");
         assert_eq!((reply.status, reply.body.len()), (status, 0));
     }
     assert_eq!(
-        request(rig.dev.api, "HEAD", "/Auth/Token", &headers, "").await.expect("an answer").status,
+        request(rig.server.api, "HEAD", "/Auth/Token", &headers, "").await.expect("an answer").status,
         405
     );
 }
@@ -100,7 +100,7 @@ async fn every_answer_has_an_id_of_its_own_and_is_not_stored_by_caches() {
     let rig = Rig::start().await;
     let mut ids = std::collections::BTreeSet::new();
     for path in ["/", "/Orders/Search", "/Auth/Token", "/Orders/Get"] {
-        let reply = get(rig.dev.api, path, &[("x-request-id", "chosen-by-the-client")]).await;
+        let reply = get(rig.server.api, path, &[("x-request-id", "chosen-by-the-client")]).await;
         assert_eq!(reply.headers["cache-control"], "no-store");
         assert_eq!(reply.headers["x-content-type-options"], "nosniff");
         ids.insert(reply.headers["x-request-id"].clone());
@@ -111,7 +111,7 @@ async fn every_answer_has_an_id_of_its_own_and_is_not_stored_by_caches() {
 #[tokio::test]
 async fn the_documentation_needs_no_credentials_and_names_both() {
     let rig = Rig::start().await;
-    let document: Value = get(rig.dev.api, "/openapi.json", &[]).await.json();
+    let document: Value = get(rig.server.api, "/openapi.json", &[]).await.json();
     assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     let schemes = document["components"]["securitySchemes"].as_object().expect("schemes");
     assert_eq!(schemes.keys().map(String::as_str).collect::<Vec<_>>(), ["ApiKey", "Bearer"]);
@@ -122,23 +122,23 @@ async fn the_documentation_needs_no_credentials_and_names_both() {
         assert!(documented.contains(path), "{path}");
     }
     assert_eq!(documented.len(), routes.len());
-    let redirect = get(rig.dev.api, "/swagger", &[]).await;
+    let redirect = get(rig.server.api, "/swagger", &[]).await;
     assert_eq!((redirect.status, redirect.headers["location"].as_str()), (308, "/swagger/"));
-    let page = get(rig.dev.api, "/swagger/", &[]).await;
+    let page = get(rig.server.api, "/swagger/", &[]).await;
     assert!(
         page.status == 200 && page.headers["content-type"].starts_with("text/html"),
         "{:?}",
         page.headers
     );
     assert!(page.headers["content-security-policy"].contains("default-src 'self'"));
-    assert_eq!(get(rig.dev.api, "/swagger/swagger-ui-bundle.js", &[]).await.status, 200);
+    assert_eq!(get(rig.server.api, "/swagger/swagger-ui-bundle.js", &[]).await.status, 200);
 }
 
 #[tokio::test]
 async fn files_beside_the_documentation_are_not_served() {
     let rig = Rig::start().await;
     for file in ["nope.js", "..%2f..%2fCargo.toml", "%2e%2e/Cargo.toml", "%ff", "%00", "a/b/c"] {
-        let reply = get(rig.dev.api, &format!("/swagger/{file}"), &[]).await;
+        let reply = get(rig.server.api, &format!("/swagger/{file}"), &[]).await;
         assert!((400..500).contains(&reply.status), "{file}: {reply:?}");
         problem(&reply, reply.status);
     }
@@ -148,10 +148,10 @@ async fn files_beside_the_documentation_are_not_served() {
 async fn the_management_port_has_no_api_and_the_api_port_no_management() {
     let rig = Rig::start().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
-        assert_eq!(get(rig.dev.management, path, &[]).await.status, 200, "{path}");
-        assert_eq!(get(rig.dev.api, path, &[]).await.status, 404, "{path}");
+        assert_eq!(get(rig.server.management, path, &[]).await.status, 200, "{path}");
+        assert_eq!(get(rig.server.api, path, &[]).await.status, 404, "{path}");
     }
     for (_, path) in ROUTES {
-        assert_eq!(get(rig.dev.management, path, &[]).await.status, 404, "{path}");
+        assert_eq!(get(rig.server.management, path, &[]).await.status, 404, "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! Nobody sees or changes what belongs to another tenant or another customer.
+//! No caller sees or changes what belongs to another tenant or another customer.
 
 use docket_orders::OrderType;
 use docket_tests::server::{Client, JSON, Reply, api_key, request};
@@ -25,7 +25,7 @@ fn addressed(key: Option<&str>, host: &str) -> Result<&'static str, u16> {
     let by_host = ["acme", "blue"].into_iter().find(|name| host == format!("{name}.localhost"));
     match (key, by_host) {
         (None, Some(name)) => Ok(name),
-        (None, None) => Err(if host == "nobody.localhost" { 404 } else { 401 }),
+        (None, None) => Err(if host == "unknown.localhost" { 404 } else { 401 }),
         (Some("acme"), None | Some("acme")) => Ok("acme"),
         (Some("blue"), None | Some("blue")) => Ok("blue"),
         (Some(_), _) => Err(401),
@@ -37,14 +37,14 @@ async fn only_matching_key_token_and_host_reach_a_tenants_orders() {
     let rig = Rig::of(&TENANTS).await;
     let mut tokens = vec![None, Some(("garbage", "Bearer garbage".to_owned()))];
     for (name, digit) in TENANTS {
-        let client = rig.dev.sign_in(&api_key(digit), ADA).await;
+        let client = rig.server.sign_in(&api_key(digit), ADA).await;
         for _ in 0..2 {
             save(&client, &marked(name)).await;
         }
         tokens.push(Some((name, bearer(&client))));
     }
     let keys = [None, Some("garbage"), Some("acme"), Some("blue")];
-    let hosts = ["localhost", "acme.localhost", "blue.localhost", "nobody.localhost"];
+    let hosts = ["localhost", "acme.localhost", "blue.localhost", "unknown.localhost"];
     let digit =
         |name: &str| TENANTS.iter().find(|(other, _)| *other == name).map_or('e', |(_, digit)| *digit);
     let (mut good, mut all) = (0, 0);
@@ -67,11 +67,11 @@ async fn only_matching_key_token_and_host_reach_a_tenants_orders() {
             (
                 "POST",
                 "/Orders/Save",
-                with(marked(tenant.unwrap_or("nobody")), json!({"webOrderId": "W00000001"})).to_string(),
+                with(marked(tenant.unwrap_or("none")), json!({"webOrderId": "W00000001"})).to_string(),
             ),
             ("POST", "/Orders/Export", json!({"webOrderId": "W00000002"}).to_string()),
         ] {
-            let reply = request(rig.dev.api, method, path, &headers, &body).await.expect("an answer");
+            let reply = request(rig.server.api, method, path, &headers, &body).await.expect("an answer");
             let what =
                 format!("{method} {path} with key {key:?}, token {:?}, host {host}", token.map(|t| t.0));
             assert_eq!(reply.status, expected, "{what}: {reply:?}");
@@ -101,7 +101,7 @@ async fn a_sign_in_reaches_only_the_tenant_of_its_key() {
     for (digit, status) in [('a', 200), ('b', 404), ('c', 200)] {
         let key = api_key(digit);
         assert_eq!(
-            rig.dev.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await.status,
+            rig.server.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await.status,
             status
         );
     }
@@ -185,7 +185,7 @@ async fn a_contact_and_an_employee_of_the_same_code_are_two_callers() {
 async fn each_tenant_counts_its_own_numbers() {
     let rig = Rig::on(home(&TENANTS, ""), "").await;
     for (_, digit) in TENANTS {
-        let client = rig.dev.sign_in(&api_key(digit), BEA).await;
+        let client = rig.server.sign_in(&api_key(digit), BEA).await;
         assert_eq!(save(&client, &captioned("first")).await, "W00000001");
     }
 }

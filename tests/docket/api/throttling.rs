@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::rig::{ADA, BEA, MO, Rig, credentials, problem};
 
-/// Guesses all at once, so that no time passes between them; answers the statuses in ascending order.
+/// Guesses all at once, so that no time passes between them; returns the statuses in ascending order.
 async fn guess_at_once(rig: &Rig, path: &str, user: &str, count: usize) -> (Vec<u16>, Vec<Reply>) {
     let body = json!({"userId": user, "password": "not-the-password"});
     let mut replies = Vec::new();
@@ -47,7 +47,7 @@ async fn the_sixth_wrong_guess_must_wait() {
 async fn unknown_users_are_throttled_just_the_same() {
     let rig = Rig::start().await;
     for (path, user) in
-        [("/Auth/Token", "nobody@x.example"), ("/Employee/SignIn", MO), ("/Employee/SignIn", "x")]
+        [("/Auth/Token", "stranger@x.example"), ("/Employee/SignIn", MO), ("/Employee/SignIn", "x")]
     {
         let (statuses, _) = guess_at_once(&rig, path, user, 8).await;
         assert_eq!(statuses, FIVE_AND_THEN_NONE, "{path} {user}");
@@ -85,7 +85,7 @@ async fn another_user_is_not_affected() {
 async fn the_same_user_of_another_tenant_is_not_affected() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     guess_at_once(&rig, "/Auth/Token", ADA, 8).await;
-    rig.dev.sign_in(&docket_tests::server::api_key('b'), ADA).await;
+    rig.server.sign_in(&docket_tests::server::api_key('b'), ADA).await;
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ fn base64url(bytes: &[u8]) -> String {
 
 async fn search(rig: &Rig, headers: &[(&str, &str)]) -> docket_tests::server::Reply {
     let key = api_key('a');
-    get(rig.dev.api, "/Orders/Search", &[&[("x-api-key", key.as_str())], headers].concat()).await
+    get(rig.server.api, "/Orders/Search", &[&[("x-api-key", key.as_str())], headers].concat()).await
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn a_token_is_needed_once_and_whole() {
     }
     let path = format!("/Orders/Search?access_token={token}&token={token}");
     let key = api_key('a');
-    refused(&get(rig.dev.api, &path, &[("x-api-key", &key)]).await, 401, REFUSAL);
+    refused(&get(rig.server.api, &path, &[("x-api-key", &key)]).await, 401, REFUSAL);
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn a_token_of_another_tenant_is_refused_however_it_is_labelled() {
     let issue =
         |kid: &str, secret: &[u8], uid: &str| token::issue(Key { kid, secret }, uid, ada_subject(), at, 60);
     for (what, token) in [
-        ("as it is", rig.dev.sign_in(&api_key('b'), ADA).await.token),
+        ("as it is", rig.server.sign_in(&api_key('b'), ADA).await.token),
         ("its key, our key's name, our audience", issue(&acme.kid, &blue.secret, &acme.uid)),
         ("its key and name, our audience", issue(&blue.kid, &blue.secret, &acme.uid)),
         ("our key, its audience", issue(&acme.kid, &acme.secret, &blue.uid)),
@@ -186,7 +186,7 @@ async fn a_token_works_after_a_restart() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     let rig = rig.restarted().await;
-    let ada = Client { api: rig.dev.api, ..ada };
+    let ada = Client { api: rig.server.api, ..ada };
     assert_eq!(ada.get("/Orders/Search").await.status, 200);
 }
 
@@ -224,6 +224,6 @@ async fn the_key_is_taken_under_both_names_beside_a_token() {
     let (key, token) = (api_key('a'), bearer(&rig.ada().await));
     for name in ["X-Api-Key", "ApiKey"] {
         let headers = [(name, key.as_str()), ("authorization", token.as_str())];
-        assert_eq!(get(rig.dev.api, "/Orders/Search", &headers).await.status, 200, "{name}");
+        assert_eq!(get(rig.server.api, "/Orders/Search", &headers).await.status, 200, "{name}");
     }
 }

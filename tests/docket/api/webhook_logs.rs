@@ -71,13 +71,13 @@ async fn the_older_api_has_no_logs() {
     let alex = rig.alex().await;
     let bearer = format!("Bearer {}", alex.token);
     let headers = [("host", "old.localhost"), ("authorization", bearer.as_str())];
-    let orders = rig.dev.send("GET", "/Orders/Search", &headers, "").await;
+    let orders = rig.server.send("GET", "/Orders/Search", &headers, "").await;
     assert_eq!(orders.status, 200, "the token is good there");
     for path in ["/WebhookLogs/Search", "/WebhookLogs/Get", "/WebhookLogs/Resends"] {
-        refused(&get(rig.dev.api, path, &headers).await, 404, "There is no such route; see /swagger");
+        refused(&get(rig.server.api, path, &headers).await, 404, "There is no such route; see /swagger");
     }
     for path in ["/WebhookLogs/Resend", "/WebhookLogs/StopResend"] {
-        let reply = rig.dev.send("POST", path, &headers, "{}").await;
+        let reply = rig.server.send("POST", path, &headers, "{}").await;
         refused(&reply, 404, "There is no such route; see /swagger");
     }
 }
@@ -88,7 +88,7 @@ async fn a_delivery_of_another_tenant_does_not_exist() {
     let rig = Rig::on(home(&[("acme", 'a'), ("blue", 'b')], &webhook), "").await;
     save(&rig.ada().await, &captioned("x")).await;
     let id = search(&rig.alex().await, "").await[0]["deliveryId"].clone();
-    let blue = rig.dev.sign_in_employee(&api_key('b'), ALEX).await;
+    let blue = rig.server.sign_in_employee(&api_key('b'), ALEX).await;
     assert!(search(&blue, "").await.is_empty());
     refused(&one(&blue, &id).await, 404, "There is no such delivery");
     let resend = blue.post("/WebhookLogs/Resend", &json!({"deliveryId": id})).await;

@@ -1,4 +1,4 @@
-//! HTTP as bytes: what a hostile or broken client sends. Refused or closed, never answered as somebody else's request.
+//! HTTP as bytes: what a hostile or broken client sends. Refused or closed, never answered as another client's request.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ async fn a_length_that_is_not_one_number_is_refused() {
         "Content-Length: 99999999999999999999\r\n".to_owned(),
         "Content-Length: \r\n".to_owned(),
     ] {
-        let got = statuses(rig.dev.api, format!("{head}{lengths}\r\n{body}")).await;
+        let got = statuses(rig.server.api, format!("{head}{lengths}\r\n{body}")).await;
         assert_eq!(got, [400], "{lengths:?}");
     }
     assert_eq!(rig.orders(), 0);
@@ -68,7 +68,7 @@ async fn a_second_request_is_never_smuggled_past_the_length() {
         ("TE folded", "Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n"),
         ("TE quoted", "Content-Length: 5\r\nTransfer-Encoding: \"chunked\"\r\n"),
     ] {
-        let got = statuses(rig.dev.api, format!("{head}{framing}\r\n{chunked}")).await;
+        let got = statuses(rig.server.api, format!("{head}{framing}\r\n{chunked}")).await;
         assert!(got.len() <= 1 && got.iter().all(|status| *status == 400), "{what}: {got:?}");
     }
     assert_eq!(rig.orders(), 0);
@@ -87,12 +87,12 @@ async fn a_broken_chunk_is_refused_and_nothing_is_saved() {
         format!("fffffffffffffffff\r\n{body}\r\n0\r\n\r\n"),
         format!("{n:x}\n{body}\n0\n\n"),
     ] {
-        let got = statuses(rig.dev.api, format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}")).await;
+        let got = statuses(rig.server.api, format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}")).await;
         assert!(got.iter().all(|status| *status == 400), "{chunks:?}: {got:?}");
     }
     assert_eq!(rig.orders(), 0);
     let right = format!("{head}Transfer-Encoding: chunked\r\n\r\n{n:x};ext=1\r\n{body}\r\n0\r\nX: y\r\n\r\n");
-    assert_eq!(statuses(rig.dev.api, right).await, [200]);
+    assert_eq!(statuses(rig.server.api, right).await, [200]);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_request_names_one_host() {
             "The request line and the Host header name different hosts",
         ),
     ] {
-        let replies = exchange(rig.dev.api, message.as_bytes()).await;
+        let replies = exchange(rig.server.api, message.as_bytes()).await;
         assert_eq!(replies.len(), 1, "{message:?}");
         refused(&replies[0], 400, detail);
     }
@@ -127,21 +127,21 @@ async fn an_absolute_uri_counts_as_the_host() {
     for (target, hosts, status) in [
         ("http://acme.localhost/Auth/Token", "Host: acme.localhost\r\n", 200),
         ("http://acme.localhost:80/Auth/Token", "Host: ACME.localhost.\r\n", 200),
-        ("http://nobody.localhost/Auth/Token", "Host: nobody.localhost\r\n", 404),
+        ("http://unknown.localhost/Auth/Token", "Host: unknown.localhost\r\n", 404),
     ] {
         let message = format!(
             "POST {target} HTTP/1.1\r\n{hosts}Content-Type: application/json\r\nConnection: close\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        assert_eq!(statuses(rig.dev.api, message).await, [status], "{target}");
+        assert_eq!(statuses(rig.server.api, message).await, [status], "{target}");
     }
 }
 
 #[tokio::test]
 async fn http_1_0_without_a_host_needs_a_key() {
     let rig = Rig::start().await;
-    let without = exchange(rig.dev.api, b"GET /Orders/Search HTTP/1.0\r\n\r\n").await;
+    let without = exchange(rig.server.api, b"GET /Orders/Search HTTP/1.0\r\n\r\n").await;
     refused(&without[0], 401, "Invalid API key");
     let ada = rig.ada().await;
     let message = format!(
@@ -149,7 +149,7 @@ async fn http_1_0_without_a_host_needs_a_key() {
         ada.key,
         bearer(&ada)
     );
-    assert_eq!(statuses(rig.dev.api, message).await, [200]);
+    assert_eq!(statuses(rig.server.api, message).await, [200]);
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn what_is_no_http_is_refused_or_closed() {
         ("a long header", big_header.as_bytes()),
         ("300 headers", many.as_bytes()),
     ] {
-        let got = statuses(rig.dev.api, message).await;
+        let got = statuses(rig.server.api, message).await;
         assert!(got.len() <= 1 && got.iter().all(|status| (400..500).contains(status)), "{what}: {got:?}");
     }
     is_healthy(&rig).await;
@@ -187,11 +187,11 @@ async fn what_is_no_http_is_refused_or_closed() {
 async fn bare_line_feeds_do_not_split_a_request_in_two() {
     let rig = Rig::start().await;
     let message = "GET /swagger HTTP/1.1\nHost: x\nConnection: close\n\nGET /swagger HTTP/1.1\nHost: x\n\n";
-    let got = statuses(rig.dev.api, message).await;
+    let got = statuses(rig.server.api, message).await;
     assert!(got == [308] || got == [400], "{got:?}");
     let hidden =
         "GET /swagger HTTP/1.1\r\nHost: x\r\nX: y\n\nGET /other HTTP/1.1\r\nConnection: close\r\n\r\n";
-    let got = statuses(rig.dev.api, hidden).await;
+    let got = statuses(rig.server.api, hidden).await;
     assert!(got.len() <= 2, "{got:?}");
     is_healthy(&rig).await;
 }
@@ -205,7 +205,7 @@ async fn odd_targets_are_no_error_of_ours() {
         for method in ["GET", "OPTIONS", "CONNECT", "POST"] {
             let message =
                 format!("{method} {target} HTTP/1.1\r\nHost: acme.localhost:80\r\nConnection: close\r\n\r\n");
-            let got = statuses(rig.dev.api, message).await;
+            let got = statuses(rig.server.api, message).await;
             assert!(got.iter().all(|status| (400..500).contains(status)), "{method} {target}: {got:?}");
         }
     }
@@ -224,7 +224,7 @@ async fn two_requests_in_one_go_get_two_answers_in_order() {
         )
     };
     let both = request("/Orders/Get?webOrderId=W1", "") + &request("/Orders/Search", "Connection: close\r\n");
-    assert_eq!(statuses(rig.dev.api, both).await, [404, 200]);
+    assert_eq!(statuses(rig.server.api, both).await, [404, 200]);
 }
 
 #[tokio::test]
@@ -236,16 +236,16 @@ async fn a_refused_body_is_not_taken_for_the_next_request() {
         "POST /Orders/Save HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{smuggled}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         smuggled.len()
     );
-    let got = statuses(rig.dev.api, message).await;
+    let got = statuses(rig.server.api, message).await;
     assert!(got == [401] || got == [401, 404], "{got:?}");
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_continue_is_told_to_go_on_or_refused() {
+async fn a_client_that_waits_for_continue_gets_it_or_a_refusal() {
     let rig = Rig::start().await;
     let (head, body) = (save_head(&rig).await, captioned("x").to_string());
     let message = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    let got = statuses(rig.dev.api, message).await;
+    let got = statuses(rig.server.api, message).await;
     assert!(got == [100, 200] || got == [200], "{got:?}");
 }
 
@@ -253,7 +253,7 @@ async fn a_client_that_waits_for_continue_is_told_to_go_on_or_refused() {
 async fn slow_clients_are_given_up_while_others_are_served() {
     let rig = Rig::start().await;
     let head = save_head(&rig).await;
-    let (api, begun) = (rig.dev.api, Instant::now());
+    let (api, begun) = (rig.server.api, Instant::now());
     let slow = |bytes: String, limit: u64, answer: Option<u16>| async move {
         let mut stream = connect(api).await;
         stream.write_all(bytes.as_bytes()).await.expect("writable");
@@ -294,11 +294,11 @@ async fn slow_clients_are_given_up_while_others_are_served() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_saves_nothing_and_harms_nobody() {
+async fn a_client_that_leaves_in_the_middle_saves_nothing_and_harms_no_other() {
     let rig = Rig::start().await;
     let head = save_head(&rig).await;
     for cut in [0, 10, 60, head.len()] {
-        let mut stream = connect(rig.dev.api).await;
+        let mut stream = connect(rig.server.api).await;
         let message = format!("{head}Content-Length: 100\r\n\r\n{{\"orderType\":\"Court\"");
         stream.write_all(&message.as_bytes()[..message.len() - cut]).await.expect("writable");
         drop(stream);
@@ -308,14 +308,14 @@ async fn a_client_that_leaves_in_the_middle_saves_nothing_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn two_hundred_silent_connections_keep_nobody_waiting() {
+async fn two_hundred_silent_connections_delay_no_other() {
     let rig = Rig::start().await;
     let mut silent = Vec::new();
     for _ in 0..200 {
-        silent.push(connect(rig.dev.api).await);
+        silent.push(connect(rig.server.api).await);
     }
     let begun = Instant::now();
     let key = api_key('a');
-    assert_eq!(super::rig::get(rig.dev.api, "/Orders/Search", &[("x-api-key", &key)]).await.status, 401);
+    assert_eq!(super::rig::get(rig.server.api, "/Orders/Search", &[("x-api-key", &key)]).await.status, 401);
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use docket_tests::server::{Options, Server, api_key, eventually, free_port};
+use docket_rig::ports::free_port;
+use docket_tests::server::{Options, Server, api_key, eventually};
 use tokio::net::TcpListener;
 
-use crate::delivery::hook::Hook;
 use crate::delivery::stage::{
     ONCE, SOON, USER, Webhook, attempts_of, delivery_to, home, remains, save, stage, together,
 };
+use docket_tests::receiver::Receiver;
 
 /// Counts connections to loopback, whether or not they speak TLS.
 async fn listen(address: &str) -> (u16, Arc<AtomicUsize>) {
@@ -53,10 +54,10 @@ async fn forbidden_addresses_are_blocked_before_any_connection() {
         .iter()
         .map(|(name, host)| Webhook::new(&format!("w-{name}"), format!("https://{host}/")))
         .collect();
-    let (home, dev, client) = stage(&webhooks, &strict()).await;
+    let (home, server, client) = stage(&webhooks, &strict()).await;
     save(&client).await;
     let blocked = "docket_delivery_attempts_total{class=\"BlockedAddress\"}";
-    eventually("all were tried", SOON, async || dev.metric(blocked).await == hosts.len() as f64).await;
+    eventually("all were tried", SOON, async || server.metric(blocked).await == hosts.len() as f64).await;
     for (name, _) in &hosts {
         let webhook = format!("w-{name}");
         eventually("its end is stored", SOON, async || delivery_to(&home, &webhook).class.is_some()).await;
@@ -72,14 +73,14 @@ async fn forbidden_addresses_are_blocked_before_any_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowed_network_is_reached_and_no_other() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let (port, connections) = listen("127.0.0.2").await;
     let webhooks = [
         Webhook::new("allowed", hook.url("/")),
         Webhook::new("by-name", hook.url("/").replace("127.0.0.1", "localhost")),
         Webhook::new("neighbour", format!("https://127.0.0.2:{port}/")),
     ];
-    let (home, _dev, client) = stage(&webhooks, ONCE).await;
+    let (home, _server, client) = stage(&webhooks, ONCE).await;
     save(&client).await;
     eventually("all were tried", SOON, async || {
         webhooks.iter().all(|webhook| delivery_to(&home, &webhook.name).attempts == 1)
@@ -97,8 +98,9 @@ async fn a_redirect_to_a_forbidden_address_is_not_followed() {
     let _turn = together().await;
     let (port, connections) = listen("127.0.0.2").await;
     let location = format!("Location: https://127.0.0.2:{port}/\r\n");
-    let hook = Hook::scripted(move |_| crate::delivery::hook::Answer::whole(307, &location, b"")).await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
+    let hook =
+        Receiver::scripted(move |_| docket_tests::receiver::Response::whole(307, &location, b"")).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
     save(&client).await;
     eventually("it was tried", SOON, async || delivery_to(&home, "orders").class.is_some()).await;
     assert_eq!(delivery_to(&home, "orders").class(), "Redirect");
@@ -120,8 +122,8 @@ async fn the_built_in_receiver_is_reached_without_a_flag_and_nothing_beside_it()
     ];
     let home = home(&webhooks);
     let options = Options { receiver: Some(receiver), ..Options::flags(&strict()) };
-    let dev = Server::start(&home, options).await;
-    save(&dev.sign_in(&api_key('a'), USER).await).await;
+    let server = Server::start(&home, options).await;
+    save(&server.sign_in(&api_key('a'), USER).await).await;
     eventually("all were tried", SOON, async || {
         webhooks.iter().all(|webhook| {
             let row = delivery_to(&home, &webhook.name);

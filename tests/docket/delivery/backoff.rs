@@ -10,10 +10,10 @@ use docket_rig::scratch::Folder;
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually};
 use serde_json::json;
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     SOON, USER, Webhook, attempts_of, deliveries, delivery_to, home, remains, save, together, whole_order,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 /// A wall clock for a `docket dev`; it stands still.
 struct StillClock {
@@ -53,7 +53,7 @@ impl StillClock {
     }
 }
 
-/// Has the sweep look again, and so the worker: it sleeps by monotonic time, which nobody moves.
+/// Makes the sweep run again, and so the worker: it sleeps by monotonic time, which the test does not move.
 fn wake(home: &Home) {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -62,7 +62,7 @@ fn wake(home: &Home) {
 }
 
 /// Once an order that was saved just now has reached its receiver, the worker has looked at all that is due.
-async fn has_looked(home: &Home, client: &Client, witness: &Hook) {
+async fn has_looked(home: &Home, client: &Client, witness: &Receiver) {
     wake(home);
     let id = save(client).await;
     eventually("the witness got it", SOON, async || witness.posts().iter().any(|post| post.order() == id))
@@ -70,9 +70,9 @@ async fn has_looked(home: &Home, client: &Client, witness: &Hook) {
 }
 
 /// A webhook that fails on exports, and one for the orders that show that the worker is awake.
-async fn failing_and_witness() -> (Hook, Hook, Home) {
-    let failing = Hook::scripted(|_| Answer::Status(500)).await;
-    let witness = Hook::start().await;
+async fn failing_and_witness() -> (Receiver, Receiver, Home) {
+    let failing = Receiver::scripted(|_| Response::Status(500)).await;
+    let witness = Receiver::start().await;
     let home = home(&[
         Webhook { events: "order.exported", ..Webhook::new("failing", failing.url("/")) },
         Webhook { events: "order.created", ..Webhook::new("witness", witness.url("/")) },
@@ -101,8 +101,8 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     let (failing, witness, home) = failing_and_witness().await;
     let mut clock = StillClock::new();
     // Nothing of the contract's times is set here.
-    let dev = Server::start(&home, clock.options("--allow-egress 127.0.0.1/32")).await;
-    let client = dev.sign_in(&api_key('a'), USER).await;
+    let server = Server::start(&home, clock.options("--allow-egress 127.0.0.1/32")).await;
+    let client = server.sign_in(&api_key('a'), USER).await;
     export(&client).await;
     for (n, seconds) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
         let due_ms = has_failed(&home, n).await;
@@ -127,21 +127,21 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     assert_eq!(failing.count(), 5, "a dead letter stays one");
 }
 
-/// Later than the sweep looks ahead: whoever set a longer base has such retries.
+/// Later than the sweep looks ahead: a longer base makes such retries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_that_is_due_long_after_a_restart_is_not_forgotten() {
     let _turn = together().await;
     let (failing, _witness, home) = failing_and_witness().await;
     let mut clock = StillClock::new();
     let flags = "--allow-egress 127.0.0.1/32 --backoff-base 10m --poll-interval 200ms";
-    let dev = Server::start(&home, clock.options(flags)).await;
-    export(&dev.sign_in(&api_key('a'), USER).await).await;
+    let server = Server::start(&home, clock.options(flags)).await;
+    export(&server.sign_in(&api_key('a'), USER).await).await;
     let due_ms = has_failed(&home, 1).await;
     assert_eq!(due_ms, clock.now_ms + 20 * 60_000);
     all_end_but(&home, 1).await;
-    dev.kill();
+    server.kill();
 
-    let _dev = Server::start(&home, clock.options(flags)).await;
+    let _server = Server::start(&home, clock.options(flags)).await;
     // Some sweeps, which see that the database is as it was.
     remains("it is not due", Duration::from_secs(1), async || failing.count() == 1).await;
     clock.set(due_ms);

@@ -1,4 +1,4 @@
-//! What a receiver gets: headers, envelope, signatures; and who gets nothing.
+//! What a receiver gets: headers, envelope, signatures; and which webhooks get nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,11 +9,11 @@ use docket_tests::server::{Home, Options, SECRET, Server, api_key, eventually, t
 use regex::Regex;
 use serde_json::json;
 
-use crate::delivery::hook::{Answer, Hook, Post, ca_yaml};
 use crate::delivery::stage::{
     FAST, ONCE, SOON, USER, Webhook, all_end, deliveries, deliveries_of, remains, save, stage, together,
     whole_order,
 };
+use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 
 /// Both signatures of a body, made by another language's libraries.
 fn signatures(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> (String, String) {
@@ -53,8 +53,8 @@ fn the_second_opinion_on_signatures_is_right_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_is_exactly_what_the_contract_says() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/hook?tenant=a"))], ONCE).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/hook?tenant=a"))], ONCE).await;
     let mut order = whole_order();
     order["export"] = json!(true);
     order["itemDescription"] = json!("Žofie’s 契約 📦\u{202e}");
@@ -123,8 +123,8 @@ async fn a_delivery_is_exactly_what_the_contract_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_photocopy_order_says_whether_it_is_finalized_and_an_update_is_an_event_of_its_own() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
     let created = client.post("/Orders/Save", &json!({"orderType": "PhotoCopy"})).await.json();
     let id = &created["webOrderId"];
     let update = json!({"orderType": "PhotoCopy", "webOrderId": id, "clientMatterNumber": "4410"});
@@ -142,9 +142,9 @@ async fn a_photocopy_order_says_whether_it_is_finalized_and_an_update_is_an_even
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_secret_nothing_is_signed() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let open = Webhook { secret: None, ..Webhook::new("open", hook.url("/")) };
-    let (home, _dev, client) = stage(&[open], ONCE).await;
+    let (home, _server, client) = stage(&[open], ONCE).await;
     save(&client).await;
     all_end(&home, 1).await;
     let post = &hook.posts()[0];
@@ -156,13 +156,13 @@ async fn without_a_secret_nothing_is_signed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_attempt_carries_the_same_bytes_and_ids() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let mut left = 3;
     hook.script(move |_| {
         left -= 1;
-        Answer::Status(if left >= 0 { 500 } else { 200 })
+        Response::Status(if left >= 0 { 500 } else { 200 })
     });
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     save(&client).await;
     let rows = all_end(&home, 1).await;
     let posts = hook.posts();
@@ -179,9 +179,9 @@ async fn every_attempt_carries_the_same_bytes_and_ids() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_webhooks_get_one_event_under_two_delivery_ids() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhooks = [Webhook::new("one", hook.url("/one")), Webhook::new("two", hook.url("/two"))];
-    let (home, _dev, client) = stage(&webhooks, ONCE).await;
+    let (home, _server, client) = stage(&webhooks, ONCE).await;
     save(&client).await;
     all_end(&home, 2).await;
     let (one, two) = (&hook.posts_to("/one")[0], &hook.posts_to("/two")[0]);
@@ -190,9 +190,9 @@ async fn two_webhooks_get_one_event_under_two_delivery_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_queued_for_whom_the_event_is_not_meant() {
+async fn nothing_is_queued_for_webhooks_that_do_not_match() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let tenant = tenant_yaml("acme", 'a').replace(
         "  database: {managed: {name: tenant_acme}}\n",
         "  database: {managed: {name: tenant_acme}}\n  webhooks: {disabledEvents: [order.updated]}\n",
@@ -212,8 +212,8 @@ async fn nothing_is_queued_for_whom_the_event_is_not_meant() {
     home.add_contact("ACME", "C-1", USER);
     home.add_contact("ACME", "C-2", "rhea@ferncliff.example");
     home.add_contact("GLOBEX", "C-1", USER);
-    let dev = Server::start(&home, Options::flags(ONCE)).await;
-    let client = dev.sign_in(&api_key('a'), USER).await;
+    let server = Server::start(&home, Options::flags(ONCE)).await;
+    let client = server.sign_in(&api_key('a'), USER).await;
     let id = save(&client).await;
     // Changes the order, and order.updated is off.
     let update = json!({"orderType": "Court", "webOrderId": id, "clientMatterNumber": "4410"});
@@ -228,7 +228,7 @@ async fn nothing_is_queued_for_whom_the_event_is_not_meant() {
         connection.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).expect("a count");
     assert_eq!(events, 1, "an event without a receiver is not stored");
     eventually("the metric agrees", SOON, async || {
-        dev.metric("docket_deliveries_total{status=\"Succeeded\"}").await == 1.0
+        server.metric("docket_deliveries_total{status=\"Succeeded\"}").await == 1.0
     })
     .await;
 }

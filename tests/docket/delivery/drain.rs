@@ -1,26 +1,26 @@
-//! SIGTERM: what is under way is finished, and nothing is sent twice for it.
+//! SIGTERM: requests and attempts under way are finished, and nothing is sent twice.
 
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{Options, Server, eventually, signal};
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     FAST, SOON, Webhook, all_end, attempts, deliveries, open, remains, save, stage, together,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 const SLOW: Duration = Duration::from_millis(500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_under_way_are_finished_and_nothing_is_sent_twice() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::after(SLOW, Answer::Status(200))).await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let hook = Receiver::scripted(|_| Response::after(SLOW, Response::Status(200))).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     for _ in 0..8 {
         save(&client).await;
     }
     eventually("some are under way", SOON, async || hook.count() > hook.answered()).await;
-    let status = dev.terminate().await;
+    let status = server.terminate().await;
     assert_eq!(status.code(), Some(0), "{status}");
     let after = hook.count();
     assert_eq!(hook.answered(), after, "none was cut off");
@@ -30,7 +30,7 @@ async fn attempts_under_way_are_finished_and_nothing_is_sent_twice() {
     assert!(rows.iter().all(|row| !row.leased));
     assert_eq!(attempts(&home).len(), after);
 
-    let _dev = Server::start(&home, Options::flags(FAST)).await;
+    let _server = Server::start(&home, Options::flags(FAST)).await;
     all_end(&home, 8).await;
     assert_eq!(hook.count(), 8, "one POST each");
     assert!(attempts(&home).iter().all(|attempt| attempt.class.is_none()), "no WorkerLost");
@@ -39,15 +39,15 @@ async fn attempts_under_way_are_finished_and_nothing_is_sent_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_attempt_under_way_is_stored_and_retried_after_the_restart() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::after(SLOW, Answer::Status(500))).await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let hook = Receiver::scripted(|_| Response::after(SLOW, Response::Status(500))).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     save(&client).await;
     eventually("it is under way", SOON, async || hook.count() == 1).await;
-    assert_eq!(dev.terminate().await.code(), Some(0));
+    assert_eq!(server.terminate().await.code(), Some(0));
     let row = deliveries(&home).remove(0);
     assert_eq!((row.status.as_str(), row.attempts, row.class()), ("Failed", 1, "ServerError"));
-    hook.script(|_| Answer::Status(200));
-    let _dev = Server::start(&home, Options::flags(FAST)).await;
+    hook.script(|_| Response::Status(200));
+    let _server = Server::start(&home, Options::flags(FAST)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Succeeded", 2, 2));
 }
@@ -55,8 +55,8 @@ async fn a_failing_attempt_under_way_is_stored_and_retried_after_the_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_under_way_is_answered_and_its_order_delivered() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let hook = Receiver::start().await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     // Another program holds the write lock, so the save has to wait.
     let database = open(&home, "ACME");
     database.execute_batch("BEGIN IMMEDIATE").expect("locked");
@@ -65,16 +65,16 @@ async fn a_request_under_way_is_answered_and_its_order_delivered() {
         async move { save(&client).await }
     });
     let busy = "docket_http_requests_total{route=\"/Orders/Save\",code=\"200\"}";
-    remains("it waits", Duration::from_millis(400), async || dev.metric(busy).await == 0.0).await;
-    signal(dev.id(), "TERM");
+    remains("it waits", Duration::from_millis(400), async || server.metric(busy).await == 0.0).await;
+    signal(server.id(), "TERM");
     eventually("no more connections are taken", SOON, async || {
         std::net::TcpStream::connect(client.api).is_err()
     })
     .await;
     database.execute_batch("COMMIT").expect("released");
     let id = saving.await.expect("answered with 200");
-    assert_eq!(dev.terminate().await.code(), Some(0));
-    let _dev = Server::start(&home, Options::flags(FAST)).await;
+    assert_eq!(server.terminate().await.code(), Some(0));
+    let _server = Server::start(&home, Options::flags(FAST)).await;
     all_end(&home, 1).await;
     assert_eq!(hook.posts()[0].order(), id);
     assert_eq!(hook.count(), 1);
@@ -83,21 +83,21 @@ async fn a_request_under_way_is_answered_and_its_order_delivered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_stops_at_once() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::Hang).await;
+    let hook = Receiver::scripted(|_| Response::Hang).await;
     let flags = FAST.replace("3s", "30s");
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     save(&client).await;
     eventually("it is under way", SOON, async || hook.count() == 1).await;
-    signal(dev.id(), "TERM");
+    signal(server.id(), "TERM");
     let says = |text| std::fs::read_to_string(home.log("out")).unwrap_or_default().contains(text);
     eventually("it drains", SOON, async || says("Stopping:")).await;
     let second = Instant::now();
-    dev.terminate().await;
+    server.terminate().await;
     assert!(second.elapsed() < Duration::from_secs(3), "only after {:?}", second.elapsed());
     assert!(says("Stopped at once."));
     // What it did not wait for is taken up by the next one.
-    hook.script(|_| Answer::Status(200));
-    let _dev = Server::start(&home, Options::flags(FAST)).await;
+    hook.script(|_| Response::Status(200));
+    let _server = Server::start(&home, Options::flags(FAST)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts), ("Succeeded", 2));
     assert_eq!(attempts(&home)[0].class(), "WorkerLost");

@@ -1,32 +1,32 @@
-//! One dead endpoint and one flooding tenant delay nobody else.
+//! One dead endpoint and one flooding tenant delay no other.
 
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     SOON, USER, Webhook, all_end_within, alone, deliveries, deliveries_of, home, queue, save,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 const FLAGS: &str =
     "--backoff-base 30s --poll-interval 200ms --attempt-timeout 5s --allow-egress 127.0.0.1/32";
 
 /// The tenants `acme` and `globex`; `acme` has these webhooks, `globex` one at `calm`.
-async fn two_tenants(webhooks: &[Webhook], calm: &Hook) -> (Home, Server, Client, Client) {
+async fn two_tenants(webhooks: &[Webhook], calm: &Receiver) -> (Home, Server, Client, Client) {
     let home = home(webhooks);
     home.write("globex.yaml", &tenant_yaml("globex", 'b'));
     Webhook { tenant: "globex", secret: Some("globex-signing"), ..Webhook::new("calm", calm.url("/calm")) }
         .write(&home);
     home.add_contact("GLOBEX", "C-1", USER);
-    let dev = Server::start(&home, Options::flags(FLAGS)).await;
-    let acme = dev.sign_in(&api_key('a'), USER).await;
-    let globex = dev.sign_in(&api_key('b'), USER).await;
-    (home, dev, acme, globex)
+    let server = Server::start(&home, Options::flags(FLAGS)).await;
+    let acme = server.sign_in(&api_key('a'), USER).await;
+    let globex = server.sign_in(&api_key('b'), USER).await;
+    (home, server, acme, globex)
 }
 
 /// How long an order saved now takes until it arrives.
-async fn latency(client: &Client, hook: &Hook) -> Duration {
+async fn latency(client: &Client, hook: &Receiver) -> Duration {
     let begun = Instant::now();
     let order = save(client).await;
     eventually("it arrives", SOON, async || hook.posts().iter().any(|post| post.order() == order)).await;
@@ -34,15 +34,15 @@ async fn latency(client: &Client, hook: &Hook) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hanging_endpoint_with_a_thousand_deliveries_delays_nobody_else() {
+async fn a_hanging_endpoint_with_a_thousand_deliveries_delays_no_other() {
     let _turn = alone().await;
-    let dead = Hook::scripted(|_| Answer::Hang).await;
-    let (fine, calm) = (Hook::start().await, Hook::start().await);
+    let dead = Receiver::scripted(|_| Response::Hang).await;
+    let (fine, calm) = (Receiver::start().await, Receiver::start().await);
     let webhooks = [
         Webhook { events: "order.exported", ..Webhook::new("dead", dead.url("/")) },
         Webhook { events: "order.created", ..Webhook::new("fine", fine.url("/")) },
     ];
-    let (home, _dev, acme, globex) = two_tenants(&webhooks, &calm).await;
+    let (home, _server, acme, globex) = two_tenants(&webhooks, &calm).await;
     queue(&home, "ACME", "dead", 1_000);
     eventually("its share is under way", SOON, async || dead.count() >= 32).await;
     for round in 0..12 {
@@ -60,8 +60,9 @@ async fn a_hanging_endpoint_with_a_thousand_deliveries_delays_nobody_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_two_thousand_orders_does_not_delay_another_tenant() {
     let _turn = alone().await;
-    let (flooded, calm) = (Hook::start().await, Hook::start().await);
-    let (home, _dev, acme, globex) = two_tenants(&[Webhook::new("flooded", flooded.url("/"))], &calm).await;
+    let (flooded, calm) = (Receiver::start().await, Receiver::start().await);
+    let (home, _server, acme, globex) =
+        two_tenants(&[Webhook::new("flooded", flooded.url("/"))], &calm).await;
     let begun = Instant::now();
     let flood: Vec<_> = (0..8)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! A database that is locked by somebody else, and a process that stands still for longer than its leases.
+//! A database that is locked by another process, and a process that stands still for longer than its leases.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use docket_tests::server::{eventually, signal};
 use serde_json::json;
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     FAST, SOON, Webhook, all_end, attempts, attempts_of, deliveries, open, remains, save, stage, together,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 /// More than a lease, and more than the store waits for a lock.
 const LONG: Duration = Duration::from_secs(6);
@@ -18,12 +18,12 @@ const LONG: Duration = Duration::from_secs(6);
 async fn outcomes_that_meet_a_locked_database_are_stored_afterwards_and_not_sent_again() {
     let _turn = together().await;
     let mut count = 0;
-    let hook = Hook::scripted(move |_| {
+    let hook = Receiver::scripted(move |_| {
         count += 1;
-        Answer::after(Duration::from_millis(800), Answer::Status(if count <= 2 { 500 } else { 200 }))
+        Response::after(Duration::from_millis(800), Response::Status(if count <= 2 { 500 } else { 200 }))
     })
     .await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     for _ in 0..6 {
         save(&client).await;
     }
@@ -46,28 +46,28 @@ async fn outcomes_that_meet_a_locked_database_are_stored_afterwards_and_not_sent
     counts.sort_unstable();
     assert_eq!((counts, hook.count()), (vec![1, 1, 1, 1, 2, 2], 8));
     assert!(attempts(&home).iter().all(|attempt| attempt.class() != "WorkerLost"));
-    assert_eq!(dev.metric("docket_delivery_stale_finishes_total").await, 0.0);
+    assert_eq!(server.metric("docket_delivery_stale_finishes_total").await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stood_still_ends_each_delivery_right() {
     let _turn = together().await;
     let mut count = 0;
-    let hook = Hook::scripted(move |_| {
+    let hook = Receiver::scripted(move |_| {
         count += 1;
-        Answer::after(Duration::from_millis(400), Answer::Status(if count % 4 == 0 { 500 } else { 200 }))
+        Response::after(Duration::from_millis(400), Response::Status(if count % 4 == 0 { 500 } else { 200 }))
     })
     .await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     for _ in 0..12 {
         save(&client).await;
     }
     eventually("some are under way", SOON, async || hook.count() > hook.answered()).await;
-    signal(dev.id(), "STOP");
+    signal(server.id(), "STOP");
     eventually("the answers wait for it", SOON, async || hook.count() == hook.answered()).await;
     let sent = hook.count();
     remains("nothing is sent", LONG, async || hook.count() == sent).await;
-    signal(dev.id(), "CONT");
+    signal(server.id(), "CONT");
     let rows = all_end(&home, 12).await;
     let mut sent: HashMap<String, i64> = HashMap::new();
     hook.posts().iter().for_each(|post| *sent.entry(post.delivery()).or_default() += 1);
@@ -76,15 +76,15 @@ async fn a_process_that_stood_still_ends_each_delivery_right() {
         assert_eq!(attempts_of(&home, &row.id).len() as i64, row.attempts);
         assert!(sent[&row.id] <= row.attempts && row.attempts <= 5, "{row:?}");
     }
-    assert_eq!(dev.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 12.0, "each ended once");
+    assert_eq!(server.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 12.0, "each ended once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_that_lasts_longer_than_a_lease_is_made_once() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::after(LONG, Answer::Status(200))).await;
+    let hook = Receiver::scripted(|_| Response::after(LONG, Response::Status(200))).await;
     let flags = FAST.replace("3s", "30s");
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     save(&client).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("Succeeded", 1, 1));
@@ -96,22 +96,22 @@ async fn an_attempt_that_lasts_longer_than_a_lease_is_made_once() {
 async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     let _turn = together().await;
     let mut seen: HashMap<String, usize> = HashMap::new();
-    let hook = Hook::scripted(move |post| {
+    let hook = Receiver::scripted(move |post| {
         let count = seen.entry(post.delivery()).or_default();
         *count += 1;
         let delay_ms = [6_500, 8_000].get(*count - 1).copied().unwrap_or(0);
-        Answer::after(Duration::from_millis(delay_ms), Answer::Status(200))
+        Response::after(Duration::from_millis(delay_ms), Response::Status(200))
     })
     .await;
     let flags = FAST.replace("3s", "30s");
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     for _ in 0..10 {
         save(&client).await;
     }
     eventually("they are under way", SOON, async || hook.count() == 10).await;
-    signal(dev.id(), "STOP");
+    signal(server.id(), "STOP");
     remains("nothing is sent", Duration::from_secs(5), async || hook.count() == 10).await;
-    signal(dev.id(), "CONT");
+    signal(server.id(), "CONT");
     let rows = all_end(&home, 10).await;
     eventually("each POST is answered", SOON, async || hook.answered() == hook.count()).await;
     // Which of them were overtaken and which kept their lease in time is a race; nothing came after either.
@@ -121,6 +121,6 @@ async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     }
     let overtaken = hook.count() as f64 - 10.0;
     println!("{overtaken} of 10 were overtaken");
-    assert_eq!(dev.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 10.0, "each ended once");
-    assert_eq!(dev.metric("docket_delivery_stale_finishes_total").await, overtaken);
+    assert_eq!(server.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 10.0, "each ended once");
+    assert_eq!(server.metric("docket_delivery_stale_finishes_total").await, overtaken);
 }

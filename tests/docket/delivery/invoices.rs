@@ -7,14 +7,14 @@ use docket_tests::server::{Home, Options, Server, eventually};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::delivery::hook::Hook;
 use crate::delivery::stage::{SOON, Webhook, all_end_within, alone, home, open, reload, remains, together};
+use docket_tests::receiver::Receiver;
 
 const FLAGS: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s \
                      --allow-egress 127.0.0.1/32 --invoice-scan-interval 200ms";
 
 /// Of customer C-1, for invoices.
-pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Hook) -> Webhook {
+pub(crate) fn webhook(tenant: &'static str, name: &str, hook: &Receiver) -> Webhook {
     let secret = Some(if tenant == "acme" { "acme-signing" } else { "globex-signing" });
     Webhook { tenant, secret, events: "invoice.created", ..Webhook::new(name, hook.url(&format!("/{name}"))) }
 }
@@ -46,12 +46,12 @@ pub(crate) fn insert_many(database: &mut Connection, numbers: std::ops::Range<us
     transaction.commit().expect("commits");
 }
 
-fn invoice_numbers(hook: &Hook) -> Vec<String> {
+fn invoice_numbers(hook: &Receiver) -> Vec<String> {
     let number = |data: Value| data["data"]["invoiceNumber"].as_str().expect("a number").to_owned();
     hook.posts().iter().map(|post| number(post.envelope())).collect()
 }
 
-pub(crate) async fn arrives(hook: &Hook, number: &str) {
+pub(crate) async fn arrives(hook: &Receiver, number: &str) {
     eventually(number, SOON, async || invoice_numbers(hook).iter().any(|other| other == number)).await;
 }
 
@@ -80,9 +80,9 @@ pub(crate) fn assert_one_each(home: &Home, webhooks: &[&str], invoices: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let home = home(&[webhook("acme", "invoices", &hook)]);
-    let dev = start(&home).await;
+    let server = start(&home).await;
     let database = back_office(&home, "ACME");
     let sql = "
         INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date,
@@ -130,7 +130,7 @@ async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
         row("PhotoCopy", "88215-A", none.clone(), none.clone(), none.clone(), none),
     ];
     assert_eq!(data, expected);
-    assert_eq!(dev.metric("docket_invoices_detected_total").await, 5.0);
+    assert_eq!(server.metric("docket_invoices_detected_total").await, 5.0);
     let log = std::fs::read_to_string(home.log("err")).expect("a log");
     assert_eq!(log.matches("invoice date is not a date").count(), 1, "{log}");
     assert!(log.contains("88215-A") && !log.contains("CARRIER-9"), "{log}");
@@ -139,25 +139,25 @@ async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
     let _turn = alone().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let home = home(&[webhook("acme", "one", &hook), webhook("acme", "two", &hook)]);
     let mut database = back_office(&home, "ACME");
     let mut cut = 0;
     for round in 0..40 {
         insert_many(&mut database, round * 5..round * 5 + 5);
         // The scan begins with the program: the ends come from before it to after it.
-        let dev = Server::spawn(&home, &Options::flags(FLAGS));
+        let server = Server::spawn(&home, &Options::flags(FLAGS));
         tokio::time::sleep(Duration::from_millis(4 + round as u64)).await;
         match round % 4 {
-            3 => drop(dev.terminate().await),
-            _ => dev.kill(),
+            3 => drop(server.terminate().await),
+            _ => server.kill(),
         }
         let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
         cut += usize::from(database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count") > 0);
     }
     println!("{cut} of 40 ends left new invoices behind");
     assert!(cut > 0, "all ends came too late");
-    let dev = start(&home).await;
+    let server = start(&home).await;
     all_end_within(&home, 400, Duration::from_secs(30)).await;
     assert_one_each(&home, &["one", "two"], 200);
     let sent: BTreeSet<(String, String)> = hook
@@ -167,21 +167,21 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
         .map(|(post, number)| (post.path.clone(), number))
         .collect();
     assert_eq!(sent.len(), 400);
-    drop(dev);
+    drop(server);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let home = home(&[webhook("acme", "invoices", &hook)]);
-    let _dev = start(&home).await;
+    let _server = start(&home).await;
     let database = back_office(&home, "ACME");
     insert(&database, "court_invoice", "5");
     arrives(&hook, "5").await;
     database.execute_batch("BEGIN IMMEDIATE").expect("begins");
     insert(&database, "court_invoice", "4");
-    remains("nobody sees it", Duration::from_secs(2), async || hook.count() == 1).await;
+    remains("it is not detected", Duration::from_secs(2), async || hook.count() == 1).await;
     database.execute_batch("COMMIT").expect("commits");
     arrives(&hook, "4").await;
     // Older than all that was ever found.
@@ -191,11 +191,11 @@ async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mark_that_somebody_takes_away_leads_to_no_second_delivery() {
+async fn a_mark_that_is_removed_leads_to_no_second_delivery() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let home = home(&[webhook("acme", "invoices", &hook)]);
-    let _dev = start(&home).await;
+    let _server = start(&home).await;
     let database = back_office(&home, "ACME");
     insert(&database, "court_invoice", "1");
     arrives(&hook, "1").await;
@@ -212,7 +212,7 @@ async fn a_mark_that_somebody_takes_away_leads_to_no_second_delivery() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_inactive_unsubscribed_or_of_another_customer_gets_nothing() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhooks = [
         webhook("acme", "right", &hook),
         Webhook { active: false, ..webhook("acme", "inactive", &hook) },
@@ -220,7 +220,7 @@ async fn who_is_inactive_unsubscribed_or_of_another_customer_gets_nothing() {
         Webhook { customer: "C-2", ..webhook("acme", "other", &hook) },
     ];
     let home = home(&webhooks);
-    let _dev = start(&home).await;
+    let _server = start(&home).await;
     let database = back_office(&home, "ACME");
     insert(&database, "court_invoice", "1");
     arrives(&hook, "1").await;
@@ -231,15 +231,15 @@ async fn who_is_inactive_unsubscribed_or_of_another_customer_gets_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_invoices_of_a_suspended_tenant_wait_until_it_is_resumed() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let home = home(&[webhook("acme", "invoices", &hook)]);
     let yaml = std::fs::read_to_string(home.config().join("all.yaml")).expect("the tenant");
-    let _dev = start(&home).await;
+    let _server = start(&home).await;
     let database = back_office(&home, "ACME");
     let suspended = yaml.replace("  clientCode: ACME\n", "  clientCode: ACME\n  suspend: true\n");
     assert_ne!(suspended, yaml);
     reload(&home, || home.write("all.yaml", &suspended)).await;
-    // A turn that began with the tenant as it was is over by now.
+    // A turn that began with the tenant as it was has ended by now.
     tokio::time::sleep(Duration::from_millis(500)).await;
     insert(&database, "court_invoice", "1");
     remains("it waits", Duration::from_secs(1), async || hook.count() == 0).await;

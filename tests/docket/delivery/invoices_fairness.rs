@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use docket_tests::server::{Home, eventually, tenant_yaml};
 use rusqlite::Connection;
 
-use crate::delivery::hook::Hook;
 use crate::delivery::invoices::{arrives, assert_one_each, back_office, insert, insert_many, start, webhook};
 use crate::delivery::stage::{SOON, all_end_within, alone, deliveries_of, home, remains, together};
+use docket_tests::receiver::Receiver;
 
 /// The tenants `acme` and `globex`, each with a customer and a webhook for invoices.
-async fn two_tenants(acme: &Hook, globex: &Hook) -> Home {
+async fn two_tenants(acme: &Receiver, globex: &Receiver) -> Home {
     let home = home(&[webhook("acme", "acme", acme)]);
     home.write("globex.yaml", &tenant_yaml("globex", 'b'));
     webhook("globex", "globex", globex).write(&home);
@@ -20,7 +20,7 @@ async fn two_tenants(acme: &Hook, globex: &Hook) -> Home {
 }
 
 /// How long invoices of this tenant take to arrive, one after another.
-async fn slowest_of(count: usize, database: &Connection, hook: &Hook) -> Duration {
+async fn slowest_of(count: usize, database: &Connection, hook: &Receiver) -> Duration {
     let mut slowest = Duration::ZERO;
     for number in 0..count {
         let begun = Instant::now();
@@ -32,26 +32,26 @@ async fn slowest_of(count: usize, database: &Connection, hook: &Hook) -> Duratio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_database_delays_nobody_else_and_is_read_again_when_it_is_whole() {
+async fn a_broken_database_delays_no_other_tenant_and_is_read_again_once_repaired() {
     let _turn = alone().await;
-    let (broken, fine) = (Hook::start().await, Hook::start().await);
+    let (broken, fine) = (Receiver::start().await, Receiver::start().await);
     let home = two_tenants(&broken, &fine).await;
-    let dev = start(&home).await;
+    let server = start(&home).await;
     let (acme, globex) = (back_office(&home, "ACME"), back_office(&home, "GLOBEX"));
     insert(&acme, "court_invoice", "before");
     arrives(&broken, "before").await;
     insert(&acme, "court_invoice", "during");
     acme.close().expect("closes");
     arrives(&broken, "during").await;
-    // Whoever closes it last writes the log into the file.
-    assert!(dev.terminate().await.success());
+    // The last connection to close it writes the log into the file.
+    assert!(server.terminate().await.success());
 
     let path = home.database("ACME");
     let aside = path.with_extension("aside");
     std::fs::rename(&path, &aside).expect("renamable");
     std::fs::write(&path, "This is not a database. ".repeat(1_000)).expect("writable");
-    let dev = start(&home).await;
-    let failures = async || dev.metric("docket_invoice_scan_failures_total").await;
+    let server = start(&home).await;
+    let failures = async || server.metric("docket_invoice_scan_failures_total").await;
     eventually("its failures are counted", SOON, async || failures().await >= 2.0).await;
     let slowest = slowest_of(8, &globex, &fine).await;
     assert!(slowest < Duration::from_millis(1_500), "{slowest:?}");
@@ -62,7 +62,7 @@ async fn a_broken_database_delays_nobody_else_and_is_read_again_when_it_is_whole
     std::fs::rename(&aside, &path).expect("renamable");
     arrives(&broken, "after").await;
     let log = std::fs::read_to_string(home.log("err")).expect("a log");
-    assert_eq!(log.matches("can't look for invoices").count(), 1, "told once: {log}");
+    assert_eq!(log.matches("can't look for invoices").count(), 1, "logged once: {log}");
 }
 
 /// Whether this process has the database open.
@@ -74,13 +74,13 @@ fn is_open(process: u32, path: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_has_not_changed_is_not_opened() {
     let _turn = together().await;
-    let (one, other) = (Hook::start().await, Hook::start().await);
+    let (one, other) = (Receiver::start().await, Receiver::start().await);
     let home = two_tenants(&one, &other).await;
-    let dev = start(&home).await;
+    let server = start(&home).await;
     let path = home.database("GLOBEX");
-    eventually("it is closed", SOON, async || !is_open(dev.id(), &path)).await;
+    eventually("it is closed", SOON, async || !is_open(server.id(), &path)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    remains("it stays closed", Duration::from_secs(2), async || !is_open(dev.id(), &path)).await;
+    remains("it stays closed", Duration::from_secs(2), async || !is_open(server.id(), &path)).await;
     let database = back_office(&home, "GLOBEX");
     insert(&database, "court_invoice", "1");
     arrives(&other, "1").await;
@@ -89,14 +89,14 @@ async fn a_database_that_has_not_changed_is_not_opened() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_invoices_of_one_tenant_do_not_delay_another() {
     let _turn = alone().await;
-    let (flooded, calm) = (Hook::start().await, Hook::start().await);
+    let (flooded, calm) = (Receiver::start().await, Receiver::start().await);
     let home = two_tenants(&flooded, &calm).await;
-    let dev = start(&home).await;
+    let server = start(&home).await;
     let (mut acme, globex) = (back_office(&home, "ACME"), back_office(&home, "GLOBEX"));
     let begun = Instant::now();
     insert_many(&mut acme, 0..5_000);
     let slowest = slowest_of(5, &globex, &calm).await;
-    let detected = dev.metric("docket_invoices_detected_total").await;
+    let detected = server.metric("docket_invoices_detected_total").await;
     println!(
         "the slowest of five took {slowest:?}; {detected} were detected by then, after {:?}",
         begun.elapsed()

@@ -1,4 +1,5 @@
-//! SIGKILL: what was acknowledged is delivered, what was counted is not sent again, and others take over within seconds.
+//! SIGKILL: acknowledged orders are delivered, counted attempts are not repeated, and other workers take over within
+//! seconds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -10,11 +11,11 @@ use std::time::{Duration, Instant};
 use docket_tests::server::{Client, Options, Server, api_key, eventually};
 use serde_json::json;
 
-use crate::delivery::hook::{Answer, Hook, Post};
 use crate::delivery::stage::{
     FAST, SOON, USER, Webhook, all_end, all_end_within, alone, attempts, attempts_of, delivery_to, home,
     open, remains, save, stage, together, whole_order,
 };
+use docket_tests::receiver::{Post, Receiver, Response};
 
 const KILLS: u64 = 60;
 
@@ -40,7 +41,7 @@ impl Random {
     }
 }
 
-/// Saves orders for as long as it may; answers those that were acknowledged, and whether with their export.
+/// Saves orders until it is stopped; returns those that were acknowledged, and whether with their export.
 async fn save_orders(
     mut client: Client,
     api: Arc<Mutex<SocketAddr>>,
@@ -60,7 +61,7 @@ async fn save_orders(
             Ok(reply) if reply.headers.contains_key("x-request-id") => {
                 assert_eq!(reply.status, 503, "{reply:?}")
             }
-            // Somebody else has the port of the one that was killed.
+            // Another process has the port of the one that was killed.
             Ok(_) => {}
             // Killed meanwhile, or not there yet.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -76,39 +77,39 @@ async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
     let begun = Instant::now();
     let mut random = Random::new();
     let mut luck = Random(random.below(u64::MAX) | 1);
-    let hook = Hook::scripted(move |_| {
-        let answer = Answer::Status(if luck.below(5) == 0 { 500 } else { 200 });
+    let hook = Receiver::scripted(move |_| {
+        let answer = Response::Status(if luck.below(5) == 0 { 500 } else { 200 });
         // Some are slow enough to be cut off.
         if luck.below(4) == 0 {
-            Answer::after(Duration::from_millis(luck.below(300)), answer)
+            Response::after(Duration::from_millis(luck.below(300)), answer)
         } else {
             answer
         }
     })
     .await;
     let webhooks = [Webhook::new("one", hook.url("/one")), Webhook::new("two", hook.url("/two"))];
-    let (home, dev, client) = stage(&webhooks, FAST).await;
+    let (home, server, client) = stage(&webhooks, FAST).await;
 
-    let (api, stop) = (Arc::new(Mutex::new(dev.api)), Arc::new(AtomicBool::new(false)));
+    let (api, stop) = (Arc::new(Mutex::new(server.api)), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4)
         .map(|_| {
             let luck = Random(random.below(u64::MAX) | 1);
             tokio::spawn(save_orders(client.clone(), Arc::clone(&api), Arc::clone(&stop), luck))
         })
         .collect();
-    let mut dev = Some(dev);
+    let mut server = Some(server);
     for kill in 0..KILLS {
         // The moment is what is random here; now and then it comes before the program is ready.
         tokio::time::sleep(Duration::from_millis(random.below(500))).await;
-        dev.take().expect("running").kill();
+        server.take().expect("running").kill();
         let options = Options::flags(FAST);
         let next =
             if kill % 6 == 5 { Server::spawn(&home, &options) } else { Server::start(&home, options).await };
         *api.lock().unwrap_or_else(PoisonError::into_inner) = next.api;
-        dev = Some(next);
+        server = Some(next);
     }
-    dev.take().expect("running").kill();
-    let _dev = Server::start(&home, Options::flags(FAST)).await;
+    server.take().expect("running").kill();
+    let _server = Server::start(&home, Options::flags(FAST)).await;
     stop.store(true, Ordering::Relaxed);
     let mut acknowledged = Vec::new();
     for client in clients {
@@ -191,15 +192,15 @@ async fn sixty_kills_lose_nothing_repeat_nothing_and_leave_no_orphans() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_cut_off_by_a_kill_are_noted_and_taken_over_within_seconds() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::Hang).await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let hook = Receiver::scripted(|_| Response::Hang).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     for _ in 0..10 {
         save(&client).await;
     }
     eventually("all are under way", SOON, async || hook.count() == 10).await;
-    dev.kill();
-    hook.script(|_| Answer::Status(200));
-    let _dev = Server::start(&home, Options::flags(FAST)).await;
+    server.kill();
+    hook.script(|_| Response::Status(200));
+    let _server = Server::start(&home, Options::flags(FAST)).await;
     let ready = Instant::now();
     let rows = all_end(&home, 10).await;
     assert!(ready.elapsed() < Duration::from_secs(3), "only after {:?}", ready.elapsed());
@@ -217,39 +218,39 @@ async fn attempts_cut_off_by_a_kill_are_noted_and_taken_over_within_seconds() {
 async fn a_fifth_attempt_that_is_cut_off_is_the_last_one() {
     let _turn = together().await;
     let mut count = 0;
-    let hook = Hook::scripted(move |_| {
+    let hook = Receiver::scripted(move |_| {
         count += 1;
-        if count < 5 { Answer::Status(500) } else { Answer::Hang }
+        if count < 5 { Response::Status(500) } else { Response::Hang }
     })
     .await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     save(&client).await;
     eventually("the fifth is under way", SOON, async || hook.count() == 5).await;
-    dev.kill();
-    let dev = Server::start(&home, Options::flags(FAST)).await;
+    server.kill();
+    let server = Server::start(&home, Options::flags(FAST)).await;
     all_end(&home, 1).await;
     let row = delivery_to(&home, "orders");
     assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 5, "WorkerLost"));
     let classes: Vec<_> = attempts_of(&home, &row.id).iter().map(|a| a.class().to_owned()).collect();
     assert_eq!(classes, ["ServerError", "ServerError", "ServerError", "ServerError", "WorkerLost"]);
     remains("no sixth POST", Duration::from_secs(1), async || hook.count() == 5).await;
-    assert_eq!(dev.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
+    assert_eq!(server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
 }
 
 /// A client that never heard of its order asks again under the same key: one order, whatever the kill cut off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_save_repeated_after_a_kill_is_done_once() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let home = home(&[Webhook::new("orders", hook.url("/"))]);
-    let dev = Server::start(&home, Options::flags(FAST)).await;
-    let mut client = dev.sign_in(&api_key('a'), USER).await;
+    let server = Server::start(&home, Options::flags(FAST)).await;
+    let mut client = server.sign_in(&api_key('a'), USER).await;
     let body = json!({"orderType": "Court"}).to_string();
     let key = [("idempotency-key", "one-order")];
     let first = client.try_post("/Orders/Save", &body, &key).await.expect("an answer");
-    dev.kill();
-    let dev = Server::start(&home, Options::flags(FAST)).await;
-    client.api = dev.api;
+    server.kill();
+    let server = Server::start(&home, Options::flags(FAST)).await;
+    client.api = server.api;
     let again = client.try_post("/Orders/Save", &body, &key).await.expect("an answer");
     assert_eq!((again.status, again.json()), (200, first.json()));
     all_end(&home, 1).await;

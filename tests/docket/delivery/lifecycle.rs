@@ -6,33 +6,33 @@ use docket_tests::server::{Client, Home, Options, SECRET, Server, api_key, event
 use serde_json::json;
 
 use crate::delivery::contract::assert_signed_with;
-use crate::delivery::hook::{Answer, Hook, ca_yaml};
 use crate::delivery::stage::{
     SOON, USER, Webhook, all_end, attempts, deliveries, delivery_to, home, reload, remains, save, stage,
     together,
 };
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
 
 /// The first retry comes after 3 s: long enough to change something meanwhile.
 const RETRY_SOON: &str =
     "--backoff-base 1500ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
 /// One order, whose first attempt has failed and whose retry is to come.
-async fn failed_once(webhook: &Webhook, hook: &Hook) -> (Home, Server, Client) {
-    hook.script(|_| Answer::Status(500));
-    let (home, dev, client) = stage(std::slice::from_ref(webhook), RETRY_SOON).await;
+async fn failed_once(webhook: &Webhook, hook: &Receiver) -> (Home, Server, Client) {
+    hook.script(|_| Response::Status(500));
+    let (home, server, client) = stage(std::slice::from_ref(webhook), RETRY_SOON).await;
     save(&client).await;
     eventually("it failed once", SOON, async || deliveries(&home).iter().any(|row| row.status == "Failed"))
         .await;
-    hook.script(|_| Answer::Status(200));
-    (home, dev, client)
+    hook.script(|_| Response::Status(200));
+    (home, server, client)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_inactive_webhook_gets_nothing_new_and_its_queued_deliveries_go_on() {
+async fn an_inactive_webhook_gets_nothing_new_and_its_queued_deliveries_are_sent() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    let (home, _server, client) = failed_once(&webhook, &hook).await;
     reload(&home, || Webhook { active: false, ..webhook.clone() }.write(&home)).await;
     save(&client).await;
     let row = all_end(&home, 1).await.remove(0);
@@ -45,12 +45,12 @@ async fn an_inactive_webhook_gets_nothing_new_and_its_queued_deliveries_go_on() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_of_the_same_name_for_another_customer_gets_nothing_of_the_first_ones() {
     let _turn = together().await;
-    let (hook, other) = (Hook::start().await, Hook::start().await);
+    let (hook, other) = (Receiver::start().await, Receiver::start().await);
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, dev, _client) = failed_once(&webhook, &hook).await;
-    dev.terminate().await;
+    let (home, server, _client) = failed_once(&webhook, &hook).await;
+    server.terminate().await;
     Webhook { customer: "C-2", url: other.url("/"), ..webhook }.write(&home);
-    let _dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.class()), ("DeadLetter", "WebhookGone"));
     assert_eq!((hook.count(), other.count()), (1, 0));
@@ -59,26 +59,26 @@ async fn a_webhook_of_the_same_name_for_another_customer_gets_nothing_of_the_fir
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_webhooks_deliveries_end_without_a_post() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, dev, _client) = failed_once(&webhook, &hook).await;
+    let (home, server, _client) = failed_once(&webhook, &hook).await;
     reload(&home, || std::fs::remove_file(home.config().join("webhook-orders.yaml")).expect("removable"))
         .await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 1, "WebhookGone"));
     assert_eq!((hook.count(), attempts(&home).len()), (1, 1));
-    assert_eq!(dev.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
-    // Declared again, it gets what is new; what has ended stays as it is.
+    assert_eq!(server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
+    // Declared again, it gets new events; ended deliveries stay as they are.
     reload(&home, || webhook.write(&home)).await;
     remains("no POST", Duration::from_secs(1), async || hook.count() == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_broken_by_an_edit_goes_on_as_it_was() {
+async fn a_webhook_broken_by_an_edit_stays_as_it_was() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    let (home, _server, client) = failed_once(&webhook, &hook).await;
     // Its Secret is gone.
     let without =
         tenant_yaml("acme", 'a').replace("metadata: {name: acme-signing}", "metadata: {name: other}");
@@ -90,14 +90,14 @@ async fn a_webhook_broken_by_an_edit_goes_on_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_is_broken_at_the_start_holds_its_deliveries_until_it_is_mended() {
+async fn a_webhook_broken_at_the_start_keeps_its_deliveries_until_it_is_fixed() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, dev, _client) = failed_once(&webhook, &hook).await;
-    dev.kill();
+    let (home, server, _client) = failed_once(&webhook, &hook).await;
+    server.kill();
     Webhook { secret: Some("gone"), ..webhook.clone() }.write(&home);
-    let _dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let due = delivery_to(&home, "orders").due_at_ms;
     let is_due = || jiff_now() > due + 500;
     eventually("its time has passed", SOON, async || is_due()).await;
@@ -117,13 +117,13 @@ fn jiff_now() -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_cannot_be_read_ends_no_delivery() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, dev, _client) = failed_once(&webhook, &hook).await;
-    dev.kill();
-    // Nobody knows what it declares, nor whose it is.
+    let (home, server, _client) = failed_once(&webhook, &hook).await;
+    server.kill();
+    // What it declares, and for which tenant, is unknown.
     home.write("webhook-orders.yaml", "kind: [");
-    let _dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let due = delivery_to(&home, "orders").due_at_ms;
     eventually("its time has passed", SOON, async || jiff_now() > due + 500).await;
     assert_eq!(delivery_to(&home, "orders").status, "Failed");
@@ -134,9 +134,9 @@ async fn a_file_that_cannot_be_read_ends_no_delivery() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_is_signed_with_the_secret_of_the_day_over_the_same_bytes() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, _dev, _client) = failed_once(&webhook, &hook).await;
+    let (home, _server, _client) = failed_once(&webhook, &hook).await;
     let rotated = tenant_yaml("acme", 'a').replace(SECRET, "another-secret-from-today-on");
     reload(&home, || home.write("all.yaml", &(rotated + &ca_yaml()))).await;
     all_end(&home, 1).await;
@@ -149,9 +149,9 @@ async fn a_retry_is_signed_with_the_secret_of_the_day_over_the_same_bytes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_goes_to_the_new_url() {
     let _turn = together().await;
-    let (before, after) = (Hook::start().await, Hook::start().await);
+    let (before, after) = (Receiver::start().await, Receiver::start().await);
     let webhook = Webhook::new("orders", before.url("/before"));
-    let (home, _dev, _client) = failed_once(&webhook, &before).await;
+    let (home, _server, _client) = failed_once(&webhook, &before).await;
     reload(&home, || Webhook { url: after.url("/after"), ..webhook.clone() }.write(&home)).await;
     all_end(&home, 1).await;
     assert_eq!((before.count(), after.posts_to("/after").len()), (1, 1));
@@ -161,9 +161,9 @@ async fn a_retry_goes_to_the_new_url() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspended_tenants_deliveries_wait_until_it_is_resumed() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    let (home, _server, client) = failed_once(&webhook, &hook).await;
     let tenant = tenant_yaml("acme", 'a');
     let suspended = tenant.replace("  clientCode: ACME\n", "  clientCode: ACME\n  suspend: true\n");
     assert_ne!(tenant, suspended);
@@ -179,11 +179,11 @@ async fn a_suspended_tenants_deliveries_wait_until_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_that_is_removed_and_added_again_goes_on_where_it_was() {
+async fn a_tenant_that_is_removed_and_added_again_keeps_its_deliveries() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, _dev, client) = failed_once(&webhook, &hook).await;
+    let (home, _server, client) = failed_once(&webhook, &hook).await;
     let tenant = tenant_yaml("acme", 'a');
     reload(&home, || home.write("all.yaml", &ca_yaml())).await;
     let due = delivery_to(&home, "orders").due_at_ms;
@@ -200,7 +200,7 @@ async fn a_tenant_that_is_removed_and_added_again_goes_on_where_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_tenants_with_webhooks_of_the_same_customer_code_do_not_meet() {
     let _turn = together().await;
-    let (ours, theirs) = (Hook::start().await, Hook::start().await);
+    let (ours, theirs) = (Receiver::start().await, Receiver::start().await);
     let home = home(&[Webhook::new("orders", ours.url("/"))]);
     home.write("globex.yaml", &tenant_yaml("globex", 'b'));
     Webhook {
@@ -210,8 +210,9 @@ async fn two_tenants_with_webhooks_of_the_same_customer_code_do_not_meet() {
     }
     .write(&home);
     home.add_contact("GLOBEX", "C-1", USER);
-    let dev = Server::start(&home, Options::flags(RETRY_SOON)).await;
-    let (acme, globex) = (dev.sign_in(&api_key('a'), USER).await, dev.sign_in(&api_key('b'), USER).await);
+    let server = Server::start(&home, Options::flags(RETRY_SOON)).await;
+    let (acme, globex) =
+        (server.sign_in(&api_key('a'), USER).await, server.sign_in(&api_key('b'), USER).await);
     for _ in 0..5 {
         save(&acme).await;
         save(&globex).await;

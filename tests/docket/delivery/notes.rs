@@ -5,10 +5,10 @@ use std::time::Duration;
 use docket_tests::server::{Client, Home, Server};
 use serde_json::{Value, json};
 
-use crate::delivery::hook::{Hook, Post};
 use crate::delivery::stage::{ONCE, Webhook, all_end, deliveries, open, remains, stage, together};
+use docket_tests::receiver::{Post, Receiver};
 
-async fn start(hook: &Hook, events: &'static str) -> (Home, Server, Client) {
+async fn start(hook: &Receiver, events: &'static str) -> (Home, Server, Client) {
     stage(&[Webhook { events, ..Webhook::new("notes", hook.url("/")) }], ONCE).await
 }
 
@@ -27,7 +27,7 @@ async fn photo_copy(client: &Client) -> String {
 
 async fn add(client: &Client, work_order: &str, more: Value) -> i64 {
     let mut note =
-        json!({"workOrder": work_order, "workOrderType": "PhotoCopy", "report": "Told at the desk."});
+        json!({"workOrder": work_order, "workOrderType": "PhotoCopy", "report": "Noted at the desk."});
     note.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     let reply = client.post("/Notes/Add", &note).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -35,7 +35,7 @@ async fn add(client: &Client, work_order: &str, more: Value) -> i64 {
 }
 
 /// The data of the events with this code, in the order in which they were published.
-fn data(hook: &Hook, code: &str) -> Vec<Value> {
+fn data(hook: &Receiver, code: &str) -> Vec<Value> {
     let mut envelopes: Vec<Value> = hook.posts().iter().map(Post::envelope).collect();
     envelopes.retain(|envelope| envelope["event"] == code);
     envelopes.sort_by_key(|envelope| envelope["occurredAt"].to_string());
@@ -48,8 +48,8 @@ fn data(hook: &Hook, code: &str) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_note_is_an_event() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = start(&hook, BOTH).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = start(&hook, BOTH).await;
     let photo = photo_copy(&client).await;
     add(&client, &photo, json!({"report": "Žofie’s 契約 📦\nsecond line"})).await;
     all_end(&home, 1).await;
@@ -61,8 +61,8 @@ async fn a_note_is_an_event() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_milestone_is_a_second_event_with_the_previous_one() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = start(&hook, BOTH).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = start(&hook, BOTH).await;
     let photo = photo_copy(&client).await;
     let by_facility = format!("{photo}-F00213");
     let steps = [
@@ -76,7 +76,7 @@ async fn a_milestone_is_a_second_event_with_the_previous_one() {
         (&by_facility, json!({"facilityLineItem": 1, "milestoneCode": 320})),
         // The whole work order.
         (&photo, json!({"milestoneCode": 410})),
-        // What was said of the whole work order was said of each stop.
+        // A milestone of the whole work order counts for each stop.
         (&photo, json!({"facilityLineItem": 2, "milestoneCode": 900})),
     ];
     for (number, (key, more)) in (1..).zip(&steps) {
@@ -117,8 +117,8 @@ async fn a_milestone_is_a_second_event_with_the_previous_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn milestones_of_the_back_office_are_no_events_but_the_previous_ones() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = start(&hook, BOTH).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = start(&hook, BOTH).await;
     let photo = photo_copy(&client).await;
     let sql = "INSERT INTO note (work_order, line_item, facility_line_item, milestone_code, created_at_ms) \
                VALUES (?1, 1, 1, 555, 0)";
@@ -139,13 +139,13 @@ async fn milestones_of_the_back_office_are_no_events_but_the_previous_ones() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_goes_to_who_subscribed_to_it() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhooks = [
         Webhook { events: "note.created", ..Webhook::new("notes", hook.url("/notes")) },
         Webhook { events: "order.status_changed", ..Webhook::new("milestones", hook.url("/milestones")) },
         Webhook { events: BOTH, customer: "C-2", ..Webhook::new("others", hook.url("/others")) },
     ];
-    let (home, _dev, client) = stage(&webhooks, ONCE).await;
+    let (home, _server, client) = stage(&webhooks, ONCE).await;
     let photo = photo_copy(&client).await;
     add(&client, &photo, json!({"milestoneCode": 100})).await;
     all_end(&home, 2).await;
@@ -160,8 +160,8 @@ async fn each_event_goes_to_who_subscribed_to_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_note_is_no_event() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = start(&hook, BOTH).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = start(&hook, BOTH).await;
     let photo = photo_copy(&client).await;
     let note = json!({"workOrder": photo, "workOrderType": "PhotoCopy", "report": "x", "milestoneCode": 101});
     assert_eq!(client.post("/Notes/Add", &note).await.status, 400);

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use docket_tests::server::{Home, eventually};
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     FAST, ONCE, SOON, Webhook, all_end, deliveries, delivery_to, open, queue, remains, save, stage, together,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 fn resend(home: &Home, id: &str) -> (bool, String) {
     home.command(&["deliveries", "resend", "--tenant", "ACME", id], "")
@@ -16,10 +16,10 @@ fn resend(home: &Home, id: &str) -> (bool, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resend_is_a_new_delivery_of_the_same_event_and_goes_out_at_once() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     // The poll is far away: the command wakes the running program.
     let flags = ONCE.replace("200ms", "1h");
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     save(&client).await;
     let first = all_end(&home, 1).await.remove(0);
     let (done, text) = resend(&home, &first.id);
@@ -42,12 +42,12 @@ async fn a_resend_is_a_new_delivery_of_the_same_event_and_goes_out_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_resent_to_a_webhook_that_is_inactive_or_gone() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
-    let (home, dev, client) = stage(std::slice::from_ref(&webhook), ONCE).await;
+    let (home, server, client) = stage(std::slice::from_ref(&webhook), ONCE).await;
     save(&client).await;
     let first = all_end(&home, 1).await.remove(0);
-    dev.terminate().await;
+    server.terminate().await;
     Webhook { active: false, ..webhook }.write(&home);
     let (done, text) = resend(&home, &first.id);
     assert!(!done && text.contains("is inactive"), "{text}");
@@ -60,8 +60,8 @@ async fn nothing_is_resent_to_a_webhook_that_is_inactive_or_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_letter_can_be_resent_and_has_five_attempts_again() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::Status(410)).await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let hook = Receiver::scripted(|_| Response::Status(410)).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     save(&client).await;
     let first = all_end(&home, 1).await.remove(0);
     assert!(resend(&home, &first.id).0);
@@ -70,7 +70,7 @@ async fn a_dead_letter_can_be_resent_and_has_five_attempts_again() {
     assert_eq!(hook.count(), 10);
     // A resend of a resend names the one it repeats.
     let second = rows.iter().find(|row| row.id != first.id).expect("another row").clone();
-    hook.script(|_| Answer::Status(200));
+    hook.script(|_| Response::Status(200));
     assert!(resend(&home, &second.id).0);
     let third = all_end(&home, 3).await.remove(2);
     assert_eq!((third.resend_of, third.status.as_str()), (Some(second.id), "Succeeded"));
@@ -79,8 +79,8 @@ async fn a_dead_letter_can_be_resent_and_has_five_attempts_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_still_being_tried_is_not_resent() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::Status(500)).await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
+    let hook = Receiver::scripted(|_| Response::Status(500)).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
     save(&client).await;
     eventually("it failed", SOON, async || delivery_to(&home, "orders").status == "Failed").await;
     let (done, text) = resend(&home, &delivery_to(&home, "orders").id);
@@ -94,9 +94,9 @@ async fn what_is_still_being_tried_is_not_resent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_another_program_writes_is_found_within_a_poll() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let flags = ONCE.replace("200ms", "1s");
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     save(&client).await;
     all_end(&home, 1).await;
     for round in 1..=3 {
@@ -118,8 +118,8 @@ async fn a_row_that_another_program_writes_is_found_within_a_poll() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_written_with_an_old_time_is_found_like_any_other() {
     let _turn = together().await;
-    let hook = Hook::start().await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], ONCE).await;
     save(&client).await;
     all_end(&home, 1).await;
     let id = queue(&home, "ACME", "orders", 1).remove(0);

@@ -1,30 +1,30 @@
-//! Dead letters sent again by one command: previewed, paced, stopped. And what is old goes.
+//! Dead letters sent again by one command: previewed, paced, stopped. And retention.
 
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{Client, Home, Server, api_key, eventually};
 use serde_json::json;
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     ONCE, SOON, Webhook, all_end, attempts, deliveries, open, remains, save, stage, together,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 /// A failed delivery is a dead letter after some 30 ms.
 const DYING: &str =
     "--backoff-base 1ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
-/// A webhook `orders` with so many dead letters; from now on its receiver answers 200.
-async fn dead(count: usize) -> (Home, Server, Client, Hook) {
-    let hook = Hook::scripted(|_| Answer::Status(410)).await;
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], DYING).await;
+/// A webhook `orders` with so many dead letters; from now on its receiver responds 200.
+async fn dead(count: usize) -> (Home, Server, Client, Receiver) {
+    let hook = Receiver::scripted(|_| Response::Status(410)).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], DYING).await;
     for _ in 0..count {
         save(&client).await;
     }
     let rows = all_end(&home, count).await;
     assert!(rows.iter().all(|row| row.status == "DeadLetter"), "{rows:?}");
-    hook.script(|_| Answer::Status(200));
-    (home, dev, client, hook)
+    hook.script(|_| Response::Status(200));
+    (home, server, client, hook)
 }
 
 fn command(home: &Home, arguments: &str) -> String {
@@ -43,7 +43,7 @@ fn id(text: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_are_previewed_and_then_sent_at_their_pace() {
     let _turn = together().await;
-    let (home, _dev, _client, hook) = dead(6).await;
+    let (home, _server, _client, hook) = dead(6).await;
     let before = hook.count();
     let preview = command(&home, &format!("{RESEND} --per-second 5"));
     assert!(preview.starts_with("6 dead letters of default/orders, created from 20"), "{preview}");
@@ -82,16 +82,16 @@ async fn many_are_previewed_and_then_sent_at_their_pace() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_api_resends_goes_out_without_waiting_for_a_poll() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::Status(410)).await;
+    let hook = Receiver::scripted(|_| Response::Status(410)).await;
     let flags = DYING.replace("200ms", "1h");
-    let (home, dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     home.add_employee("ACME", "alex.admin", true);
-    let alex = dev.sign_in_employee(&api_key('a'), "alex.admin").await;
+    let alex = server.sign_in_employee(&api_key('a'), "alex.admin").await;
     for _ in 0..3 {
         save(&client).await;
     }
     let first = all_end(&home, 3).await.remove(0);
-    hook.script(|_| Answer::Status(200));
+    hook.script(|_| Response::Status(200));
     let before = hook.count();
     let reply = alex.post("/WebhookLogs/Resend", &json!({"deliveryId": first.id})).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -108,7 +108,7 @@ async fn what_the_api_resends_goes_out_without_waiting_for_a_poll() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_resend_sends_no_more_and_can_be_made_again() {
     let _turn = together().await;
-    let (home, _dev, _client, hook) = dead(5).await;
+    let (home, _server, _client, hook) = dead(5).await;
     let before = hook.count();
     let started = id(&command(&home, &format!("{RESEND} --per-second 1 --yes")));
     eventually("the first is there", SOON, async || hook.count() > before).await;
@@ -136,11 +136,11 @@ async fn a_stopped_resend_sends_no_more_and_can_be_made_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_dies_again_is_sent_again_once_per_event() {
     let _turn = together().await;
-    let (home, _dev, _client, hook) = dead(2).await;
-    hook.script(|_| Answer::Status(503));
+    let (home, _server, _client, hook) = dead(2).await;
+    hook.script(|_| Response::Status(503));
     command(&home, &format!("{RESEND} --per-second 100 --yes"));
     all_end(&home, 4).await;
-    hook.script(|_| Answer::Status(200));
+    hook.script(|_| Response::Status(200));
     let before = hook.count();
     let started = command(&home, &format!("{RESEND} --per-second 100 --yes"));
     assert!(started.contains(": 2 dead letters"), "{started}");
@@ -152,7 +152,7 @@ async fn what_dies_again_is_sent_again_once_per_event() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_line_filters_and_refuses_what_contradicts() {
     let _turn = together().await;
-    let (home, _dev, _client, _hook) = dead(1).await;
+    let (home, _server, _client, _hook) = dead(1).await;
     let list = |more: &str| command(&home, &format!("deliveries list --tenant ACME {more}"));
     for more in [
         "--webhook default/orders",
@@ -185,9 +185,10 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_ended_goes_after_the_retention_and_what_has_not_stays() {
     let _turn = together().await;
-    let hook = Hook::scripted(|post| Answer::Status(if post.path == "/fails" { 500 } else { 200 })).await;
+    let hook =
+        Receiver::scripted(|post| Response::Status(if post.path == "/fails" { 500 } else { 200 })).await;
     let webhooks = [Webhook::new("works", hook.url("/works")), Webhook::new("fails", hook.url("/fails"))];
-    let (home, _dev, client) = stage(&webhooks, &format!("{ONCE} --delivery-retention 2s")).await;
+    let (home, _server, client) = stage(&webhooks, &format!("{ONCE} --delivery-retention 2s")).await;
     save(&client).await;
     eventually("one has ended", SOON, async || deliveries(&home).iter().any(|row| row.is_final())).await;
     let begun = Instant::now();

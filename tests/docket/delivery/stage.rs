@@ -1,4 +1,4 @@
-//! What most cases need: a tenant with a customer and a contact, a running `docket dev`, and a look into its database.
+//! What most cases need: a tenant with a customer and a contact, a running `docket dev`, and the rows of its database.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::delivery::hook;
+use docket_tests::receiver;
 
 /// Scaled time: delays of 100, 200, 400 and 800 ms.
 pub(crate) const FAST: &str =
@@ -22,12 +22,13 @@ pub(crate) const USER: &str = "ada@quillfeather.example";
 
 static TURNS: RwLock<()> = RwLock::const_new(());
 
-/// Held by a case that measures times of its own: nothing else runs meanwhile.
+/// Held by a case that measures times: no other case of this suite runs meanwhile. Cases start in the order of their
+/// names, so those of other suites run before or after.
 pub(crate) async fn alone() -> RwLockWriteGuard<'static, ()> {
     TURNS.write().await
 }
 
-/// Held by every other case.
+/// Held by every other case of this suite.
 pub(crate) async fn together() -> RwLockReadGuard<'static, ()> {
     TURNS.read().await
 }
@@ -73,12 +74,12 @@ impl Webhook {
             yaml.push_str(&format!("  secretRef: {{name: {secret}}}\n"));
         }
         if *trusting {
-            yaml.push_str("  caBundleRef: {kind: ConfigMap, name: front-ca}\n");
+            yaml.push_str("  caBundleRef: {kind: ConfigMap, name: receiver-ca}\n");
         }
         yaml
     }
 
-    /// Writes it as a file of its own.
+    /// Writes it as its own file.
     pub(crate) fn write(&self, home: &Home) {
         home.write(&format!("webhook-{}.yaml", self.name), &self.yaml());
     }
@@ -86,7 +87,7 @@ impl Webhook {
 
 /// The tenant `acme` with these webhooks, and its contact.
 pub(crate) fn home(webhooks: &[Webhook]) -> Home {
-    let home = Home::with(&(tenant_yaml("acme", 'a') + &hook::ca_yaml()));
+    let home = Home::with(&(tenant_yaml("acme", 'a') + &receiver::ca_yaml()));
     for webhook in webhooks {
         webhook.write(&home);
     }
@@ -97,9 +98,9 @@ pub(crate) fn home(webhooks: &[Webhook]) -> Home {
 /// A running `docket dev` on [`home`], and its contact's client.
 pub(crate) async fn stage(webhooks: &[Webhook], flags: &str) -> (Home, Server, Client) {
     let home = home(webhooks);
-    let dev = Server::start(&home, Options::flags(flags)).await;
-    let client = dev.sign_in(&api_key('a'), USER).await;
-    (home, dev, client)
+    let server = Server::start(&home, Options::flags(flags)).await;
+    let client = server.sign_in(&api_key('a'), USER).await;
+    (home, server, client)
 }
 
 /// An order that can be exported as it is.
@@ -109,7 +110,7 @@ pub(crate) fn whole_order() -> Value {
         "legs": [{"pickup": address("100 Example Plaza"), "delivery": address("20 Mockingbird Square")}]})
 }
 
-/// Saves a draft; answers its id.
+/// Saves a draft; returns its id.
 pub(crate) async fn save(client: &Client) -> String {
     let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -247,7 +248,7 @@ pub(crate) fn delivery_to(home: &Home, webhook: &str) -> Delivery {
     all.remove(0)
 }
 
-/// Waits until so many deliveries are there and all have ended; answers them.
+/// Waits until so many deliveries are there and all have ended; returns them.
 pub(crate) async fn all_end(home: &Home, count: usize) -> Vec<Delivery> {
     all_end_within(home, count, SOON).await
 }

@@ -1,24 +1,25 @@
-//! The state table at scaled time: each arrow, each class of failure, and what is kept of an answer.
+//! The state table at scaled time: each arrow, each class of failure, and how much of a response is kept.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use docket_tests::server::{eventually, free_port};
+use docket_rig::ports::free_port;
+use docket_tests::server::eventually;
 
-use crate::delivery::hook::{Answer, Hook};
 use crate::delivery::stage::{
     FAST, ONCE, SOON, Webhook, all_end, alone, attempts_of, deliveries, delivery_to, remains, save, stage,
     together,
 };
+use docket_tests::receiver::{Receiver, Response};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_2xx_succeeds_at_once() {
     let _turn = together().await;
-    let hook = Hook::scripted(|post| Answer::Status(post.path[1..].parse().expect("a status"))).await;
+    let hook = Receiver::scripted(|post| Response::Status(post.path[1..].parse().expect("a status"))).await;
     let statuses = [200, 201, 202, 204, 206, 299];
     let webhooks =
         statuses.map(|status| Webhook::new(&format!("w{status}"), hook.url(&format!("/{status}"))));
-    let (home, _dev, client) = stage(&webhooks, FAST).await;
+    let (home, _server, client) = stage(&webhooks, FAST).await;
     save(&client).await;
     let rows = all_end(&home, statuses.len()).await;
     assert_eq!(hook.count(), statuses.len());
@@ -37,18 +38,18 @@ async fn any_2xx_succeeds_at_once() {
 async fn a_delivery_that_fails_k_times_then_succeeds_goes_through_failed_to_succeeded() {
     let _turn = together().await;
     let mut seen: HashMap<String, u32> = HashMap::new();
-    let hook = Hook::scripted(move |post| {
+    let hook = Receiver::scripted(move |post| {
         let count = seen.entry(post.path.clone()).or_default();
         *count += 1;
         let failures: u32 = post.path[1..].parse().expect("a number");
-        Answer::Status(if *count <= failures { 503 } else { 200 })
+        Response::Status(if *count <= failures { 503 } else { 200 })
     })
     .await;
     let webhooks = [1, 2, 3, 4].map(|k| Webhook::new(&format!("w{k}"), hook.url(&format!("/{k}"))));
     let flags = FAST.replace("50ms", "150ms");
-    let (home, _dev, client) = stage(&webhooks, &flags).await;
+    let (home, _server, client) = stage(&webhooks, &flags).await;
     save(&client).await;
-    // What is seen of each delivery on its way: (status, attempts), without repetitions.
+    // The states that each delivery is seen in: (status, attempts), without repetitions.
     let mut seen: HashMap<String, Vec<(String, i64)>> = HashMap::new();
     eventually("all have ended", SOON, async || {
         let rows = deliveries(&home);
@@ -85,8 +86,8 @@ async fn a_delivery_that_fails_k_times_then_succeeds_goes_through_failed_to_succ
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_fifth_failure_it_is_a_dead_letter_and_no_retry_is_early() {
     let _turn = alone().await;
-    let hook = Hook::scripted(|_| Answer::Status(500)).await;
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
+    let hook = Receiver::scripted(|_| Response::Status(500)).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], FAST).await;
     save(&client).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts, row.class()), ("DeadLetter", 5, "ServerError"));
@@ -107,9 +108,9 @@ async fn after_the_fifth_failure_it_is_a_dead_letter_and_no_retry_is_early() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_and_retries_do_not_wait_for_the_poll() {
     let _turn = together().await;
-    let hook = Hook::scripted(|_| Answer::Status(500)).await;
+    let hook = Receiver::scripted(|_| Response::Status(500)).await;
     let flags = FAST.replace("200ms", "1h");
-    let (home, _dev, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
+    let (home, _server, client) = stage(&[Webhook::new("orders", hook.url("/"))], &flags).await;
     save(&client).await;
     let row = all_end(&home, 1).await.remove(0);
     assert_eq!((row.status.as_str(), row.attempts, hook.count()), ("DeadLetter", 5, 5));
@@ -118,23 +119,23 @@ async fn deliveries_and_retries_do_not_wait_for_the_poll() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_way_to_fail_has_its_class() {
     let _turn = together().await;
-    let hook = Hook::scripted(|post| match &post.path[1..] {
-        "hang" => Answer::Hang,
-        "close" => Answer::Last(Vec::new()),
-        "cut" => Answer::Last(b"HTTP/1.1 200 OK\r\nContent-Le".to_vec()),
-        "garbage" => Answer::Last(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()),
-        "error-drip" => Answer::Raw(b"HTTP/1.1 500 X\r\nContent-Length: 10\r\n\r\nslow".to_vec()),
-        "ok-drip" => Answer::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nslow".to_vec()),
-        "ok-cut" => Answer::Last(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec()),
-        "interim" => Answer::Raw(b"HTTP/1.1 199 Wait\r\n\r\n".to_vec()),
-        "interim-ok" => Answer::Raw(b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 199 Wait\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()),
-        "429" => Answer::whole(429, "Retry-After: 1\r\n", b"later"),
-        "status-600" => Answer::Status(600),
+    let hook = Receiver::scripted(|post| match &post.path[1..] {
+        "hang" => Response::Hang,
+        "close" => Response::Last(Vec::new()),
+        "cut" => Response::Last(b"HTTP/1.1 200 OK\r\nContent-Le".to_vec()),
+        "garbage" => Response::Last(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()),
+        "error-drip" => Response::Raw(b"HTTP/1.1 500 X\r\nContent-Length: 10\r\n\r\nslow".to_vec()),
+        "ok-drip" => Response::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nslow".to_vec()),
+        "ok-cut" => Response::Last(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec()),
+        "interim" => Response::Raw(b"HTTP/1.1 199 Wait\r\n\r\n".to_vec()),
+        "interim-ok" => Response::Raw(b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 199 Wait\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()),
+        "429" => Response::whole(429, "Retry-After: 1\r\n", b"later"),
+        "status-600" => Response::Status(600),
         redirect if redirect.starts_with("30") => {
             let status = redirect.parse().expect("a status");
-            Answer::whole(status, "Location: /moved\r\n", b"elsewhere")
+            Response::whole(status, "Location: /moved\r\n", b"elsewhere")
         }
-        status => Answer::Status(status.parse().expect("a status")),
+        status => Response::Status(status.parse().expect("a status")),
     })
     .await;
     let paths = [
@@ -174,7 +175,7 @@ async fn each_way_to_fail_has_its_class() {
     webhooks.push(Webhook { trusting: false, ..Webhook::new("w-untrusted", hook.url("/untrusted")) });
     webhooks.push(Webhook::new("w-plain-http", format!("https://127.0.0.1:{}/", hook.plain)));
     webhooks.push(Webhook::new("w-no-name", "https://receiver.invalid/"));
-    let (home, _dev, client) = stage(&webhooks, ONCE).await;
+    let (home, _server, client) = stage(&webhooks, ONCE).await;
     save(&client).await;
     let ended = || deliveries(&home).iter().filter(|row| row.attempts == 1 && !row.leased).count();
     eventually("each was tried once", SOON, async || ended() == webhooks.len()).await;
@@ -206,13 +207,13 @@ async fn each_way_to_fail_has_its_class() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transport_error_is_retried_like_any_failure() {
     let _turn = together().await;
-    let hook = Hook::start().await;
+    let hook = Receiver::start().await;
     let webhooks = [
         Webhook::new("closed", format!("https://127.0.0.1:{}/", free_port())),
         Webhook::new("hang", hook.url("/")),
     ];
-    hook.script(|_| Answer::Hang);
-    let (home, _dev, client) = stage(&webhooks, &FAST.replace("3s", "900ms")).await;
+    hook.script(|_| Response::Hang);
+    let (home, _server, client) = stage(&webhooks, &FAST.replace("3s", "900ms")).await;
     save(&client).await;
     all_end(&home, 2).await;
     for (name, class) in [("closed", "Refused"), ("hang", "TimeoutFirstByte")] {
@@ -226,7 +227,7 @@ async fn a_transport_error_is_retried_like_any_failure() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_characters_of_an_answer_are_kept() {
     let _turn = together().await;
-    let hook = Hook::scripted(|post| {
+    let hook = Receiver::scripted(|post| {
         let body = match post.path.as_str() {
             "/exact" => "x".repeat(2_000),
             "/long" => "é".repeat(5_000),
@@ -235,12 +236,12 @@ async fn two_thousand_characters_of_an_answer_are_kept() {
             "/nul" => "a\0b".repeat(10),
             _ => String::new(),
         };
-        Answer::whole(if post.path == "/long" { 500 } else { 200 }, "", body.as_bytes())
+        Response::whole(if post.path == "/long" { 500 } else { 200 }, "", body.as_bytes())
     })
     .await;
     let names = ["exact", "long", "wide", "nul", "empty"];
     let webhooks = names.map(|name| Webhook::new(name, hook.url(&format!("/{name}"))));
-    let (home, _dev, client) = stage(&webhooks, ONCE).await;
+    let (home, _server, client) = stage(&webhooks, ONCE).await;
     save(&client).await;
     eventually("each was tried", SOON, async || {
         deliveries(&home).iter().all(|row| row.attempts == 1 && !row.leased)

@@ -1,5 +1,5 @@
 /* Preloaded into a `docket dev`: the wall clock shows the milliseconds since 1970 in the file STILL_CLOCK, and stands
-   still until that file changes. Monotonic time, which timeouts are measured by, goes on. */
+   still until that file changes. Monotonic time, which timeouts are measured by, continues. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-//! Redis is away, at start and later: saves go on, and what it was not told is found.
+//! Redis is away, at start and later: saves succeed, and the entries that it missed are found.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use docket_tests::server::{Server, api_key, eventually, request};
 use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
 use docket_rig::proxy::Proxy;
 
-/// A hint that can't be told costs no more than this.
+/// A hint that Redis does not take costs no more than this.
 const UNHURT: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn a_redis_that_is_away_at_start_is_waited_for_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn saves_go_on_without_redis_and_are_delivered_once_it_is_back() {
+async fn saves_succeed_without_redis_and_are_delivered_once_it_is_back() {
     let mut stage = Stage::new().await;
     let (api, _worker) = tokio::join!(stage.serve("api"), stage.serve("worker"));
     let client = sign_in(&api).await;
@@ -70,7 +70,7 @@ async fn both(stage: &Stage) -> (Server, Server) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_redis_could_not_be_told_is_told_when_it_is_back() {
+async fn entries_missed_by_redis_are_scheduled_when_it_is_back() {
     let stage = Stage::new().await;
     let proxy = Proxy::to(([127, 0, 0, 1], stage.redis.port).into());
     let worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
@@ -84,22 +84,23 @@ async fn what_redis_could_not_be_told_is_told_when_it_is_back() {
         let took = save(&client).await;
         assert!(took < UNHURT, "{took:?}");
     }
-    assert_eq!(stage.sink.received().len(), 1);
+    assert_eq!(stage.receiver.count(), 1);
     proxy.restore();
     stage.received(6).await;
     drop(worker);
 }
 
-/// One tenant's database is away while Redis loses everything: nobody says that all was told, and the others go on.
+/// One tenant's database is away while Redis loses everything: the index does not count as complete, and the others continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loss_is_over_only_when_every_tenant_was_told() {
+async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     let stage = Stage::new().await;
     let url = postgres::database().await;
     let (rest, name) = url.rsplit_once('/').expect("a path");
     let (user, address) = rest.rsplit_once('@').expect("a host");
     let proxy = Proxy::to(address.parse().expect("an address"));
     let away = format!("{user}@{}/{name}", proxy.address);
-    let yaml = external("other", 'b', &away) + &stage.sink.webhook_yaml("other", "others", "C-1", "/others");
+    let yaml =
+        external("other", 'b', &away) + &stage.receiver.webhook_yaml("other", "others", "C-1", "/others");
     stage.home.write("other.yaml", &yaml);
     let (api, _worker) = both(&stage).await;
     for words in [
@@ -112,7 +113,7 @@ async fn a_loss_is_over_only_when_every_tenant_was_told() {
     let other = api.sign_in(&api_key('b'), USER).await;
     save(&other).await;
     stage.received(1).await;
-    // Its failed deliveries are to be told again; nobody knows of them but the database.
+    // Its failed deliveries are to be scheduled again; only the database knows them.
     let database = postgres::client(&url).await;
     let ended = "SELECT 1 FROM delivery WHERE status = 'Succeeded'";
     eventually("its end is stored", SOON, async || {
@@ -131,7 +132,7 @@ async fn a_loss_is_over_only_when_every_tenant_was_told() {
     assert_eq!(built(), "", "one tenant is missing");
     proxy.restore();
     stage.received(3).await;
-    eventually("all are told", SOON, async || !built().is_empty()).await;
+    eventually("all are scheduled", SOON, async || !built().is_empty()).await;
 }
 
 /// Of a suspended tenant nothing is due, and nothing is lost.
@@ -144,7 +145,7 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
         save(&client).await;
     }
     let entries = || stage.redis.cli(&["HLEN", "{docket}:1:entries"]);
-    eventually("all are told", SOON, async || entries() == "5").await;
+    eventually("all are scheduled", SOON, async || entries() == "5").await;
     let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
     let suspended = yaml.replacen("spec:\n  clientCode:", "spec:\n  suspend: true\n  clientCode:", 1);
     assert_ne!(suspended, yaml);
@@ -152,7 +153,7 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
     let _worker = stage.spawn("worker", NO_SWEEP).ready(&stage.home).await;
     eventually("nothing is due", SOON, async || entries() == "0").await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!((entries().as_str(), stage.sink.received().len()), ("0", 0));
+    assert_eq!((entries().as_str(), stage.receiver.count()), ("0", 0));
     stage.home.write("all.yaml", &yaml);
     stage.received(5).await;
     let database = postgres::client(&stage.database).await;

@@ -73,7 +73,7 @@ fn config(uid: &str, code: &str, digit: char, database: &str) -> TenantConfig {
     serde_json::from_value(config).expect("a configuration")
 }
 
-/// Whether the key is somebody's here.
+/// Whether a tenant here has the key.
 async fn knows(api: &Server, digit: char) -> bool {
     let key = api_key(digit);
     let headers = [("x-api-key", key.as_str()), ("content-type", "application/json")];
@@ -90,7 +90,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
     let api = api.ready(&stage.home).await;
     assert!(knows(&api, 'a').await && !knows(&api, 'b').await);
 
-    // Added and changed; the key tells. kubectl's own time is not part of it.
+    // Added and changed, as its key shows. kubectl's own time is not part of it.
     place.serve(config("uid-b", "BLAISE", 'b', &other));
     let begun = Instant::now();
     eventually("it is added", SOON, async || knows(&api, 'b').await).await;
@@ -101,17 +101,17 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
     eventually("it is changed", SOON, async || knows(&api, 'c').await && !knows(&api, 'b').await).await;
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 
-    // Broken: what was good goes on.
+    // Broken: the last good version stays active.
     place.write(&runtime::secret_name("uid-b"), "{\"config\": \"hunter2\"}");
     stage.logs("runtime.json is not what this version's operator writes").await;
     assert!(knows(&api, 'c').await);
     assert!(!stage.log().contains("hunter2"));
 
-    // A key that is somebody's already stays whose it was.
+    // A key that a tenant has already stays with that tenant.
     place.serve(config("uid-d", "CORWIN", 'a', &other));
     stage.logs("API key primary is Secret docket-tenant-uid-a's already").await;
 
-    // The API server is away: everything goes on, also what is written meanwhile.
+    // The API server is away: the tenants are served, and a change meanwhile is found later.
     place.proxy.cut();
     stage.logs("the last good configuration stays active").await;
     place.serve(config("uid-e", "EVE", 'e', &other));
@@ -166,7 +166,7 @@ async fn commands_find_a_tenant_by_its_runtime_secret() {
         .expect("a statement")
         .get(0);
     assert_eq!(count, 1);
-    let nobody = ["deliveries", "list", "--tenant", "NOBODY"];
-    let (done, text) = stage.home.command_in(&[&nobody[..], &namespace].concat(), "", &environment);
+    let unknown = ["deliveries", "list", "--tenant", "UNKNOWN"];
+    let (done, text) = stage.home.command_in(&[&unknown[..], &namespace].concat(), "", &environment);
     assert!(!done && text.contains("ACME"), "{text}");
 }

@@ -24,8 +24,8 @@ async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
     assert!(listed.contains(&id), "{listed}");
     // Without Redis only the next sweep would find it.
     let url = stage.home.log("redis-url").display().to_string();
-    let told = ["--postgresql", "--redis-url-file", &url];
-    let resent = stage.command_with(&["deliveries", "resend", &id], &told, "").expect("a resend");
+    let flags = ["--postgresql", "--redis-url-file", &url];
+    let resent = stage.command_with(&["deliveries", "resend", &id], &flags, "").expect("a resend");
     assert!(resent.contains("a running `docket serve` sends it now"), "{resent}");
     stage.received(2).await;
     let later = stage.command(&["deliveries", "resend", &id], "").expect("a resend");
@@ -35,7 +35,7 @@ async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
     stage.received(3).await;
 }
 
-/// A file would be read by nobody.
+/// No process would read a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_on_postgresql_gets_no_file() {
     let stage = Stage::new().await;
@@ -47,32 +47,32 @@ async fn a_tenant_on_postgresql_gets_no_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resend_that_cannot_be_told_is_not_made() {
+async fn a_resend_that_cannot_be_scheduled_is_not_made() {
     let stage = Stage::new().await;
     let api = stage.serve("api").await;
     save(&sign_in(&api).await).await;
     let database = postgres::client(&stage.database).await;
     let dead = "UPDATE delivery SET status = 'DeadLetter', finished_at_ms = 1 RETURNING id";
     let id: String = database.query_one(dead, &[]).await.expect("a statement").get(0);
-    let told = ["--postgresql", "--redis-url-file", "/nowhere/url"];
-    let refused = stage.command_with(&["deliveries", "resend", &id], &told, "").expect_err("no such file");
+    let flags = ["--postgresql", "--redis-url-file", "/nowhere/url"];
+    let refused = stage.command_with(&["deliveries", "resend", &id], &flags, "").expect_err("no such file");
     assert!(refused.contains("--redis-url-file"), "{refused}");
     let count = database.query_one("SELECT count(*) FROM delivery", &[]).await.expect("a statement");
     assert_eq!(count.get::<_, i64>(0), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_that_is_not_there_is_told_with_those_that_are() {
+async fn an_unknown_tenant_is_refused_and_the_known_ones_are_named() {
     let stage = Stage::new().await;
-    let words = ["deliveries", "list", "--tenant", "NOBODY", "--postgresql"];
+    let words = ["deliveries", "list", "--tenant", "UNKNOWN", "--postgresql"];
     let (done, text) = stage.home.command(&words, "");
-    assert!(!done && text.contains("NOBODY") && text.contains("ACME"), "{text}");
+    assert!(!done && text.contains("UNKNOWN") && text.contains("ACME"), "{text}");
     // A password never shows.
     stage.home.write(
         "all.yaml",
         &crate::serve::stage::external("acme", 'a', "postgres://u:hunter2@127.0.0.1:1/none"),
     );
-    let refused = stage.command(&["deliveries", "list"], "").expect_err("nobody is there");
+    let refused = stage.command(&["deliveries", "list"], "").expect_err("no database is there");
     assert!(refused.contains("the database of tenant ACME can't be opened"), "{refused}");
     assert!(!refused.contains("hunter2"), "{refused}");
 }

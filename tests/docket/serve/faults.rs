@@ -1,14 +1,13 @@
-//! Faults of real processes and servers: nothing is lost, nothing is sent without being counted, and nobody has to restart
-//! Docket.
+//! Faults of real processes and servers: nothing is lost, nothing is sent without being counted, and Docket needs no
+//! restart.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docket_receiver::{Behaviour, Fail};
 use docket_rig::postgres;
-use docket_tests::receiver::Sink;
+use docket_tests::receiver::{Post, Receiver, Response};
 use docket_tests::server::{Client, Server, eventually, signal};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -17,7 +16,11 @@ use tokio_postgres::Client as Database;
 use crate::serve::stage::{SOON, Stage, external, save, sign_in};
 
 /// Slow enough for attempts to be under way when something happens.
-const SLOW: Behaviour = Behaviour { fail: None, delay: Duration::from_millis(400) };
+const SLOW: fn(&Post) -> Response = |_| after_ms(400, 200);
+
+fn after_ms(delay: u64, status: u16) -> Response {
+    Response::after(Duration::from_millis(delay), Response::Status(status))
+}
 
 async fn save_many(client: &Client, count: usize) {
     for _ in 0..count {
@@ -41,8 +44,8 @@ async fn all_succeed(stage: &Stage, database: &Database, count: i64) {
     let rows = database.query("SELECT id, attempt_count FROM delivery", &[]).await.expect("a statement");
     let counted: HashMap<String, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let mut posts: HashMap<String, i64> = HashMap::new();
-    for received in stage.sink.received() {
-        *posts.entry(received.delivery_id.expect("an id")).or_default() += 1;
+    for post in stage.receiver.posts() {
+        *posts.entry(post.delivery()).or_default() += 1;
     }
     for (id, count) in &counted {
         assert!(*count <= 5, "{count} attempts of {id}");
@@ -114,7 +117,7 @@ async fn a_frozen_workers_late_end_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_hangs_costs_no_attempt_its_lease() {
-    let stage = Stage::with(Behaviour { fail: None, delay: Duration::from_secs(8) }).await;
+    let stage = Stage::with(|_| after_ms(8_000, 200)).await;
     let worker = stage.spawn("worker", "--attempt-timeout 20s");
     let (api, _worker) = tokio::join!(stage.serve("api"), worker.ready(&stage.home));
     let database = postgres::client(&stage.database).await;
@@ -129,13 +132,17 @@ async fn a_redis_that_hangs_costs_no_attempt_its_lease() {
     }
     stage.redis.thaw();
     all_succeed(&stage, &database, 5).await;
-    assert_eq!(stage.sink.received().len(), 5, "each came once");
+    assert_eq!(stage.receiver.count(), 5, "each came once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_redis_loses_no_delivery_and_no_retry() {
-    let failing = Fail { status: 500, times: Some(40) };
-    let stage = Stage::with(Behaviour { fail: Some(failing), delay: Duration::from_millis(50) }).await;
+    let mut failures = 0;
+    let stage = Stage::with(move |_| {
+        failures += 1;
+        after_ms(50, if failures <= 40 { 500 } else { 200 })
+    })
+    .await;
     let (api, _one, _two) = two_workers(&stage).await;
     let database = postgres::client(&stage.database).await;
     let client = sign_in(&api).await;
@@ -158,24 +165,22 @@ async fn an_older_redis_repeats_nothing_and_forgets_nothing() {
     let database = postgres::client(&stage.database).await;
     all_succeed(&stage, &database, 20).await;
 
-    // What it knows now has long been done, and what is queued from now on it never heard of.
+    // The entries of the dump have long been done, and deliveries queued from now on are not in it.
     stage.redis.kill();
     save_many(&client, 5).await;
     stage.redis.restart_with(&dump);
     all_succeed(&stage, &database, 25).await;
     save(&client).await;
     all_succeed(&stage, &database, 26).await;
-    assert_eq!(stage.sink.received().len(), 26, "each came once");
+    assert_eq!(stage.receiver.count(), 26, "each came once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_deliveries_to_a_hanging_endpoint_delay_no_other_tenant() {
     let stage = Stage::new().await;
-    let hanging = Sink::behaving(0, Behaviour { fail: None, delay: Duration::from_secs(20) }).await;
+    let hanging = Receiver::verifying(|_| after_ms(20_000, 200)).await;
     let stuck = postgres::database().await;
-    let yaml = external("stuck", 'b', &stuck)
-        + &hanging.ca_yaml().replace("receiver-ca", "hanging-ca")
-        + &hanging.webhook_yaml("stuck", "stuck", "C-1", "/stuck").replace("receiver-ca", "hanging-ca");
+    let yaml = external("stuck", 'b', &stuck) + &hanging.webhook_yaml("stuck", "stuck", "C-1", "/stuck");
     stage.home.write("stuck.yaml", &yaml);
     let (api, _worker) = tokio::join!(stage.serve("api"), stage.serve("worker"));
     let database = postgres::client(&stuck).await;
@@ -212,8 +217,7 @@ async fn a_thousand_deliveries_to_a_hanging_endpoint_delay_no_other_tenant() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
     let server = postgres::PostgresServer::start().await;
-    let quick = Behaviour { fail: None, delay: Duration::from_millis(50) };
-    let stage = Stage::on(server.database().await, quick).await;
+    let stage = Stage::on(server.database().await, |_| after_ms(50, 200)).await;
     let (api, _one, _two) = two_workers(&stage).await;
     let client = Arc::new(sign_in(&api).await);
     let (stop, mut savers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
@@ -251,7 +255,7 @@ async fn a_postgresql_that_crashes_under_load_loses_nothing_acknowledged() {
     }
     assert!(saved.len() > 50 && refused > 0, "{} saved, {refused} refused", saved.len());
 
-    // What was committed and not acknowledged is there whole as well.
+    // Orders that were committed and not acknowledged are stored whole as well.
     let database = postgres::client(&stage.database).await;
     let count = number(&database, "SELECT count(*) FROM delivery").await;
     all_succeed(&stage, &database, count).await;

@@ -79,13 +79,13 @@ async fn a_redis_that_may_evict_is_refused_at_start() {
     assert!(!done && text.contains("--redis-url-file") && text.contains("noeviction"), "{text}");
 }
 
-/// It would be so for ever: only somebody who changes the file can help.
+/// It would stay so: only a change of the file helps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_lets_nobody_in_ends_the_start() {
+async fn a_redis_that_refuses_the_login_ends_the_start() {
     let stage = Stage::new().await;
     let server = RedisServer::start_with_password("right", &[]);
-    // Whoever is there has a certificate of nobody we trust; more is not asked of it.
-    let untrusted = stage.sink.url("").replace("https://", "rediss://:right@");
+    // The server there has a certificate of an unknown authority; nothing else of it matters.
+    let untrusted = stage.receiver.url("").replace("https://", "rediss://:right@");
     for (url, why) in [
         (format!("redis://:hunter2@127.0.0.1:{}", server.port), "authentication failed"),
         (format!("redis://127.0.0.1:{}", server.port), "NOAUTH"),
@@ -104,7 +104,7 @@ async fn a_redis_that_lets_nobody_in_ends_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_managed_database_is_refused_in_a_folder_and_keeps_nobody_else_from_service() {
+async fn a_managed_database_is_refused_in_a_folder_and_other_tenants_are_served() {
     let stage = Stage::new().await;
     let other = postgres::database().await;
     let managed = docket_tests::server::tenant_yaml("blaise", 'b');

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use docket_receiver::Behaviour;
 use docket_rig::postgres;
 use docket_rig::redis::RedisServer;
-use docket_tests::receiver::Sink;
+use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 use docket_tests::server::{Client, Home, Server, api_key, tenant_yaml};
 use serde_json::json;
 
@@ -21,7 +20,7 @@ pub(crate) const USER: &str = "ada@quillfeather.example";
 pub(crate) struct Stage {
     pub(crate) home: Home,
     pub(crate) redis: RedisServer,
-    pub(crate) sink: Sink,
+    pub(crate) receiver: Receiver,
     pub(crate) database: String,
 }
 
@@ -39,23 +38,23 @@ pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        Self::with(Behaviour::default()).await
+        Self::with(|_| Response::Status(200)).await
     }
 
-    /// With a receiver that behaves like this.
-    pub(crate) async fn with(behaviour: Behaviour) -> Self {
-        Self::on(postgres::database().await, behaviour).await
+    /// With a receiver that responds like this.
+    pub(crate) async fn with(script: impl FnMut(&Post) -> Response + Send + 'static) -> Self {
+        Self::on(postgres::database().await, script).await
     }
 
     /// With its database here.
-    pub(crate) async fn on(database: String, behaviour: Behaviour) -> Self {
-        let sink = Sink::behaving(0, behaviour).await;
+    pub(crate) async fn on(database: String, script: impl FnMut(&Post) -> Response + Send + 'static) -> Self {
+        let receiver = Receiver::verifying(script).await;
         let redis = tokio::task::spawn_blocking(|| RedisServer::start(&[])).await.expect("Redis starts");
         let tenant = external("acme", 'a', &database);
-        let webhook = sink.webhook_yaml("acme", "orders", "C-1", "/orders");
-        let home = Home::with(&format!("{tenant}{}{webhook}", sink.ca_yaml()));
+        let webhook = receiver.webhook_yaml("acme", "orders", "C-1", "/orders");
+        let home = Home::with(&format!("{tenant}{}{webhook}", ca_yaml()));
         std::fs::write(home.log("redis-url"), redis.url()).expect("writable");
-        let stage = Self { home, redis, sink, database };
+        let stage = Self { home, redis, receiver, database };
         let customer = ["customer", "add", "--code", "C-1", "--name", "A customer"];
         stage.command(&customer, "").expect("a customer");
         let contact = ["contact", "add", "--customer", "C-1", "--email", USER, "--name", "A contact"];
@@ -121,8 +120,8 @@ impl Stage {
     /// Waits until so many deliveries have come.
     pub(crate) async fn received(&self, count: usize) {
         let begun = Instant::now();
-        while self.sink.received().len() < count {
-            let received = self.sink.received().len();
+        while self.receiver.count() < count {
+            let received = self.receiver.count();
             assert!(begun.elapsed() < SOON, "{received} of {count} deliveries came: {}", self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -146,7 +145,7 @@ pub(crate) async fn sign_in(api: &Server) -> Client {
     api.sign_in(&api_key('a'), USER).await
 }
 
-/// Saves a new order; answers how long that took.
+/// Saves a new order; returns how long that took.
 pub(crate) async fn save(client: &Client) -> Duration {
     let begun = Instant::now();
     let reply = client.post("/Orders/Save", &json!({"orderType": "Court"})).await;

@@ -190,7 +190,7 @@ fn tests_are_found_by_their_path_unless_they_are_ignored() {
 }
 
 #[test]
-fn a_row_without_a_test_that_exists_is_told() {
+fn a_row_without_an_existing_test_is_reported() {
     let tests = ["one", "two", "same", "same"].iter().fold(Tests::new(), |mut tests, name| {
         *tests.entry(format!("api::auth::{name}")).or_default() += 1;
         tests

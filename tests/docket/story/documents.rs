@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
-use docket_tests::server::{binary, eventually, free_port, request};
+use docket_tests::server::{binary, eventually, request};
 
 use super::example::repository;
 
@@ -99,7 +100,7 @@ struct Place {
     scratch: Folder,
     /// Each default port with the free one that stands for it.
     ports: [(&'static str, u16); 4],
-    dev: Child,
+    server: Child,
 }
 
 impl Place {
@@ -119,7 +120,7 @@ impl Place {
         let local = |at: usize| format!("127.0.0.1:{}", ports[at].1);
         let log = std::fs::File::create(scratch.path().join("log")).expect("writable");
         let out = std::fs::File::create(scratch.path().join("out")).expect("writable");
-        let dev = Command::new(bin.join("docket"))
+        let server = Command::new(bin.join("docket"))
             .args(["dev", "--listen", &local(0), "--management", &local(1), "--receiver", &local(2)])
             .current_dir(&work)
             .stdout(Stdio::from(out))
@@ -127,7 +128,7 @@ impl Place {
             .spawn()
             .expect("the binary starts");
         std::fs::write(scratch.path().join(".curlrc"), "show-error\n").expect("writable");
-        let place = Self { scratch, ports, dev };
+        let place = Self { scratch, ports, server };
         let management = ([127, 0, 0, 1], ports[1].1).into();
         eventually("docket dev is ready", Duration::from_secs(30), async || {
             request(management, "GET", "/readyz", &[], "").await.is_ok_and(|reply| reply.status == 200)
@@ -141,7 +142,7 @@ impl Place {
         std::fs::read_to_string(self.scratch.path().join("out")).expect("readable")
     }
 
-    /// Runs a script; answers whether it succeeded, and what it wrote.
+    /// Runs a script; returns whether it succeeded, and what it wrote.
     fn run(&self, script: &str) -> (bool, String) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let bin = self.scratch.path().join("bin");
@@ -162,8 +163,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = self.dev.kill();
-        let _ = self.dev.wait();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
     }
 }
 
@@ -211,7 +212,7 @@ async fn what_the_readme_tells_to_paste_shows_the_events_it_names() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_is_told_with_its_block() {
+async fn a_command_that_fails_is_reported_with_its_block() {
     let place = Place::new().await;
     let block = |line, text: &str| Block { line, text: text.to_owned() };
     let (done, output) = place.run(&script(&[

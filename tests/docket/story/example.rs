@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use docket_tests::server::{Client, Home, JSON, Options, Server, eventually, free_port};
+use docket_rig::ports::free_port;
+use docket_tests::server::{Client, Home, JSON, Options, Server, eventually};
 use serde_json::{Value, json};
 
 /// The password of the sample users, as the program prints it and the documents say it.
@@ -36,7 +37,7 @@ pub(crate) fn home() -> (Home, u16) {
 
 /// A program that runs on it, and what it has printed since this start.
 pub(crate) struct Running {
-    pub(crate) dev: Server,
+    pub(crate) server: Server,
     pub(crate) banner: String,
 }
 
@@ -46,10 +47,10 @@ impl Running {
         let before = printed(home).len();
         let mut options = Options::flags(flags);
         options.receiver = Some(receiver);
-        let dev = Server::start(home, options).await;
+        let server = Server::start(home, options).await;
         let said = || printed(home)[before..].to_owned();
         eventually("the banner", Duration::from_secs(10), async || said().contains("Ctrl-C stops.")).await;
-        Self { dev, banner: said() }
+        Self { server, banner: said() }
     }
 
     /// The API key printed for a tenant.
@@ -72,10 +73,10 @@ impl Running {
     async fn sign_in_as(&self, path: &str, user: &str) -> Client {
         let key = self.key("ACME");
         let body = json!({"userId": user, "password": PASSWORD}).to_string();
-        let reply = self.dev.send("POST", path, &[("x-api-key", &key), JSON], &body).await;
+        let reply = self.server.send("POST", path, &[("x-api-key", &key), JSON], &body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         let token = reply.json()["token"].as_str().expect("a token").to_owned();
-        Client { api: self.dev.api, key, token }
+        Client { api: self.server.api, key, token }
     }
 }
 
@@ -85,8 +86,8 @@ pub(crate) fn printed(home: &Home) -> String {
 }
 
 /// The OpenAPI document that a running program serves.
-pub(crate) async fn document(dev: &Server) -> Value {
-    let reply = dev.send("GET", "/openapi.json", &[], "").await;
+pub(crate) async fn document(server: &Server) -> Value {
+    let reply = server.send("GET", "/openapi.json", &[], "").await;
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.headers["content-type"], "application/json");
     reply.json()

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::example::{self, Running, printed};
 
-/// Runs what was printed, as printed, in one bash; answers what each command wrote.
+/// Runs what was printed, as printed, in one bash; returns what each command wrote.
 fn paste(commands: &[&str]) -> Vec<String> {
     const BETWEEN: &str = "--- next ---";
     let script: String =
@@ -75,13 +75,13 @@ async fn a_restart_keeps_keys_and_orders() {
     assert_ne!(keys[0], keys[1]);
     let client = running.sign_in().await;
     let saved = client.post("/Orders/Save", &serde_json::json!({"orderType": "Court"})).await.json();
-    assert!(running.dev.terminate().await.success());
+    assert!(running.server.terminate().await.success());
     assert!(printed(&home).contains("Stopping"));
 
     let running = Running::start(&home, receiver, "").await;
     assert_eq!(["ACME", "GLOBEX"].map(|code| running.key(code)), keys);
     // The token of before is good, too: the key that signs tokens is kept.
-    let client = docket_tests::server::Client { api: running.dev.api, ..client };
+    let client = docket_tests::server::Client { api: running.server.api, ..client };
     let found = client.get("/Orders/Search?status=Draft").await.json();
     assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");
     assert_eq!(found["items"][0]["webOrderId"], saved["webOrderId"]);

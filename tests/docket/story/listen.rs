@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use docket_rig::ports::free_port;
 use docket_tests::server::{
-    Client, Home, Options, SECRET, Server, api_key, binary, eventually, free_port, tenant_yaml, webhook_yaml,
+    Client, Home, Options, SECRET, Server, api_key, binary, eventually, tenant_yaml, webhook_yaml,
 };
 use serde_json::json;
 
@@ -78,10 +79,10 @@ async fn delivering(home: &Home, listen: &Listen) -> (Server, Client) {
     home.write("all.yaml", &listen.yaml());
     home.add_contact("ACME", "C-1", "ann@example.com");
     let flags = "--allow-egress 127.0.0.1/32 --backoff-base 20ms --poll-interval 200ms";
-    let dev = Server::start(home, Options::flags(flags)).await;
-    let client = dev.sign_in(&api_key('a'), "ann@example.com").await;
+    let server = Server::start(home, Options::flags(flags)).await;
+    let client = server.sign_in(&api_key('a'), "ann@example.com").await;
     assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
-    (dev, client)
+    (server, client)
 }
 
 fn deliveries(home: &Home, arguments: &[&str]) -> String {
@@ -94,7 +95,7 @@ fn deliveries(home: &Home, arguments: &[&str]) -> String {
 async fn it_rehearses_failures_and_verifies() {
     let home = Home::new();
     let listen = Listen::start(&home, SECRET, &["--fail", "500:2"]).await;
-    let (_dev, client) = delivering(&home, &listen).await;
+    let (_server, client) = delivering(&home, &listen).await;
     eventually("the third attempt", Duration::from_secs(10), async || listen.lines().len() == 3).await;
     let lines = listen.lines();
     for (line, (attempt, answer)) in lines.iter().zip([(1, 500), (2, 500), (3, 200)]) {
@@ -118,7 +119,7 @@ async fn it_rehearses_failures_and_verifies() {
 async fn it_waits_before_it_answers() {
     let home = Home::new();
     let listen = Listen::start(&home, SECRET, &["--delay", "600ms"]).await;
-    let (_dev, _) = delivering(&home, &listen).await;
+    let (_server, _) = delivering(&home, &listen).await;
     let begun = Instant::now();
     eventually("the answer", Duration::from_secs(10), async || {
         listen.lines().iter().any(|line| line.contains("→ 200  signature verified"))
@@ -133,7 +134,7 @@ async fn it_names_the_likely_cause_of_a_wrong_signature() {
     let home = Home::new();
     // What an editor does to a file.
     let listen = Listen::start(&home, &format!("{SECRET}\n"), &[]).await;
-    let (_dev, _) = delivering(&home, &listen).await;
+    let (_server, _) = delivering(&home, &listen).await;
     eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
     let line = listen.lines().swap_remove(0);
     assert!(line.contains("signature wrong: the secret ends in a newline on one side only"), "{line}");

@@ -63,7 +63,7 @@ fn words(value: &Value) -> Vec<&str> {
 async fn served() -> (Running, Value, Home) {
     let (home, receiver) = example::home();
     let running = Running::start(&home, receiver, "").await;
-    let document = example::document(&running.dev).await;
+    let document = example::document(&running.server).await;
     (running, document, home)
 }
 
@@ -274,7 +274,7 @@ async fn both_credentials_are_required_by_document_and_server() {
         // One requirement with two schemes means both; two requirements would mean either.
         let expected = if signs_in { json!([{"ApiKey": []}]) } else { json!([{"ApiKey": [], "Bearer": []}]) };
         assert_eq!(operation["security"], expected, "{method} {path}");
-        let statuses = each_way(&running.dev, &client, &method, &path).await;
+        let statuses = each_way(&running.server, &client, &method, &path).await;
         let [none, only_key, only_token, wrong_key, wrong_token, both] = statuses;
         assert_eq!([none, only_token, wrong_key], [401; 3], "{method} {path}");
         if signs_in {
@@ -288,7 +288,7 @@ async fn both_credentials_are_required_by_document_and_server() {
 
 /// The statuses of an empty request with no credential, the key, the token, a wrong key and the token, the key and a
 /// wrong token, both.
-async fn each_way(dev: &Server, client: &Client, method: &str, path: &str) -> [u16; 6] {
+async fn each_way(server: &Server, client: &Client, method: &str, path: &str) -> [u16; 6] {
     let bearer = format!("Bearer {}", client.token);
     let wrong = format!("Bearer {}", client.token.replacen('.', "x.", 1));
     let (key, token) = (("x-api-key", client.key.as_str()), ("authorization", bearer.as_str()));
@@ -304,7 +304,7 @@ async fn each_way(dev: &Server, client: &Client, method: &str, path: &str) -> [u
     ];
     for (status, headers) in statuses.iter_mut().zip(headers) {
         let headers = [headers, &[JSON]].concat();
-        *status = dev.send(method, path, &headers, "{}").await.status;
+        *status = server.send(method, path, &headers, "{}").await.status;
     }
     statuses
 }
@@ -315,8 +315,8 @@ async fn on_a_tenants_subdomain_the_token_alone_is_enough() {
     let client = running.sign_in().await;
     let bearer = format!("Bearer {}", client.token);
     let headers = [("host", "acme.localhost"), ("authorization", bearer.as_str())];
-    assert_eq!(running.dev.send("GET", "/Orders/Search", &headers, "").await.status, 200);
-    assert_eq!(running.dev.send("GET", "/Orders/Search", &headers[..1], "").await.status, 401);
+    assert_eq!(running.server.send("GET", "/Orders/Search", &headers, "").await.status, 200);
+    assert_eq!(running.server.send("GET", "/Orders/Search", &headers[..1], "").await.status, 401);
 }
 
 #[tokio::test]
@@ -349,7 +349,7 @@ async fn a_token_is_documented_as_the_contract_says() {
     assert_eq!((example["userId"].as_str(), example["password"].as_str()), (Some(CONTACT), Some(PASSWORD)));
     let key = running.key("ACME");
     let body = Value::from(example).to_string();
-    let reply = running.dev.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await;
+    let reply = running.server.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     let answer = reply.json();
     let names: BTreeSet<&String> = answer.as_object().expect("an object").keys().collect();
@@ -358,7 +358,7 @@ async fn a_token_is_documented_as_the_contract_says() {
 }
 
 #[tokio::test]
-async fn an_order_is_one_of_seven_told_apart_by_its_type() {
+async fn an_order_is_one_of_seven_distinguished_by_its_type() {
     let (_running, document, _home) = served().await;
     let types =
         ["Court", "Process", "Delivery", "Investigation", "FileAndServe", "CountyRecording", "PhotoCopy"];
@@ -423,12 +423,12 @@ async fn every_route_is_documented_and_none_manages_webhooks() {
     {
         // No operation takes PUT: a route answers 405, and what is no route 404.
         let expected = if documented.contains(&path) { 405 } else { 404 };
-        let reply = running.dev.send("PUT", &path, &[], "").await;
+        let reply = running.server.send("PUT", &path, &[], "").await;
         assert_eq!(reply.status, expected, "{path}");
     }
     for path in ["/Webhooks", "/webhooks", "/Webhooks/1", "/api/webhooks", "/WebhookLogs"] {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
-            assert_eq!(running.dev.send(method, path, &[], "").await.status, 404, "{method} {path}");
+            assert_eq!(running.server.send(method, path, &[], "").await.status, 404, "{method} {path}");
         }
     }
 }

@@ -11,8 +11,7 @@ mod back_office;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use docket_receiver::{Behaviour, Fail};
-use docket_tests::receiver::Sink;
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{
     Client, Home, JSON, Options, Reply, SECRET, Server, api_key, eventually, request, tenant_yaml,
     webhook_yaml,
@@ -251,9 +250,9 @@ fn spoiled(value: &Value, change: &dyn Fn(&str) -> Value) -> Value {
 /// A program under watch, and who talks to it.
 struct Watched {
     home: Home,
-    dev: Server,
-    works: Sink,
-    fails: Sink,
+    server: Server,
+    works: Receiver,
+    fails: Receiver,
     canaries: Canaries,
 }
 
@@ -262,9 +261,9 @@ const EMAIL: &str = "zqann@canary.example";
 
 impl Watched {
     async fn start(flags: &str) -> Self {
-        let (works, home) = (Sink::start().await, Home::new());
-        let always = Behaviour { fail: Some(Fail { status: 500, times: None }), ..Behaviour::default() };
-        let fails = Sink::behaving(0, always).await;
+        let home = Home::new();
+        let works = Receiver::verifying(|_| Response::Status(200)).await;
+        let fails = Receiver::scripted(|_| Response::Status(500)).await;
         let mut canaries = Canaries::default();
         for (field, value) in [
             ("signing secret", SECRET),
@@ -284,10 +283,8 @@ impl Watched {
         let yaml = [
             tenant_yaml("acme", 'a'),
             works.webhook_yaml("acme", "works", "C-1", "/works"),
-            // Its own ConfigMap, under another name.
-            fails.webhook_yaml("acme", "fails", "C-1", "/fails").replace("receiver-ca", "failing-ca"),
-            works.ca_yaml(),
-            fails.ca_yaml().replace("receiver-ca", "failing-ca"),
+            fails.webhook_yaml("acme", "fails", "C-1", "/fails"),
+            ca_yaml(),
             unreachable,
             untrusted,
         ]
@@ -298,8 +295,8 @@ impl Watched {
             "--allow-egress 127.0.0.1/32 --backoff-base 10ms --poll-interval 100ms --legacy-host legacy.localhost {flags}"
         ));
         options.environment = vec![("RUST_BACKTRACE".into(), "1".into())];
-        let dev = Server::start(&home, options).await;
-        Self { home, dev, works, fails, canaries }
+        let server = Server::start(&home, options).await;
+        Self { home, server, works, fails, canaries }
     }
 
     /// Runs a command as an operator does; nothing but what was typed may be in what it prints.
@@ -343,7 +340,7 @@ impl Watched {
                 all.push((name, value));
             }
         }
-        let reply = self.dev.send(method, target, &all, body).await;
+        let reply = self.server.send(method, target, &all, body).await;
         assert!(reply.status >= 400, "{method} {target} {body}: {reply:?}");
         self.canaries.assert_absent(&format!("{method} {target}"), &format!("{reply:?}"), allowed);
         reply
@@ -360,7 +357,7 @@ impl Watched {
         };
         let (unknown, wrong, code) = (value("unknown userId"), value("wrong password"), value("wrong code"));
         let (malformed, name) = (value("malformed"), value("a name"));
-        let nobody = Client { api: self.dev.api, key: key.clone(), token: "ZqNoToken".to_owned() };
+        let stranger = Client { api: self.server.api, key: key.clone(), token: "ZqNoToken".to_owned() };
         let own = ["userId", "unknown userId", "check-in name"];
         for path in ["/Auth/Token", "/Session/Create", "/Employee/SignIn"] {
             let bodies = [
@@ -383,20 +380,21 @@ impl Watched {
                 ),
             ];
             for (body, status, allowed) in bodies {
-                let reply = self.refused(&nobody, ("POST", path), &[], &body, allowed).await;
+                let reply = self.refused(&stranger, ("POST", path), &[], &body, allowed).await;
                 assert_eq!(reply.status, status, "{path} {body}: {reply:?}");
             }
         }
-        // On the legacy host the key is told apart from a code, and repeated.
+        // On the legacy host a key is distinguished from a code, and repeated.
         let body = json!({"clientCode": key, "userId": EMAIL, "password": PASSWORD}).to_string();
         let legacy = [("host", "legacy.localhost")];
-        let reply = self.refused(&nobody, ("POST", "/Session/Create"), &legacy, &body, &["API key"]).await;
+        let reply = self.refused(&stranger, ("POST", "/Session/Create"), &legacy, &body, &["API key"]).await;
         assert_eq!(reply.status, 403);
 
         let body = json!({"userId": "zq.bob", "password": PASSWORD}).to_string();
-        let employee = self.dev.send("POST", "/Employee/SignIn", &[("x-api-key", &key), JSON], &body).await;
+        let employee =
+            self.server.send("POST", "/Employee/SignIn", &[("x-api-key", &key), JSON], &body).await;
         let body = json!({"userId": EMAIL, "password": PASSWORD}).to_string();
-        let contact = self.dev.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await;
+        let contact = self.server.send("POST", "/Auth/Token", &[("x-api-key", &key), JSON], &body).await;
         for (reply, field) in [(&employee, "employee"), (&contact, "contact")] {
             assert_eq!(reply.status, 200, "{reply:?}");
             self.canaries.assert_absent(field, reply.text(), &[&format!("{field}'s name")]);
@@ -406,12 +404,12 @@ impl Watched {
             }
         }
         let token = contact.json()["token"].as_str().expect("a token").to_owned();
-        Client { api: self.dev.api, key, token }
+        Client { api: self.server.api, key, token }
     }
 
     /// All seven types: whole drafts, exported ones, and wrong ones.
     async fn orders(&mut self, client: &Client) {
-        let document = example::document(&self.dev).await;
+        let document = example::document(&self.server).await;
         let examples =
             &document["paths"]["/Orders/Save"]["post"]["requestBody"]["content"]["application/json"];
         let examples = examples["examples"].as_object().expect("examples");
@@ -516,7 +514,7 @@ impl Watched {
             self.refused(client, ("POST", "/Orders/Save"), &more, "{\"orderType\":\"Court\"}", &[]).await;
         }
         // A subdomain that maps to no tenant.
-        let reply = self.dev.send("GET", "/Orders/Search", &[("host", &host)], "").await;
+        let reply = self.server.send("GET", "/Orders/Search", &[("host", &host)], "").await;
         assert_eq!(reply.status, 404, "{reply:?}");
         self.canaries.assert_absent("an unknown host", &format!("{reply:?}"), &[]);
         // Used twice for different requests.
@@ -529,7 +527,7 @@ impl Watched {
         }
     }
 
-    /// Mistakes in the configuration are told without the values.
+    /// Mistakes in the configuration are reported without the values.
     async fn configuration(&mut self) {
         let secret = self.canaries.text("a Secret's value");
         let before = self.log().len();
@@ -543,7 +541,7 @@ impl Watched {
                  apiKeys: [{{name: primary, secretKeyRef: {{name: key, key: key}}}}], database: {{managed: {{name: other}}}}}}\n"
             ),
         );
-        eventually("the mistakes are told", Duration::from_secs(10), async || {
+        eventually("the mistakes are reported", Duration::from_secs(10), async || {
             self.log()[before..].contains("wrong.yaml")
         })
         .await;
@@ -564,7 +562,7 @@ impl Watched {
             !text.contains("Pending") && !text.contains("Failed") && text.contains("DeadLetter")
         })
         .await;
-        let received = [self.works.received(), self.fails.received()].concat();
+        let received = [self.works.posts(), self.fails.posts()].concat();
         assert!(received.len() > 7 * 3 * 2, "{}", received.len());
         for one in &received {
             let body = String::from_utf8_lossy(&one.body);
@@ -600,9 +598,9 @@ impl Watched {
         let text = self.canaries.text("a request's text");
         let key = api_key('a');
         let body = json!({"userId": "zq.bob", "password": PASSWORD}).to_string();
-        let reply = self.dev.send("POST", "/Employee/SignIn", &[("x-api-key", &key), JSON], &body).await;
+        let reply = self.server.send("POST", "/Employee/SignIn", &[("x-api-key", &key), JSON], &body).await;
         let token = reply.json()["token"].as_str().expect("a token").to_owned();
-        let bob = Client { api: self.dev.api, key, token };
+        let bob = Client { api: self.server.api, key, token };
         let found = bob.get("/WebhookLogs/Search?status=DeadLetter").await;
         self.canaries.assert_absent("/WebhookLogs/Search", found.text(), &[]);
         let id = found.json()["items"][0]["deliveryId"].as_str().expect("an id").to_owned();
@@ -632,10 +630,10 @@ impl Watched {
     }
 
     async fn nothing_leaked(&self) {
-        let metrics = request(self.dev.management, "GET", "/metrics", &[], "").await.expect("metrics");
+        let metrics = request(self.server.management, "GET", "/metrics", &[], "").await.expect("metrics");
         assert!(metrics.text().contains("docket_http_requests"), "{metrics:?}");
         self.canaries.assert_absent("/metrics", metrics.text(), &[]);
-        // The banner shows the keys of whoever starts it; it goes to standard output only.
+        // The banner shows the keys to the person who starts it; it goes to standard output only.
         let out = std::fs::read_to_string(self.home.log("out")).expect("readable");
         let shown = ["API key", "a Secret's value"];
         self.canaries.assert_absent("standard output", &out, &shown);
@@ -658,8 +656,8 @@ async fn everything(flags: &str) {
     watched.webhooks().await;
     watched.webhook_logs().await;
     watched.nothing_leaked().await;
-    let Watched { home, dev, canaries, .. } = watched;
-    assert!(dev.terminate().await.success());
+    let Watched { home, server, canaries, .. } = watched;
+    assert!(server.terminate().await.success());
     let err = std::fs::read_to_string(home.log("err")).expect("readable");
     canaries.assert_absent(
         "the log of the end",

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
-use docket_tests::server::{JSON, eventually, free_port, request};
+use docket_tests::server::{JSON, eventually, request};
 use serde_json::{Value, json};
 
 use super::example::{self, CONTACT, Running};
@@ -20,7 +21,7 @@ struct Browser {
     driver: Child,
     at: SocketAddr,
     session: String,
-    /// Its profile, which nobody used before.
+    /// Its profile, which is new.
     _profile: Folder,
 }
 
@@ -167,7 +168,7 @@ fn of(path: &str) -> String {
     format!(".opblock:has([data-path='{path}'])")
 }
 
-/// Opens an operation, executes it as it stands; answers the status and the body of the live answer.
+/// Opens an operation, executes it as it stands; returns the status and the body of the live answer.
 async fn execute(browser: &Browser, path: &str) -> (String, String) {
     let block = of(path);
     browser.click(&format!("{block} .opblock-summary-control")).await;
@@ -182,12 +183,12 @@ async fn execute(browser: &Browser, path: &str) -> (String, String) {
 async fn the_documentation_works_in_a_browser() {
     let (home, receiver) = example::home();
     let running = Running::start(&home, receiver, "").await;
-    let own = format!("http://{}/", running.dev.api);
+    let own = format!("http://{}/", running.server.api);
     let browser = Browser::open().await;
     browser.go(&format!("{own}swagger/")).await;
 
     let operations = "return document.querySelectorAll('.opblock').length";
-    let document = running.dev.send("GET", "/openapi.json", &[], "").await.json();
+    let document = running.server.send("GET", "/openapi.json", &[], "").await.json();
     let methods = document["paths"].as_object().expect("paths").values().filter_map(Value::as_object);
     // One in each of its sections.
     let shown: usize = methods

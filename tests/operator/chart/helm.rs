@@ -65,7 +65,7 @@ pub(crate) fn helm(arguments: &[&str], values: &str) -> Result<String, String> {
     if output.status.success() {
         Ok(text(output.stdout))
     } else {
-        // `helm lint` tells its findings on standard output.
+        // `helm lint` prints its findings on standard output.
         Err(text(output.stderr) + &text(output.stdout))
     }
 }

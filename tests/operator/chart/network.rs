@@ -1,4 +1,4 @@
-//! Who may talk to whom.
+//! Which pods may connect to which.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ fn other_egress_goes_where_the_values_say() {
 }
 
 #[test]
-fn by_default_stores_are_anywhere_but_at_their_ports_alone() {
+fn by_default_stores_are_reached_anywhere_but_only_at_their_ports() {
     let objects = render_with("");
     for component in ["api", "detector", "operator", "worker"] {
         let rules = policy(&objects, component)["egress"].as_array().expect("a list");

@@ -29,7 +29,7 @@ fn sorted(mut rights: Vec<Right>) -> Vec<Right> {
     rights
 }
 
-/// A group of rules in operator/rbac.yaml: what the operator's own suite lets it do.
+/// A group of rules in operator/rbac.yaml: which the operator's own suite grants it.
 fn tested(groups: &[&str]) -> Vec<Right> {
     let text = std::fs::read_to_string(repository().join("operator/rbac.yaml")).expect("it is there");
     let all = documents(&text).remove(0);
@@ -107,18 +107,18 @@ fn with_a_runtime_namespace_the_data_plane_cannot_read_the_secrets_of_the_releas
         assert_eq!(objects.one(kind, name)["metadata"]["namespace"], "docket-runtime", "{kind} {name}");
     }
     assert_eq!(objects.names("Role").len(), 2);
-    let told = |component: &str| objects.pod(component)["containers"][0].to_string();
-    assert!(told("docket-operator").contains("--release-namespace=docket-runtime"));
+    let container = |component: &str| objects.pod(component)["containers"][0].to_string();
+    assert!(container("docket-operator").contains("--release-namespace=docket-runtime"));
     for component in ["docket-api", "docket-worker", "docket-detector"] {
         assert!(
-            told(component).contains(r#""DOCKET_CONFIG_NAMESPACE","value":"docket-runtime""#),
+            container(component).contains(r#""DOCKET_CONFIG_NAMESPACE","value":"docket-runtime""#),
             "{component}"
         );
     }
 }
 
 #[test]
-fn people_may_by_their_role_in_a_namespace_and_nobody_writes_status() {
+fn people_may_by_their_role_in_a_namespace_and_none_writes_status() {
     let objects = render_with("");
     for (name, resources, writes) in [("view", 2, false), ("edit", 1, true), ("admin", 2, true)] {
         let role = objects.one("ClusterRole", &format!("docket-system-docket-{name}"));

@@ -73,7 +73,7 @@ fn tokens_of_the_api_server_are_mounted_only_where_they_are_needed() {
 }
 
 #[test]
-fn each_component_is_told_its_settings() {
+fn each_component_gets_its_settings() {
     let objects = render_with(
         "
 legacyHost: old.example.com

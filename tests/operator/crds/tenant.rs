@@ -290,7 +290,7 @@ fn webhooks() {
 }
 
 #[test]
-fn what_must_not_change() {
+fn immutable_fields_are_refused() {
     let managed = |server: Value| json!({"managed": {"name": "tenant_acme", "server": server}});
     let external = |name: &str| json!({"external": {"secretKeyRef": {"name": name, "key": "url"}}});
     let server = Both("database server is immutable");

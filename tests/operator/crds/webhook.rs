@@ -178,7 +178,7 @@ fn references() {
 }
 
 #[test]
-fn what_must_not_change() {
+fn immutable_fields_are_refused() {
     let tenant = Both("tenantRef is immutable; create a new Webhook");
     webhooks().hold_changes(&[
         ("/spec/tenantRef", json!({"name": "a"}), json!({"name": "b"}), tenant),

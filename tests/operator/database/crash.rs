@@ -14,12 +14,12 @@ async fn wired() -> (Rig, Proxy) {
     let proxy = Proxy::to_postgres(([127, 0, 0, 1], port).into());
     let mut admin = with_user(&rig.root, &rig.admin(), "secret-of-admin");
     admin.set_port(Some(proxy.address.port())).expect("it has a host");
-    // What is encrypted can't be counted.
+    // Questions in TLS can't be counted.
     admin.set_query(Some("sslmode=disable"));
     (Rig::with_admin(rig.root.clone(), &admin, rig.name.clone()), proxy)
 }
 
-/// Cuts at question 1, 2, 3, … until `pass` no longer gets so far; each time `again` has to mend it. Answers how often.
+/// Cuts at question 1, 2, 3, … until `pass` no longer gets so far; each time the next pass has to repair it. Returns how often.
 async fn at_each_question(
     rig: &Rig,
     proxy: &Proxy,
@@ -46,7 +46,7 @@ async fn at_each_question(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_being_made() {
+async fn cuts_while_a_database_is_made_are_repaired() {
     let (rig, proxy) = wired().await;
     let clean = Rig::new().await;
     clean.ensure().await;
@@ -69,7 +69,7 @@ async fn a_database_being_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_being_taken_over_with_a_new_password() {
+async fn cuts_while_a_database_is_taken_over_are_repaired() {
     let (rig, proxy) = wired().await;
     let newer = SecretString::from("a newer secret");
     let wanted = WantedDatabase {
@@ -97,7 +97,7 @@ async fn a_database_being_taken_over_with_a_new_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_being_dropped() {
+async fn cuts_while_a_database_is_dropped_are_repaired() {
     let (rig, proxy) = wired().await;
     let cuts = at_each_question(
         &rig,
@@ -114,7 +114,7 @@ async fn a_database_being_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_down_or_hangs() {
+async fn a_server_that_is_down_or_hangs_is_reported_as_unreachable() {
     let (rig, proxy) = wired().await;
     rig.ensure().await;
     let away = |error: &DatabaseError| matches!(error, DatabaseError::Unreachable { .. });
@@ -150,7 +150,7 @@ async fn a_pass_given_up_leaves_nothing_running() {
         result = pass => panic!("it can't get past the lock: {result:?}"),
         () = async { while count().await == 0 {} } => {}
     }
-    // The server looks every five seconds whether anybody still waits.
+    // The server checks every five seconds whether the client is still there.
     let gone = async { while count().await > 0 {} };
     tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.expect("the migration has ended");
 }

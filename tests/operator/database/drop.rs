@@ -30,7 +30,7 @@ async fn another_tenants_database_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_somebody_has_given_something_can_at_least_not_log_in() {
+async fn a_role_that_owns_other_objects_stays_but_cannot_log_in() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;
     rig.by_hand("CREATE DATABASE {role} OWNER {role}").await;

@@ -1,4 +1,4 @@
-//! A database made and kept as wanted.
+//! A database is made as declared, and repaired.
 
 use docket_crds::DatabaseUrl;
 use docket_operator::database::{
@@ -46,7 +46,7 @@ async fn a_pass_at_rest_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_changed_is_repaired() {
+async fn settings_changed_by_hand_are_repaired() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;
     let wanted = rig.state().await;
@@ -154,7 +154,7 @@ async fn a_new_password_leaves_open_connections_alone() {
     let rotated = rig.servers.ensure(&WantedDatabase { password: &password, ..rig.wanted() }).await.unwrap();
     assert_ne!(rotated.url, made.url);
     open.batch_execute("TABLE counter").await.expect("it is still there");
-    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is refused");
     assert_eq!(refusal(rotated.url.expose()).await, None);
 }
 
@@ -171,14 +171,14 @@ async fn a_new_password_counts_whatever_becomes_of_the_schema() {
     let again = rig.servers.ensure(&served).await.unwrap();
     assert!(matches!(again.schema, Err(DatabaseError::MigrationFailed { .. })), "{:?}", again.schema);
     assert_eq!(again.url, rotated.url);
-    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is over");
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28P01"), "the old one is refused");
     assert_eq!(refusal(rotated.url.expose()).await, None);
 }
 
-/// The owner of a database decides what runs there, so the admin never goes in: not even when the owner sees to it that
-/// nobody else can.
+/// The owner of a database decides what runs there, so the admin never connects: not even when the owner takes all
+/// connections of its role.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in_its_place() {
+async fn a_role_without_a_connection_left_is_reported_and_the_admin_does_not_connect() {
     let rig = Rig::new().await;
     let limit = |connection_limit| WantedDatabase { connection_limit, ..rig.wanted() };
     let made = rig.servers.ensure(&limit(5)).await.unwrap();
@@ -197,16 +197,16 @@ async fn a_role_without_a_connection_left_is_believed_or_told_and_nobody_goes_in
     for wanted in [limit(1), older] {
         let full = rig.servers.ensure(&wanted).await.unwrap();
         assert_eq!(full.url, made.url);
-        let told = full.schema.unwrap_err();
-        assert!(matches!(told, DatabaseError::Unreachable { .. }), "{told:?}");
-        let told = told.to_string();
+        let message = full.schema.unwrap_err();
+        assert!(matches!(message, DatabaseError::Unreachable { .. }), "{message:?}");
+        let message = message.to_string();
         assert!(
-            told.contains("no connection left for the role") && told.contains("connectionLimit"),
-            "{told}"
+            message.contains("no connection left for the role") && message.contains("connectionLimit"),
+            "{message}"
         );
     }
     let caught = "SELECT count(*) FROM caught";
-    assert_eq!(owner.query_one(caught, &[]).await.unwrap().get::<_, i64>(0), 0, "nobody went in");
+    assert_eq!(owner.query_one(caught, &[]).await.unwrap().get::<_, i64>(0), 0, "no session of the admin");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,7 +275,7 @@ async fn the_servers_log_has_no_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_ahead_is_said() {
+async fn a_newer_schema_is_reported() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;
     let ahead = "INSERT INTO schema_version VALUES (99, 'from the future', 0)";
@@ -283,7 +283,7 @@ async fn a_schema_ahead_is_said() {
     let error = rig.servers.ensure(&rig.wanted()).await.unwrap().schema.unwrap_err();
     assert!(matches!(&error, DatabaseError::SchemaNewer(newer) if newer.found == 99), "{error}");
     let own = DatabaseUrl::parse(&postgres::database().await).unwrap();
-    migrate_external(&external(&own)).await.expect("it is nobody's");
+    migrate_external(&external(&own)).await.expect("no tenant has it");
     postgres::client(own.expose()).await.batch_execute(ahead).await.unwrap();
     assert_eq!(migrate_external(&external(&own)).await, Err(error));
 }
@@ -332,7 +332,7 @@ fn external(url: &DatabaseUrl) -> WantedExternalDatabase<'static> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_managed_database_is_nobodys_external_one() {
+async fn a_managed_database_is_refused_as_an_external_one() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;
     let before = rig.state().await;
@@ -352,8 +352,11 @@ async fn an_external_database_has_one_tenant() {
     let other = WantedExternalDatabase { owner_uid: OTHER, ..external(&url) };
     let error = migrate_external(&other).await.unwrap_err();
     assert!(matches!(error, DatabaseError::NotOwned { .. }), "{error}");
-    let (told, name) = (error.to_string(), database_of(&url));
-    assert!(told.contains(OWNER) && told.contains(&format!("docket.dev/adopt-database={name}")), "{told}");
+    let (message, name) = (error.to_string(), database_of(&url));
+    assert!(
+        message.contains(OWNER) && message.contains(&format!("docket.dev/adopt-database={name}")),
+        "{message}"
+    );
     migrate_external(&WantedExternalDatabase { adopt: true, ..other.clone() }).await.expect("it is said");
     migrate_external(&other).await.expect("the annotation is needed once");
     migrate_external(&external(&url)).await.expect_err("the first one has lost it");

@@ -1,4 +1,4 @@
-//! The server's log of what an operator has asked it.
+//! The server's log of the operator's statements.
 
 use std::path::PathBuf;
 

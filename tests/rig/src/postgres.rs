@@ -1,11 +1,10 @@
-//! A throw-away PostgreSQL: one server per test process, one database per test; and servers of a test's own, which may
-//! crash.
+//! A throw-away PostgreSQL: one server per test process, one database per test; and dedicated servers, which may crash.
 //!
-//! A guard process of its own keeps the server: it waits on a pipe that only this process holds open, so the server
+//! A guard process owns the server: it waits on a pipe that only this process holds open, so the server
 //! and its files go away however this process ends, also by SIGKILL.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,11 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio_postgres::{Client, NoTls};
 
+use crate::ports::free_port;
 use crate::scratch::Folder;
 
 /// What the guard runs: `$1` pg_ctl, `$2` the folder.
 ///
-/// `cat` ends when the test process does. Nobody wants the data any more, so the server need not write it out.
+/// `cat` ends when the test process does. The data is of no use then, so the server need not write it out.
 const GUARD: &str = r#"
 "$1" start --silent --wait --pgdata "$2/data" --log "$2/log" >>"$2/log" 2>&1 && echo ready
 exec >&-
@@ -28,7 +28,7 @@ cat >/dev/null
 rm -rf "$2"
 "#;
 
-/// Another process may take the port between our look and the server's start.
+/// Another process may take the port between our check and the server's start.
 const STARTS: u32 = 5;
 
 /// A server and its files. Dropped, both go away.
@@ -43,13 +43,13 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// A server of the test's own, which keeps what it has acknowledged when its processes are killed.
+    /// A dedicated server, which keeps acknowledged writes when its processes are killed.
     pub async fn start() -> Self {
         let start = || (1..=STARTS).find_map(|_| start("")).expect("a free port for PostgreSQL");
         tokio::task::spawn_blocking(start).await.expect("PostgreSQL starts, see above")
     }
 
-    /// A new, empty database; answers its URL.
+    /// A new, empty database; returns its URL.
     pub async fn database(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -82,12 +82,12 @@ impl PostgresServer {
     }
 }
 
-/// A new, empty database; answers its URL. The first call of a process starts the server, which takes some seconds.
+/// A new, empty database; returns its URL. The first call of a process starts the server, which takes some seconds.
 pub async fn database() -> String {
     tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above").database().await
 }
 
-/// A connection of the test's own, to look at a database past the code under test.
+/// A direct connection, past the code under test.
 pub async fn client(url: &str) -> Client {
     let (client, connection) =
         tokio_postgres::connect(url, NoTls).await.expect("the test's PostgreSQL answers");
@@ -97,7 +97,7 @@ pub async fn client(url: &str) -> Client {
 
 fn server() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    // A commit that is not written out at once is lost only with the server's processes, which nobody kills here.
+    // A commit that is not written out at once is lost only with the server's processes, which no test of this server kills.
     let settings = "synchronous_commit = off\n";
     SERVER.get_or_init(|| (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL"))
 }
@@ -116,7 +116,7 @@ fn start(settings: &str) -> Option<PostgresServer> {
     configure(&path, port, settings);
     let mut guard = account.command(Path::new("/bin/sh"), &path);
     guard.args(["-c", GUARD, "docket-postgres-guard"]).arg(programs.join("pg_ctl")).arg(&path);
-    // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
+    // Its own group: Ctrl-C on the tests ends the guard through the pipe, in order.
     guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut guard = guard.spawn().expect("there is a shell");
     let stdout = guard.stdout.take().expect("it is piped");
@@ -174,7 +174,7 @@ fn programs() -> PathBuf {
         .expect("PostgreSQL's server is not installed; `tests/run` installs it")
 }
 
-/// Who runs the server. It refuses to run as root, so root gives it to somebody else.
+/// The account that runs the server. It refuses to run as root, so root runs it as another account.
 struct Account {
     other: Option<(u32, u32)>,
 }
@@ -215,11 +215,6 @@ fn ids_of(passwd: &str, name: &str) -> Option<(u32, u32)> {
     Some((fields.nth(2)?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("it is bound").port()
-}
-
 /// 32 random hexadecimal digits.
 pub fn random_hex() -> String {
     let mut bytes = [0; 16];
@@ -227,17 +222,4 @@ pub fn random_hex() -> String {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .expect("it never ends");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_account_is_found_by_its_whole_name() {
-        let passwd =
-            "root:x:0:0:root:/root:/bin/sh\npostgresql:x:7:8::/:\npostgres:x:101:104:,,,:/var:/bin/sh\n";
-        assert_eq!(ids_of(passwd, "postgres"), Some((101, 104)));
-        assert_eq!(ids_of(passwd, "nobody"), None);
-    }
 }

@@ -1,15 +1,16 @@
 //! Throw-away Redis: one server, one under a Sentinel's watch, or a Cluster, each with its own guard.
 //!
-//! A guard process keeps each server: it waits on a pipe that only this process holds open, so the server and its files
+//! A guard process owns each server: it waits on a pipe that only this process holds open, so the server and its files
 //! go away however this process ends, also by SIGKILL.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::ports::free_port;
 use crate::scratch::Folder;
 
 /// What the guard runs: `$1` the folder. The server's id is in `$1/pid`, which is rewritten when it is started again.
@@ -23,7 +24,7 @@ rm -rf "$1"
 
 /// A server is there within this, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Another process may take the port between our look and the server's start.
+/// Another process may take the port between our check and the server's start.
 const STARTS: u32 = 5;
 
 /// One server process, and its files. Dropped, both go away.
@@ -46,7 +47,7 @@ enum Mode {
 }
 
 impl RedisServer {
-    /// A server that keeps nothing on disk unless told to. `settings`: lines of its configuration.
+    /// A server that keeps nothing on disk unless its settings say so. `settings`: lines of its configuration.
     pub fn start(settings: &[&str]) -> Self {
         Self::launch(Mode::Data, None, settings)
     }
@@ -62,7 +63,7 @@ impl RedisServer {
             let path = folder.path().to_owned();
             let mut guard = Command::new("/bin/sh");
             guard.args(["-c", GUARD, "docket-redis-guard"]).arg(&path);
-            // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
+            // Its own group: Ctrl-C on the tests ends the guard through the pipe, in order.
             guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
             let guard = guard.spawn().expect("there is a shell");
             // The guard removes the folder.
@@ -96,7 +97,7 @@ impl RedisServer {
         fs::write(self.folder.join("redis.conf"), lines.join("\n") + "\n").expect("the folder is new");
     }
 
-    /// Starts the process; answers whether it stayed.
+    /// Starts the process; returns whether it stayed.
     fn run(&mut self) -> bool {
         let log = fs::File::create(self.folder.join("log")).expect("the folder is ours");
         let mut command = Command::new("redis-server");
@@ -131,7 +132,7 @@ impl RedisServer {
         format!("redis://{password}127.0.0.1:{}", self.port)
     }
 
-    /// Runs a command by `redis-cli`, past the code under test; answers what it prints.
+    /// Runs a command by `redis-cli`, past the code under test; returns what it prints.
     pub fn cli(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         command.args(["-p", &self.port.to_string()]).args(arguments);
@@ -142,7 +143,7 @@ impl RedisServer {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Ends it as the machine's loss would: without a word.
+    /// Kills the process, as the loss of its machine would.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().expect("it is our child");
@@ -150,7 +151,7 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again after [`kill`](Self::kill), on the same port with what is on its disk.
+    /// Starts it again after [`kill`](Self::kill), on the same port with the content of its disk.
     pub fn restart(&mut self) {
         self.kill();
         // The port may not be free at once.
@@ -162,7 +163,7 @@ impl RedisServer {
         assert_eq!(self.cli(&["SAVE"]), "OK");
     }
 
-    /// A copy of what is on its disk.
+    /// A copy of the content of its disk.
     pub fn dump(&self) -> Vec<u8> {
         fs::read(self.folder.join("dump.rdb")).expect("it was saved")
     }
@@ -174,12 +175,12 @@ impl RedisServer {
         self.restart();
     }
 
-    /// Stops it in the middle of whatever it does: connections stay open, nothing answers.
+    /// Pauses the process: connections stay open, and no command gets a response.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -269,11 +270,11 @@ impl RedisCluster {
         let mut create: Vec<&str> = vec!["--cluster", "create"];
         create.extend(addresses.iter().map(String::as_str));
         create.extend(["--cluster-replicas", "0", "--cluster-yes"]);
-        let told = nodes[0].cli(&create);
+        let printed = nodes[0].cli(&create);
         wait_for("the Cluster to be whole", || {
             nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
         });
-        assert!(told.contains("All 16384 slots covered"), "{told}");
+        assert!(printed.contains("All 16384 slots covered"), "{printed}");
         Self { nodes }
     }
 
@@ -291,9 +292,4 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "waited too long for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("it is bound").port()
 }

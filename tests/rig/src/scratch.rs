@@ -11,7 +11,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes one. `purpose` is part of its name, for whoever finds it after a crash.
+    /// Makes one. `purpose` is part of its name, for a person who finds it after a crash.
     pub fn new(purpose: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         // Process ids come round again, so a folder of a crashed run may be in the way.
@@ -19,7 +19,7 @@ impl Folder {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("docket-{purpose}-{}-{number}", std::process::id());
             let path = std::env::temp_dir().join(name);
-            // Nobody else's business: databases and passwords of tests are in there.
+            // Other accounts must not read it: databases and passwords of tests are in there.
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Self { path },
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -33,7 +33,7 @@ impl Folder {
         &self.path
     }
 
-    /// Leaves the folder to somebody else, who removes it.
+    /// Leaves the folder to another process, which removes it.
     pub fn hand_over(mut self) -> PathBuf {
         std::mem::take(&mut self.path)
     }
@@ -42,7 +42,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.path != Path::new("") {
-            // What is left behind is in a temporary folder and in nobody's way.
+            // Files that can't be removed stay in a temporary folder, where they do no harm.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

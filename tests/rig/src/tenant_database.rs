@@ -1,4 +1,4 @@
-//! A tenant's database of a test's own, on SQLite or on PostgreSQL, and rows for it.
+//! A tenant's database for one test, on SQLite or on PostgreSQL, and rows for it.
 //!
 //! A case is a function that takes a [`TenantDatabase`]; [`on_both_databases!`](crate::on_both_databases) makes two tests
 //! of it. Times are numbers that the cases choose.
@@ -21,9 +21,9 @@ use crate::scratch::Folder;
 
 /// Some day, in milliseconds since 1970.
 pub const T0: i64 = 1_800_000_000_000;
-/// The customer that a rig begins with.
+/// The customer that a new database has.
 pub const CUSTOMER: &str = "SMITH";
-/// The webhook that deliveries are for, if nothing else is said.
+/// The webhook that deliveries are for, unless a case says otherwise.
 pub const WEBHOOK: &str = "webhook-1";
 
 /// Makes two tests of each case: on a SQLite file, and on a real PostgreSQL.
@@ -53,7 +53,7 @@ pub const INVOICE_TABLES: [(InvoiceFamily, &str); 4] = [
     (InvoiceFamily::PhotoCopy, "photo_copy_invoice"),
 ];
 
-/// A database of the test's own, with its schema and one customer.
+/// A database for one test, with its schema and one customer.
 #[expect(missing_debug_implementations, reason = "holds the password of the database")]
 pub struct TenantDatabase {
     /// Opened with room for eight connections.
@@ -204,7 +204,7 @@ impl TenantDatabase {
         (row.get(0).expect("a text"), row.get(1).expect("a number"))
     }
 
-    /// All that is stored of a delivery, to see that nothing changed.
+    /// All that is stored of a delivery, to compare.
     pub async fn picture(&self, id: DeliveryId) -> String {
         let attempts: Vec<_> = self
             .attempts(id)
@@ -217,14 +217,14 @@ impl TenantDatabase {
         format!("{:?} {:?} {attempts:?}", self.delivery(id).await, self.lease(id).await)
     }
 
-    /// As if an attempt had ended so; what else an attempt leaves is not there.
+    /// Sets the status alone, without the other traces of an attempt.
     pub async fn set_status(&self, id: DeliveryId, status: Status) {
         let sql = "UPDATE delivery SET status = $1 WHERE id = $2";
         let params = vec![Param::from(status.as_str()), Param::from(id.to_string())];
         assert_eq!(self.write(async |t| t.execute(sql, params).await).await, 1);
     }
 
-    /// Begins attempts in a transaction of their own.
+    /// Begins attempts in one transaction.
     pub async fn begin(
         &self,
         ids: &[DeliveryId],
@@ -290,7 +290,7 @@ pub fn insert_invoice_sql(table: &str, number: &str, created_at_ms: i64) -> Stri
     )
 }
 
-/// A tenant's configuration, compiled, with so many webhooks of a customer for `invoice.created`: for what is tested
+/// A tenant's configuration, compiled, with so many webhooks of a customer for `invoice.created`: for tests
 /// through the library.
 pub fn tenant_config(uid: &str, client_code: &str, customer: &str, webhooks: usize) -> Value {
     let webhook = |number: usize| {

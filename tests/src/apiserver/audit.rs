@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// What is logged: the metadata of each write, when it is finished.
+/// Logs the metadata of each write, when it is finished.
 pub(super) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
   "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}]
@@ -16,7 +16,7 @@ pub(super) const POLICY: &str = r#"{
 pub struct Write {
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
-    /// Who wrote: `system:serviceaccount:<namespace>:<name>` for a service account.
+    /// The user that wrote: `system:serviceaccount:<namespace>:<name>` for a service account.
     pub user: String,
     /// What the client calls itself.
     pub agent: String,
@@ -26,7 +26,7 @@ pub struct Write {
     pub namespace: String,
     /// Empty where the server makes the name, or refused before it read it.
     pub name: String,
-    /// The status code of the answer.
+    /// The status code of the response.
     pub code: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Starts etcd, kube-apiserver and kube-controller-manager.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{audit, command_line};
+use docket_rig::ports::free_port;
 use docket_rig::postgres::random_hex;
 use docket_rig::scratch::Folder;
 
 /// What a guard runs: `$1` the folder, `$2` the log, then the program and its arguments.
 ///
 /// `cat` ends when the test process does. Each guard removes the folder after its own program has ended, so the last
-/// one finds nobody who still writes there.
+/// one finds no process that still writes there.
 const GUARD: &str = r#"
 folder=$1 log=$2
 shift 2
@@ -29,7 +30,7 @@ rm -rf "$folder"
 
 /// How long a server may take on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Another process may take a port between our look and the server's start.
+/// Another process may take a port between our check and the server's start.
 const STARTS: u32 = 5;
 
 /// kube-apiserver and etcd, with their files.
@@ -85,7 +86,7 @@ impl ApiServer {
 
     /// `None`: a port was taken in the meantime.
     fn try_start(programs: &Path) -> Option<Self> {
-        let [client, peer, port] = free_ports();
+        let [client, peer, port] = [(); 3].map(|()| free_port());
         // The guards remove it.
         let folder = Folder::new("apiserver").hand_over();
         let token = random_hex();
@@ -132,7 +133,7 @@ impl ApiServer {
     /// The process id of one of its programs, which is a guard's child.
     pub(super) fn process(&self, program: &str) -> u32 {
         let guards: Vec<u32> =
-            self.guards.lock().expect("nobody panics with it").iter().map(Child::id).collect();
+            self.guards.lock().expect("no thread panics with it").iter().map(Child::id).collect();
         let children = |guard: u32| {
             std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).unwrap_or_default()
         };
@@ -156,10 +157,10 @@ impl ApiServer {
         guard.args(["-c", GUARD, "docket-apiserver-guard"]).arg(&self.folder);
         guard.arg(self.folder.join(format!("{program}.log")));
         guard.args(command_line(&self.programs.join(program), arguments)).current_dir(&self.folder);
-        // A group of its own: Ctrl-C on the tests ends the guard through the pipe, in order.
+        // Its own group: Ctrl-C on the tests ends the guard through the pipe, in order.
         guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let guard = guard.spawn().expect("there is a shell");
-        self.guards.lock().expect("nobody panics with it").push(guard);
+        self.guards.lock().expect("no thread panics with it").push(guard);
     }
 }
 
@@ -237,10 +238,4 @@ fn kube_controller_manager(folder: &Path) -> Vec<String> {
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
     ]
-}
-
-/// Different ones: all are held until the last is found.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"));
-    listeners.each_ref().map(|listener| listener.local_addr().expect("it is bound").port())
 }

@@ -1,4 +1,4 @@
-//! The connection itself: what is refused at the start, and a Redis that hangs.
+//! The connection itself: servers that are refused at the start, and a Redis that hangs.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_is_told_without_the_password() {
+async fn a_connection_that_fails_is_reported_without_the_password() {
     let server = RedisServer::start_with_password("right", &[]);
     for url in [
         format!("redis://:hunter2@127.0.0.1:{}", server.port),

@@ -1,4 +1,4 @@
-//! Redis loses what it was told, or all of it, or becomes another server.
+//! Redis loses some of its entries, or all of them, or becomes another server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -64,10 +64,10 @@ async fn a_loss_is_new_once_and_stands_until_it_is_rebuilt() {
     assert_eq!(soon("another loss", rig.schedule.lost()).await, Loss::New);
     rig.server.cli(&["FLUSHALL"]);
     rig.schedule.rebuilt().await.expect("tells");
-    assert!(is_lost(&rig.schedule).await, "what was told went with the second one");
+    assert!(is_lost(&rig.schedule).await, "the entries went with the second one");
 }
 
-/// Somebody else deleted a key, or wrote to it.
+/// Another program deleted a key, or wrote to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_contradict_each_other_are_thrown_away_and_rebuilt() {
     const KEYS: [&str; 7] = ["entries", "waiting", "claims", "flight", "heads", "ready", "ring"];

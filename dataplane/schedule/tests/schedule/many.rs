@@ -34,7 +34,7 @@ async fn four_processes_claim_each_entry_once() {
     let ids: Vec<_> = all.into_iter().flatten().collect();
     assert_eq!(ids.len(), 10_000);
     assert_eq!(ids.into_iter().collect::<HashSet<_>>().len(), 10_000);
-    // Nothing is kept of what is done: what remains says whose turn it was, and which fence was given last.
+    // Nothing of finished deliveries stays: the remaining keys say whose turn it was, and which fence was given last.
     assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:1:state");
 }
 
@@ -110,7 +110,7 @@ async fn ten_thousand_behind_a_full_share_cost_a_claim_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_due_keeps_its_place_when_it_is_told_again() {
+async fn a_due_entry_keeps_its_place_when_it_is_put_again() {
     let rig = Rig::with(WIDE);
     put(&rig.schedule, [hint("a", "w", 7)]).await;
     advance(&rig.server.url(), Duration::from_secs(1)).await;
@@ -135,7 +135,7 @@ async fn one_of_many_sweeps_in_an_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_index_is_used_by_many_at_once() {
+async fn many_processes_share_a_busy_index() {
     let rig = Rig::with(WIDE);
     let schedule = Arc::new(schedule(&rig.server.url(), WIDE));
     put(&schedule, (0..2_000).map(|n| hint("a", "w", n))).await;

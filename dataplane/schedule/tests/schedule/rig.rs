@@ -1,4 +1,4 @@
-//! A schedule on a Redis of its own. The clock is Redis', so the suite moves what is kept, not the clock.
+//! A schedule on a dedicated Redis. The clock is Redis' own, so the suite moves the stored times, not the clock.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ pub(crate) async fn end(schedule: &RedisSchedule, claims: Vec<Claim>) {
     schedule.settle(claims.into_iter().map(|claim| (claim, None)).collect()).await.expect("settles");
 }
 
-/// Until it answers `Ok`; panics after a while.
+/// Repeats until it returns `Ok`; panics after a while.
 pub(crate) async fn patiently<T, E: std::fmt::Debug>(
     what: &str,
     mut ask: impl AsyncFnMut() -> Result<T, E>,
@@ -117,7 +117,7 @@ pub(crate) async fn patiently<T, E: std::fmt::Debug>(
     }
 }
 
-/// Panics if it takes more than a while: for what should come by itself.
+/// Panics if it takes more than a while.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), future)
         .await

@@ -1,4 +1,4 @@
-//! Beginning, keeping and finishing attempts: who may send, and whose end counts.
+//! Beginning, keeping and finishing attempts: which worker may send, and whose finish counts.
 
 use docket_program::clock::Clock;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ on_both_databases!(
     a_wrong_token_finishes_nothing,
     an_end_that_was_stored_already_is_ours,
     a_late_end_after_a_takeover_counts_for_nothing,
-    an_end_counts_once,
+    a_finish_counts_once,
     a_lease_is_kept_by_its_owner_only,
     sixty_leases_are_kept_in_one_call,
 );
@@ -155,7 +155,7 @@ async fn an_id_given_twice_is_begun_once(rig: TenantDatabase) {
     assert_eq!(rig.delivery(id).await.attempt_count, 1);
 }
 
-/// Claims all of `ids` at the same moment as somebody else; a transaction that was in the other's way is repeated, as
+/// Claims all of `ids` at the same moment as another worker; a transaction that was in the other's way is repeated, as
 /// the worker does.
 async fn claim(database: Database, barrier: Arc<Barrier>, token: &str, ids: Vec<DeliveryId>) -> Vec<Started> {
     barrier.wait().await;
@@ -277,7 +277,7 @@ async fn the_second_attempt_clears_what_the_first_said(rig: TenantDatabase) {
     assert_eq!((attempts[1].http_status, attempts[1].response_body.as_deref()), (Some(204), None));
 }
 
-/// As after a commit whose answer did not come.
+/// As after a commit whose result was lost.
 async fn an_end_that_was_stored_already_is_ours(rig: TenantDatabase) {
     let ids = rig.queued(2, T0).await;
     for (id, outcome, next) in
@@ -316,7 +316,7 @@ async fn a_late_end_after_a_takeover_counts_for_nothing(rig: TenantDatabase) {
     assert_eq!(rig.picture(id).await, before);
 }
 
-async fn an_end_counts_once(rig: TenantDatabase) {
+async fn a_finish_counts_once(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await.remove(0);
     assert!(finish(&rig, &started, "mine", &succeeded(), Next::Succeeded, T0 + 1).await);

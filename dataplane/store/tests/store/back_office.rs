@@ -16,7 +16,7 @@ fn statements(document: &str, database: &str) -> Vec<String> {
         let (info, rest) = block.split_once('\n').expect("a line end");
         let text = rest.split("```").next().expect("a block ends");
         if info.trim().is_empty() || info.trim() == database {
-            // Each is a transaction of its own here.
+            // Each is its own transaction here.
             let counts = |one: &&str| !["", "BEGIN", "COMMIT"].contains(one);
             statements.extend(text.split(';').map(str::trim).filter(counts).map(str::to_owned));
         }

@@ -1,5 +1,5 @@
-//! Many databases within one budget of connections: nobody fails while others work, whoever hangs costs only itself,
-//! and nothing is kept that nobody uses.
+//! Many databases within one budget of connections: none fails while others work, one that hangs costs only its
+//! own tenant, and unused connections are closed.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -147,7 +147,7 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
             });
         }
     }
-    // Nobody knows it before the first ones have waited in vain.
+    // No process knows it before the first ones have waited in vain.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for _ in 0..100 {
         let begun = Instant::now();
@@ -159,7 +159,7 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_up_waiting_takes_no_place_with_it() {
+async fn a_waiter_that_gives_up_takes_no_place_with_it() {
     let budget = budget(1, 1);
     let (_, one) = database(&budget).await;
     let (_, other) = database(&budget).await;
@@ -183,7 +183,7 @@ async fn who_gives_up_waiting_takes_no_place_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_nobody_used_for_a_while_are_closed_and_others_are_not() {
+async fn unused_connections_are_closed_and_others_are_not() {
     let budget = budget(4, 2);
     let (_, one) = database(&budget).await;
     let (_, other) = database(&budget).await;
@@ -236,7 +236,7 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
     eventually("the old one is closed", async || roles().await == 1).await;
 
     stores.retain(&std::iter::once("another").collect());
-    assert!(second.database().is_open(), "somebody has it still");
+    assert!(second.database().is_open(), "a session still has it");
     drop(second);
     eventually("the tenant is gone", async || roles().await == 0).await;
     let none = TenantConfig { database: None, ..with("second") };
@@ -252,7 +252,7 @@ async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
     let lock = async |url: &str| {
         let client = postgres::client(url).await;
         let lock = format!("SELECT pg_advisory_lock({})", docket_schema::ADVISORY_LOCK);
-        client.batch_execute(&lock).await.expect("nobody migrates");
+        client.batch_execute(&lock).await.expect("no migration runs");
         client
     };
     let (mut locks, mut stores, mut waiting) = (Vec::new(), Vec::new(), JoinSet::new());
@@ -268,7 +268,7 @@ async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
     }
     eventually("some wait for their locks", async || budget.open() >= 2).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // Known to nobody here, migrated long ago, and somebody has the lock of those who migrate.
+    // New to this process, migrated long ago, and another session holds the lock of migrations.
     let mut current = Vec::new();
     for _ in 0..3 {
         let (url, _) = database(&self::budget(1, 1)).await;

@@ -1,4 +1,4 @@
-//! Requests that are cancelled anywhere poison nothing: what was acknowledged is there, what was not is there whole or
+//! Requests that are cancelled anywhere poison nothing: acknowledged writes are stored, others are stored whole or
 //! not at all, and no connection is left inside a transaction.
 
 use docket_program::clock::Clock;
@@ -34,8 +34,8 @@ async fn save(database: &Database, number: u32) -> Result<(), StoreError> {
     transaction.commit().await
 }
 
-/// Lets `future` be polled so many times. Then it is dropped: at once, while its last step is under way, or when that
-/// step is done and only its answer is not taken.
+/// Polls `future` so many times. Then it is dropped: at once, while its last step is under way, or when that
+/// step is done and only its result is not taken.
 pub(super) async fn polled<F: Future>(future: F, times: u32, under_way: bool) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polls = 0;
@@ -63,7 +63,7 @@ async fn cancelled_by_time(rig: TenantDatabase) {
             acknowledged.push(number);
         }
     }
-    nothing_is_poisoned(&rig, &database, acknowledged).await;
+    a_panic_poisons_nothing(&rig, &database, acknowledged).await;
 }
 
 async fn cancelled_at_each_step(rig: TenantDatabase) {
@@ -83,10 +83,10 @@ async fn cancelled_after_polls(rig: TenantDatabase, under_way: bool) {
             acknowledged.push(number);
         }
     }
-    nothing_is_poisoned(&rig, &database, acknowledged).await;
+    a_panic_poisons_nothing(&rig, &database, acknowledged).await;
 }
 
-async fn nothing_is_poisoned(rig: &TenantDatabase, database: &Database, mut acknowledged: Vec<u32>) {
+async fn a_panic_poisons_nothing(rig: &TenantDatabase, database: &Database, mut acknowledged: Vec<u32>) {
     assert!((acknowledged.len() as u32) < CANCELS, "nothing was cancelled");
     for number in CANCELS..CANCELS + 20 {
         save(database, number).await.expect("the connections are sound");

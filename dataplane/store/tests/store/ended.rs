@@ -1,4 +1,4 @@
-//! Deliveries that end, or change hands, without anybody finishing an attempt.
+//! Deliveries that end, or are taken over, although no worker finishes an attempt.
 
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
 use docket_store::deliveries::{self, LATE_END_MS};
@@ -123,7 +123,7 @@ async fn a_fifth_attempt_is_waited_for_beyond_its_lease(rig: TenantDatabase) {
     };
     assert_eq!(lost(over_ms + LATE_END_MS - 1).await, 0);
     let due = deliveries::due_again(&mut rig.reader().await, &ids[..1]).await.expect("a statement");
-    assert_eq!(due[0].at_ms, over_ms + LATE_END_MS, "nobody looks at it before");
+    assert_eq!(due[0].at_ms, over_ms + LATE_END_MS, "it is not checked before");
     assert_eq!(lost(over_ms + LATE_END_MS).await, 1);
     assert_eq!(rig.delivery(ids[1]).await.status, Status::Failed, "it was not asked for");
     let outcome = Outcome::Succeeded(Report::default());

@@ -41,7 +41,7 @@ async fn deliveries_are_counted_by_webhook(rig: TenantDatabase) {
     assert_eq!(found, [first, second]);
 }
 
-/// However much another one has to tell since.
+/// However many deliveries another webhook has had since.
 async fn a_busy_webhook_hides_no_other(rig: TenantDatabase) {
     let ids = rig.queued(1_200, T0).await;
     let end = async |status: &str, ended: i64, which: &str| {

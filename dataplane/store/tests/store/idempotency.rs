@@ -1,4 +1,4 @@
-//! Kept answers.
+//! Responses that are kept for repeated requests.
 
 use docket_program::clock::Clock;
 use docket_store::StoreError;
@@ -49,7 +49,7 @@ async fn the_second_of_two_equal_keys_conflicts(rig: TenantDatabase) {
     assert!(find(&rig, "contact C1", "k").await == Some(kept("first")));
 }
 
-/// The later one waits for the first to end, and is told then.
+/// The later one waits for the end of the first, and conflicts then.
 async fn of_two_requests_at_once_one_conflicts(rig: TenantDatabase) {
     let requests: Vec<_> = (0..2)
         .map(|number: i64| {

@@ -1,4 +1,4 @@
-//! Connections that nobody uses are given back, so that a thousand tenants at rest hold none.
+//! Unused connections are given back, so that a thousand tenants at rest hold none.
 
 use docket_program::clock::Clock;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A look for new invoices reads the new ones, however many old ones there are.
+//! A scan for new invoices reads only the new ones, however many old ones there are.
 
 use docket_store::invoices;
 

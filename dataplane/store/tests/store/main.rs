@@ -1,5 +1,5 @@
 //! The contract of the store: the same cases on a SQLite file and on a real PostgreSQL. Each case is a function that
-//! takes a [`TenantDatabase`](docket_rig::tenant_database::TenantDatabase); nothing waits for a clock but what is about waiting.
+//! takes a [`TenantDatabase`](docket_rig::tenant_database::TenantDatabase); only cases about waiting wait for a clock.
 
 mod attempts;
 mod back_office;

@@ -102,7 +102,7 @@ async fn an_order_of_another_customer_is_not_found(rig: TenantDatabase) {
 
 async fn an_order_needs_its_customer(rig: TenantDatabase) {
     let mut order = order("a");
-    order.head.customer_code = "NOBODY".into();
+    order.head.customer_code = "UNKNOWN".into();
     let result = rig.try_write(async |t| orders::insert(t, &order).await).await;
     assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
 }

@@ -21,7 +21,7 @@ on_both_databases!(
     an_employee_conflicts_in_code_and_in_name,
     numbers_are_unique_under_16_transactions_at_once,
     numbers_of_an_abandoned_transaction_are_given_again,
-    an_unknown_counter_is_our_defect,
+    an_unknown_counter_is_an_internal_error,
 );
 
 fn contact(code: &str) -> Contact {
@@ -104,7 +104,7 @@ async fn a_contact_conflicts_in_code_and_in_address(rig: TenantDatabase) {
 }
 
 async fn a_contact_needs_its_customer(rig: TenantDatabase) {
-    let stranger = Contact { customer_code: "NOBODY".into(), ..contact("C1") };
+    let stranger = Contact { customer_code: "UNKNOWN".into(), ..contact("C1") };
     let result = add_contact(&rig, &stranger, "1@example.com").await;
     assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
 }
@@ -159,7 +159,7 @@ async fn numbers_of_an_abandoned_transaction_are_given_again(rig: TenantDatabase
     assert_eq!(rig.write(async |t| next_number(t, "employee").await).await, 101);
 }
 
-async fn an_unknown_counter_is_our_defect(rig: TenantDatabase) {
+async fn an_unknown_counter_is_an_internal_error(rig: TenantDatabase) {
     let result = rig.try_write(async |t| next_number(t, "no such counter").await).await;
     assert!(matches!(result, Err(StoreError::Unexpected(_))), "{result:?}");
 }

@@ -1,4 +1,4 @@
-//! What is deleted when it is old, and what never is.
+//! Which rows are deleted when they are old, and which never are.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ async fn a_newer_schema_is_refused(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(*) FROM schema_version").await, newer);
 }
 
-/// During an upgrade the processes of before go on, as long as the new steps leave them alone.
+/// During an upgrade the processes of before continue, as long as the new steps leave them alone.
 async fn a_newer_schema_that_only_adds_is_worked_on(rig: TenantDatabase) {
     let newer = docket_schema::MIGRATIONS.len() as i64 + 1;
     let params = vec![Param::from(newer), Param::from("more of it (additive)"), Param::from(T0)];
@@ -57,7 +57,7 @@ async fn eight_migrations_at_once(place: Place) {
         .map(|database| tokio::spawn(async move { database.migrate(&Clock::System).await }))
         .collect();
     for migration in migrations {
-        migration.await.expect("no panic").expect("whoever is first, all find the schema");
+        migration.await.expect("no panic").expect("all find the schema, in whatever order they come");
     }
     let mut reader = place.open(1).reader().await.expect("a connection");
     let row = reader.query_opt("SELECT count(*) FROM counter WHERE name = 'web_order'", Vec::new()).await;
@@ -96,9 +96,9 @@ fn first_version() -> String {
     [docket_schema::CREATE_VERSION_TABLE, ";", first.sql, &version, ";", FIRST_VERSION].concat()
 }
 
-/// What was there is there in the newest version, as far as it goes on.
-async fn goes_on(database: Database) {
-    database.migrate(&Clock::System).await.expect("goes on");
+/// The rows of the first version are there in the newest one, as far as their tables are.
+async fn keeps_its_rows(database: Database) {
+    database.migrate(&Clock::System).await.expect("it is migrated");
     let mut reader = database.reader().await.expect("a connection");
     let filter = DeliveryFilter { work_order: Some("PR2".into()), ..DeliveryFilter::default() };
     let found = deliveries::search(&mut reader, &filter, 9).await.expect("a statement");
@@ -112,17 +112,17 @@ async fn goes_on(database: Database) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_of_the_first_version_goes_on() {
+async fn a_file_of_the_first_version_is_migrated_with_its_rows() {
     let place = Place::File(scratch::Folder::new("store"));
     let file = rusqlite::Connection::open(place.file()).expect("a file");
     file.execute_batch(&first_version()).expect("the first version");
     drop(file);
-    goes_on(place.open(1)).await;
+    keeps_its_rows(place.open(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgresql_database_of_the_first_version_goes_on() {
+async fn a_postgresql_database_of_the_first_version_is_migrated_with_its_rows() {
     let url = postgres::database().await;
     postgres::client(&url).await.batch_execute(&first_version()).await.expect("the first version");
-    goes_on(Place::Url(url).open(1)).await;
+    keeps_its_rows(Place::Url(url).open(1)).await;
 }

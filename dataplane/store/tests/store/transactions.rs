@@ -15,7 +15,7 @@ on_both_databases!(
     a_transaction_that_failed_does_not_commit_in_part,
     a_transaction_with_a_statement_given_up_does_not_commit,
     the_single_connection_survives_fifty_dropped_transactions,
-    a_statement_that_does_not_fit_is_our_defect,
+    a_statement_that_does_not_fit_is_an_internal_error,
 );
 
 async fn customers(rig: &TenantDatabase) -> i64 {
@@ -56,7 +56,7 @@ async fn an_open_transaction_is_invisible_to_readers(rig: TenantDatabase) {
     assert!(contacts::customer_exists(&mut rig.reader().await, "NEW").await.expect("a statement"));
 }
 
-/// Whoever goes on after an error is told so: all is there, or nothing and no acknowledgement.
+/// A caller that continues after an error gets it again: all is stored, or nothing and no acknowledgement.
 async fn a_transaction_that_failed_does_not_commit_in_part(rig: TenantDatabase) {
     let mut transaction = rig.database.begin(&Clock::System).await.expect("a turn");
     contacts::insert_customer(&mut transaction, "NEW", "New", T0).await.expect("a statement");
@@ -68,7 +68,7 @@ async fn a_transaction_that_failed_does_not_commit_in_part(rig: TenantDatabase) 
     rig.write(async |t| contacts::insert_customer(t, "NEW", "New", T0).await).await;
 }
 
-/// Nobody knows how that statement ended.
+/// How that statement ended is unknown.
 async fn a_transaction_with_a_statement_given_up_does_not_commit(rig: TenantDatabase) {
     let mut given_up = 0;
     while given_up < 10 {
@@ -93,7 +93,7 @@ async fn the_single_connection_survives_fifty_dropped_transactions(rig: TenantDa
     assert_eq!(customers(&rig).await, 1);
 }
 
-async fn a_statement_that_does_not_fit_is_our_defect(rig: TenantDatabase) {
+async fn a_statement_that_does_not_fit_is_an_internal_error(rig: TenantDatabase) {
     let result = rig.reader().await.query("SELECT nothing FROM nowhere", Vec::new()).await;
     assert!(matches!(result, Err(StoreError::Refused(_))));
     let mut reader = rig.reader().await;

@@ -1,4 +1,4 @@
-//! A database that is away or locked is told as such, soon, and is used again when it is back.
+//! A database that is away or locked is reported as unavailable, soon, and is used again when it is back.
 
 use docket_program::clock::Clock;
 use std::net::{Ipv4Addr, TcpListener};
@@ -22,7 +22,7 @@ fn is_unavailable<T>(result: Result<T, StoreError>) -> bool {
 async fn a_locked_file_is_unavailable_until_it_is_released() {
     let rig = TenantDatabase::sqlite().await;
     let other = rusqlite::Connection::open(rig.place.file()).expect("the file is there");
-    other.execute_batch("BEGIN EXCLUSIVE").expect("nobody writes");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("no other writes");
 
     let begun = Instant::now();
     assert!(is_unavailable(rig.database.begin(&Clock::System).await));
@@ -36,12 +36,12 @@ async fn a_locked_file_is_unavailable_until_it_is_released() {
     assert_eq!(rig.number("SELECT count(*) FROM customer").await, 2);
 }
 
-/// Each waits for its turn and then for the file, and nobody for more than both.
+/// Each waits for its turn and then for the file, and none for longer than both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_writers_of_a_locked_file_all_are_told_soon() {
+async fn many_writers_of_a_locked_file_all_fail_soon() {
     let rig = TenantDatabase::sqlite().await;
     let other = rusqlite::Connection::open(rig.place.file()).expect("the file is there");
-    other.execute_batch("BEGIN EXCLUSIVE").expect("nobody writes");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("no other writes");
     let writers: Vec<_> = (0..5)
         .map(|_| {
             let database = rig.database.clone();
@@ -61,7 +61,7 @@ async fn of_many_writers_of_a_locked_file_all_are_told_soon() {
 async fn readers_of_a_locked_file_do_not_wait() {
     let rig = TenantDatabase::sqlite().await;
     let other = rusqlite::Connection::open(rig.place.file()).expect("the file is there");
-    other.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+    other.execute_batch("BEGIN IMMEDIATE").expect("no other writes");
     let begun = Instant::now();
     for database in [&rig.database, &rig.opened_again()] {
         let mut reader = database.reader().await.expect("a connection");

@@ -1,6 +1,6 @@
-"""TLS in front of the plain receivers of the delivery suite.
+"""TLS in front of the plain receivers of the tests.
 
-usage: front.py CERTIFICATE KEY
+usage: receiver_tls.py CERTIFICATE KEY
 A line with a port on standard input opens a TLS port that leads to that plain one on loopback; its number is the answer
 on standard output. Ends with its standard input.
 """
