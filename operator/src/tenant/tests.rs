@@ -106,19 +106,19 @@ fn applied(compiled: Compiled<'_>) -> Applied<'_> {
 #[test]
 fn a_minimal_tenant_is_compiled_and_reported_ready() {
     let read = fetched(examples::declared(), vec![webhook("w", "tenants", json!({}))]);
-    let compiled = compiled(&read, ready());
-    let (runtime, memory) = compiled.runtime.clone().unwrap();
+    let result = compiled(&read, ready());
+    let (runtime, memory) = result.runtime.clone().unwrap();
     assert_eq!(runtime.config.webhooks[0].uid, "w");
-    assert_eq!(memory.signing_keys, compiled.provisioned.signing.as_ref().unwrap().keys);
-    assert!(compiled.webhooks[0].served && compiled.webhooks[0].reasons.is_empty());
+    assert_eq!(memory.signing_keys, result.provisioned.signing.as_ref().unwrap().keys);
+    assert!(result.webhooks[0].served && result.webhooks[0].reasons.is_empty());
     let verdict = programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision]);
-    let first = status(&applied(compiled), Some(verdict.clone()), NOW);
+    let first = status(&applied(result), Some(verdict.clone()), NOW);
     assert!(first.conditions.iter().all(|condition| condition.status == "True"), "{first:?}");
     assert_eq!(first.webhooks, Some(1));
     let mut again = fetched(examples::declared(), vec![webhook("w", "tenants", json!({}))]);
     again.subject.previous = first.clone();
     let later = NOW + jiff::SignedDuration::from_hours(1);
-    let second = status(&applied(super::tests::compiled(&again, ready())), Some(verdict), later);
+    let second = status(&applied(compiled(&again, ready())), Some(verdict), later);
     assert_eq!(second, first, "at rest it stays");
 }
 
