@@ -210,14 +210,4 @@ fn read(text: &str) -> Option<ReportedHealth> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_webhooks_health_is_read_as_it_was_written() {
-        let health =
-            ReportedHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
-        assert_eq!(read(&written(&health)), Some(health));
-        assert_eq!(read("of another version"), None);
-    }
-}
+mod tests;

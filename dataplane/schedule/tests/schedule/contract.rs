@@ -171,7 +171,7 @@ pub(crate) async fn what_is_put_back_gives_its_share_back(rig: impl Rig) {
     assert_eq!(claimed(&rig, 9).await.len(), SHARES.per_tenant);
 }
 
-pub(crate) async fn a_put_and_a_settled_claim_are_told(rig: impl Rig) {
+pub(crate) async fn a_put_and_a_settled_claim_wake_a_waiter(rig: impl Rig) {
     put(&rig, [hint("a", "w", 1, NOW)]).await;
     rig.schedule().changed().await;
     let claims = claimed(&rig, 9).await;
@@ -194,7 +194,7 @@ macro_rules! contract_suite {
             one_webhook_gets_no_more_than_its_share,
             one_tenant_gets_no_more_than_its_share_and_its_turn,
             what_is_put_back_gives_its_share_back,
-            a_put_and_a_settled_claim_are_told,
+            a_put_and_a_settled_claim_wake_a_waiter,
         }
     };
     ($rig:expr; $($case:ident),* $(,)?) => {$(

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use docket_board::{Board, PodServed, ReportedHealth};
 use docket_redis::{Connection, Keys, Target};
 use docket_rig::redis::RedisServer;
+
+use super::{Board, PodServed, ReportedHealth, read, written};
 
 fn board(server: &RedisServer) -> Board {
     let target = Target::parse(&server.url()).expect("a URL");
@@ -125,4 +126,12 @@ async fn health_of_a_webhook_is_kept_while_it_is_reported() {
     board.put_health(&reported[..1]).await.expect("the report is stored");
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
     assert_eq!(board.webhooks(&[]).await.expect("answers"), []);
+}
+
+#[test]
+fn a_webhooks_health_is_read_as_it_was_written() {
+    let health =
+        ReportedHealth { pending: 3, dead_letter: 1, last_failure_at_ms: Some(7), ..Default::default() };
+    assert_eq!(read(&written(&health)), Some(health));
+    assert_eq!(read("of another version"), None);
 }
