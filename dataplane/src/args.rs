@@ -66,12 +66,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_consistent() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn the_defaults_are_the_contracts_numbers() {
+    fn dev_defaults_are_those_of_the_contract() {
         let arguments = Arguments::try_parse_from(["docket", "dev"]).expect("defaults");
         let Some(Command::Dev(dev)) = arguments.command else { panic!("dev") };
         assert_eq!(dev.deliveries.backoff_base, delivery::BACKOFF_BASE);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn serve_takes_what_a_pod_is_given() {
+    fn serve_accepts_the_arguments_of_a_pod_and_requires_one_source() {
         let parsed = |more: &[&str]| Arguments::try_parse_from([&["docket", "serve"], more].concat());
         let arguments = parsed(&["--config-namespace", "docket", "--roles", "api,worker"]).expect("a source");
         let Some(Command::Serve(serve)) = arguments.command else { panic!("serve") };
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_the_servers_is_documented() {
+    fn every_flag_of_dev_and_serve_is_documented() {
         let document = include_str!("../../docs/configuration.md");
         let command = Arguments::command();
         for server in ["dev", "serve"] {

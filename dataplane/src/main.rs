@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without a stack trace: what goes wrong here is for the user to mend.
+            // Without a stack trace: the user can fix what fails here.
             eprintln!("Error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,7 +1,7 @@
-//! `docket serve`: some roles of the service, as one of any number of processes on the same PostgreSQL and Redis.
+//! `docket serve`: one or more roles of the service, next to other processes on the same PostgreSQL and Redis.
 //!
-//! A process begins to work once its configuration is there and Redis has answered once. From then on it goes on
-//! without either: what was served is served, and what Redis is not told a sweep finds.
+//! A process starts its roles once it has a configuration and Redis has responded. Then it works without either: the last
+//! configuration stays active, and a sweep finds what could not be scheduled.
 
 mod announce;
 
@@ -33,7 +33,7 @@ use docket_schedule::redis::RedisSchedule;
 use docket_store::postgres::{Budget, Limits};
 use docket_store::stores::{StoreSource, Stores};
 
-/// What is missing at first, in the words of /readyz.
+/// What a new process waits for, as /readyz reports it.
 const CONFIGURATION: &str = "the configuration";
 const REDIS: &str = "Redis";
 /// Connections to databases are closed when unused for the first of these; checked at each of the second.
@@ -41,13 +41,15 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
 ///
-/// Errors: a setting is missing or wrong, an address can't be listened on, or Redis is not as it must be.
+/// # Errors
+///
+/// A setting is missing or wrong, an address is not available, or Redis has a setting that loses data.
 pub async fn run(arguments: ServeArguments) -> Result<()> {
     logging::start(&arguments.log);
     let descriptors = raise_descriptor_limit();
     ensure!(
         arguments.database_connections_per_tenant <= arguments.database_connections,
-        "--database-connections-per-tenant is {}, but --database-connections is {}: all tenants have no more than that",
+        "--database-connections-per-tenant is {}, more than --database-connections, which is {}; lower it",
         arguments.database_connections_per_tenant,
         arguments.database_connections
     );
@@ -154,7 +156,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
 
 /// Opens the source that the arguments name.
 ///
-/// Errors: the folder does not exist, or there is no configuration of the Kubernetes API.
+/// # Errors
+///
+/// The folder does not exist, or there is no configuration of the Kubernetes API.
 async fn open(arguments: &ServeArguments) -> Result<Source> {
     let source = &arguments.source;
     if let Some(namespace) = &source.config_namespace {

@@ -1,5 +1,5 @@
-//! The parts of the service put together, for [`dev`](crate::dev) and [`serve`](crate::serve): which of them run in a
-//! process is a matter of roles, how they run is not.
+//! The composition root: starts the parts of the service, for [`dev`](crate::dev) and [`serve`](crate::serve). The mode
+//! chooses which parts run; how they run is the same.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -34,33 +34,33 @@ use docket_schedule::live::LiveSchedule;
 use docket_schedule::telling::Telling;
 use docket_store::stores::Stores;
 
-/// Attempts at once, over all tenants.
+/// Maximum number of concurrent attempts, over all tenants.
 const SLOTS: usize = 1024;
-/// Time to store how the last attempts ended, at shutdown.
+/// Time to store the results of the last attempts, at shutdown.
 const STORE_ENDS: Duration = Duration::from_secs(10);
-/// Connections to the management port.
+/// Maximum number of connections to the management port.
 const MANAGEMENT_CLIENTS: usize = 64;
 
-/// What all parts share.
+/// What all parts share, and the parts that run.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Service {
     /// The time.
     pub clock: Clock,
-    /// Who is served.
+    /// The tenants that are served.
     pub tenants: Arc<Tenants>,
-    /// When to look at deliveries.
+    /// When deliveries are due.
     pub schedule: Arc<LiveSchedule>,
-    /// Counts.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// What is still missing.
+    /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
-    /// Files and sockets that the process may open.
+    /// Maximum number of open files and sockets of the process.
     pub descriptors: u64,
     /// The parts that run.
     pub running: JoinSet<()>,
 }
 
-/// The management port, which outlives the other parts.
+/// The server of the management port, which stops after the other parts.
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Management {
     shutdown: CancellationToken,
@@ -68,7 +68,7 @@ pub struct Management {
 }
 
 impl Management {
-    /// Ends it, after everything else.
+    /// Stops the server.
     pub async fn stop(self) {
         self.shutdown.cancel();
         let _ = self.task.await;
@@ -76,7 +76,7 @@ impl Management {
 }
 
 impl Service {
-    /// What handlers share.
+    /// The state of the API's handlers.
     pub fn app(&self, hosts: &HostArguments) -> Arc<App> {
         Arc::new(App {
             clock: self.clock.clone(),
@@ -98,7 +98,7 @@ impl Service {
         Management { shutdown, task }
     }
 
-    /// Answers requests.
+    /// Starts the API.
     pub fn start_api(&mut self, app: &Arc<App>, listener: TcpListener, shutdown: &CancellationToken) {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
@@ -107,8 +107,8 @@ impl Service {
         self.running.spawn(async move { telling.run(shutdown).await });
     }
 
-    /// Makes deliveries, and deletes those that are old; `board`: where other processes do the same. Answers which tenants
-    /// have attempts.
+    /// Starts the worker, and the deletion of old deliveries. `board` is set if other processes do the same. Returns the
+    /// tenants that have attempts under way.
     pub fn start_worker(
         &mut self,
         policy: EgressPolicy,
@@ -125,7 +125,7 @@ impl Service {
                 poll_interval: settings.poll_interval,
                 backoff_base: settings.backoff_base,
                 slots: SLOTS,
-                // A process that is alone has one view of what is declared.
+                // A single process has no other to be behind of.
                 source_lag: if board.is_some() { SOURCE_LAG } else { Duration::ZERO },
                 drain: settings.attempt_timeout + STORE_ENDS,
             },
@@ -139,13 +139,13 @@ impl Service {
         active
     }
 
-    /// For [`start_sweep`](Self::start_sweep).
+    /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
     pub fn sweeper(&self) -> Sweeper<LiveSchedule> {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
         Sweeper::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics))
     }
 
-    /// Sweeps at each interval, and when `wake` says so.
+    /// Sweeps at each interval, and when `wake` is notified.
     pub fn start_sweep(
         &mut self,
         sweeper: Sweeper<LiveSchedule>,
@@ -156,7 +156,7 @@ impl Service {
         self.running.spawn(sweeper.run(interval, Arc::clone(wake), shutdown.clone()));
     }
 
-    /// Looks for new invoices.
+    /// Starts the detector of new invoices.
     pub fn start_detector(&mut self, interval: Duration, shutdown: &CancellationToken) {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
         let detector =
@@ -164,7 +164,7 @@ impl Service {
         self.running.spawn(detector.run(shutdown.clone()));
     }
 
-    /// Runs a part until shutdown, where it is dropped.
+    /// Runs a part until shutdown, when it is dropped.
     pub fn start(&mut self, shutdown: &CancellationToken, part: impl Future<Output = ()> + Send + 'static) {
         let shutdown = shutdown.clone();
         self.running.spawn(async move {
@@ -187,38 +187,40 @@ impl Service {
         });
     }
 
-    /// Asks all parts to stop, and waits for them; a second signal ends the wait.
+    /// Stops all parts and waits for them. A second signal ends the wait.
     pub async fn drain(&mut self, shutdown: &CancellationToken, signals: &mut Signals) {
         shutdown.cancel();
         let drained = async { while self.running.join_next().await.is_some() {} };
         tokio::select! {
             () = drained => {}
-            () = signals.next() => println!("Stopped at once. What was under way is taken up at the next start."),
+            () = signals.next() => println!("Stopped at once. Unfinished work continues at the next start."),
         }
     }
 }
 
-/// Lets the process open as many files and sockets as the system allows; answers how many. The usual soft limit of
-/// 1,024 is for programs that call `select`.
+/// Raises the limit of open files and sockets to what the system allows, and returns it. The usual soft limit of 1,024 is for
+/// programs that call `select`.
 pub fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it is refused, the limit stays as it was.
+    // If this is refused, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Listens on an address; `flag` is where it came from.
+/// Listens on an address, which `flag` sets.
 ///
-/// Errors: the address is taken, not allowed or not of this machine; the message says what to do with the flag.
+/// # Errors
+///
+/// The address is in use, not allowed, or not of this machine. The message says what to do.
 pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::AddrInUse => "stop whoever uses it, or choose another port",
+            ErrorKind::AddrInUse => "stop the program that uses it, or choose another port",
             ErrorKind::PermissionDenied => "choose a port of 1024 or above",
             _ => "choose an address of this machine",
         };
-        let told = format!("{address} can't be listened on; {advice} with {flag} ADDRESS:PORT");
-        anyhow::Error::new(error).context(told)
+        let text = format!("can't listen on {address}; {advice} with {flag} ADDRESS:PORT");
+        anyhow::Error::new(error).context(text)
     })
 }

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
-/// The counters of this process. No series carries a tenant or a webhook: there may be ten thousand of each.
+/// The metrics of this process. No label is a tenant or a webhook: there may be ten thousand of each.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -49,7 +49,7 @@ impl Default for Metrics {
         registry.register("http_requests", "Requests by route and status", metrics.requests.clone());
         registry.register(
             "http_request_seconds",
-            "Time until the answer's head",
+            "Time until the response's head",
             metrics.request_seconds.clone(),
         );
         registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
@@ -62,20 +62,20 @@ impl Default for Metrics {
         registry.register("deliveries", "Deliveries that ended, by status", metrics.deliveries.clone());
         registry.register(
             "delivery_stale_finishes",
-            "Ends of attempts whose lease was lost, which changed nothing",
+            "Results of attempts that were ignored because the lease was lost",
             metrics.stale_finishes.clone(),
         );
         registry.register(
             "invoices_detected",
-            "New invoices that were found and published",
+            "New invoices that were published",
             metrics.invoices_detected.clone(),
         );
         registry.register(
             "invoice_scan_failures",
-            "Looks for new invoices that failed; they are tried again",
+            "Scans for new invoices that failed and are retried",
             metrics.invoice_scan_failures.clone(),
         );
-        registry.register("tenants", "Tenants being served", metrics.tenants.clone());
+        registry.register("tenants", "Tenants that are served", metrics.tenants.clone());
         registry.register(
             "config_problems",
             "Problems in the declared objects",
@@ -86,19 +86,19 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A request was answered. `route` is the pattern of a known route, never the path that was asked for.
+    /// Counts a request. `route` is the pattern of a known route, never the path of the request.
     pub fn requested(&self, route: &str, status: u16, seconds: f64) {
         let labels = [("route", route.to_owned()), ("code", status.to_string())];
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.observe(seconds);
     }
 
-    /// A sign-in ended: `ok`, `refused`, `throttled` or `busy`.
+    /// Counts a sign-in: `ok`, `refused`, `throttled` or `busy`.
     pub fn signed_in(&self, result: &'static str) {
         self.sign_ins.get_or_create(&[("result", result.to_owned())]).inc();
     }
 
-    /// An attempt ended.
+    /// Counts an attempt.
     pub fn attempted(&self, outcome: &Outcome, next: Next) {
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
         self.attempts.get_or_create(&[("class", class.to_owned())]).inc();
@@ -108,7 +108,7 @@ impl Metrics {
         }
     }
 
-    /// Deliveries ended without a last attempt of ours: its worker was lost, or there is nobody to send to.
+    /// Counts deliveries that ended without another attempt: their worker was lost, or their webhook is gone.
     pub fn dead_lettered(&self, class: FailureClass, count: u64) {
         if count > 0 {
             if class == FailureClass::WorkerLost {
@@ -118,7 +118,7 @@ impl Metrics {
         }
     }
 
-    /// Attempts turned out to have lost their worker.
+    /// Counts attempts whose worker was lost.
     pub fn lost(&self, count: u64) {
         if count > 0 {
             let labels = [("class", FailureClass::WorkerLost.to_string())];
@@ -126,28 +126,28 @@ impl Metrics {
         }
     }
 
-    /// The end of an attempt came too late to count.
+    /// Counts a result of an attempt that came too late.
     pub fn stale_finish(&self) {
         self.stale_finishes.inc();
     }
 
-    /// New invoices were found and published.
+    /// Counts new invoices that were published.
     pub fn detected(&self, invoices: usize) {
         self.invoices_detected.inc_by(u64::try_from(invoices).unwrap_or(u64::MAX));
     }
 
-    /// A look for new invoices failed.
+    /// Counts a failed scan for new invoices.
     pub fn scan_failed(&self) {
         self.invoice_scan_failures.inc();
     }
 
-    /// What is served, and what is wrong with what was declared.
+    /// Sets the numbers of served tenants and of problems in what is declared.
     pub fn configured(&self, tenants: usize, problems: usize) {
         self.tenants.set(i64::try_from(tenants).unwrap_or(i64::MAX));
         self.config_problems.set(i64::try_from(problems).unwrap_or(i64::MAX));
     }
 
-    /// All of it in the text format of Prometheus.
+    /// Returns all metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a String does not fail");

@@ -9,7 +9,7 @@ use docket_program::{
     logging::LogArguments,
 };
 
-/// The operator of Docket: makes what Tenants and Webhooks need, and reports how they are.
+/// The operator of Docket: provisions what Tenants and Webhooks need, and reports their status.
 #[derive(Debug, Parser)]
 #[command(name = "docket-operator", version, about)]
 pub struct Arguments {
@@ -18,12 +18,12 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What the program can do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch and reconcile: in a pod with its service account, elsewhere with KUBECONFIG.
     Run(Box<RunArguments>),
-    /// Print the definitions of Tenant and Webhook as YAML.
+    /// Print the CustomResourceDefinitions of Tenant and Webhook as YAML.
     Crds,
     /// Print the licences of Docket and of everything that its image contains.
     Licenses,
@@ -35,11 +35,11 @@ pub struct RunArguments {
     /// Namespace of the data plane's runtime Secrets and of the lease [default: the pod's own].
     #[arg(long, env = "DOCKET_RELEASE_NAMESPACE", value_name = "NAME", value_parser = namespace)]
     pub release_namespace: Option<String>,
-    /// Namespace whose Tenants and Webhooks count; repeatable [default: all].
+    /// Namespace to watch for Tenants and Webhooks; repeatable [default: all].
     #[arg(long = "watch-namespace", env = "DOCKET_WATCH_NAMESPACES", value_name = "NAME", value_delimiter = ',', value_parser = namespace)]
     pub watch_namespaces: Vec<String>,
-    /// A PostgreSQL server for managed databases: its name, and a file with an administrator's URL; repeatable. The
-    /// file is read again when it changes [default: none].
+    /// PostgreSQL server for managed databases: a name, and a file with the URL of an administrator; repeatable. Changes of
+    /// the file take effect without a restart [default: none].
     #[arg(
         long = "database-server",
         env = "DOCKET_DATABASE_SERVERS",
@@ -47,16 +47,16 @@ pub struct RunArguments {
         value_delimiter = ','
     )]
     pub database_servers: Vec<String>,
-    /// File with the URL of the data plane's Redis; without it, what pods serve and deliver is not observed.
+    /// File with the URL of the data plane's Redis. Without it, the operator does not observe what pods serve and deliver.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
     pub redis_url_file: Option<PathBuf>,
-    /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public ones].
+    /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public CAs].
     #[arg(long, env = "DOCKET_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
-    /// Name of this installation, where several share a Redis; the data plane has the same [default: none].
+    /// Name of this installation if several share a Redis; must be the same for the data plane [default: none].
     #[arg(long, env = "DOCKET_REDIS_RELEASE", value_name = "NAME")]
     pub redis_release: Option<String>,
-    /// An event that is off for every tenant; repeatable [default: none].
+    /// Event to disable for every tenant; repeatable [default: none].
     #[arg(
         long = "disabled-event",
         env = "DOCKET_DISABLED_EVENTS",
@@ -67,19 +67,20 @@ pub struct RunArguments {
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,
-    /// How many Tenants, and how many Webhooks, are looked at at once, 1 to 256.
+    /// Maximum number of Tenants, and of Webhooks, reconciled at once, 1 to 256.
     #[arg(long, env = "DOCKET_CONCURRENCY", default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
-    /// How often everything is looked at although nothing changed, give or take a tenth: unlabelled Secrets, databases.
+    /// How often each object is reconciled without a change, give or take a tenth. It finds changes of databases and of
+    /// Secrets without a label.
     #[arg(long, env = "DOCKET_RESYNC", default_value = "10m", value_name = "DURATION", value_parser = duration)]
     pub resync: Duration,
-    /// Who this process is in the lease; unique among the replicas [default: the host's name and the process id].
+    /// Identity of this process in the lease; must be unique among the replicas [default: the host's name and the process id].
     #[arg(long, env = "DOCKET_IDENTITY", value_name = "NAME")]
     pub identity: Option<String>,
-    /// How long the lease is good for without renewal, at least 5 s: how long writes wait after this process was killed.
+    /// How long the lease is valid without renewal, at least 5s. Another replica waits so long after this process was killed.
     #[arg(long, env = "DOCKET_LEASE_DURATION", default_value = "15s", value_name = "DURATION", value_parser = duration)]
     pub lease_duration: Duration,
-    /// How often the lease is renewed; less than half of its duration.
+    /// How often the lease is renewed; must be less than half of its duration.
     #[arg(long, env = "DOCKET_LEASE_RENEWAL", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub lease_renewal: Duration,
     /// Logging.
@@ -113,16 +114,16 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_consistent() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn the_documents_table_has_every_flag_its_variable_and_its_default() {
+    fn documentation_has_every_flag_with_variable_and_default() {
         let page = include_str!("../../docs/operator.md");
         let code = |cell: &str| cell.split('`').nth(1).unwrap_or_default().to_owned();
         let rows = page.lines().filter(|line| line.starts_with("| `--"));
-        let told: Vec<_> = rows
+        let documented: Vec<_> = rows
             .map(|row| {
                 let cells: Vec<&str> = row.split('|').collect();
                 let flag = code(cells[1]).split(' ').next().unwrap_or_default().to_owned();
@@ -141,11 +142,11 @@ mod tests {
                 (flag, argument.get_env().map(text).unwrap_or_default(), default.unwrap_or_default())
             })
             .collect();
-        assert_eq!(told, known);
+        assert_eq!(documented, known);
     }
 
     #[test]
-    fn a_duration_has_a_unit() {
+    fn duration_needs_a_unit() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
         for wrong in ["", "10", "s", "-1s", "0s", "1d", "1.5s", "99999999999999999999s"] {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_a_label() {
+    fn namespace_must_be_a_label() {
         assert!(namespace("tenants-1").is_ok());
         for wrong in ["", "Tenants", "-a", "a-", "a.b", &"a".repeat(64)] {
             assert!(namespace(wrong).is_err(), "{wrong}");

@@ -1,4 +1,4 @@
-//! Time comes in as an argument. This file is the one place that reads the system's clock.
+//! The clock, which is an argument of everything that needs the time. Only this file reads the system's clock.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// Says what time it is, and when a time has come.
+/// A clock: shows the time, and waits for a time.
 #[derive(Debug, Clone)]
 pub enum Clock {
     /// The machine's clock.
@@ -29,7 +29,7 @@ impl Clock {
         self.now().as_millisecond()
     }
 
-    /// Time since some moment in the past, which goes on evenly however the machine's clock is set meanwhile.
+    /// Time since some moment in the past. It is monotonic: setting the machine's clock does not change it.
     pub fn elapsed(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         match self {
@@ -38,12 +38,12 @@ impl Clock {
         }
     }
 
-    /// Returns after so long by this clock.
+    /// Waits for a time span of this clock.
     pub async fn sleep(&self, time: Duration) {
         self.sleep_until_ms(self.now_ms().saturating_add(millis(time))).await;
     }
 
-    /// Returns once the clock shows `at_ms` or later.
+    /// Waits until the clock shows `at_ms`, in milliseconds since 1970, or later.
     pub async fn sleep_until_ms(&self, at_ms: i64) {
         match self {
             Self::System => {
@@ -71,23 +71,23 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Stands at `start`.
+    /// A clock that shows `start`.
     pub fn new(start: Timestamp) -> Self {
         Self { time: Arc::new(watch::Sender::new(start)) }
     }
 
-    /// Moves it forward; whoever sleeps until a time that has come by then wakes up.
+    /// Moves the clock forward. Tasks that sleep until the new time or earlier wake up.
     pub fn advance(&self, by: Duration) {
         self.time.send_modify(|now| *now += by);
     }
 }
 
-/// A duration as the database counts it.
+/// A duration in milliseconds, as the database stores it.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// So many milliseconds; none if they are over.
+/// The duration of so many milliseconds; zero if the number is negative.
 pub fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

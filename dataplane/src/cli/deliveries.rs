@@ -1,4 +1,4 @@
-//! `docket deliveries`: what became of a tenant's deliveries, and sending them again.
+//! `docket deliveries`: lists and shows a tenant's deliveries, and resends them.
 
 mod shown;
 

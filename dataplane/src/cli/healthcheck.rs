@@ -1,4 +1,4 @@
-//! `docket healthcheck`: asks whether processes are well, for places that have no other HTTP client, such as the pod of
+//! `docket healthcheck`: checks that processes are healthy, where there is no other HTTP client, such as in the pod of
 //! `helm test`.
 
 use std::time::{Duration, Instant};
@@ -12,46 +12,49 @@ use url::Url;
 
 use crate::args::HealthcheckArguments;
 
-/// How long each may take to answer.
-const WAIT: Duration = Duration::from_secs(10);
-/// How long until one is asked again.
-const AGAIN: Duration = Duration::from_millis(500);
-/// How much of an answer is read.
-const ANSWER: usize = 4096;
+/// Timeout of one request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before a retry.
+const RETRY: Duration = Duration::from_millis(500);
+/// Maximum number of bytes read of a response.
+const MAX_BYTES: usize = 4096;
 
-/// Asks one after the other and says what each answered. Error: one of them did not answer 200, and not until the end of
-/// the time to wait either.
+/// Checks one URL after the other and prints each result.
+///
+/// # Errors
+///
+/// A URL has not responded 200 within the time to wait.
 pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
-    let begun = Instant::now();
-    let mut unwell = 0;
+    let started = Instant::now();
+    let mut failed = 0;
     for url in &arguments.url {
-        let answer = loop {
-            let answer = answer(url).await;
-            if answer.is_ok() || begun.elapsed() >= arguments.wait {
-                break answer;
+        let result = loop {
+            let result = check(url).await;
+            if result.is_ok() || started.elapsed() >= arguments.wait {
+                break result;
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY).await;
         };
-        match answer {
+        match result {
             Ok(()) => println!("{url}: 200"),
             Err(problem) => {
-                unwell += 1;
+                failed += 1;
                 println!("{url}: {problem}");
             }
         }
     }
-    match unwell {
+    match failed {
         0 => Ok(()),
-        count => bail!("{count} of {} did not answer 200", arguments.url.len()),
+        count => bail!("{count} of {} did not respond 200", arguments.url.len()),
     }
 }
 
-async fn answer(url: &Url) -> Result<(), String> {
-    match tokio::time::timeout(WAIT, ask(url)).await {
+async fn check(url: &Url) -> Result<(), String> {
+    match tokio::time::timeout(TIMEOUT, get(url)).await {
         Ok(Ok((200, _))) => Ok(()),
         Ok(Ok((status, text))) => Err(format!("{status}: {}", text.trim())),
         Ok(Err(error)) => Err(format!("{error:#}")),
-        Err(_) => Err(format!("no answer within {} s", WAIT.as_secs())),
+        Err(_) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
     }
 }
 
@@ -59,7 +62,7 @@ async fn answer(url: &Url) -> Result<(), String> {
     clippy::disallowed_methods,
     reason = "the user of the command names the address; nothing is delivered here"
 )]
-async fn ask(url: &Url) -> Result<(u16, String)> {
+async fn get(url: &Url) -> Result<(u16, String)> {
     let host = url.host_str().context("the URL has no host")?;
     let port = url.port_or_known_default().context("the URL has no port")?;
     let stream = tokio::net::TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
@@ -68,9 +71,9 @@ async fn ask(url: &Url) -> Result<(u16, String)> {
     let request = Request::get(url.path())
         .header("host", format!("{host}:{port}"))
         .body(Empty::<Bytes>::new())
-        .context("the URL is no address of a page")?;
+        .context("the URL has no valid path")?;
     let (head, body) = sender.send_request(request).await?.into_parts();
-    let body = Limited::new(body, ANSWER).collect().await;
+    let body = Limited::new(body, MAX_BYTES).collect().await;
     connection.abort();
     let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
     Ok((head.status.as_u16(), text))

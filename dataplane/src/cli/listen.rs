@@ -9,7 +9,7 @@ use crate::args::ListenArguments;
 use docket_program::clock::Clock;
 use docket_program::signals::Signals;
 
-/// `docket listen`: a receiver for whoever writes one.
+/// `docket listen`: a receiver to compare your own with.
 pub async fn run(arguments: ListenArguments) -> Result<()> {
     let clock = Clock::System;
     let secret = match &arguments.secret_file {

@@ -1,4 +1,4 @@
-//! What `docket dev` prints: where everything is, and commands that work as pasted.
+//! What `docket dev` prints: its addresses, and commands that work as pasted.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use docket_source::{Declaration, DeclaredTenant};
 use super::sample::{PASSWORD, Sample};
 use crate::args::DevArguments;
 
-/// An order that is complete: it can be exported as it is.
+/// A complete order, which can be exported.
 const ORDER: &str = r#"{"orderType":"Delivery","itemDescription":"2 exhibit binders","legs":[{"pickup":{"address":{"street1":"100 Example Plaza","city":"Los Angeles","state":"CA","postalCode":"90012"}},"delivery":{"address":{"street1":"20 Mockingbird Square","city":"Los Angeles","state":"CA","postalCode":"90017"}}}]}"#;
 
-/// The first thing anyone reads.
+/// The text at the start.
 pub fn text(
     arguments: &DevArguments,
     declaration: &Declaration,
@@ -33,14 +33,14 @@ pub fn text(
     line(&mut out, &format!("  Swagger     {api}/swagger/"));
     line(&mut out, &format!("  Management  http://{}/metrics  /healthz  /readyz", arguments.management));
     line(&mut out, &format!("  Receiver    {receiver}"));
-    line(&mut out, &format!("  Tenants     {config}  (edits are followed)"));
+    line(&mut out, &format!("  Tenants     {config}  (edits take effect at once)"));
     line(&mut out, &format!("  Data        {data}"));
     line(&mut out, "");
     for tenant in &declaration.tenants {
         line(&mut out, &tenant_lines(arguments, tenant));
     }
     if declaration.tenants.is_empty() {
-        line(&mut out, &format!("No tenant is declared in {config}; see examples/ for two that work."));
+        line(&mut out, &format!("No tenant is declared in {config}; see examples/ for two samples."));
     }
     problems(&mut out, declaration);
     line(&mut out, "");
@@ -51,11 +51,11 @@ pub fn text(
     out
 }
 
-/// After the folder was read again: one line, and the tenants whose keys are `changed`.
+/// The text after an edit: one line, and the tenants whose keys are `changed`.
 pub fn reloaded(arguments: &DevArguments, declaration: &Declaration, changed: &[&str]) -> String {
     let problems = match declaration.problems.len() {
         0 => "no problems".to_owned(),
-        count => format!("{count} problem(s), shown above; what was good before goes on"),
+        count => format!("{count} problem(s), shown above; the last good version stays active"),
     };
     let mut out =
         format!("The configuration was read again: {} tenant(s), {problems}.", declaration.tenants.len());
@@ -92,12 +92,12 @@ fn problems(out: &mut String, declaration: &Declaration) {
     }
 }
 
-/// How the program was started, for commands that are to be pasted.
+/// The program as it was started, for commands to paste.
 fn program() -> String {
     quoted(&std::env::args().next().unwrap_or_else(|| "docket".to_owned()))
 }
 
-/// As one word of a shell's command line.
+/// The text as one word of a shell's command line.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -133,7 +133,7 @@ fn try_it(
     let program = program();
     let code = &sample.client_code;
     let user = sample.user_id;
-    line(out, "Sample users, all with the password of the command below:");
+    line(out, "Sample users; the command below has their password:");
     for sample in samples {
         let kind = match &sample.subject {
             Subject::Contact { customer_code, .. } => format!("contact of customer {customer_code}"),
@@ -145,15 +145,15 @@ fn try_it(
     line(out, "");
     line(out, "Try it, in another terminal.");
     token_and_orders(out, &api, key, user, PASSWORD);
-    line(out, "The deliveries:");
+    line(out, "List the deliveries:");
     line(out, &format!("  {program} deliveries list --tenant {code}{flags}"));
     line(out, "");
-    line(out, "Ctrl-C stops.");
+    line(out, "Press Ctrl-C to stop.");
 }
 
-/// A token, a draft and an export.
+/// Commands for a token, a draft and an export.
 fn token_and_orders(out: &mut String, api: &str, key: &str, user: &str, password: &str) {
-    line(out, "A token:");
+    line(out, "Get a token:");
     line(
         out,
         &format!(
@@ -163,9 +163,9 @@ fn token_and_orders(out: &mut String, api: &str, key: &str, user: &str, password
     let headers = format!(
         "-H 'X-Api-Key: {key}' -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json'"
     );
-    line(out, "An order, saved as a draft; its delivery appears here:");
+    line(out, "Save an order as a draft; its delivery appears here:");
     line(out, &format!("  curl -s {api}/Orders/Save {headers} -d '{{\"orderType\":\"Court\"}}'"));
-    line(out, "An order, saved and exported at once:");
+    line(out, "Save and export an order:");
     let exported = ORDER.replacen('{', "{\"export\":true,", 1);
     line(out, &format!("  curl -s {api}/Orders/Save {headers} -d '{exported}'"));
 }
@@ -176,7 +176,7 @@ fn add_people(out: &mut String, arguments: &DevArguments, declaration: &Declarat
     let code = &config.client_code;
     let customer = config.webhooks.first().map_or("C-1", |webhook| webhook.customer_code.as_str());
     let (program, flags) = (program(), source_flags(arguments));
-    line(out, "Nobody can sign in yet, unless you have added people before. A customer and its contact:");
+    line(out, "There are no sample users for these tenants. Add a customer and its contact:");
     line(
         out,
         &format!("  {program} customer add --tenant {code} --code {customer} --name 'First Customer'{flags}"),
@@ -191,7 +191,7 @@ fn add_people(out: &mut String, arguments: &DevArguments, declaration: &Declarat
     let api = format!("http://{}", arguments.listen);
     token_and_orders(out, &api, key, "you@example.com", "a-password-of-yours");
     line(out, "");
-    line(out, "Ctrl-C stops.");
+    line(out, "Press Ctrl-C to stop.");
 }
 
 #[cfg(test)]
@@ -199,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_for_the_shell() {
+    fn word_with_special_characters_is_quoted_for_the_shell() {
         assert_eq!(quoted("./target/release/docket"), "./target/release/docket");
         assert_eq!(quoted("/tmp/my data"), "'/tmp/my data'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 
     #[test]
-    fn the_printed_order_can_be_exported() {
+    fn printed_order_can_be_exported() {
         let request = docket_orders::SaveRequest::read(ORDER.as_bytes()).expect("an order");
         assert!(request.order.check_export().is_empty(), "{}", request.order.check_export());
         assert!(!ORDER.contains('\''), "it is printed between single quotes");

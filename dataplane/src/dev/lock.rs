@@ -11,14 +11,12 @@ use anyhow::{Context, Result, bail};
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "keeps the file locked")] File);
 
-/// Makes the folder if needed, readable for its owner only, and takes its lock.
+/// Creates the folder if needed, readable for its owner only, and locks it.
 pub fn take(data_dir: &Path) -> Result<Lock> {
     let shown = data_dir.display();
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data_dir)
-        .with_context(|| format!("the data folder {shown} can't be made; choose another with --data-dir"))?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir).with_context(|| {
+        format!("the data folder {shown} can't be created; choose another with --data-dir")
+    })?;
     let path = data_dir.join("lock");
     let mut file = OpenOptions::new()
         .read(true)
@@ -54,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_one_is_told_who_has_it() {
+    fn second_dev_is_refused_and_names_the_first() {
         let folder = std::env::temp_dir().join(format!("docket-lock-{}", std::process::id()));
         let first = take(&folder).expect("free");
         let message = take(&folder).expect_err("taken").to_string();

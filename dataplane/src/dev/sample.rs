@@ -1,4 +1,4 @@
-//! Sample people and orders for the shipped examples, and for them only: so that the first command works as pasted.
+//! Sample people and orders, for the shipped examples only: so that the printed commands work as pasted.
 
 mod orders;
 
@@ -16,15 +16,15 @@ use docket_store::employees::{self, Employee};
 /// The password of every sample user.
 pub const PASSWORD: &str = "docket-sample-1";
 
-/// What marks a tenant as a shipped example: nobody else signs with this.
+/// The end of a secret that marks a tenant as a shipped example.
 const SAMPLE_SECRET_SUFFIX: &str = "-demo-secret-not-for-production";
 
-/// A sample user, for what is printed.
+/// A sample user, as it is printed.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The tenant's client code.
     pub client_code: String,
-    /// What to sign in with.
+    /// The user id to sign in with.
     pub user_id: &'static str,
     /// Contact or employee.
     pub subject: Subject,
@@ -41,7 +41,7 @@ struct Example {
     client_code: &'static str,
     customers: &'static [(&'static str, &'static str)],
     people: Vec<Person>,
-    /// Whether it begins with orders.
+    /// Whether it has sample orders.
     has_orders: bool,
 }
 
@@ -76,7 +76,7 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Adds the samples to each example that has none yet; answers the people.
+/// Adds the samples to each example that has none yet. Returns the people.
 pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
     let mut samples = Vec::new();
     for example in examples() {
@@ -84,9 +84,9 @@ pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
         else {
             continue;
         };
-        // A tenant whose database is away keeps nobody else from starting.
+        // A tenant without its database does not keep the others from starting.
         if let Err(error) = seed_tenant(&tenant, &example, clock).await {
-            tracing::warn!(tenant.code = example.client_code, "the samples can't be added: {error:#}");
+            tracing::warn!(tenant.code = example.client_code, "add sample data failed: {error:#}");
             continue;
         }
         samples.extend(example.people.into_iter().map(|person| Sample {
@@ -110,7 +110,7 @@ fn is_example(tenant: &Tenant) -> bool {
 async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Result<()> {
     let database = tenant.store.ready(clock).await?;
     let mut transaction = database.begin(clock).await?;
-    // Once: whoever deletes a sample user later does not want it back.
+    // Only once: a sample user that was deleted does not come back.
     if contacts::customer_exists(&mut transaction, example.customers[0].0).await? {
         return Ok(transaction.rollback().await?);
     }

@@ -298,7 +298,7 @@ async fn a_health_check_says_what_each_answered() {
     let (done, text) =
         rig.home.command(&["healthcheck", "--url", &unreachable, "--url", &well, "--url", &missing], "");
     assert!(!done && text.contains(&format!("{well}: 200")) && text.contains("404"), "{text}");
-    assert!(text.contains("2 of 3 did not answer 200"), "{text}");
+    assert!(text.contains("2 of 3 did not respond 200"), "{text}");
     fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
     fails(&rig.home, &["healthcheck"], "", "--url");
 }

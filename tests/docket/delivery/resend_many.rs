@@ -48,7 +48,7 @@ async fn many_are_previewed_and_then_sent_at_their_pace() {
     let preview = command(&home, &format!("{RESEND} --per-second 5"));
     assert!(preview.starts_with("6 dead letters of default/orders, created from 20"), "{preview}");
     assert!(
-        preview.ends_with("5 per second take 1 s.\nNothing was sent; add --yes to send them.\n"),
+        preview.ends_with("5 per second take 1 s.\nNothing was resent; add --yes to resend them.\n"),
         "{preview}"
     );
     assert_eq!((deliveries(&home).len(), hook.count()), (6, before));
@@ -76,7 +76,7 @@ async fn many_are_previewed_and_then_sent_at_their_pace() {
         (id(&started).as_str(), &["default/orders", "6", "0", "0", "6", "0", "–"][..])
     );
     let nothing = command(&home, RESEND);
-    assert_eq!(nothing, "no dead letters of default/orders to send again.\n");
+    assert_eq!(nothing, "no dead letters of default/orders to resend.\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,12 +117,12 @@ async fn a_stopped_resend_sends_no_more_and_can_be_made_again() {
     assert!(gone < 5, "the stop came too late to show anything");
     assert_eq!(
         stopped,
-        format!("Resend {started} stopped: {} deliveries taken back, {gone} had gone.\n", 5 - gone)
+        format!("Resend {started} stopped: {} deliveries withdrawn, {gone} attempted before.\n", 5 - gone)
     );
     remains("no further POST", Duration::from_millis(1500), async || hook.count() == before + gone).await;
     assert_eq!(all_end(&home, 5 + gone).await.len(), 5 + gone);
     let again = command(&home, &format!("deliveries stop --tenant ACME {started}"));
-    assert!(again.contains(": 0 deliveries taken back"), "{again}");
+    assert!(again.contains(": 0 deliveries withdrawn"), "{again}");
     command(&home, &format!("{RESEND} --per-second 100 --yes"));
     eventually("each event is there once", SOON, async || hook.count() == before + 5).await;
     let mut events: Vec<String> = hook.posts().split_off(before).iter().map(|post| post.event()).collect();

@@ -24,9 +24,9 @@ pub(super) struct Compilation<'a> {
     keeps_keys: bool,
     is_external: bool,
     objects: &'a Objects,
-    /// The webhooks that are good or were, by place, with their uids.
+    /// The webhooks that have a good version, by place, with their uids.
     webhooks: Vec<(String, Webhook)>,
-    /// Where each of them is.
+    /// Name and place of each of them.
     places: Vec<(&'a Name, &'a Place)>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Compilation<'a> {
     }
 }
 
-/// A folder's objects have no uid; a webhook of the same name is the same webhook.
+/// The uid of a webhook. A folder's objects have none, so a webhook of the same name is the same webhook.
 fn uid(name: &Name) -> String {
     format!("file:{name}")
 }

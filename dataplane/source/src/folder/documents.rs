@@ -1,4 +1,4 @@
-//! The text of a YAML file becomes its documents.
+//! Parses the text of a YAML file into its documents.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPoli
 /// A file that is not YAML throughout.
 #[derive(Debug)]
 pub(super) struct NotYaml {
-    /// The document it is in, from 1.
+    /// The document with the error, from 1.
     pub(super) document: usize,
     /// With line and column.
     pub(super) message: String,
@@ -26,8 +26,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, NotYaml> {
     Ok(documents)
 }
 
-/// As `kubectl` reads: `yes` and `on` are booleans, `<<` merges. What others take in silence is an error: a key given
-/// twice, a number that JSON does not have, a tag (`!x`), which is a text without its quotes more often than not.
+/// Parses like `kubectl`: `yes` and `on` are booleans, `<<` merges. Some things that other parsers accept are errors: a
+/// duplicate key, a number that JSON does not have, and a tag (`!x`), which is usually a text without quotes.
 fn options() -> Options {
     serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
@@ -40,7 +40,7 @@ fn options() -> Options {
     }
 }
 
-/// The library's words where they are fixed; our own where its words could repeat a scalar, which can be a secret.
+/// Returns the library's message if it is a fixed text. Others could quote a scalar, which may be a secret, and are replaced.
 fn message(error: &Error) -> String {
     let what = match error {
         Error::AliasError { error, .. } => return message(error),
@@ -67,14 +67,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn documents_come_in_their_order_without_empty_ones() {
+    fn documents_keep_their_order_without_empty_ones() {
         let text = "# head\n---\n---\na: 1\n---\nnull\n---\n\"b\"\n...\n";
         assert_eq!(parse(text).unwrap(), [json!({"a": 1}), json!("b")]);
         assert_eq!(parse("").unwrap(), Vec::<Value>::new());
     }
 
     #[test]
-    fn what_is_not_yaml_is_told_with_document_line_and_column() {
+    fn broken_yaml_is_reported_with_document_line_and_column() {
         for (text, document, expected) in [
             (
                 "a: 1\n---\nb:\n  c: 2\n d: 3\n",
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_and_depth_are_bounded() {
+    fn aliases_and_depth_have_limits() {
         let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
         for level in 1..9 {
             let last = format!("*a{},", level - 1).repeat(10);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_repeats_a_value() {
+    fn error_quotes_no_value() {
         for text in [
             "a: \"hunter2\n",
             "a: *hunter2\n",

@@ -1,4 +1,4 @@
-//! The files of a folder: which there are, whether they changed, and their text.
+//! The files of a folder: their names, versions and text.
 
 use std::{
     collections::BTreeMap,
@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// More than any folder of tenants needs; a larger file is most likely there by mistake.
+/// Maximum size of a file. It is more than any folder of tenants needs: a larger file is most likely a mistake.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// What tells one version of a file from the next. The inode sees a rename over the file, the change time an edit that
-/// keeps size and modification time.
+/// The version of a file. The inode changes when another file is renamed over it; the change time, with an edit that keeps
+/// size and modification time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     bytes: u64,
@@ -21,16 +21,15 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-/// The YAML files by path, so by name; `None` for one that is named in the folder but not there, as behind a dangling
-/// link.
+/// The YAML files, by path. `None`: the folder has the name but no file, as for a dangling link.
 pub(super) type Listing = BTreeMap<PathBuf, Option<Stamp>>;
 
-/// The `.yaml` and `.yml` files of a folder, not of folders in it. Links are followed, hidden names are left out: that
-/// is what a Kubernetes volume and editors' temporary files need.
+/// Lists the `.yaml` and `.yml` files of a folder, not of its subfolders. Follows links, as a Kubernetes volume needs, and
+/// skips hidden names, which editors use for temporary files.
 pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     let mut listing = Listing::new();
     for entry in fs::read_dir(dir)? {
-        // Joined to the folder as it was given, which is how problems name the file.
+        // Joined to the folder as it was given: problems name the file so.
         let path = dir.join(entry?.file_name());
         if !is_yaml(&path) {
             continue;
@@ -58,7 +57,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     }
 }
 
-/// The text of a file, or what is wrong with it.
+/// Reads the text of a file. The error is the text of a problem.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));

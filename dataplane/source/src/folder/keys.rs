@@ -1,4 +1,4 @@
-//! What is generated for a tenant and must stay the same: its uid, API keys and signing keys, in
+//! Generated values of a tenant that must stay the same: its uid, API keys and signing keys. They are stored in
 //! `<data>/tenants/<clientCode>/keys.json`.
 
 use std::{
@@ -21,16 +21,16 @@ pub(super) type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
 /// The content of `keys.json`.
 ///
-/// There is one signing key and it does not rotate: `tokens.signingKeyRotationDays` is the operator's business.
+/// There is one signing key, and it does not rotate: only the operator applies `tokens.signingKeyRotationDays`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Keys {
-    /// `namespace/name` of the Tenant these were made for; no other one gets them, nor the data beside them.
+    /// `namespace/name` of the Tenant that owns the keys. No other Tenant gets them, nor the data beside them.
     tenant: String,
     pub(super) uid: String,
     /// Hexadecimal, by name.
     pub(super) api_keys: BTreeMap<String, String>,
-    /// The `rotationGeneration` that each API key was made for.
+    /// The `rotationGeneration` of each API key.
     generations: BTreeMap<String, i64>,
     signing_keys: Vec<SigningKey>,
 }
@@ -41,7 +41,8 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// The keys of a tenant, with those made that were missing; written if `keep`. What cannot be read is never overwritten.
+/// Returns the keys of a tenant, and generates those that are missing. Stores them if `keep`. A file that cannot be read is
+/// never overwritten.
 pub(super) fn ensure(
     data_dir: &Path,
     keep: bool,
@@ -51,7 +52,7 @@ pub(super) fn ensure(
 ) -> anyhow::Result<Keys> {
     // The rule for client codes makes it a safe file name.
     let path = data_dir.join("tenants").join(&tenant.spec.client_code).join("keys.json");
-    // Several processes may begin on the same folder at once; all of them must have the same keys.
+    // Several processes may start on the same folder at once, and must have the same keys.
     let _lock = if keep { Some(lock(data_dir)?) } else { None };
     let stored = read(&path)?;
     let mut keys = match &stored {
@@ -84,8 +85,8 @@ impl Keys {
         }
     }
 
-    /// Makes the API keys that are wanted and not there or of an earlier generation, and forgets those that are no
-    /// longer wanted: removing an entry ends its key for good.
+    /// Generates the API keys that are missing or of an earlier generation, and removes those that are no longer declared:
+    /// removing an entry ends its key for good.
     fn generate(&mut self, tenant: &Tenant, random: Random<'_>) {
         let specs = tenant.spec.api_keys.iter();
         let wanted: BTreeMap<&str, i64> = specs
@@ -102,7 +103,7 @@ impl Keys {
         }
     }
 
-    /// `is_external`: databases are PostgreSQL's, and none of them is generated.
+    /// What is generated, for the compile step. `is_external`: the tenant declares its database in PostgreSQL.
     pub(super) fn generated(&self, is_external: bool) -> Generated {
         Generated {
             api_keys: self.api_keys.clone(),
@@ -128,7 +129,7 @@ fn bytes<const N: usize>(random: Random<'_>) -> [u8; N] {
     bytes
 }
 
-/// A random UUID (RFC 9562, version 4), which is what a cluster's uids look like.
+/// Returns a random UUID (RFC 9562, version 4), the format of uids in a cluster.
 fn uuid(mut bytes: [u8; 16]) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -142,13 +143,13 @@ fn read(path: &Path) -> anyhow::Result<Option<Keys>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
     };
-    // The parser's own words could repeat a key, so they are not passed on.
+    // The parser's message could quote a key, so it is dropped.
     let keys = serde_json::from_slice::<Keys>(&text).ok().filter(Keys::is_sound);
-    let advice = "restore it, or remove it to have new keys made (the old ones and all sessions end)";
+    let advice = "restore it, or remove it to generate new keys (the old ones and all sessions end)";
     keys.map(Some).with_context(|| format!("{} is damaged; {advice}", path.display()))
 }
 
-/// Keeps other processes from the keys of this folder until it is dropped.
+/// Locks the keys of this folder against other processes until the lock is dropped.
 fn lock(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("keys.lock");
     let locked = DirBuilder::new().recursive(true).mode(0o700).create(data_dir).and_then(|()| {
@@ -158,7 +159,7 @@ fn lock(data_dir: &Path) -> anyhow::Result<File> {
     locked.with_context(|| format!("{} cannot be locked", path.display()))
 }
 
-/// Writes a file that is there whole or not at all, even if the power fails.
+/// Writes the file atomically, even if the power fails.
 fn write(data_dir: &Path, path: &Path, keys: &Keys) -> io::Result<()> {
     let dir = path.parent().unwrap_or(data_dir);
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

@@ -1,4 +1,4 @@
-//! What a document declares, and what counts while it is broken.
+//! One document: the object that it declares, and the version that counts while it is broken.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -29,20 +29,20 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// How problems call an object: `Tenant default/acme`.
+    /// The name of an object in problems: `Tenant default/acme`.
     pub(super) fn of(self, name: &Name) -> String {
         format!("{self:?} {name}")
     }
 }
 
-/// What a document says it is.
+/// The kind and name in a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// One of ours.
+    /// An object of one of our kinds.
     Known(Kind, Name),
-    /// A kind of somebody else, which has no business here.
+    /// An object of another program's kind, which is not read.
     Foreign(Violation),
-    /// It does not say, or says it wrongly: it may well be what was good before.
+    /// Kind or name is missing or wrong: it may be an object that was good before.
     Unclear(Violation),
 }
 
@@ -74,7 +74,7 @@ impl Identity {
     fn other(kind: &str, document: &Value) -> Self {
         let violation = Violation::new("kind", format!("{kind:?} is not read here; one of: {KINDS}"));
         let version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        // With our own group or none it may be a slip of the pen in a Tenant or Webhook.
+        // With our own group or none it may be a Tenant or Webhook with a typing error.
         if version.is_empty() || version.starts_with(docket_crds::GROUP) {
             Self::Unclear(violation)
         } else {
@@ -87,15 +87,16 @@ const KINDS: &str = "Tenant, Webhook, Secret, ConfigMap";
 
 /// A kind of object, read from a document.
 pub(super) trait Object: Clone {
-    /// What could be read, and everything that is wrong with it; nothing wrong means that it is there and good.
+    /// Reads an object. Returns what could be read, and everything that is wrong with it. If nothing is wrong, the object is
+    /// `Some`.
     fn read(document: Value) -> (Option<Self>, Vec<Violation>);
 
-    /// What must not change while it is being served.
+    /// Violations of the rules for fields that never change.
     fn check_change(&self, _last: &Self) -> Vec<Violation> {
         Vec::new()
     }
 
-    /// What counts instead of a broken `now`: the last good one, without what `now` switches off.
+    /// The version that counts instead of a broken `now`: the last good one, without what `now` switches off.
     fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self>;
 }
 

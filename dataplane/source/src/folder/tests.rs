@@ -12,7 +12,7 @@ use crate::declaration::DeclaredTenant;
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
-/// A folder of its own with a data folder beside it; gone when dropped.
+/// A new folder with a data folder beside it; removed when dropped.
 struct Case {
     root: PathBuf,
     folder: Folder,
@@ -53,7 +53,7 @@ impl Case {
     }
 
     /// The problems, with the temporary folder's path taken out.
-    fn told(&self, loaded: &Declaration) -> Vec<String> {
+    fn texts(&self, loaded: &Declaration) -> Vec<String> {
         let root = format!("{}/", self.root.display());
         loaded.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
     }
@@ -127,7 +127,7 @@ fn webhooks(tenant: &DeclaredTenant) -> Vec<&str> {
 fn refused(text: &str, expected: &[&str]) -> (Case, Declaration) {
     let mut case = Case::with(&[("a.yaml", text)]);
     let loaded = case.load();
-    assert_eq!(case.told(&loaded), expected);
+    assert_eq!(case.texts(&loaded), expected);
     (case, loaded)
 }
 
@@ -224,7 +224,7 @@ fn files_that_cannot_be_read() {
     }
     let loaded = case.load();
     assert_eq!(
-        case.told(&loaded),
+        case.texts(&loaded),
         [
             "config/a.yaml: cannot be read: No such file or directory (os error 2)",
             "config/c.yaml: must be text in UTF-8",
@@ -236,7 +236,7 @@ fn files_that_cannot_be_read() {
 }
 
 #[test]
-fn only_a_missing_folder_is_an_error_and_it_is_told_once() {
+fn missing_folder_is_an_error_and_reported_once() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
     case.load();
     fs::rename(case.root.join("config"), case.root.join("away")).unwrap();
@@ -259,7 +259,7 @@ fn of_two_documents_of_an_object_the_first_wins() {
     ]);
     let loaded = case.load();
     assert_eq!(
-        case.told(&loaded),
+        case.texts(&loaded),
         [
             "config/b.yaml, document 1 (Tenant default/acme): is declared already in config/a.yaml, document 2; remove one \
           of the two"
@@ -299,7 +299,7 @@ fn an_earlier_tenant_cannot_take_what_a_later_one_has_but_may_once_it_lets_go() 
     let loaded = case.load();
     let message = "config/a.yaml, document 1 (Tenant default/acme): spec.subdomains[1]: subdomain \"b\" is already used \
                    by Tenant default/globex; choose another";
-    assert_eq!(case.told(&loaded), [message]);
+    assert_eq!(case.texts(&loaded), [message]);
     assert_eq!(of(&loaded, "acme").runtime.config.subdomains, ["a"]);
     assert_eq!(of(&loaded, "globex").runtime.config.subdomains, ["b", "c"]);
 
@@ -325,7 +325,7 @@ fn a_webhook_without_a_tenant() {
 }
 
 #[test]
-fn missing_values_are_told_with_what_to_add() {
+fn missing_value_is_reported_with_what_to_add() {
     let reference = |spec: &str| webhook("w", "acme", &format!("{URL}, {spec}"));
     let at = "config/a.yaml, document 2 (Webhook default/w): spec";
     let secret_s = secret("s", "stringData: {other: hunter2}");
@@ -416,7 +416,7 @@ fn broken_secrets_and_config_maps() {
 }
 
 #[test]
-fn a_webhook_that_an_edit_breaks_goes_on_as_it_was() {
+fn broken_edit_keeps_the_last_good_webhook() {
     let good = tenant("acme", "") + &webhook("w", "acme", URL);
     let mut case = Case::with(&[("a.yaml", &good)]);
     case.load();
@@ -434,7 +434,7 @@ fn a_webhook_that_an_edit_breaks_goes_on_as_it_was() {
     ] {
         case.write("a.yaml", &broken);
         let loaded = case.load();
-        assert_eq!(loaded.problems.len(), 1, "{broken}: {:?}", case.told(&loaded));
+        assert_eq!(loaded.problems.len(), 1, "{broken}: {:?}", case.texts(&loaded));
         let acme = of(&loaded, "acme");
         assert_eq!(webhooks(acme), ["w"], "{broken}");
         assert_eq!(acme.runtime.config.webhooks[0].customer_code.as_str(), "C-1");
@@ -448,7 +448,7 @@ fn a_webhook_that_an_edit_breaks_goes_on_as_it_was() {
 }
 
 #[test]
-fn what_must_not_change_is_told_in_the_words_of_the_crd() {
+fn change_of_an_immutable_field_is_reported_as_by_the_crd() {
     let mut case = Case::with(&[("a.yaml", &(tenant("acme", "") + &webhook("w", "acme", URL)))]);
     case.load();
     let changed =
@@ -456,7 +456,7 @@ fn what_must_not_change_is_told_in_the_words_of_the_crd() {
     case.write("a.yaml", &changed);
     let loaded = case.load();
     assert_eq!(
-        case.told(&loaded),
+        case.texts(&loaded),
         [
             "config/a.yaml, document 1 (Tenant default/acme): spec.clientCode: clientCode is immutable",
             "config/a.yaml, document 2 (Webhook default/w): spec.customerCode: customerCode is immutable; create a new \
@@ -495,7 +495,7 @@ fn a_secret_keeps_the_values_that_became_unreadable() {
         // An edit of the webhook itself still finds the secret.
         case.write("a.yaml", &rest.replace("order.created", "order.updated"));
         let loaded = case.load();
-        assert_eq!(loaded.problems.len(), 1, "{:?}", case.told(&loaded));
+        assert_eq!(loaded.problems.len(), 1, "{:?}", case.texts(&loaded));
         assert_eq!(of(&loaded, "acme").runtime.config.webhooks[0].secret.as_ref().unwrap().expose(), b"one");
     }
     case.write("s.yaml", &secret("s", "data: {secret: dHdv}"));
@@ -605,12 +605,12 @@ fn keys_are_for_their_owner_alone() {
 }
 
 #[test]
-fn damaged_keys_are_told_and_never_overwritten() {
+fn damaged_keys_are_reported_and_never_overwritten() {
     let mut case = Case::with(&[("a.yaml", &(tenant("acme", "") + &tenant("globex", "")))]);
     let uid = of(&case.load(), "acme").runtime.config.uid.clone();
     let good = fs::read_to_string(case.keys("ACME")).unwrap();
     let message = "config/a.yaml, document 1 (Tenant default/acme): data/tenants/ACME/keys.json is damaged; restore it, \
-                   or remove it to have new keys made (the old ones and all sessions end)";
+                   or remove it to generate new keys (the old ones and all sessions end)";
     for damaged in [
         "",
         "{}",
@@ -620,13 +620,13 @@ fn damaged_keys_are_told_and_never_overwritten() {
     ] {
         fs::write(case.keys("ACME"), damaged).unwrap();
         let loaded = case.load();
-        assert_eq!(case.told(&loaded), [message]);
-        assert_eq!(of(&loaded, "acme").runtime.config.uid, uid, "it is being served, and goes on");
+        assert_eq!(case.texts(&loaded), [message]);
+        assert_eq!(of(&loaded, "acme").runtime.config.uid, uid, "the tenant is still served");
         assert_eq!(fs::read_to_string(case.keys("ACME")).unwrap(), damaged);
     }
     case.restart();
     let loaded = case.load();
-    assert_eq!((case.told(&loaded), names(&loaded)), (vec![message.to_owned()], vec!["globex"]));
+    assert_eq!((case.texts(&loaded), names(&loaded)), (vec![message.to_owned()], vec!["globex"]));
     fs::write(case.keys("ACME"), good).unwrap();
     assert_eq!(of(&case.load(), "acme").runtime.config.uid, uid);
 }
@@ -640,7 +640,7 @@ fn keys_and_data_of_one_tenant_are_never_given_to_another() {
     let loaded = case.load();
     let message = "config/a.yaml, document 1 (Tenant default/thief): data/tenants/ACME/keys.json belongs to Tenant \
                    default/acme; choose another clientCode, or move its folder away";
-    assert_eq!((case.told(&loaded), names(&loaded)), (vec![message.to_owned()], vec![]));
+    assert_eq!((case.texts(&loaded), names(&loaded)), (vec![message.to_owned()], vec![]));
 }
 
 #[test]
@@ -651,7 +651,7 @@ fn a_data_folder_that_cannot_be_used() {
     let loaded = case.load();
     let message = "config/a.yaml, document 1 (Tenant default/acme): data/tenants/ACME/keys.json cannot be written: File \
                    exists (os error 17)";
-    assert_eq!(case.told(&loaded), [message]);
+    assert_eq!(case.texts(&loaded), [message]);
 }
 
 #[test]
@@ -749,8 +749,11 @@ fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_s
         urls.iter().map(|url| url.expect("a URL").expose()).collect::<Vec<_>>(),
         ["postgres://u:p@db/x"]
     );
-    let told = case.told(&loaded);
-    assert!(told[0].contains("spec.database.managed") && told[0].contains("only the operator"), "{told:?}");
+    let texts = case.texts(&loaded);
+    assert!(
+        texts[0].contains("spec.database.managed") && texts[0].contains("only the operator"),
+        "{texts:?}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What `docket deliveries` prints: times in UTC.
+//! The texts that `docket deliveries` prints, with times in UTC.
 
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
 use jiff::Timestamp;
@@ -64,11 +64,11 @@ pub(super) fn resends(progress: &[Progress]) -> String {
 pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
     let mut what = extent_of(&many.webhook, many, extent);
     if total > extent.count {
-        what.push_str(&format!("\nThere are {total}; the others are left to further requests."));
+        what.push_str(&format!("\nThere are {total}; resend the others with further requests."));
     }
     match extent.count {
         0 => format!("{what}\n"),
-        _ => format!("{what}\nNothing was sent; add --yes to send them.\n"),
+        _ => format!("{what}\nNothing was resent; add --yes to resend them.\n"),
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn started(tenant: &str, server: &str, many: &Many, resend: &Resend, 
 
 fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
     let (Some(oldest), Some(newest)) = (extent.oldest_ms, extent.newest_ms) else {
-        return format!("no dead letters of {webhook} to send again.");
+        return format!("no dead letters of {webhook} to resend.");
     };
     format!(
         "{} dead letters of {webhook}, created from {} to {}; {} per second take {} s.",
@@ -96,7 +96,7 @@ fn extent_of(webhook: &str, many: &Many, extent: Extent) -> String {
 
 pub(super) fn stopped(id: &str, stopped: Stopped) -> String {
     let Stopped { taken_back, gone } = stopped;
-    format!("Resend {id} stopped: {taken_back} deliveries taken back, {gone} had gone.\n")
+    format!("Resend {id} stopped: {taken_back} deliveries withdrawn, {gone} attempted before.\n")
 }
 
 fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_column_per_fact() {
+    fn table_shows_status_and_time() {
         assert_eq!(deliveries(&[]), "No deliveries.\n");
         assert_eq!(last(Some(FailureClass::ServerError), Some(500)), "ServerError 500");
         assert_eq!(time(0), "1970-01-01 00:00:00Z");

@@ -89,11 +89,11 @@ async fn notes(
     work_order: &str,
     now: Timestamp,
 ) -> Result<()> {
-    let told = [
+    let milestones = [
         (60, 200, "The request is on its way to the custodian."),
         (30, 210, "The custodian was served at the front desk."),
     ];
-    for (hours, milestone, report) in told {
+    for (hours, milestone, report) in milestones {
         let note = Note {
             work_order: work_order.to_owned(),
             work_order_type: WorkOrderType::PhotoCopy,

@@ -75,7 +75,7 @@ fn complete_list_replaces_the_tenants_and_a_broken_one_does_not() {
 fn suddenly_empty_list_keeps_the_tenants_and_is_a_problem() {
     let mut secrets = Secrets::default();
     list(&mut secrets, &[]);
-    assert!(secrets.declaration().problems.is_empty(), "nobody is there yet");
+    assert!(secrets.declaration().problems.is_empty(), "no Secret is known yet");
     list(&mut secrets, &[plain("a")]);
     list(&mut secrets, &[]);
     assert_eq!(uids(&secrets), ["a"]);
@@ -99,7 +99,7 @@ fn unreadable_secret_keeps_its_last_good_version_and_is_not_quoted() {
     let mut empty = plain("a");
     empty.data = None;
     list(&mut secrets, std::slice::from_ref(&empty));
-    assert_eq!(uids(&secrets), ["a"], "a list is no better reason than a change");
+    assert_eq!(uids(&secrets), ["a"], "a list does not end a tenant that a change does not end");
     empty.metadata.uid = Some("another".into());
     secrets.apply(&empty);
     assert!(uids(&secrets).is_empty(), "another Secret of the same name");
