@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::body::{SIGN_IN_LIMIT, json_bytes};
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{Line, Password};
-use super::request::{Body, request};
+use super::request::{FromBody, request};
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
 use crate::app::App;
@@ -212,7 +212,7 @@ where
         let (mut parts, body) = request.into_parts();
         let addressed = A::from_request_parts(&mut parts, app).await?;
         let body = json_bytes(Request::from_parts(parts, body), SIGN_IN_LIMIT).await?;
-        let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::of_body(&body)?;
+        let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::from_body(&body)?;
         Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
     }
 }

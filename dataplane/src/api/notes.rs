@@ -40,9 +40,9 @@ words!(
 
 /// The text of a note.
 #[derive(Debug)]
-pub struct Report;
+pub struct NoteText;
 
-impl Kind for Report {
+impl Kind for NoteText {
     type Value = String;
 
     fn read(sent: Sent) -> Result<String, String> {
@@ -67,7 +67,7 @@ request! {
         req work_order_type: WorkOrderFamily;
         /// The text, 1 to 4000 characters. Must not contain a social security or card number: it is sent to webhooks with
         /// note.created.
-        req report: Report, example "The custodian has the subpoena.";
+        req report: NoteText, example "The custodian has the subpoena.";
         /// Photocopy only: the stop's place in the order, from 1.
         opt facility_line_item: LineItem, example 1;
         /// Photocopy only: the milestone that was reached. Publishes order.status_changed.

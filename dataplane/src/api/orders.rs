@@ -23,7 +23,7 @@ use super::error::{ApiError, ProblemBody};
 use super::idempotency::IdempotencyKey;
 use super::kinds::{Line, WebOrderIdText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
-use super::request::{Body, Query, request};
+use super::request::{FromBody, Query, request};
 use super::times::{DateOrTime, time};
 use super::writes::{Call, Done};
 use crate::actions::export_order::{export_order, work_orders_of};
@@ -32,8 +32,8 @@ use crate::app::App;
 use docket_store::Transaction;
 use docket_store::orders::{self, OrderFilter, OrderHead};
 
-impl Body for SaveRequest {
-    fn of_body(body: &[u8]) -> Result<Self, ApiError> {
+impl FromBody for SaveRequest {
+    fn from_body(body: &[u8]) -> Result<Self, ApiError> {
         Self::read(body).map_err(ApiError::Invalid)
     }
 }

@@ -1,5 +1,5 @@
-//! A request as one list of its fields: the struct, its reading and its description in the OpenAPI document follow from
-//! the list and can't disagree.
+//! Requests, each from one list of its fields. The struct, its reading and its description in the OpenAPI document follow
+//! from the list and can't disagree.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -11,15 +11,15 @@ use utoipa::openapi::{RefOr, Required, Schema};
 use super::error::ApiError;
 use super::fields::{Fields, Place};
 
-/// A request made by [`request!`].
-pub trait Request: Sized {
-    /// Its fields, in the order of the list.
-    fn list() -> Vec<Listed>;
+/// A request with a list of fields. `request!` implements it.
+pub trait FromFields: Sized {
+    /// The fields, in the order of the list.
+    fn list() -> Vec<Described>;
 
-    /// Takes its fields. `None` if a required one is absent or wrong.
+    /// Takes the fields. Returns `None` if a required one is absent or wrong.
     fn take(fields: &mut Fields) -> Option<Self>;
 
-    /// Reads all of `fields`, or refuses them with everything that is wrong.
+    /// Reads the whole of `fields`, or refuses it with everything that is wrong.
     fn read(mut fields: Fields) -> Result<Self, ApiError> {
         let request = Self::take(&mut fields);
         fields.finish()?;
@@ -28,17 +28,17 @@ pub trait Request: Sized {
     }
 }
 
-/// What a body can be read into.
-pub trait Body: Sized {
+/// A request that is read from a body.
+pub trait FromBody: Sized {
     /// Reads the bytes of a body.
-    fn of_body(body: &[u8]) -> Result<Self, ApiError>;
+    fn from_body(body: &[u8]) -> Result<Self, ApiError>;
 }
 
-/// The parameters of a query string, as an extractor.
+/// An extractor of a request that is read from the query string.
 #[expect(missing_debug_implementations, reason = "search texts are names")]
 pub struct Query<Q>(pub Q);
 
-impl<Q: Request, S: Sync> FromRequestParts<S> for Query<Q> {
+impl<Q: FromFields, S: Sync> FromRequestParts<S> for Query<Q> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -47,8 +47,8 @@ impl<Q: Request, S: Sync> FromRequestParts<S> for Query<Q> {
 }
 
 /// One field of a request, for the OpenAPI document.
-#[expect(missing_debug_implementations, reason = "a schema has none")]
-pub struct Listed {
+#[expect(missing_debug_implementations, reason = "a schema has no Debug")]
+pub struct Described {
     /// Its name in JSON and in query strings.
     pub name: &'static str,
     /// Its description.
@@ -61,7 +61,7 @@ pub struct Listed {
     pub example: Option<Value>,
 }
 
-impl Listed {
+impl Described {
     fn property(self) -> RefOr<Schema> {
         match (self.schema)(Place::Body) {
             RefOr::T(Schema::Object(mut object)) => {
@@ -96,7 +96,7 @@ impl Listed {
 }
 
 /// The schema of a body that takes exactly these fields.
-pub fn object<R: Request>(about: &str) -> RefOr<Schema> {
+pub fn object<R: FromFields>(about: &str) -> RefOr<Schema> {
     let mut object = ObjectBuilder::new()
         .schema_type(Type::Object)
         .description(Some(about.trim()))
@@ -111,8 +111,8 @@ pub fn object<R: Request>(about: &str) -> RefOr<Schema> {
 }
 
 /// The parameters of a query that takes exactly these fields.
-pub fn parameters<R: Request>() -> Vec<Parameter> {
-    R::list().into_iter().map(Listed::parameter).collect()
+pub fn parameters<R: FromFields>() -> Vec<Parameter> {
+    R::list().into_iter().map(Described::parameter).collect()
 }
 
 /// Makes a request from the list of its fields: a `body`, or the `query` of a route. Each field is `req` (required),
@@ -130,9 +130,9 @@ macro_rules! request {
     ($(#[doc = $about:literal])* body $name:ident { $($fields:tt)* }) => {
         request! { @define $(#[doc = $about])* $name { $($fields)* } }
 
-        impl $crate::api::request::Body for $name {
-            fn of_body(body: &[u8]) -> Result<Self, $crate::api::error::ApiError> {
-                <Self as $crate::api::request::Request>::read($crate::api::fields::Fields::of_body(body)?)
+        impl $crate::api::request::FromBody for $name {
+            fn from_body(body: &[u8]) -> Result<Self, $crate::api::error::ApiError> {
+                <Self as $crate::api::request::FromFields>::read($crate::api::fields::Fields::of_body(body)?)
             }
         }
 
@@ -164,9 +164,9 @@ macro_rules! request {
             $( $(#[doc = $doc])* pub $field: request!(@type $need $kind), )*
         }
 
-        impl $crate::api::request::Request for $name {
-            fn list() -> Vec<$crate::api::request::Listed> {
-                vec![ $( $crate::api::request::Listed {
+        impl $crate::api::request::FromFields for $name {
+            fn list() -> Vec<$crate::api::request::Described> {
+                vec![ $( $crate::api::request::Described {
                     name: docket_orders::camel!($field),
                     about: concat!($($doc),*),
                     required: request!(@required $need),

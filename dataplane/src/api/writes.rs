@@ -15,7 +15,7 @@ use super::body::{LIMIT, json_bytes, json_response};
 use super::caller::Caller;
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
-use super::request::Body;
+use super::request::FromBody;
 use crate::actions::Refusal;
 use crate::app::App;
 
@@ -33,7 +33,7 @@ pub struct Call<C, B> {
 impl<C, B> FromRequest<Arc<App>> for Call<C, B>
 where
     C: FromRequestParts<Arc<App>, Rejection = ApiError> + Send,
-    B: Body + Send,
+    B: FromBody + Send,
 {
     type Rejection = ApiError;
 
@@ -43,18 +43,20 @@ where
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
         let headers = parts.headers.clone();
         let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
-        let request = B::of_body(&body)?;
+        let request = B::from_body(&body)?;
         let key = IdempotencyKey::of_request(&headers, route.as_str(), &body)?;
         Ok(Self { caller, request, write: Write { key } })
     }
 }
+
+type AuditLine = Box<dyn FnOnce(&Caller) + Send>;
 
 /// What a write did. Its transaction is not committed yet.
 #[expect(missing_debug_implementations, reason = "the response may be personal data")]
 pub struct Done {
     body: String,
     hints: Vec<Hint>,
-    audit: Option<Box<dyn FnOnce(&Caller) + Send>>,
+    audit: Option<AuditLine>,
 }
 
 impl Done {

@@ -9,7 +9,7 @@ use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::kinds::{DeliveryIdText, ResendIdText, WebhookName, Whole};
 use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize};
-use crate::api::request::{Body, Request, request};
+use crate::api::request::{FromBody, FromFields, request};
 use crate::api::times::DateOrTime;
 
 /// The body of POST /WebhookLogs/Resend.
@@ -23,8 +23,8 @@ pub enum ResendRequest {
     Many(ResendMany),
 }
 
-impl Body for ResendRequest {
-    fn of_body(body: &[u8]) -> Result<Self, ApiError> {
+impl FromBody for ResendRequest {
+    fn from_body(body: &[u8]) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         match fields.has("deliveryId") {
             true => ResendOne::read(fields).map(Self::One),
