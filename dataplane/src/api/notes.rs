@@ -65,7 +65,7 @@ request! {
         req work_order: WorkOrderKeyText, example "PC1000001";
         /// The family of the work order.
         req work_order_type: WorkOrderFamily;
-        /// The text, 1 to 4000 characters. Must not contain a social security or card number: it is sent to webhooks with
+        /// The text, 1 to 4000 characters. It must not contain a social security or card number: it is sent to webhooks with
         /// note.created.
         req report: NoteText, example "The custodian has the subpoena.";
         /// Photocopy only: the stop's place in the order, from 1.
