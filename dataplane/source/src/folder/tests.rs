@@ -685,7 +685,7 @@ fn every_kind_of_change_is_seen() {
             let modified = fs::metadata(case.path("a.yaml")).unwrap().modified().unwrap();
             case.write("a.yaml", "a: 2\n");
             // The kernel's clock has ticks of some milliseconds, so a test can be too quick for it.
-            let later = modified + std::time::Duration::from_nanos(1);
+            let later = modified + Duration::from_nanos(1);
             fs::File::options().write(true).open(case.path("a.yaml")).unwrap().set_modified(later).unwrap();
         }),
         ("rename", |case| fs::rename(case.path("a.yaml"), case.path("c.yaml")).unwrap()),
