@@ -114,7 +114,9 @@ pub async fn create_token(
     Ok(Json(TokenResponse { token, token_type, expires_in_minutes, customer_code, contact_code, contact }))
 }
 
-/// Issues a token to a contact, in the older session response. New integrations use POST /Auth/Token.
+/// Issues a token to a contact, in the older session response.
+///
+/// New integrations use POST /Auth/Token.
 #[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tags = ["Auth", "Legacy host"],
     security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),

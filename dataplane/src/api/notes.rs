@@ -186,7 +186,9 @@ pub struct NotePage {
     next_cursor: Option<String>,
 }
 
-/// Adds a note to a work order and publishes note.created. With a milestone it also publishes order.status_changed.
+/// Adds a note to a work order and publishes note.created.
+///
+/// With a milestone it also publishes order.status_changed.
 #[utoipa::path(post, path = "/Notes/Add", operation_id = "Notes.Add", tag = "Notes",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),

@@ -151,7 +151,9 @@ pub struct OrderPage {
     next_cursor: Option<String>,
 }
 
-/// Creates a web order or changes a draft. With `export` it is exported at once.
+/// Creates a web order or changes a draft.
+///
+/// With `export` it is exported at once.
 #[utoipa::path(post, path = "/Orders/Save", operation_id = "Orders.Save", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
@@ -170,8 +172,9 @@ pub async fn save(
     write.perform(&app, &caller, save).await
 }
 
-/// Exports a web order to the back office. If fields are missing, the response lists all of them. A second export returns
-/// the numbers of the first.
+/// Exports a web order to the back office.
+///
+/// If fields are missing, the response lists all of them. A second export returns the numbers of the first.
 #[utoipa::path(post, path = "/Orders/Export", operation_id = "Orders.Export", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),

@@ -212,7 +212,9 @@ pub struct ProcessPage {
     next_cursor: Option<String>,
 }
 
-/// Searches process work orders, newest first, each with its status and every attempt to serve.
+/// Searches process work orders, newest first.
+///
+/// Each has its status and every attempt to serve.
 #[utoipa::path(get, path = "/ProcessStatus/Search", operation_id = "ProcessStatus.Search", tag = "Process status",
     security(("ApiKey" = [], "Bearer" = [])),
     params(ProcessSearch),

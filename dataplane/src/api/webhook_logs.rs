@@ -59,7 +59,9 @@ request! {
     }
 }
 
-/// Searches deliveries to webhooks, newest first. Payloads are left out.
+/// Searches deliveries to webhooks, newest first.
+///
+/// Payloads are left out; get them from /WebhookLogs/Get.
 #[utoipa::path(get, path = "/WebhookLogs/Search", operation_id = "WebhookLogs.Search", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(DeliverySearch),
@@ -91,8 +93,9 @@ pub async fn search(
     Ok(Json(DeliveryPage { items: listed.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
-/// Returns one delivery with its payload and every attempt: its outcome, the time of each phase, the receiver's response,
-/// and what to do about a failure.
+/// Returns one delivery with its payload and every attempt.
+///
+/// An attempt has its outcome, the time of each phase, the receiver's response, and what to do about a failure.
 #[utoipa::path(get, path = "/WebhookLogs/Get", operation_id = "WebhookLogs.Get", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(DeliveryQuery),

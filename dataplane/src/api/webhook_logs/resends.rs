@@ -23,8 +23,10 @@ use crate::api::request::Query;
 use crate::api::writes::{Call, Done, Write};
 use crate::app::App;
 
-/// Resends one delivery that has ended, or the dead letters of a webhook, as new deliveries with the same event id and
-/// bytes. A bulk resend sends the oldest first, at the given rate, and only the latest delivery of each event.
+/// Resends one delivery that has ended, or the dead letters of a webhook.
+///
+/// A resend is a new delivery with the same event id and bytes. A bulk resend sends the oldest first, at the given rate, and
+/// only the latest delivery of each event.
 #[utoipa::path(post, path = "/WebhookLogs/Resend", operation_id = "WebhookLogs.Resend", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
@@ -84,7 +86,9 @@ async fn preview(app: &App, caller: &Caller, many: Many) -> Result<Response, Api
     Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response())
 }
 
-/// Stops a bulk resend: withdraws its deliveries that were not attempted yet. Stopping it again changes nothing.
+/// Stops a bulk resend.
+///
+/// Its deliveries that were not attempted yet are withdrawn. Stopping it again changes nothing.
 #[utoipa::path(post, path = "/WebhookLogs/StopResend", operation_id = "WebhookLogs.StopResend", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
     params(IdempotencyKey),
