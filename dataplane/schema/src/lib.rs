@@ -1,8 +1,8 @@
 //! The schema of a tenant's database: forward-only migrations, one SQL text for PostgreSQL and SQLite.
 //!
-//! This crate holds the texts and decides which are missing; whoever has a connection runs them in one transaction
-//! under a lock, so that two at once, or the same one twice, do no harm. With the feature `postgres` it does that
-//! itself on PostgreSQL, and connects there as a URL says.
+//! This crate contains the SQL and decides which migrations are missing. The caller runs them in one transaction under
+//! a lock, so that two concurrent runs, or a repeated one, do no harm. With the feature `postgres` this crate runs them on
+//! PostgreSQL itself, and connects as a URL says.
 
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -12,8 +12,8 @@ pub mod postgres;
 pub struct Migration {
     /// From 1, without gaps.
     pub version: i64,
-    /// What it brings, for people. Ends in ` (additive)` where a program that does not know the step can go on as before:
-    /// during an upgrade both work on one database.
+    /// What it adds, for people. Ends in ` (additive)` if a program that does not know the step still works: during an
+    /// upgrade old and new programs use one database.
     pub name: &'static str,
     /// Statements that run as they are on both databases.
     pub sql: &'static str,
@@ -34,7 +34,7 @@ pub const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The table that says how far a database is. Runs before the plan is asked for; harmless when it exists.
+/// Creates the table of applied versions, if it does not exist. Run it before you ask what is missing.
 pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \
      (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at_ms BIGINT NOT NULL)";
 
@@ -45,14 +45,14 @@ pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT
 pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0), \
      coalesce(max(CASE WHEN name NOT LIKE '% (additive)' THEN version END), 0) FROM schema_version";
 
-/// Notes a step as applied: version, name, milliseconds since 1970.
+/// Records a step as applied: version, name, milliseconds since 1970.
 pub const RECORD_VERSION: &str =
     "INSERT INTO schema_version (version, name, applied_at_ms) VALUES ($1, $2, $3)";
 
 /// The PostgreSQL advisory lock that a migration holds until its transaction ends.
 pub const ADVISORY_LOCK: i64 = 0x646f_636b_6574;
 
-/// The database was migrated by a later version of Docket, which this one can't know.
+/// A later version of Docket migrated the database in a way that this one does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewerSchema {
     /// The version found in the database.
@@ -72,17 +72,17 @@ impl std::fmt::Display for NewerSchema {
 
 impl std::error::Error for NewerSchema {}
 
-/// How far a database is.
+/// The versions applied to a database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The highest version applied.
     pub version: i64,
-    /// The version that a program has to know to work on it: what came after is additive.
+    /// The version that a program must know to use it: later ones are additive.
     pub needed: i64,
 }
 
 impl Applied {
-    /// The steps that the database still needs; none of one that is ahead by additive steps alone.
+    /// The steps that the database still needs; none if it is ahead by additive steps only.
     pub fn missing(self) -> Result<&'static [Migration], NewerSchema> {
         let version = usize::try_from(self.version).unwrap_or(usize::MAX);
         match MIGRATIONS.get(version..) {
@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(missing(newest, newest), Ok(&[][..]));
         assert_eq!(missing(99, newest), Ok(&[][..]), "what came after is additive");
         assert_eq!(missing(99, 98), Err(NewerSchema { found: 99 }));
-        assert_eq!(missing(-1, 99), Err(NewerSchema { found: -1 }), "nobody writes that");
+        assert_eq!(missing(-1, 99), Err(NewerSchema { found: -1 }), "no version is negative");
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL: connecting as a URL says, and bringing a database's schema to this version.
+//! PostgreSQL: connects as a URL says, and brings a database's schema to this version.
 
 mod target;
 
@@ -8,7 +8,7 @@ pub use target::{InvalidUrl, Target};
 
 use crate::{ADVISORY_LOCK, Applied, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema};
 
-/// Why a database was not migrated; nothing of it has happened then.
+/// Why a database was not migrated. It is unchanged then.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The database is ahead of this program.
@@ -19,11 +19,11 @@ pub enum MigrateError {
     Database(#[from] Error),
 }
 
-/// Brings the schema to this version's, in one transaction; twice or concurrently does no harm. Answers the version.
+/// Brings the schema to this version in one transaction, and returns the version. Repeated and concurrent calls do no harm.
 ///
-/// A database that is up to date is only read. Whoever else migrates is waited for as long as the session's
-/// `statement_timeout` says, tables that are in use for ten seconds each; then there is no bound on how long it takes: a
-/// large database takes its time, once. Whoever drops it in the middle has changed nothing.
+/// A database that is up to date is only read. Otherwise this waits for another migration up to the session's
+/// `statement_timeout`, and ten seconds for each table that is in use. After that it has no time limit, because a large
+/// database may need long. Dropping it before it ends changes nothing.
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     let newest = crate::MIGRATIONS.len() as i64;
     let before = applied(client).await?;
@@ -39,7 +39,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     Ok(newest)
 }
 
-/// How far a database's schema is.
+/// Returns the versions applied to a database.
 pub async fn applied(client: &Client) -> Result<Applied, Error> {
     let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
     if !there.get::<_, bool>(0) {
@@ -49,7 +49,7 @@ pub async fn applied(client: &Client) -> Result<Applied, Error> {
     Ok(Applied { version: row.try_get(0)?, needed: row.try_get(1)? })
 }
 
-/// Which tenant has a database that Docket did not make, by uid; `None`: nobody has claimed it.
+/// Returns the uid of the tenant that owns a database which Docket did not create; `None` if no tenant has claimed it.
 pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
     let there = client.query_one("SELECT to_regclass('tenant_owner') IS NOT NULL", &[]).await?;
     if !there.get::<_, bool>(0) {
@@ -66,8 +66,8 @@ pub async fn comment(client: &Client) -> Result<Option<String>, Error> {
     client.query_one(sql, &[]).await?.try_get(0)
 }
 
-/// Has a tenant own such a database if nobody does, or with `adopt` in any case. Ask [`owner`] who has it then. At rest it
-/// writes nothing.
+/// Makes a tenant the owner of such a database if it has none, or with `adopt` in any case. [`owner`] returns the result.
+/// Writes nothing if nothing changes.
 pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Error> {
     if owner(client).await?.is_some_and(|owner| owner == uid || !adopt) {
         return Ok(());
