@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_never_quoted_and_a_policys_words_are() {
+    fn sent_values_are_never_quoted_but_the_message_of_a_policy_is() {
         let refused = CallError::from(answered(422, "Invalid", "data: Invalid value: \"hunter2\""));
         assert_eq!(refused.to_string(), "refused by the API server: 422 Invalid");
         let denied =
