@@ -355,7 +355,7 @@ fn missing_value_is_reported_with_what_to_add() {
         (
             "caBundleRef: {kind: ConfigMap, name: c, key: x}",
             map,
-            ".caBundleRef: key \"x\" of ConfigMap default/c: must hold at least one certificate in PEM form (-----BEGIN \
+            ".caBundleRef: key \"x\" of ConfigMap default/c: must contain at least one certificate in PEM form (-----BEGIN \
              CERTIFICATE-----)",
         ),
     ] {
