@@ -1,7 +1,7 @@
-//! A delivery: one event to one webhook. Its states, what each attempt does to it, and the contract's limits.
+//! A delivery of one event to one webhook: its states, the transition after an attempt, and the contract's limits.
 //!
-//! A failed delivery is data, not an error: an attempt ends in an [`Outcome`], and [`after_attempt`] says what
-//! the delivery is then. Sending is `docket-egress`; claiming and storing are the data plane's.
+//! A failed delivery is data, not an error: an attempt ends in an [`Outcome`], and [`after_attempt`] returns the next
+//! state of the delivery. `docket-egress` sends; the data plane claims and stores.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use crate::word::UnknownWord;
 pub const MAX_ATTEMPTS: u32 = 5;
 /// The base of the backoff: failed attempt `n` is followed by `2^n` times this (Limits).
 pub const BACKOFF_BASE: Duration = Duration::from_secs(30);
-/// One attempt, from the name look-up to the last byte read of the answer (Limits).
+/// One attempt, from the DNS lookup to the last byte read of the answer (Limits).
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a worker looks for due deliveries when nothing wakes it (Delivery mechanics).
+/// How often a worker polls for due deliveries when nothing wakes it (Delivery mechanics).
 pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
-/// Deliveries taken per poll (Delivery mechanics).
+/// The most deliveries claimed per poll (Delivery mechanics).
 pub const CLAIM_LIMIT: usize = 25;
 /// Characters (not bytes) kept of a receiver's answer (Limits).
 pub const KEPT_ANSWER_CHARS: usize = 2_000;
@@ -69,7 +69,7 @@ pub struct Due {
 pub enum Status {
     /// Queued, no attempt has ended yet.
     Pending,
-    /// The last attempt failed and another is scheduled.
+    /// The last attempt failed and another one is scheduled.
     Failed,
     /// A receiver answered 2xx. Final.
     Succeeded,
@@ -110,7 +110,7 @@ impl FromStr for Status {
     }
 }
 
-/// Why an attempt failed, decided by the client that made it and never by matching error text.
+/// Why an attempt failed. The client that made it sets the class; error texts are never matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureClass {
     /// The name does not resolve.
@@ -125,11 +125,11 @@ pub enum FailureClass {
     TlsUntrusted,
     /// The TLS handshake failed for another reason.
     TlsOther,
-    /// The time ran out before the answer's headers were in.
+    /// The time limit was reached before the headers of the answer arrived.
     Timeout(Phase),
-    /// The status was not 2xx and the time ran out while its body was read.
+    /// The status was not 2xx and the time limit was reached while reading the body.
     BodyTimeout,
-    /// The connection broke, or what came was not HTTP, after the request was sent.
+    /// After the request was sent, the connection broke or the answer was not HTTP.
     Transport,
     /// 3xx: redirects are not followed.
     Redirect,
@@ -137,13 +137,13 @@ pub enum FailureClass {
     ClientError,
     /// 5xx and above.
     ServerError,
-    /// The worker that made the attempt died, or lost its lease, before it could tell how it ended.
+    /// The worker that made the attempt died, or lost its lease, before it stored the outcome.
     WorkerLost,
-    /// The webhook no longer exists, so there is nobody to send to.
+    /// The webhook no longer exists, so there is no receiver.
     WebhookGone,
 }
 
-/// Where in an attempt the time ran out.
+/// The phase of an attempt in which the time limit was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Looking up the name.
@@ -201,14 +201,14 @@ impl FailureClass {
         }
     }
 
-    /// One sentence for whoever has to mend it.
+    /// One sentence that says how to fix the cause.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Dns => {
                 "The name of the target URL does not resolve; check its spelling and its DNS record."
             }
             Self::Connect => {
-                "The receiver could not be reached; check that it runs and that a firewall lets us in."
+                "The receiver could not be reached; check that it runs and that its firewall allows the connection."
             }
             Self::Refused => "Nothing listens on the target's port; start the receiver or correct the port.",
             Self::BlockedAddress => {
@@ -233,10 +233,10 @@ impl FailureClass {
                 "The receiver did not answer in time; answer 2xx at once and do the work afterwards."
             }
             Self::BodyTimeout => {
-                "The receiver's error answer did not end in time; see its own log for the cause."
+                "The receiver's error answer did not end in time; see the receiver's log for the cause."
             }
             Self::Transport => {
-                "The connection broke before an HTTP answer was in; see the receiver's log for a crash or restart."
+                "The connection broke before an HTTP answer arrived; see the receiver's log for a crash or restart."
             }
             Self::Redirect => {
                 "The receiver answered with a redirect, which is not followed; set targetURL to the final address."
@@ -245,10 +245,10 @@ impl FailureClass {
                 "The receiver refused the request; check its route, its authentication and its signature check."
             }
             Self::ServerError => {
-                "The receiver failed while handling the request; see its own log, then resend."
+                "The receiver failed while handling the request; see the receiver's log, then resend."
             }
             Self::WorkerLost => {
-                "The worker stopped during the attempt, so its end is unknown; nothing to do at the receiver."
+                "The worker stopped during the attempt, so the outcome is unknown; nothing needs to be done at the receiver."
             }
             Self::WebhookGone => {
                 "The webhook was deleted; declare it again and resend if the event is still wanted."
@@ -270,7 +270,7 @@ impl FromStr for FailureClass {
     }
 }
 
-/// How long each phase of an attempt took. `None`: the phase was not reached, or a kept-alive connection needed none.
+/// How long each phase of an attempt took. `None`: the phase was not reached, or a reused connection skipped it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseTimes {
     /// Looking up the name.
@@ -285,20 +285,20 @@ pub struct PhaseTimes {
     pub total: Duration,
 }
 
-/// What one attempt learnt, whether it succeeded or not.
+/// What is known of an attempt, whether it succeeded or failed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The address we were connected to, if any.
+    /// The address of the receiver, if a connection was made.
     pub remote: Option<SocketAddr>,
-    /// The HTTP status, if an answer came.
+    /// The HTTP status, if an answer arrived.
     pub http_status: Option<u16>,
     /// The answer's body as text, at most [`KEPT_ANSWER_CHARS`] characters, without NUL.
     pub answer: Option<String>,
-    /// How long it took.
+    /// How long the attempt and its phases took.
     pub times: PhaseTimes,
 }
 
-/// Leaves the answer out: a receiver may echo the payload, which is legal content.
+/// Omits the answer: a receiver may echo the payload, which is legal content.
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Report")
@@ -309,17 +309,17 @@ impl fmt::Debug for Report {
     }
 }
 
-/// How one attempt ended.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The receiver answered 2xx. Its headers decide; a broken body changes nothing.
+    /// The receiver answered 2xx. The headers decide; a broken body changes nothing.
     Succeeded(Report),
     /// Anything else.
     Failed(FailureClass, Report),
 }
 
 impl Outcome {
-    /// What was learnt on the way.
+    /// What is known of the attempt.
     pub fn report(&self) -> &Report {
         match self {
             Self::Succeeded(report) | Self::Failed(_, report) => report,
@@ -335,7 +335,7 @@ impl Outcome {
     }
 }
 
-/// What an HTTP status means for the attempt: only 2xx is success (Delivery mechanics, 4).
+/// The failure class of an HTTP status; `None` for 2xx, the only success (Delivery mechanics, 4).
 pub fn class_of_status(status: u16) -> Option<FailureClass> {
     match status {
         200..=299 => None,
@@ -345,12 +345,12 @@ pub fn class_of_status(status: u16) -> Option<FailureClass> {
     }
 }
 
-/// What a delivery is after an attempt has ended.
+/// The state of a delivery after an attempt has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// `Succeeded`.
     Succeeded,
-    /// `Failed`, to be tried again at this time.
+    /// `Failed`; the next attempt is due at this time.
     RetryAt(Timestamp),
     /// `DeadLetter`.
     DeadLetter,
@@ -370,7 +370,7 @@ impl Next {
 /// The one transition function (States and transitions).
 ///
 /// `attempts_made` counts the attempt that has just ended (1 to 5); `now` is when it ended; `backoff_base` is
-/// [`BACKOFF_BASE`] in real life. A missing webhook ends the delivery at once.
+/// [`BACKOFF_BASE`] unless configured. A missing webhook ends the delivery at once.
 pub fn after_attempt(outcome: &Outcome, attempts_made: u32, now: Timestamp, backoff_base: Duration) -> Next {
     match outcome.failure() {
         None => Next::Succeeded,
@@ -385,7 +385,8 @@ pub fn backoff(attempts_made: u32, base: Duration) -> Duration {
     base.saturating_mul(2u32.saturating_pow(attempts_made.min(MAX_ATTEMPTS)))
 }
 
-/// What is kept of an answer: valid text, no NUL (PostgreSQL refuses it), at most [`KEPT_ANSWER_CHARS`] characters.
+/// The part of an answer that is stored: valid text without NUL (PostgreSQL refuses it), at most
+/// [`KEPT_ANSWER_CHARS`] characters.
 pub fn kept_answer(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|c| *c != '\0').take(KEPT_ANSWER_CHARS).collect()
 }
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn every_arrow_of_the_diagram() {
+    fn transitions_follow_every_arrow_of_the_diagram() {
         let now = at(1_000);
         for attempts in 1..=5 {
             assert_eq!(
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_webhook_ends_the_delivery_at_the_first_attempt() {
+    fn deleted_webhook_ends_the_delivery_at_the_first_attempt() {
         assert_eq!(
             after_attempt(&failed(FailureClass::WebhookGone), 1, at(0), BACKOFF_BASE),
             Next::DeadLetter
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn every_class_has_a_remedy_of_its_own_in_one_sentence() {
+    fn every_failure_class_has_its_own_remedy_in_one_sentence() {
         let mut remedies: Vec<&str> = FailureClass::ALL.map(FailureClass::remedy).to_vec();
         for remedy in &remedies {
             assert!(remedy.ends_with('.') && remedy.matches(". ").count() == 0, "{remedy}");
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn words_survive_storage() {
+    fn statuses_and_classes_parse_from_their_words() {
         for class in FailureClass::ALL {
             assert_eq!(class.as_str().parse(), Ok(class));
         }
@@ -482,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn delivery_ids_are_time_ordered_text() {
+    fn delivery_ids_sort_by_time_as_text() {
         let (a, b) = (DeliveryId::new(at(1), [9; 10]), DeliveryId::new(at(2), [0; 10]));
         assert!(a.to_string() < b.to_string());
         assert_eq!(a.to_string().parse(), Ok(a));

@@ -1,7 +1,7 @@
 //! An event: the envelope that every delivery carries, and the payload of each event code (Events).
 //!
-//! The bytes of an envelope are made once, when the event is published, and stored: every attempt, and every
-//! resend, signs and sends those same bytes.
+//! The bytes of an envelope are created once, when the event is published, and stored. Every attempt and every resend
+//! signs and sends these bytes.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use docket_crds::EventCode;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// `evt_` and 32 hexadecimal characters.
+/// The id of an event: `evt_` and 32 hexadecimal characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct EventId(String);
 
@@ -31,7 +31,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// The payload of an event, one variant per event code, so that a payload can't be sent under another's code.
+/// The payload of an event. One variant per event code, so that no payload can be sent with another code.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each variant is the event code of the same name")]
@@ -58,7 +58,7 @@ impl Payload {
     }
 }
 
-/// Only the code: payloads are legal content.
+/// Shows only the code: payloads are legal content.
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Payload({}, [redacted])", self.code())
@@ -111,7 +111,7 @@ pub struct OrderStatusChanged {
     pub facility_key: String,
     pub facility_line_item: Option<i64>,
     pub milestone_code: i64,
-    /// Left out when the milestone has no title.
+    /// Absent when the milestone has no title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub milestone: Option<String>,
     pub previous_milestone_code: Option<i64>,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_created_is_exactly_this() {
+    fn order_created_envelope_has_exactly_these_bytes() {
         let saved = OrderSaved { order_type: "Court".into(), web_order_id: "W1".into(), finalize: None };
         assert_eq!(
             body(Payload::OrderCreated(saved)),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_values_of_an_export_are_null() {
+    fn absent_values_of_order_exported_are_null() {
         let exported = OrderExported {
             order_type: "Court".into(),
             web_order_id: "W1".into(),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn photocopy_saves_carry_finalize() {
+    fn photocopy_saves_contain_finalize() {
         let saved =
             OrderSaved { order_type: "PhotoCopy".into(), web_order_id: "W1".into(), finalize: Some(false) };
         let payload = Payload::OrderUpdated(saved);

@@ -1,4 +1,4 @@
-//! Invoices of the back office: their families, and how a header becomes the data of invoice.created.
+//! Invoices of the back office: their families, and the data of invoice.created from an invoice header.
 
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
@@ -6,8 +6,8 @@ use jiff::fmt::temporal::Pieces;
 use crate::word::words;
 
 words! {
-    /// The families of work orders that have invoice headers; the `orderType` of invoice.created. In the order of their
-    /// words, which is the order of a search.
+    /// The families of work orders that have invoice headers; the `orderType` of invoice.created. In
+    /// alphabetical order, which is the order of a search.
     pub enum InvoiceFamily {
         /// Court filings.
         Court,
@@ -20,13 +20,14 @@ words! {
     }
 }
 
-/// What keeps an invoice from being announced to the same webhook twice: a number is unique in its family only.
+/// The key that keeps an invoice from being published to a webhook twice. An invoice number is unique only within its
+/// family.
 pub fn idempotency_key(family: InvoiceFamily, invoice_number: &str) -> String {
     format!("invoice.created:{}:{invoice_number}", family.as_str())
 }
 
-/// A stored invoice date as it is sent: a date and a time without a zone. `None`: it is no date, or has a zone, which
-/// would have to be left out.
+/// A stored invoice date in the form of invoice.created: date and time without a zone. `None`: the text is not a date,
+/// or has a zone, which the form cannot express.
 pub fn date_time(text: &str) -> Option<String> {
     let text = text.trim();
     let pieces = Pieces::parse(text).ok()?;
@@ -36,7 +37,7 @@ pub fn date_time(text: &str) -> Option<String> {
     text.parse::<DateTime>().ok().map(|date_time| date_time.to_string())
 }
 
-/// An amount as it is sent.
+/// An amount in the form of invoice.created.
 pub fn amount(cents: i64) -> f64 {
     cents as f64 / 100.0
 }
@@ -47,7 +48,7 @@ mod tests {
     use crate::word::UnknownWord;
 
     #[test]
-    fn families_are_known_by_their_words_and_in_their_order() {
+    fn families_parse_from_their_words_and_keep_their_order() {
         for family in InvoiceFamily::ALL {
             assert_eq!(family.as_str().parse(), Ok(family));
         }
@@ -58,13 +59,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_number_of_two_families_is_two_keys() {
+    fn same_number_in_two_families_has_two_keys() {
         assert_eq!(idempotency_key(InvoiceFamily::PhotoCopy, "7-A"), "invoice.created:PhotoCopy:7-A");
         assert_eq!(idempotency_key(InvoiceFamily::Court, "7-A"), "invoice.created:Court:7-A");
     }
 
     #[test]
-    fn dates_get_a_time_and_keep_the_one_they_have() {
+    fn dates_get_midnight_unless_they_have_a_time() {
         for (text, sent) in [
             ("2026-11-21", "2026-11-21T00:00:00"),
             (" 2026-11-21 ", "2026-11-21T00:00:00"),
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_or_has_a_zone_is_none() {
+    fn text_that_is_no_date_or_has_a_zone_is_refused() {
         for text in [
             "",
             "soon",

@@ -1,17 +1,30 @@
 //! The rules of Docket's core, as pure functions over plain types.
 //!
-//! Nothing here reads a clock, draws a random number, opens a socket or knows a database: time and randomness
-//! come in as arguments, so that every rule of the specification can be tested in microseconds.
+//! Nothing here reads a clock, draws a random number, opens a socket or knows a database. Time and randomness are
+//! arguments, so that every rule of the specification can be tested in microseconds.
 //!
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`event`]: the envelope and the payload of each event code
-//! * [`process`]: what follows from how papers were served
+//! * [`process`]: conclusions from how papers were served
 //! * [`order_type`]: the seven kinds of orders
-//! * [`invoice`]: the families of invoices, and what is sent of a header
+//! * [`invoice`]: the families of invoices, and the data of invoice.created
 //! * [`moment`]: a date or time as a client writes it; [`resend`]: the limits of a bulk resend
 //! * [`signature`]: HMAC-SHA256 over the raw body
-//! * [`token`]: what a Bearer token claims, and what makes one acceptable
-//! * [`work_order`]: the families of work orders, and how a request names one; [`word`]: enums that are texts
+//! * [`token`]: the claims of a Bearer token, how it is issued and verified
+//! * [`work_order`]: the families of work orders, and the key by which a request names one; [`word`]: enums that are texts
+//!
+//! # Example
+//!
+//! A first attempt that times out makes the delivery due again after 60 seconds:
+//!
+//! ```
+//! use docket_domain::delivery::{BACKOFF_BASE, FailureClass, Next, Outcome, Phase, Report, after_attempt};
+//!
+//! let outcome = Outcome::Failed(FailureClass::Timeout(Phase::FirstByte), Report::default());
+//! let ended = "2026-11-21T12:00:00Z".parse().expect("a time");
+//! let next = after_attempt(&outcome, 1, ended, BACKOFF_BASE);
+//! assert_eq!(next, Next::RetryAt("2026-11-21T12:01:00Z".parse().expect("a time")));
+//! ```
 
 pub mod delivery;
 pub mod event;

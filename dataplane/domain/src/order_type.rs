@@ -1,4 +1,4 @@
-//! The seven kinds of orders: a word that is stored, sent and shown.
+//! The seven kinds of orders: an enum that is stored, sent and shown as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,7 +68,7 @@ impl FromStr for OrderType {
     }
 }
 
-/// The text names none of the seven.
+/// The text is not one of the seven order types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownOrderType;
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_type_is_read_from_its_own_word() {
+    fn each_type_parses_from_its_own_word() {
         for kind in OrderType::ALL {
             assert_eq!(kind.as_str().parse(), Ok(*kind));
         }

@@ -1,4 +1,4 @@
-//! Service of process: what follows from what the back office has noted.
+//! Service of process: conclusions from what the back office has recorded.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use crate::word::words;
 
 words! {
-    /// How the service of process stands, in the back office's words.
+    /// The state of a service of process, in the back office's words.
     #[expect(missing_docs, reason = "the trade's words")]
     pub enum ServiceStatus {
         New,
@@ -20,11 +20,11 @@ words! {
     }
 }
 
-/// Days after the mailing on which substituted service counts as done.
+/// Substituted service counts as done this many days after the mailing.
 const DAYS_AFTER_MAILING: i64 = 10;
 
-/// When service counts as done: for substituted service the tenth day after its mailing. `None` for every other
-/// result, and while nothing was mailed. `mailed_on` is YYYY-MM-DD; another text has no such day.
+/// The day on which service counts as done: for substituted service, the tenth day after its mailing. `None` for every
+/// other result, while nothing was mailed, and if `mailed_on` is not YYYY-MM-DD.
 pub fn deemed_served_on(serve_result: Option<&str>, mailed_on: Option<&str>) -> Option<Date> {
     let mailed_on: Date = mailed_on.filter(|_| serve_result == Some("Substituted"))?.parse().ok()?;
     mailed_on.checked_add(DAYS_AFTER_MAILING.days()).ok()
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn substituted_service_is_deemed_done_on_the_tenth_day_after_mailing() {
+    fn substituted_service_is_done_on_the_tenth_day_after_mailing() {
         let of = |result, mailed_on| deemed_served_on(result, mailed_on).map(|day| day.to_string());
         assert_eq!(of(Some("Substituted"), Some("2026-12-24")).as_deref(), Some("2027-01-03"));
         assert_eq!(of(Some("Personal"), Some("2026-12-24")), None);

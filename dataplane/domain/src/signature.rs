@@ -1,4 +1,4 @@
-//! The signatures of a delivery: the contract's `X-Service-Signature`, and the Standard Webhooks one beside it.
+//! The signatures of a delivery: the contract's `X-Service-Signature`, and the one of Standard Webhooks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,7 +10,7 @@ use sha2::Sha256;
 pub const EVENT_HEADER: &str = "x-service-event";
 /// The header of the delivery id (Delivery headers).
 pub const DELIVERY_ID_HEADER: &str = "x-service-delivery-id";
-/// The header of the signature; left out if the webhook has no secret (Delivery headers).
+/// The header of the signature; absent if the webhook has no secret (Delivery headers).
 pub const SIGNATURE_HEADER: &str = "x-service-signature";
 
 fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
@@ -26,9 +26,9 @@ pub fn sign(secret: &[u8], body: &[u8]) -> String {
     hex::encode(hmac_sha256(secret, &[body]).finalize().into_bytes())
 }
 
-/// Whether `signature` is the one of `body`, compared in constant time (Signature verification, 4).
+/// Whether `signature` is the signature of `body`; compares in constant time (Signature verification, 4).
 pub fn verify(secret: &[u8], body: &[u8], signature: &str) -> bool {
-    // Only lowercase is right by the contract; hex::decode would take both.
+    // The contract allows lowercase only; hex::decode would accept both.
     let lowercase = !signature.bytes().any(|byte| byte.is_ascii_uppercase());
     match hex::decode(signature) {
         Ok(digest) if lowercase => hmac_sha256(secret, &[body]).verify_slice(&digest).is_ok(),
@@ -36,8 +36,8 @@ pub fn verify(secret: &[u8], body: &[u8], signature: &str) -> bool {
     }
 }
 
-/// The `webhook-signature` value of the Standard Webhooks specification, so that its ready-made libraries verify
-/// us unchanged: `v1,` and the base64 of HMAC-SHA256 over `<webhook-id>.<unix seconds>.<body>`.
+/// The `webhook-signature` value of the Standard Webhooks specification, so that its libraries can verify
+/// deliveries: `v1,` and the base64 of HMAC-SHA256 over `<webhook-id>.<unix seconds>.<body>`.
 pub fn standard_webhooks(secret: &[u8], event_id: &str, sent_at: Timestamp, body: &[u8]) -> String {
     let head = format!("{event_id}.{}.", sent_at.as_second());
     let digest = hmac_sha256(secret, &[head.as_bytes(), body]).finalize().into_bytes();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_vector() {
+    fn sign_matches_a_published_vector() {
         // RFC 4231, test case 2.
         assert_eq!(
             sign(b"Jefe", b"what do ya want for nothing?"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn verifies_its_own_and_nothing_else() {
+    fn verify_accepts_only_the_signature_of_the_body() {
         let signature = sign(b"secret", "{\"é\":1}".as_bytes());
         assert!(verify(b"secret", "{\"é\":1}".as_bytes(), &signature));
         assert!(!verify(b"secret", "{\"é\": 1}".as_bytes(), &signature));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_webhooks_has_the_published_vector() {
+    fn standard_webhooks_matches_the_published_vector() {
         // The example of the Standard Webhooks reference libraries.
         let secret = hex::decode("31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0").expect("hexadecimal");
         let at = Timestamp::from_second(1_614_265_330).expect("in range");

@@ -1,7 +1,7 @@
-//! The Bearer token: what it claims, how it is issued and what makes one acceptable (Authentication).
+//! The Bearer token: its claims, how it is issued and how it is verified (Authentication).
 //!
-//! A token is good for one tenant only: it is signed with that tenant's key, `aud` is the tenant's uid, and the
-//! algorithm, the issuer, the type and the expiry are all pinned here. The caller passes the time.
+//! A token is valid for one tenant only: it is signed with that tenant's key, and `aud` is the tenant's uid. Algorithm,
+//! issuer, type and expiry are checked here. The caller passes the time.
 
 use std::sync::Once;
 
@@ -18,14 +18,14 @@ use sha2::Sha256;
 pub const ISSUER: &str = "docket";
 /// `typ` of every token: an access token and nothing else (RFC 8725, 3.11).
 pub const TOKEN_TYPE: &str = "at+jwt";
-/// A longer one is not ours; refused before any cryptography.
+/// A longer token is refused before any cryptography.
 pub const MAX_TOKEN_BYTES: usize = 4096;
 
-/// Who makes the request.
+/// The user that a token identifies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Subject {
-    /// A customer's user: sees and changes its own customer's data only.
+    /// A customer's user. Sees and changes only the data of its customer.
     #[serde(rename_all = "camelCase")]
     Contact {
         /// The contact's code.
@@ -33,18 +33,18 @@ pub enum Subject {
         /// The customer it belongs to.
         customer_code: String,
     },
-    /// The tenant's own user: sees and changes all of the tenant's data.
+    /// A tenant's user. Sees and changes all of the tenant's data.
     #[serde(rename_all = "camelCase")]
     Employee {
         /// The employee's code.
         employee_code: String,
-        /// May see the webhook logs too.
+        /// Whether the employee may also see the webhook logs.
         administrator: bool,
     },
 }
 
 impl Subject {
-    /// The customer that a contact is bound to; an employee is bound to none.
+    /// The customer of a contact; `None` for an employee.
     pub fn own_customer(&self) -> Option<&str> {
         match self {
             Self::Contact { customer_code, .. } => Some(customer_code),
@@ -53,7 +53,7 @@ impl Subject {
     }
 }
 
-/// A tenant's key to sign tokens with; `kid` only ever selects among the tenant's own keys.
+/// A tenant's key that signs tokens. `kid` selects only among the tenant's own keys.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "holds a secret")]
 pub struct Key<'a> {
@@ -73,12 +73,12 @@ struct Claims {
     subject: Subject,
 }
 
-/// A token was refused. The caller is told nothing more, and neither is the log.
+/// A token was refused. Neither the caller nor the log learns the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the token is not valid for this tenant at this time")]
 pub struct InvalidToken;
 
-/// A token for `subject` in the tenant `tenant_uid`, good for `lifetime_minutes` from `now`.
+/// Issues a token for `subject` in the tenant `tenant_uid`, valid for `lifetime_minutes` from `now`.
 pub fn issue(
     key: Key<'_>,
     tenant_uid: &str,
@@ -101,7 +101,7 @@ pub fn issue(
         .expect("HS256 signs plain claims with any key")
 }
 
-/// Who `token` speaks for, if it is a token of this tenant that has not expired at `now`.
+/// Returns the subject of `token` if it is a token of this tenant that has not expired at `now`.
 pub fn verify(
     token: &str,
     keys: &[Key<'_>],
@@ -121,17 +121,17 @@ pub fn verify(
     validation.set_required_spec_claims(&["exp", "iss", "aud"]);
     validation.set_issuer(&[ISSUER]);
     validation.set_audience(&[tenant_uid]);
-    // The library would read the system's clock; the two lines below hold it against ours, without leeway.
+    // The library would read the system's clock. The check below uses `now`, without leeway.
     validation.validate_exp = false;
     let claims = jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_secret(key.secret), &validation)
         .map_err(|_| InvalidToken)?
         .claims;
-    // A minute of tolerance for another pod's clock that runs ahead.
+    // A minute of tolerance, because the clock of the issuing pod may be ahead.
     let issued_by_now = claims.iat <= now.as_second() + 60;
     if issued_by_now && now.as_second() < claims.exp { Ok(claims.subject) } else { Err(InvalidToken) }
 }
 
-/// The tenant that `token` claims to be for, unchecked: only to find the keys that [`verify`] then checks it with.
+/// The tenant that `token` claims to be for, not verified: only for finding the keys that [`verify`] needs.
 pub fn claimed_tenant(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Audience {
@@ -141,7 +141,7 @@ pub fn claimed_tenant(token: &str) -> Option<String> {
     jsonwebtoken::dangerous::insecure_decode::<Audience>(token).ok().map(|data| data.claims.aud)
 }
 
-/// HS256 for the token library from the crates that sign deliveries: its own providers would bring a second
+/// Gives the token library an HS256 from the crates that sign deliveries. Its own providers would bring a second
 /// cryptographic stack (RSA, P-256, …) for algorithms that are refused here anyway.
 fn install_provider() {
     static PROVIDER: CryptoProvider = CryptoProvider {
@@ -156,7 +156,7 @@ fn install_provider() {
     };
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // Err: another crate of this process installed one, which then serves HS256 as well.
+        // An error means that another crate of this process installed a provider, which has HS256 too.
         let _ = PROVIDER.install_default();
     });
 }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_speaks_for_its_subject_until_it_expires() {
+    fn token_is_valid_for_its_subject_until_it_expires() {
         let keys = [OTHER, KEY];
         assert_eq!(verify(&token(), &keys, "uid-a", at(1_000)), Ok(contact()));
         assert_eq!(verify(&token(), &keys, "uid-a", at(4_599)), Ok(contact()));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_another_tenant_or_key_is_refused() {
+    fn token_of_another_tenant_or_key_is_refused() {
         assert_eq!(verify(&token(), &[KEY], "uid-b", at(1_000)), Err(InvalidToken));
         assert_eq!(verify(&token(), &[OTHER], "uid-a", at(1_000)), Err(InvalidToken));
         let same_name = Key { kid: "k1", secret: &[9; 32] };
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_header_field_and_claim_is_needed() {
+    fn token_without_a_header_field_or_claim_is_refused() {
         assert_eq!(verdict(&forged(good_header(), good_claims())), Ok(contact()));
         for (field, value) in
             [("alg", "HS512"), ("alg", "none"), ("alg", "RS256"), ("typ", "JWT"), ("kid", "k2")]
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_refused() {
+    fn malformed_token_is_refused() {
         for noise in ["", ".", "..", "a.b.c", &"x".repeat(5_000), &token()[..60], &format!("{}x", token())] {
             assert_eq!(verdict(noise), Err(InvalidToken));
         }

@@ -1,11 +1,11 @@
-//! Words: values that are stored, sent and shown as one of a few texts.
+//! Words: enums that are stored, sent and shown as text.
 
-/// A word that this version does not know.
+/// The text is not one of the words that this version knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a word this version knows")]
+#[error("unknown word")]
 pub struct UnknownWord;
 
-/// An enum whose variants are their words: `ALL`, `as_str` and `FromStr`.
+/// Defines an enum whose variants are their words, with `ALL`, `as_str` and `FromStr`.
 macro_rules! words {
     ($(#[$doc:meta])* pub enum $name:ident { $($(#[$about:meta])* $word:ident),+ $(,)? }) => {
         $(#[$doc])*

@@ -1,4 +1,5 @@
-//! Work orders: their families, and how a request names one or a facility of it (data of order.status_changed).
+//! Work orders: their families, and the key by which a request names one or a stop of it (data of
+//! order.status_changed).
 
 use crate::word::words;
 
@@ -19,7 +20,7 @@ words! {
 }
 
 impl WorkOrderType {
-    /// What the numbers of such work orders begin with. For people: nothing is ever parsed out of a number.
+    /// The prefix of work order numbers of this type, for people: no program parses a number.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Court => "CT",
@@ -31,11 +32,11 @@ impl WorkOrderType {
     }
 }
 
-/// How a request names a work order: by its number, or, for a stop of a photocopy work order, by
-/// `<workOrder>-<facilityId>`.
+/// The key by which a request names a work order: its number, or `<workOrder>-<facilityId>` for a stop of a photocopy
+/// work order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkOrderKey<'a> {
-    /// As it was sent.
+    /// The key as it was sent.
     pub text: &'a str,
     /// The work order's number, which holds no `-`.
     pub number: &'a str,
@@ -44,7 +45,7 @@ pub struct WorkOrderKey<'a> {
 }
 
 impl<'a> WorkOrderKey<'a> {
-    /// Takes the key apart.
+    /// Parses the key.
     pub fn new(text: &'a str) -> Self {
         match text.split_once('-') {
             Some((number, facility_id)) => Self { text, number, facility_id: Some(facility_id) },
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_a_number_and_perhaps_a_facility() {
+    fn key_is_a_number_with_an_optional_facility() {
         let plain = WorkOrderKey::new("PC1000001");
         assert_eq!((plain.number, plain.facility_id), ("PC1000001", None));
         let with = WorkOrderKey::new("PC1000001-F-7");
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_facility_key_is_the_stop_or_the_requests_key() {
+    fn facility_key_is_the_stop_or_the_requests_key() {
         for key in ["PC1", "PC1-F00213"] {
             assert_eq!(WorkOrderKey::new(key).facility_key(Some(3)), "PC1:3");
             assert_eq!(WorkOrderKey::new(key).facility_key(None), key);
