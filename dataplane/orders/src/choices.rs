@@ -1,7 +1,7 @@
-//! Enumerations, and the ones that several order types share; those of one order type stand with it. Values
-//! are added, never renamed: they are stored and they are in the hands of clients.
+//! The macro for enumerations, and the enumerations that several order types share. Those of one order type are in its
+//! file. Values may be added but never renamed: they are stored, and clients use them.
 
-/// Makes an enumeration whose JSON strings are the names of its variants, or the text given after `=`.
+/// Defines an enumeration whose JSON strings are the names of its variants, or the text given after `=`.
 macro_rules! choice {
     (@text $variant:ident) => { stringify!($variant) };
     (@text $variant:ident $text:literal) => { $text };
@@ -99,7 +99,7 @@ choice! {
     /// What is to be done with a document.
     pub enum DocumentPurpose { File, Serve, FileAndServe, Record, Deliver, Reference }
 
-    /// How we get a document.
+    /// How the service gets a document.
     pub enum DocumentSource { Electronic, HardCopyPickup, ToFollow }
 
     /// What advanced money is for.
@@ -132,7 +132,7 @@ mod tests {
     use crate::problem::{Path, Problems};
 
     #[test]
-    fn values_are_read_by_their_exact_text() {
+    fn values_parse_from_their_exact_text() {
         let read = |text: &str| {
             let json = Json::String(text.to_owned());
             ProofForm::read(&json, &mut Path::root(), &mut Problems::default())
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_value_is_answered_with_the_known_ones() {
+    fn unknown_value_is_refused_with_a_list_of_the_known_ones() {
         let mut problems = Problems::default();
         ServiceLevel::read(&Json::String("Tomorrow".to_owned()), &mut Path::root(), &mut problems);
         assert_eq!(problems.to_string(), "body: must be one of Routine, Rush, SameDay, Immediate");

@@ -66,7 +66,7 @@ part! {
         req grantors: List<Party, 1, 50>,
         /// Who receives, 1 to 50.
         req grantees: List<Party, 1, 50>,
-        /// Assessor's parcel numbers. Required at export of deeds, trust deeds, notices of default and of
+        /// Assessor's parcel numbers. Required at export for deeds, trust deeds, notices of default and of
         /// sale.
         opt apns: List<Text<30>, 0, 20>,
         /// Legal description of the property.
@@ -81,7 +81,7 @@ part! {
         opt city_transfer_tax: Money,
         /// Why no transfer tax is due.
         opt tax_exemption: Text<200>,
-        /// Number of what is released, assigned or amended. Required at export of those.
+        /// Number of what is released, assigned or amended. Required at export for those.
         opt related_instrument_number: Text<40>,
         /// Name of the file.
         opt file_name: Text<255>,
@@ -95,11 +95,11 @@ impl Rules for Instrument {
         let Some(kind) = self.document_type else { return };
         if kind.needs_apns() {
             let apns = self.apns.as_ref().filter(|apns| !apns.is_empty());
-            require(&apns, "apns", "of this documentType (at least 1)", at, problems);
+            require(&apns, "apns", "for this documentType (at least 1)", at, problems);
         }
         if kind.refers_to_another() {
             let number = &self.related_instrument_number;
-            require(number, "relatedInstrumentNumber", "of this documentType", at, problems);
+            require(number, "relatedInstrumentNumber", "for this documentType", at, problems);
         }
     }
 }
@@ -127,7 +127,7 @@ order! {
         opt concurrent: bool,
         /// Not before this day.
         opt record_on: Date,
-        /// A preliminary change of ownership report goes along. Required at export of a change of ownership.
+        /// A preliminary change of ownership report goes along. Required at export for a change of ownership.
         opt pcor_included: bool,
         /// Why the housing fee (SB 2) is not due.
         opt housing_fee_exemption: Text<100>,
@@ -150,7 +150,7 @@ impl Rules for CountyRecordingOrder {
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         let mut kinds = self.instruments.iter().flat_map(|list| list.iter()).filter_map(|i| i.document_type);
         if kinds.any(InstrumentType::changes_ownership) {
-            require(&self.pcor_included, "pcorIncluded", "of a change of ownership", at, problems);
+            require(&self.pcor_included, "pcorIncluded", "for a change of ownership", at, problems);
         }
     }
 }

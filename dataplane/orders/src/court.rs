@@ -37,7 +37,7 @@ order! {
         req court: Court,
         /// In which case.
         req case: Case,
-        /// How to file. Required at export of File, Issue and Lodge, as is one document.
+        /// How to file. Required at export for File, Issue and Lodge, as is one document.
         opt filing_method: FilingMethod,
         /// Limitation or court deadline.
         opt last_day_to_file: Date,
@@ -49,7 +49,7 @@ order! {
         opt fee_waiver: bool,
         /// Heard the same day.
         opt ex_parte: bool,
-        /// What to find, copy or fetch. Required at export of Research, CopyRequest and PickUp.
+        /// What to find, copy or fetch. Required at export for Research, CopyRequest and PickUp.
         opt request: Text<2000>,
         /// Transaction number of the e-filing, for a CourtesyCopy.
         opt court_transaction_number: Text<40>,
@@ -64,13 +64,13 @@ impl Rules for CourtOrder {
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         let Some(task) = self.court_task else { return };
         if task.files_papers() {
-            let condition = "of File, Issue and Lodge";
+            let condition = "for File, Issue and Lodge";
             require(&self.filing_method, "filingMethod", condition, at, problems);
             let documents = self.documents.as_ref().filter(|documents| !documents.is_empty());
-            require(&documents, "documents", "of File, Issue and Lodge (at least 1)", at, problems);
+            require(&documents, "documents", "for File, Issue and Lodge (at least 1)", at, problems);
         }
         if task.asks_for_something() {
-            require(&self.request, "request", "of Research, CopyRequest and PickUp", at, problems);
+            require(&self.request, "request", "for Research, CopyRequest and PickUp", at, problems);
         }
     }
 }

@@ -15,7 +15,7 @@ choice! {
     /// What proves the delivery.
     pub enum ProofOfDelivery { None, Signature, NamedSignature, Photo, IdCheck }
 
-    /// What to do when nobody takes it.
+    /// What to do when no one accepts it.
     pub enum IfUndeliverable { ReturnToSender, LeaveAtDoor, CallContact }
 }
 
@@ -72,7 +72,7 @@ order! {
         opt wait_minutes: Int<0, 1440>,
         /// What proves the delivery.
         def proof_of_delivery: ProofOfDelivery = ProofOfDelivery::NamedSignature,
-        /// What to do when nobody takes it.
+        /// What to do when no one accepts it.
         opt if_undeliverable: IfUndeliverable,
         /// USD; for liability.
         opt declared_value: Money,

@@ -1,6 +1,6 @@
-//! How one field is read, checked and described, and the macros that make a part or an order from one list of
-//! its fields. The list is the only place where a field is named: struct, reader, writer, export check and
-//! schema are generated from it and cannot disagree.
+//! How a field is read, checked and described, and the macros that define a part or an order from one list of
+//! its fields. The list is the only place that names a field: struct, reader, writer, export check and schema are
+//! generated from it and cannot disagree.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,30 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
-/// Schemas with a name of their own, gathered while a schema is made.
+/// The named schemas that are collected while a schema is built.
 pub type Components = BTreeMap<String, RefOr<Schema>>;
 
 /// A kind of value.
 pub trait Field: Sized {
-    /// Reads one value (never `null`, which a part takes as absent). What is wrong goes into `problems`, all
-    /// of it.
+    /// Reads one value (never `null`, which a part reads as absent). Adds everything that is wrong to `problems`.
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self>;
 
-    /// What inside the value contradicts itself.
+    /// Adds the contradictions inside the value to `problems`.
     fn contradictions(&self, _at: &mut Path, _problems: &mut Problems) {}
 
-    /// What inside the value an export still needs.
+    /// Adds what an export requires and the value lacks to `problems`.
     fn missing(&self, _at: &mut Path, _problems: &mut Problems) {}
 
-    /// What [`Field::read`] accepts, no more and no less as far as JSON Schema can say it.
+    /// The schema of what [`Field::read`] accepts, as exactly as JSON Schema can express it.
     fn schema(components: &mut Components) -> RefOr<Schema>;
 }
 
 /// An object with a fixed list of fields.
 pub trait Part: Field {
-    /// Its field names as in JSON, in the order of the documentation.
+    /// The JSON names of its fields, in the order of the documentation.
     const NAMES: &'static [&'static str];
 
-    /// Reads an object of which the names in `also` are somebody else's business.
+    /// Reads an object. Ignores the names in `also`, which another reader handles.
     fn read_object(
         object: &BTreeMap<String, Json>,
         also: &[&str],
@@ -46,26 +45,26 @@ pub trait Part: Field {
     /// The schema of each field.
     fn properties(components: &mut Components) -> Vec<(&'static str, RefOr<Schema>)>;
 
-    /// What the object is.
+    /// The description of the object.
     fn about() -> &'static str;
 }
 
-/// What a list of fields cannot say. A part without such rules gets the empty ones from `part!`.
+/// Rules that a list of fields cannot express. A part without such rules gets empty ones from `part!`.
 pub trait Rules {
-    /// Fields that exist but are given by us; a client that sends one is told so.
+    /// Fields that the system sets. A client that sends one gets an error that says so.
     const GIVEN: &'static [&'static str] = &[];
 
-    /// Fields of this part that contradict each other.
+    /// Adds fields of this part that contradict each other.
     fn contradictory(&self, _at: &mut Path, _problems: &mut Problems) {}
 
-    /// Fields of this part required under a condition (R* of the documentation).
+    /// Adds missing fields of this part that are required under a condition (R* of the documentation).
     fn conditional(&self, _at: &mut Path, _problems: &mut Problems) {}
 }
 
-/// What a missing required field is told.
+/// The message for a missing required field.
 pub const REQUIRED: &str = "required at export";
 
-/// Reads the field `name`; absent and `null` are the same.
+/// Reads the field `name`. `null` means absent.
 pub(crate) fn read_field<T: Field>(
     object: &BTreeMap<String, Json>,
     name: &str,
@@ -78,7 +77,7 @@ pub(crate) fn read_field<T: Field>(
     }
 }
 
-/// Reports every field that `names` and `also` don't know: nothing a client sends is dropped silently.
+/// Reports every field that is in neither `names` nor `also`: nothing that a client sends is dropped silently.
 pub(crate) fn refuse_unknown(
     object: &BTreeMap<String, Json>,
     names: &[&str],
@@ -93,7 +92,7 @@ pub(crate) fn refuse_unknown(
         }
         at.key(name, |at| {
             if given.contains(&name) {
-                return problems.push(at, "given by the system; leave it out");
+                return problems.push(at, "set by the system; omit it");
             }
             let takes: Vec<&str> = also.iter().chain(names).copied().collect();
             problems.push(at, format!("unknown field; this object takes: {}", takes.join(", ")));
@@ -114,7 +113,7 @@ pub(crate) fn require<T>(
     }
 }
 
-/// The schema of a field of a part: described, and `null` allowed, for absent and `null` are the same.
+/// The schema of a field of a part: with a description, and with `null` allowed, which means absent.
 pub(crate) fn property(
     schema: RefOr<Schema>,
     about: &str,
@@ -200,7 +199,7 @@ pub const fn camel_bytes<const N: usize>(name: &str) -> [u8; N] {
     out
 }
 
-/// The JSON name of a field, made at compile time.
+/// The JSON name of a field, computed at compile time.
 #[macro_export]
 macro_rules! camel {
     ($field:ident) => {{
@@ -214,8 +213,8 @@ macro_rules! camel {
     }};
 }
 
-/// Makes a part from the list of its fields. Each is `req` (required at export), `opt`, or `def` (has a
-/// default, so it never counts as missing). `ruled` in front means that the part has [`Rules`] of its own.
+/// Defines a part from the list of its fields. Each is `req` (required at export), `opt`, or `def` (has a
+/// default, so it never counts as missing). `ruled` in front means that the part implements [`Rules`] itself.
 macro_rules! part {
     (ruled $($rest:tt)*) => { part! { @define $($rest)* } };
     (@missing req $value:expr, $name:expr, $at:ident, $problems:ident) => {
@@ -346,8 +345,8 @@ macro_rules! part {
     };
 }
 
-/// Makes an order type: the fields common to all, and then its own. `attorney` is `req` or `opt`; `documents`
-/// is followed by `req` or `opt` and the fewest documents an export takes.
+/// Defines an order type: the fields common to all, and then its own. `attorney` is `req` or `opt`; `documents`
+/// is followed by `req` or `opt` and the fewest documents that an export accepts.
 macro_rules! order {
     ($(#[doc = $about:literal])* pub struct $name:ident (attorney $attorney:ident, documents $documents:ident $fewest:literal) {
         $($fields:tt)*
@@ -387,7 +386,7 @@ macro_rules! order {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn names_are_made_camel_case() {
+    fn snake_case_names_become_camel_case() {
         assert_eq!(camel!(case), "case");
         assert_eq!(camel!(ssn_last4), "ssnLast4");
         assert_eq!(camel!(relief_from_stay_by), "reliefFromStayBy");

@@ -82,7 +82,7 @@ impl Rules for FileAndServeOrder {
         }
         at.key("documents", |at| {
             for (index, document) in documents.iter().enumerate() {
-                at.index(index, |at| require(&document.purpose, "purpose", "of FileAndServe", at, problems));
+                at.index(index, |at| require(&document.purpose, "purpose", "for FileAndServe", at, problems));
             }
             let unknown = documents.iter().any(|document| document.purpose.is_none());
             let any = |purpose| {
@@ -90,7 +90,8 @@ impl Rules for FileAndServeOrder {
             };
             for (purpose, verb) in [(File, "file"), (Serve, "serve")] {
                 if !unknown && !any(purpose) {
-                    problems.push(at, format!("{REQUIRED} of FileAndServe: at least one document to {verb}"));
+                    problems
+                        .push(at, format!("{REQUIRED} for FileAndServe: at least one document to {verb}"));
                 }
             }
         });

@@ -28,7 +28,7 @@ choice! {
         InsuranceClaim, CourtOrder,
     }
 
-    /// Data under a law of its own that the purpose must cover.
+    /// Data under its own law, which the purpose must cover.
     pub enum RegulatedData { Glba, Dppa }
 }
 
@@ -109,11 +109,11 @@ order! {
         opt case: Case,
         /// The process work order that waits for the address.
         opt linked_work_order: Text<32>,
-        /// Hours that may be worked. Required at export of Surveillance and Stakeout.
+        /// Hours that may be worked. Required at export for Surveillance and Stakeout.
         opt hours_authorized: Quantity<10_000>,
-        /// Begin of the time to watch. Required at export of Surveillance and Stakeout.
+        /// Begin of the time to watch. Required at export for Surveillance and Stakeout.
         opt window_from: DateTime,
-        /// End of the time to watch. Required at export of Surveillance and Stakeout.
+        /// End of the time to watch. Required at export for Surveillance and Stakeout.
         opt window_to: DateTime,
         /// A sworn record of the search, for a motion to publish or post.
         opt due_diligence_affidavit: bool,

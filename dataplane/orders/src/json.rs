@@ -1,5 +1,5 @@
-//! A JSON tree that refuses what `serde_json::Value` lets pass: duplicate keys (of which one would silently
-//! win) and deep nesting. Its errors name places and never quote the input.
+//! A JSON tree that refuses what `serde_json::Value` accepts: duplicate keys, of which one would silently win, and
+//! deep nesting. Its errors name places and never quote the input.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use crate::problem::{Path, Problem};
 
-/// How deep objects and lists may be nested; orders need 6.
+/// The deepest nesting of objects and lists; orders need 6.
 pub const MAX_DEPTH: usize = 32;
 
 /// A parsed JSON value. `Debug` prints only its kind.
@@ -19,7 +19,7 @@ pub enum Json {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// Any number that fits `u64`, `i64` or `f64`.
+    /// A number that fits `u64`, `i64` or `f64`.
     Number(serde_json::Number),
     /// A string.
     String(String),
@@ -77,13 +77,13 @@ fn whole(message: impl Into<String>) -> Problem {
     Problem { field: Path::root().to_string(), message: message.into() }
 }
 
-/// Only the place: serde_json's own text may quote what it found.
+/// Shows only the place: the text of serde_json may quote the input.
 fn syntax(error: &serde_json::Error) -> Problem {
     let what = if error.is_eof() { "ends too early" } else { "is not valid JSON" };
     whole(format!("{what} (line {} column {})", error.line(), error.column()))
 }
 
-/// What the visitors share: where they are, and the problem behind an error they raised themselves.
+/// The state that the visitors share: their position, and the problem behind an error that they raised.
 #[derive(Default)]
 struct State {
     path: RefCell<Path>,
@@ -156,7 +156,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let inner = self.deeper()?;
         let mut list = Vec::new();
         loop {
-            // On an error the path stays where it is: the problem has been noted and nothing reads on.
+            // After an error the path is not moved back: the problem is recorded and reading has ended.
             let before = self.state.path.borrow_mut().enter_index(list.len());
             let next = items.next_element_seed(inner)?;
             self.state.path.borrow_mut().leave(before);

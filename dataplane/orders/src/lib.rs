@@ -1,21 +1,35 @@
-//! What the seven order types hold, how a draft is read and what an export needs. Pure: no I/O, no clock.
+//! The seven order types: their fields, how a draft is read and what an export requires. Pure: no I/O, no clock.
 //!
 //! From bytes to a stored order, and the file of each step:
 //! * [`json`]: bytes to a tree; refuses duplicate keys and deep nesting.
 //! * [`problem`]: what is wrong and where, never with the value itself.
-//! * [`field`]: how one field is read, checked and described; the macros that make parts and orders of one list.
+//! * [`field`]: how a field is read, checked and described; the macros that define parts and orders from one list.
 //! * [`text`], [`number`], [`when`], [`list`], [`state`]: the kinds of values. [`choices`]: the enumerations.
-//! * [`parts`]: what several order types share (address, party, court, case, document, …);
-//!   [`servee`]: whom to serve.
+//! * [`parts`]: parts that several order types share (address, party, court, case, document, …);
+//!   [`servee`]: the persons to serve.
 //! * [`court`], [`process`], [`delivery`], [`investigation`], [`file_and_serve`], [`county_recording`],
-//!   [`photo_copy`]: one order type each, with the conditions its export sets.
+//!   [`photo_copy`]: one order type each, with the conditions of its export.
 //! * [`order`]: the union of the seven, as stored. [`save`]: the body of Orders/Save around it.
-//! * [`search`]: what may be searched for. [`sensitive`]: numbers that must not stand in free text.
+//! * [`search`]: the search terms of an order. [`sensitive`]: numbers that free text must not contain.
 //! * [`openapi`]: the schemas and the examples; [`order_type`]: the schema of the type alone.
 //!
-//! Three stages of checking: *read* (each value alone), [`Order::check_draft`] (values that contradict each
-//! other), [`Order::check_export`] (what is missing). A default of the documentation counts as present at
-//! export and is never written into the order, so a stored draft holds exactly what the client sent.
+//! An order is checked in three stages: reading checks each value alone, [`Order::check_draft`] finds values that
+//! contradict each other, and [`Order::check_export`] finds what is missing. A documented default counts as present at
+//! export and is never written into the order, so a stored draft contains exactly what the client sent.
+//!
+//! # Example
+//!
+//! ```
+//! use docket_orders::SaveRequest;
+//!
+//! let body = br#"{"orderType": "Court", "courtTask": "File"}"#;
+//! let request = SaveRequest::read(body).expect("a valid draft");
+//! let problems = request.order.check_export();
+//! assert!(problems.iter().any(|problem| problem.field == "court" && problem.message == "required at export"));
+//!
+//! let problems = SaveRequest::read(br#"{"orderType": "Court", "courtTask": 7}"#).expect_err("an invalid value");
+//! assert!(problems.to_string().starts_with("courtTask: must be one of File, Issue, "));
+//! ```
 
 #[macro_use]
 pub mod field;

@@ -11,7 +11,7 @@ use crate::field::{Components, Field};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
-/// At most `MAX` values. `MIN` counts at export only: a draft may have fewer.
+/// A list of at most `MAX` values. `MIN` applies at export only: a draft may have fewer.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
@@ -52,7 +52,7 @@ impl<T: Field, const MIN: usize, const MAX: usize> Field for List<T, MIN, MAX> {
 
     fn missing(&self, at: &mut Path, problems: &mut Problems) {
         if self.len() < MIN {
-            problems.push(at, format!("needs at least {MIN} at export"));
+            problems.push(at, format!("must have at least {MIN} at export"));
         }
         for (index, item) in self.iter().enumerate() {
             at.index(index, |at| item.missing(at, problems));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_a_largest_size_and_name_the_bad_item() {
+    fn list_refuses_too_many_items_and_names_the_wrong_item() {
         assert_eq!(read(r#"["a","b","c"]"#).unwrap().len(), 3);
         assert_eq!(read(r#"["a","b","c","d"]"#).unwrap_err(), "body: must have at most 3 items");
         assert_eq!(read(r#"["a",1,null]"#).unwrap_err(), "[1]: must be a string; [2]: must be a string");
@@ -84,10 +84,10 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_size_counts_at_export() {
+    fn list_needs_its_fewest_items_at_export_only() {
         let empty = read("[]").unwrap();
         let mut problems = Problems::default();
         empty.missing(&mut Path::root(), &mut problems);
-        assert_eq!(problems.to_string(), "body: needs at least 1 at export");
+        assert_eq!(problems.to_string(), "body: must have at least 1 at export");
     }
 }

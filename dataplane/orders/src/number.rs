@@ -1,4 +1,4 @@
-//! Numbers: money, whole numbers and quantities, each within bounds; and booleans.
+//! Bounded numbers (money, whole numbers, quantities) and booleans.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::field::{Components, Field};
 use crate::json::Json;
 use crate::problem::{Path, Problems};
 
-/// An amount in USD, 0 to 10 million, kept in cents; in JSON a number with two decimals.
+/// An amount in USD, 0 to 10 million, stored in cents. In JSON it is a number with two decimals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Money {
     cents: i64,
@@ -20,8 +20,8 @@ pub struct Money {
 /// The largest amount, in dollars.
 const MAX_DOLLARS: i64 = 10_000_000;
 
-/// How far from a whole cent an amount may be, in cents. Sums made in floating point (0.1 + 0.2) are off by
-/// less than a millionth of this at any size we take; half a cent (1.005) is far outside.
+/// How far an amount may be from a whole cent, in cents. Floating-point sums (0.1 + 0.2) are off by less than a
+/// millionth of this at any accepted size; half a cent (1.005) is far outside.
 const CENT_NOISE: f64 = 1e-6;
 
 impl Money {
@@ -37,7 +37,7 @@ impl fmt::Debug for Money {
     }
 }
 
-/// Only for `serde_json`: written digit by digit, so that 704 is `704.00` and no float comes in between.
+/// For `serde_json` only: writes the digits, so that 704 is `704.00` and no float is involved.
 impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = format!("{}.{:02}", self.cents / 100, self.cents % 100);
@@ -62,13 +62,13 @@ impl Field for Money {
     }
 }
 
-/// A whole number from `MIN` to `MAX`. `2.0` is one too, as JSON Schema has it.
+/// A whole number from `MIN` to `MAX`. As in JSON Schema, `2.0` is a whole number.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Int<const MIN: i64, const MAX: i64>(i64);
 
 impl<const MIN: i64, const MAX: i64> Int<MIN, MAX> {
-    /// A known value; a number outside the bounds does not compile where this is used in a constant.
+    /// A constant. A value outside the bounds does not compile in a constant expression.
     pub const fn new(value: i64) -> Self {
         assert!(MIN <= value && value <= MAX, "outside the bounds");
         Self(value)
@@ -88,7 +88,7 @@ impl<const MIN: i64, const MAX: i64> fmt::Debug for Int<MIN, MAX> {
 
 impl<const MIN: i64, const MAX: i64> Field for Int<MIN, MAX> {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
-        // The bounds are small, so the way through f64 is exact.
+        // The bounds are small, so the conversion through f64 is exact.
         let whole = number(json).filter(|n| n.fract() == 0.0 && (MIN as f64..=MAX as f64).contains(n));
         if whole.is_none() {
             problems.push(at, format!("must be a whole number from {MIN} to {MAX}"));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn money_does_not_drift() {
+    fn money_is_exact_to_the_cent() {
         assert_eq!(written("704.0"), "704.00");
         assert_eq!(written("1e2"), "100.00");
         assert_eq!(written("0.1"), "0.10");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cent_survives_a_round_trip() {
+    fn every_amount_survives_a_round_trip() {
         for cents in (0..200_000).chain(999_900_000..1_000_000_000) {
             let text = format!("{}.{:02}", cents / 100, cents % 100);
             let json = Json::Number(serde_json::Number::from_f64(text.parse().unwrap()).unwrap());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_and_booleans() {
+    fn quantities_and_booleans_refuse_other_values() {
         assert_eq!(read::<Quantity<100>>("11.5").unwrap().get(), 11.5);
         assert!(read::<Quantity<100>>("100.1").is_err());
         assert!(read::<Quantity<100>>("-1").is_err());

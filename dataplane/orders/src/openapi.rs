@@ -1,4 +1,4 @@
-//! The schemas of the seven order types, from the same lists that read them, and an example of each.
+//! The schemas of the seven order types, generated from the lists that also read them, and an example of each.
 
 use docket_domain::order_type::OrderType;
 use utoipa::openapi::schema::{Discriminator, ObjectBuilder, OneOfBuilder, Type};
@@ -17,7 +17,7 @@ use crate::text::{Text, WebOrderId};
 /// The component that is the union of the seven, the body of Orders/Save.
 pub const SAVE_ORDER_REQUEST: &str = "SaveOrderRequest";
 
-/// The component that is the union of the seven as Orders/Get gives them back.
+/// The component that is the union of the seven, as Orders/Get returns them.
 pub const STORED_ORDER: &str = "StoredOrder";
 
 /// Every component: the two unions, the seven order types and their parts, sorted by name.
@@ -45,7 +45,7 @@ pub fn examples() -> [(OrderType, &'static str); 7] {
     ]
 }
 
-/// One of the seven, told apart by `orderType`.
+/// One of the seven, distinguished by `orderType`.
 pub(crate) fn union() -> RefOr<Schema> {
     let mapping = OrderType::ALL
         .iter()
@@ -83,14 +83,14 @@ fn described<T: Part>(components: &mut Components) -> (&'static str, Properties)
     (T::about(), T::properties(components))
 }
 
-/// What stands around the order in the request.
+/// The fields around the order in the request.
 fn around(kind: OrderType, components: &mut Components) -> Properties {
     let tag = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([kind.as_str()]));
     let tag = tag.description(Some("The type of the order."));
     let id =
         property(WebOrderId::schema(components), "The draft to change; absent creates one.", false, None);
     let customer = Text::<64>::schema(components);
-    let customer = property(customer, "For which customer; only employees may say.", false, None);
+    let customer = property(customer, "The customer of the order; only employees may set it.", false, None);
     let flag = |about, components: &mut Components| property(bool::schema(components), about, false, None);
     let mut around = vec![
         ("orderType", tag.into()),

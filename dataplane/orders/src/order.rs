@@ -37,7 +37,7 @@ pub enum Order {
     PhotoCopy(Box<PhotoCopyOrder>),
 }
 
-/// The same for each of the seven.
+/// Evaluates the same expression for each of the seven.
 macro_rules! each {
     ($order:expr, $inner:ident => $result:expr) => {
         match $order {
@@ -54,7 +54,7 @@ macro_rules! each {
 pub(crate) use each;
 
 impl Order {
-    /// The fields of an order of this type; the names in `also` belong to what is around the order.
+    /// Reads the fields of an order of this type. The names in `also` belong to the request around the order.
     pub(crate) fn read(
         kind: OrderType,
         object: &BTreeMap<String, Json>,
@@ -75,7 +75,7 @@ impl Order {
         }
     }
 
-    /// Reads what [`Order::to_stored`] wrote.
+    /// Reads an order that [`Order::to_stored`] wrote.
     pub fn from_stored(json: &str) -> Result<Self, Problems> {
         let object = object(json.as_bytes())?;
         let kind = tag(&object)?;
@@ -84,13 +84,13 @@ impl Order {
         problems.into_result().map(|()| order)
     }
 
-    /// The order as JSON, `orderType` first: the same order gives the same text. It holds what the client
-    /// sent and no defaults, and nothing of the request around it.
+    /// The order as JSON, `orderType` first. The same order gives the same text. It contains what the client
+    /// sent, without defaults and without the request around it.
     pub fn to_stored(&self) -> String {
         serde_json::to_string(self).expect("orders have string keys and finite numbers")
     }
 
-    /// Which of the seven it is.
+    /// The type of the order.
     pub fn order_type(&self) -> OrderType {
         match self {
             Self::Court(_) => OrderType::Court,
@@ -103,22 +103,21 @@ impl Order {
         }
     }
 
-    /// Values that contradict each other, such as a due date after the last day to serve; wrong in a draft
-    /// too.
+    /// Finds values that contradict each other, such as a due date after the last day to serve.
     pub fn check_draft(&self) -> Problems {
         let (mut at, mut problems) = (Path::root(), Problems::default());
         each!(self, order => order.contradictions(&mut at, &mut problems));
         problems
     }
 
-    /// Everything an export needs and the draft lacks; contradictions are [`Order::check_draft`]'s.
+    /// Finds what an export requires and the draft lacks. [`Order::check_draft`] finds contradictions.
     pub fn check_export(&self) -> Problems {
         let (mut at, mut problems) = (Path::root(), Problems::default());
         each!(self, order => order.missing(&mut at, &mut problems));
         problems
     }
 
-    /// Whom to serve (Process, FileAndServe); each gets a process work order at export.
+    /// The persons to serve (Process, FileAndServe); each gets a process work order at export.
     pub fn servees(&self) -> &[Servee] {
         let servees = match self {
             Self::Process(order) => &order.servees,
@@ -128,17 +127,17 @@ impl Order {
         servees.as_deref().unwrap_or_default()
     }
 
-    /// How many there are to serve.
+    /// The number of persons to serve.
     pub fn servee_count(&self) -> usize {
         self.servees().len()
     }
 
-    /// Their names, in order; personal data.
+    /// The names of the persons to serve, in order; personal data.
     pub fn servee_names(&self) -> Vec<String> {
         self.servees().iter().map(Servee::display_name).collect()
     }
 
-    /// The stops of a PhotoCopy order; the line item of each is its place, counted from 1.
+    /// The stops of a PhotoCopy order; the line item of each is its position, counted from 1.
     pub fn facilities(&self) -> &[Facility] {
         match self {
             Self::PhotoCopy(order) => order.facilities.as_deref().unwrap_or_default(),
@@ -167,7 +166,7 @@ impl Serialize for Order {
     }
 }
 
-/// The object a body must be.
+/// Parses a body, which must be an object.
 pub(crate) fn object(body: &[u8]) -> Result<BTreeMap<String, Json>, Problem> {
     match Json::parse(body)? {
         Json::Object(object) => Ok(object),
@@ -175,7 +174,7 @@ pub(crate) fn object(body: &[u8]) -> Result<BTreeMap<String, Json>, Problem> {
     }
 }
 
-/// The order type, without which nothing else can be judged.
+/// The order type of a body, without which nothing else can be checked.
 pub(crate) fn tag(object: &BTreeMap<String, Json>) -> Result<OrderType, Problem> {
     let tag = match object.get("orderType") {
         Some(Json::String(tag)) => tag.as_str(),

@@ -1,4 +1,4 @@
-//! How the documentation describes the order type, which is a word of the domain and knows no OpenAPI.
+//! The OpenAPI schema of the order type. The type itself is in the domain, which does not know OpenAPI.
 
 use std::borrow::Cow;
 

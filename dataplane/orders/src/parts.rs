@@ -103,11 +103,11 @@ impl Rules for Party {
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         match self.kind {
             Some(PartyKind::Individual) => {
-                require(&self.first_name, "firstName", "of an Individual", at, problems);
-                require(&self.last_name, "lastName", "of an Individual", at, problems);
+                require(&self.first_name, "firstName", "for an Individual", at, problems);
+                require(&self.last_name, "lastName", "for an Individual", at, problems);
             }
             Some(PartyKind::Organization) => {
-                require(&self.organization_name, "organizationName", "of an Organization", at, problems);
+                require(&self.organization_name, "organizationName", "for an Organization", at, problems);
             }
             None => {}
         }
@@ -129,7 +129,7 @@ impl Party {
 part! {
     /// A court.
     pub struct Court {
-        /// Our code of the court.
+        /// The service's code of the court.
         opt court_code: Text<20>,
         /// Its name.
         req name: Text<200>,
@@ -164,7 +164,7 @@ part! {
         opt defendant: Text<200>,
         /// Civil, family, probate, …
         opt case_category: Text<100>,
-        /// Kind of claim. Required at export of a newCase.
+        /// Kind of claim. Required at export for a newCase.
         opt case_type: Text<100>,
         /// Limited or unlimited.
         opt jurisdiction: Jurisdiction,
@@ -184,9 +184,9 @@ part! {
 impl Rules for Case {
     fn conditional(&self, at: &mut Path, problems: &mut Problems) {
         if self.new_case == Some(true) {
-            require(&self.case_type, "caseType", "of a newCase", at, problems);
+            require(&self.case_type, "caseType", "for a newCase", at, problems);
             let parties = self.parties.as_ref().filter(|parties| !parties.is_empty());
-            require(&parties, "parties", "of a newCase (at least 1)", at, problems);
+            require(&parties, "parties", "for a newCase (at least 1)", at, problems);
         } else {
             require(&self.case_number, "caseNumber", "unless newCase is true", at, problems);
         }
@@ -204,7 +204,7 @@ part! {
         req title: Text<200>,
         /// Kind of paper.
         opt document_type: DocumentType,
-        /// What to do with it; by default what the order does. Required at export of FileAndServe.
+        /// What to do with it; by default what the order does. Required at export for FileAndServe.
         opt purpose: DocumentPurpose,
         /// The lead document, to which the others are attached.
         opt lead: bool,
@@ -216,7 +216,7 @@ part! {
         opt pages: Int<1, 100_000>,
         /// Number of copies.
         opt copies: Int<0, 1000>,
-        /// How we get it.
+        /// How the service gets it.
         req source: DocumentSource,
         /// Where it can be fetched by people; stored, never fetched by the service; restricted.
         opt url: HttpsUrl,

@@ -9,7 +9,7 @@ use crate::text::{Phone, SsnLast4, Text};
 use crate::when::{Date, in_order};
 
 choice! {
-    /// By what right records are asked for.
+    /// The legal basis of the request for records.
     pub enum RequestMethod {
         DepositionSubpoena, TrialSubpoena, WcabSubpoena, Authorization, OpposingCopy, PublicRecordsRequest,
     }
@@ -23,7 +23,7 @@ choice! {
         Financial, Telephone, Other,
     }
 
-    /// Who must be told before records are produced (form SUBP-025).
+    /// Who must be notified before records are produced (form SUBP-025).
     pub enum NoticeToConsumer { Consumer, Employee, NotRequired }
 
     /// How copies are delivered.
@@ -76,7 +76,7 @@ part! {
     ruled
     /// A custodian of records; one stop.
     pub struct Facility {
-        /// Our code of a known facility.
+        /// The service's code of a known facility.
         opt facility_id: Text<32>,
         /// Its name.
         req name: Text<200>,
@@ -100,7 +100,7 @@ part! {
         opt specific_records: Text<1000>,
         /// Treating doctor.
         opt provider: Text<100>,
-        /// Who must be told before. Required at export for subpoenas.
+        /// Who must be notified before. Required at export for subpoenas.
         opt notice_to_consumer: NoticeToConsumer,
         /// Record number at the facility; restricted.
         opt account_number: Text<50>,
@@ -110,7 +110,7 @@ part! {
 }
 
 impl Rules for Facility {
-    /// Numbered by us at export, by place in the list; a client's number could only disagree.
+    /// The system numbers the stops at export by their position in the list; a number from the client could only disagree.
     const GIVEN: &'static [&'static str] = &["facilityLineItem"];
 
     fn contradictory(&self, at: &mut Path, problems: &mut Problems) {
@@ -135,7 +135,7 @@ part! {
 order! {
     /// An order for copies of records.
     pub struct PhotoCopyOrder (attorney req, documents opt 0) {
-        /// By what right records are asked for.
+        /// The legal basis of the request for records.
         req request_method: RequestMethod,
         /// Required at export for subpoenas.
         opt court: Court,

@@ -1,5 +1,5 @@
-//! What is wrong with a body, and where. Neither path nor message ever carries a value of the client: both go
-//! into answers and may reach logs, and orders are full of personal data.
+//! What is wrong with a body, and where. Neither path nor message contains a value that the client sent: both go
+//! into responses and may reach logs, and orders are full of personal data.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use utoipa::ToSchema;
 /// The name used for the body as a whole.
 pub const BODY: &str = "body";
 
-/// How many problems one answer lists.
+/// The most problems that one response lists.
 pub const MAX_PROBLEMS: usize = 100;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = FieldProblem)] // `Problem` is what an RFC 9457 answer would be called
 pub struct Problem {
-    /// Where: `servees[0].addresses[1].postalCode`, or `body` for the whole.
+    /// The path of the field: `servees[0].addresses[1].postalCode`, or `body` for the whole.
     pub field: String,
-    /// What would be right.
+    /// What the value must be.
     pub message: String,
 }
 
@@ -30,35 +30,35 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Everything found wrong, in the order of the fields; at most [`MAX_PROBLEMS`].
+/// All problems, in the order of the fields; at most [`MAX_PROBLEMS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// Adds one, unless the list is full.
+    /// Adds a problem, unless the list is full.
     pub fn push(&mut self, at: &Path, message: impl Into<String>) {
         if self.0.len() < MAX_PROBLEMS {
             self.0.push(Problem { field: at.to_string(), message: message.into() });
         }
     }
 
-    /// Nothing is wrong.
+    /// Whether there are no problems.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// The number of problems.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// In the order found.
+    /// The problems in the order of the fields.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.0.iter()
     }
 
-    /// `Ok` when nothing is wrong.
+    /// `Ok` if there are no problems.
     pub fn into_result(self) -> Result<(), Self> {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -106,7 +106,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Where in a body the reader is.
+/// The position of the reader in a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Path(String);
 
@@ -116,7 +116,7 @@ impl Path {
         Self::default()
     }
 
-    /// Goes to a field for as long as `step` runs.
+    /// Moves to a field while `step` runs.
     pub fn key<R>(&mut self, name: &str, step: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter_key(name);
         let result = step(self);
@@ -124,7 +124,7 @@ impl Path {
         result
     }
 
-    /// Goes to an item of a list, counted from 0.
+    /// Moves to an item of a list, counted from 0, while `step` runs.
     pub fn index<R>(&mut self, index: usize, step: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter_index(index);
         let result = step(self);
@@ -132,7 +132,7 @@ impl Path {
         result
     }
 
-    /// Goes to a field; the answer is for [`Path::leave`].
+    /// Moves to a field. Returns the value for [`Path::leave`].
     pub(crate) fn enter_key(&mut self, name: &str) -> usize {
         let before = self.0.len();
         if before > 0 {
@@ -142,14 +142,14 @@ impl Path {
         before
     }
 
-    /// Goes to an item; the answer is for [`Path::leave`].
+    /// Moves to an item. Returns the value for [`Path::leave`].
     pub(crate) fn enter_index(&mut self, index: usize) -> usize {
         let before = self.0.len();
         self.0.push_str(&format!("[{index}]"));
         before
     }
 
-    /// Back to where `before` was taken.
+    /// Moves back to the position at which `before` was returned.
     pub(crate) fn leave(&mut self, before: usize) {
         self.0.truncate(before);
     }
@@ -161,8 +161,8 @@ impl fmt::Display for Path {
     }
 }
 
-/// A key as it may be repeated. A misplaced value can end up as a key; only what looks like a field's name is
-/// shown.
+/// A key in the form in which a message may show it. A misplaced value can end up as a key, so only a key that looks
+/// like a field name is shown.
 fn shown(name: &str) -> &str {
     let named = name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_names_fields_and_items_and_returns_to_where_it_was() {
+    fn path_names_fields_and_items_and_moves_back() {
         let mut at = Path::root();
         at.key("servees", |at| {
             at.index(0, |at| {
@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_looks_like_a_value_is_not_repeated() {
+    fn key_that_looks_like_a_value_is_hidden() {
         Path::root().key("078-05-1120", |at| assert_eq!(at.to_string(), "?"));
         Path::root().key("Silas Petrakis", |at| assert_eq!(at.to_string(), "?"));
     }
 
     #[test]
-    fn the_list_is_bounded() {
+    fn list_of_problems_is_bounded() {
         let mut problems = Problems::default();
         for _ in 0..1_000 {
             problems.push(&Path::root(), "no");

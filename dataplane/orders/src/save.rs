@@ -1,4 +1,4 @@
-//! The body of Orders/Save: an order, and around it what is to be done with it.
+//! The body of Orders/Save: an order, and the fields around it that say what to do with it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +13,15 @@ use crate::order::{Order, object, tag};
 use crate::problem::{Path, Problems};
 use crate::text::{Text, WebOrderId};
 
-/// The names around the order.
+/// The names of the fields around the order.
 const AROUND: [&str; 4] = ["orderType", "webOrderId", "customerCode", "export"];
 
-/// What a client sends to save an order. `Debug` shows no value of the order.
+/// A request to save an order. `Debug` shows no value of the order.
 #[derive(Clone, PartialEq)]
 pub struct SaveRequest {
     /// The draft to change; absent creates one. 1 to 32 letters and digits.
     pub web_order_id: Option<String>,
-    /// For which customer; only employees may say. 1 to 64 characters.
+    /// The customer of the order; only employees may set it. 1 to 64 characters.
     pub customer_code: Option<String>,
     /// Export at once.
     pub export: bool,
@@ -55,8 +55,7 @@ impl SaveRequest {
     }
 }
 
-/// Takes `finalize` out of the object: a clearer message than that of an unknown field where it does not
-/// belong.
+/// Takes `finalize` out of the object, to report it more clearly than an unknown field.
 fn read_finalize(
     kind: OrderType,
     object: &mut std::collections::BTreeMap<String, Json>,

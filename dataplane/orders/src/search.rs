@@ -1,5 +1,5 @@
-//! What an order can be found by. Never restricted fields, notes or instructions: a search answer must not
-//! tell what only the whole order may show.
+//! The search terms of an order. They never include restricted fields, notes or instructions: a search result must not
+//! reveal what only the whole order may show.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::order::{Order, each};
 use crate::parts::{Case, Party};
 use crate::text::Text;
 
-/// The longest text to be searched, in characters; what comes after is not found.
+/// The longest searched text, in characters; what follows is not found.
 pub const MAX_TEXT: usize = 2_000;
 
-/// What an order can be found by. `Debug` shows no value.
+/// The search terms of an order. `Debug` shows no value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SearchTerms {
     /// Number of the case.
@@ -32,7 +32,7 @@ impl fmt::Debug for SearchTerms {
 }
 
 impl Order {
-    /// What the order can be found by.
+    /// The search terms of the order.
     pub fn search_terms(&self) -> SearchTerms {
         let case = self.case();
         let case_number = case.and_then(|case| owned(&case.case_number));
@@ -61,7 +61,7 @@ impl Order {
         }
     }
 
-    /// Everybody named in the order as a party, those the order is about first.
+    /// All parties named in the order, first those that the order is about.
     fn parties(&self) -> Vec<&Party> {
         let mut parties: Vec<&Party> =
             self.servees().iter().filter_map(|servee| servee.party.as_ref()).collect();

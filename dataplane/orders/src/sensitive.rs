@@ -23,7 +23,7 @@ fn separated_ssn(chars: &[char]) -> bool {
         && chars.get(FORM.len()).is_none_or(|c| !c.is_ascii_digit())
 }
 
-/// Nine bare digits are an SSN only where the text says so: reference numbers look the same.
+/// Nine bare digits count as an SSN only if the text calls them one: reference numbers look the same.
 fn named_ssn(chars: &[char], start: usize) -> bool {
     /// How many characters before the digits the word may stand.
     const REACH: usize = 30;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_social_security_number_is_found() {
+    fn social_security_number_is_found() {
         for text in [
             "078-05-1120",
             "SSN 078 05 1120.",
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_number_is_found() {
+    fn card_number_is_found() {
         for text in [
             "4111111111111111",
             "card 4111 1111 1111 1111 exp 12/27",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_read_in_linear_time() {
+    fn long_text_is_checked_in_linear_time() {
         let digits = "4".repeat(1_000_000);
         assert!(!holds_full_ssn(&digits));
         assert!(!holds_card_number(&digits));

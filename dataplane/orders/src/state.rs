@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_the_real_ones() {
+    fn state_must_be_a_known_code_in_capitals() {
         assert_eq!(read("CA").unwrap().fips(), "06");
         assert_eq!(read("WY").unwrap().fips(), "56");
         for text in ["ca", "XX", "California", ""] {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_in_order_and_unique() {
+    fn state_codes_are_unique() {
         let mut codes: Vec<&str> = STATES.iter().map(|(code, _)| *code).collect();
         codes.sort_unstable();
         codes.dedup();

@@ -1,4 +1,4 @@
-//! The seven examples taken apart: what each order type reads, refuses and needs at export.
+//! What each order type reads, refuses and requires at export, by variations of the seven examples.
 
 mod export;
 mod read;

@@ -1,5 +1,5 @@
-//! Texts: free ones of a bounded length, and those with a form (e-mail, phone, postal code, …). Each form is
-//! stated twice, as a check here and as a pattern for the documentation; a test holds the two together.
+//! Texts: free text of a bounded length, and formatted text (e-mail, phone, postal code, …). Each format exists
+//! twice, as a check and as a pattern for the documentation; a test compares the two.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::json::Json;
 use crate::problem::{Path, Problems};
 use crate::sensitive::holds_full_ssn;
 
-/// Free text of 1 to `MAX` characters (Unicode code points), kept as given. Tab and line ends are allowed,
-/// other control characters are not (PostgreSQL cannot store NUL), nor is text of nothing but blanks.
+/// Free text of 1 to `MAX` characters (Unicode code points), stored unchanged. Tabs and line ends are allowed. Other
+/// control characters (PostgreSQL cannot store NUL) and text of blanks only are refused.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Text<const MAX: usize>(String);
@@ -50,16 +50,16 @@ fn is_blank(c: char) -> bool {
 impl<const MAX: usize> Field for Text<MAX> {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let text = read_string(json, at, problems)?;
-        // A character takes at most 4 bytes: no need to count those of a megabyte.
+        // A character has at most 4 bytes, so the characters of a megabyte need not be counted.
         if text.len() > MAX * 4 || text.chars().count() > MAX {
             problems.push(at, format!("must have at most {MAX} characters"));
         } else if text.chars().all(is_blank) {
             problems.push(at, format!("must have 1 to {MAX} characters, not only blanks"));
         } else if !text.chars().all(is_printable) {
-            problems.push(at, "must not hold control characters");
+            problems.push(at, "must not contain control characters");
         } else if holds_full_ssn(text) {
             problems
-                .push(at, "must not hold a whole social security number; at most its last four digits, where a field asks for them");
+                .push(at, "must not contain a full social security number; send its last four digits only where a field asks for them");
         } else {
             return Some(Self(text.to_owned()));
         }
@@ -82,7 +82,7 @@ fn read_string<'a>(json: &'a Json, at: &Path, problems: &mut Problems) -> Option
     }
 }
 
-/// Makes a text with a form: what it is, the pattern, the longest, the check and the message.
+/// Defines a formatted text: its description, maximum length, pattern, check and message.
 macro_rules! formed_text {
     ($( $(#[doc = $doc:literal])* $name:ident max $max:literal pattern $pattern:literal check $check:path, $message:literal; )*) => { $(
         $(#[doc = $doc])*
@@ -91,7 +91,7 @@ macro_rules! formed_text {
         pub struct $name(String);
 
         impl $name {
-            /// The form as a regular expression (ECMA-262).
+            /// The format as a regular expression (ECMA-262).
             pub const PATTERN: &'static str = $pattern;
 
             /// The text.
@@ -135,16 +135,16 @@ formed_text! {
     /// A US postal code, 5 or 5-4 digits.
     PostalCode max 10 pattern r"^[0-9]{5}(-[0-9]{4})?$"
         check is_postal_code, "must be a postal code of 5 or 5-4 digits, such as 90012 or 90012-1234";
-    /// An absolute https URL without user information. Only stored: fetching what a client names would let it
-    /// reach into our network.
+    /// An absolute https URL without user information. It is only stored: fetching a URL that a client chose would let the
+    /// client reach internal networks.
     HttpsUrl max 2000 pattern r"^https://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?(/[!-~]*)?$"
         check is_https_url, "must be an https URL of at most 2000 characters";
-    /// The last four digits of a social security number. More is never taken.
+    /// The last four digits of a social security number. More is never accepted.
     SsnLast4 max 4 pattern r"^[0-9]{4}$"
-        check is_last4, "must be the last 4 digits only; a full number is never taken";
+        check is_last4, "must be the last 4 digits only; a full number is never accepted";
     /// The last four characters of a driver licence.
     LicenseLast4 max 4 pattern r"^[0-9A-Za-z]{4}$"
-        check is_license_last4, "must be the last 4 characters only; a full number is never taken";
+        check is_license_last4, "must be the last 4 characters only; a full number is never accepted";
     /// A county's 5-digit FIPS code; the first two are the state's.
     CountyFips max 5 pattern r"^[0-9]{5}$"
         check is_county_fips, "must be the county's FIPS code of 5 digits, such as 06037";
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_counted_in_characters() {
+    fn text_length_is_counted_in_characters() {
         all::<Text<3>>(
             &["a", "äöü", "😀😀😀", "a\nb", "a\tb", "a\r\n"],
             &["", "abcd", "😀😀😀😀", "   ", "\n"],
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_is_refused_without_repeating_it() {
+    fn text_of_a_megabyte_is_refused_without_quoting_it() {
         let problem = read::<Text<50>>(&"x".repeat(1_000_000)).expect_err("too long");
         assert_eq!(problem, "body: must have at most 50 characters");
     }
 
     #[test]
-    fn forms_take_what_they_should() {
+    fn formatted_texts_accept_and_refuse_like_their_patterns() {
         all::<Email>(
             &["a@b.c", "first.last+tag@mail.example.co"],
             &["a", "a@b", "@b.c", "a@@b.c", "a b@c.d", "a@b..c", "a@.c", "a@b.c\n", "ä@b.c"],
@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_value_is_refused() {
+    fn value_that_is_no_string_is_refused() {
         let mut problems = Problems::default();
         assert!(Text::<9>::read(&Json::Bool(true), &mut Path::root(), &mut problems).is_none());
         assert_eq!(problems.to_string(), "body: must be a string");
     }
 
     #[test]
-    fn debug_shows_nothing() {
+    fn debug_output_is_redacted() {
         assert_eq!(format!("{:?}", read::<Text<9>>("secret").unwrap()), "[redacted]");
         assert_eq!(format!("{:?}", read::<SsnLast4>("1234").unwrap()), "[redacted]");
     }

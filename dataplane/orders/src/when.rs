@@ -1,4 +1,4 @@
-//! Dates and times as given: nothing here reads a clock or converts a zone.
+//! Dates and times as the client sends them. Nothing here reads a clock or converts a time zone.
 
 use std::fmt;
 
@@ -23,9 +23,8 @@ impl Date {
     }
 }
 
-/// A moment, ISO 8601 (RFC 3339) with seconds and offset: `2026-12-04T15:30:00-08:00`. Kept as the given
-/// text, for the offset says what the sender meant by "today"; fractions of a second are kept and not
-/// compared.
+/// A date and time, ISO 8601 (RFC 3339) with seconds and offset: `2026-12-04T15:30:00-08:00`. Stored as text, because
+/// the offset shows which day the sender meant. Fractions of a second are stored but not compared.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct DateTime {
@@ -37,12 +36,12 @@ pub struct DateTime {
 }
 
 impl DateTime {
-    /// The text as given.
+    /// The text as it was sent.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The day it is where the moment was written.
+    /// The day at the offset of the sender.
     pub fn date(&self) -> Date {
         Date(self.date)
     }
@@ -59,7 +58,7 @@ impl DateTime {
 pub struct LocalTime(String);
 
 impl LocalTime {
-    /// The text as given.
+    /// The text as it was sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,7 +79,7 @@ impl Field for Date {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
         let date = text(json).and_then(parse_date);
         if date.is_none() {
-            problems.push(at, "must be a date of the calendar, YYYY-MM-DD");
+            problems.push(at, "must be a calendar date, YYYY-MM-DD");
         }
         date.map(Self)
     }
@@ -91,7 +90,7 @@ impl Field for Date {
     }
 }
 
-/// The longest moment we take: room for more digits of a second than any clock gives.
+/// The longest date and time, in bytes: room for more digits of a second than any clock has.
 const MAX_DATE_TIME: usize = 64;
 
 impl Field for DateTime {
@@ -124,7 +123,7 @@ impl Field for LocalTime {
     }
 }
 
-/// Refuses a span whose start lies after its end; the start is named.
+/// Reports a start that is after its end, at the field of the start.
 pub(crate) fn in_order<T: PartialOrd>(
     from: Option<T>,
     (name, until): (&str, &str),
@@ -152,7 +151,7 @@ fn two_digits(text: &str, max: i64) -> Option<i64> {
     digits.parse().ok().filter(|value| *value <= max)
 }
 
-/// Exactly YYYY-MM-DD: jiff alone would take other ISO forms too.
+/// Parses exactly YYYY-MM-DD; jiff alone would accept other ISO formats too.
 fn parse_date(text: &str) -> Option<civil::Date> {
     let form = text.len() == 10
         && text
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn date_must_exist_in_the_calendar() {
         assert!(read::<Date>("2028-02-29").is_some());
         for text in
             ["2026-02-29", "2026-13-01", "2026-1-1", "20260101", "2026-01-01T00:00:00Z", "", "2026-01-0١"]
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_need_seconds_and_offset() {
+    fn date_time_needs_seconds_and_offset() {
         for text in
             ["2026-12-04T15:30:00-08:00", "2026-12-04t23:30:00.123456789012345z", "0001-01-01T00:00:00+23:59"]
         {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_compare_across_offsets_and_keep_their_text() {
+    fn date_times_compare_across_offsets_and_keep_their_text() {
         let here = read::<DateTime>("2026-12-04T15:30:00-08:00").unwrap();
         let there = read::<DateTime>("2026-12-04T23:30:00Z").unwrap();
         assert_eq!(here.seconds(), there.seconds());
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_day() {
+    fn local_time_needs_hours_and_minutes() {
         assert!(read::<LocalTime>("08:30").is_some());
         for text in ["8:30", "24:00", "08:60", "08:30:00", "0830"] {
             assert!(read::<LocalTime>(text).is_none(), "{text}");

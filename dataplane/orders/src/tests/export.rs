@@ -144,7 +144,7 @@ fn without_indexes(path: &str) -> String {
 }
 
 #[test]
-fn each_required_field_is_asked_for_by_its_path_and_no_other() {
+fn export_check_names_each_missing_required_field_and_no_other() {
     for (kind, _) in examples() {
         let (body, mut unseen) = (example(kind), required(kind));
         for pointer in pointers(&body, "") {
@@ -172,7 +172,7 @@ fn each_required_field_is_asked_for_by_its_path_and_no_other() {
 }
 
 #[test]
-fn an_empty_draft_is_told_all_it_lacks() {
+fn empty_draft_lists_everything_it_lacks() {
     let order = read(&json!({"orderType": "Process"})).unwrap().order;
     assert_eq!(fields(&order.check_export()), ["attorney", "documents", "servees", "court", "case"]);
     let order = read(&json!({"orderType": "Delivery"})).unwrap().order;
@@ -180,7 +180,7 @@ fn an_empty_draft_is_told_all_it_lacks() {
 }
 
 #[test]
-fn a_list_below_its_smallest_size_is_asked_for() {
+fn list_below_its_smallest_size_is_reported_at_export() {
     for (kind, pointer) in [
         (Process, "/documents"),
         (Process, "/servees"),
@@ -202,7 +202,7 @@ fn a_list_below_its_smallest_size_is_asked_for() {
 }
 
 #[test]
-fn defaults_are_never_missing() {
+fn fields_with_defaults_are_never_missing() {
     for (kind, pointer) in [
         (Court, "/serviceLevel"),
         (Process, "/minimumAttempts"),
@@ -217,7 +217,7 @@ fn defaults_are_never_missing() {
 }
 
 #[test]
-fn court_tasks_need_what_they_are_about() {
+fn court_tasks_require_their_own_fields() {
     for task in ["File", "Issue", "Lodge"] {
         let changes =
             [("/courtTask", json!(task)), ("/filingMethod", Value::Null), ("/documents", Value::Null)];
@@ -236,7 +236,7 @@ fn court_tasks_need_what_they_are_about() {
 }
 
 #[test]
-fn a_case_needs_number_and_caption_or_what_stands_for_them() {
+fn case_requires_number_and_caption_or_their_alternatives() {
     let pair =
         [("/case/caption", Value::Null), ("/case/plaintiff", json!("A")), ("/case/defendant", json!("B"))];
     assert!(asked(Court, &pair).is_empty());
@@ -250,14 +250,14 @@ fn a_case_needs_number_and_caption_or_what_stands_for_them() {
 }
 
 #[test]
-fn a_notice_before_litigation_has_no_case() {
+fn notice_before_litigation_requires_no_case() {
     let changes = [("/court", Value::Null), ("/case", Value::Null), ("/preLitigation", json!(true))];
     assert!(asked(Process, &changes).is_empty());
     assert_eq!(asked(Process, &changes[..2]), ["court", "case"]);
 }
 
 #[test]
-fn an_investigation_needs_a_case_only_for_litigation_and_service() {
+fn investigation_requires_a_case_only_for_litigation_and_service() {
     let without = |purpose: &str| {
         asked(
             Investigation,
@@ -270,7 +270,7 @@ fn an_investigation_needs_a_case_only_for_litigation_and_service() {
 }
 
 #[test]
-fn watching_needs_hours_and_a_window() {
+fn surveillance_requires_hours_and_a_window() {
     for kind in ["Surveillance", "Stakeout"] {
         let missing = asked(Investigation, &[("/investigationType", json!(kind))]);
         assert_eq!(missing, ["hoursAuthorized", "windowFrom", "windowTo"]);
@@ -278,7 +278,7 @@ fn watching_needs_hours_and_a_window() {
 }
 
 #[test]
-fn a_subject_needs_an_address_or_number_and_birth_date() {
+fn subject_requires_an_address_or_number_and_birth_date() {
     let address = ("/subject/lastKnownAddress", Value::Null);
     let missing = ["subject.lastKnownAddress"];
     assert!(asked(Investigation, std::slice::from_ref(&address)).is_empty());
@@ -287,27 +287,27 @@ fn a_subject_needs_an_address_or_number_and_birth_date() {
 }
 
 #[test]
-fn a_search_of_vehicles_needs_dppa() {
+fn vehicle_search_requires_dppa() {
     let searches = ("/searches", json!(["Vehicles"]));
     assert_eq!(asked(Investigation, std::slice::from_ref(&searches)), ["regulatedData"]);
     assert!(asked(Investigation, &[searches, ("/regulatedData", json!(["Dppa"]))]).is_empty());
 }
 
 #[test]
-fn file_and_serve_needs_something_to_file_and_something_to_serve() {
+fn file_and_serve_requires_a_document_to_file_and_one_to_serve() {
     let all = |purpose: &str| {
         let changes: Vec<(String, Value)> =
             (0..3).map(|i| (format!("/documents/{i}/purpose"), json!(purpose))).collect();
         let changes: Vec<(&str, Value)> = changes.iter().map(|(p, v)| (p.as_str(), v.clone())).collect();
         order(FileAndServe, &changes).check_export().to_string()
     };
-    assert_eq!(all("File"), "documents: required at export of FileAndServe: at least one document to serve");
-    assert_eq!(all("Serve"), "documents: required at export of FileAndServe: at least one document to file");
+    assert_eq!(all("File"), "documents: required at export for FileAndServe: at least one document to serve");
+    assert_eq!(all("Serve"), "documents: required at export for FileAndServe: at least one document to file");
     assert_eq!(all("FileAndServe"), "");
 }
 
 #[test]
-fn instruments_need_parcels_and_references_by_their_type() {
+fn instruments_require_parcels_and_references_by_their_type() {
     let of = |kind: &str| {
         asked(
             CountyRecording,
@@ -334,7 +334,7 @@ fn instruments_need_parcels_and_references_by_their_type() {
 }
 
 #[test]
-fn only_a_change_of_ownership_needs_the_report() {
+fn only_a_change_of_ownership_requires_the_report() {
     let lien = [("/instruments/0/documentType", json!("MechanicsLien")), ("/pcorIncluded", Value::Null)];
     assert!(asked(CountyRecording, &lien).is_empty());
     for kind in ["GrantDeed", "QuitclaimDeed", "TrustTransferDeed", "TrusteesDeed", "AffidavitOfDeath"] {
@@ -344,7 +344,7 @@ fn only_a_change_of_ownership_needs_the_report() {
 }
 
 #[test]
-fn subpoenas_and_authorizations_need_different_things() {
+fn subpoenas_and_authorizations_require_different_fields() {
     let bare = |method: &str| {
         let gone = ["/court", "/case", "/productionDate", "/facilities/0/noticeToConsumer"];
         let mut changes: Vec<(&str, Value)> = gone.iter().map(|pointer| (*pointer, Value::Null)).collect();
@@ -364,7 +364,7 @@ fn subpoenas_and_authorizations_need_different_things() {
 }
 
 #[test]
-fn a_birth_date_is_needed_for_medical_records() {
+fn medical_records_require_a_birth_date() {
     let of = |kind: &str| {
         let kinds = json!([kind]);
         asked(PhotoCopy, &[("/facilities/0/recordTypes", kinds), ("/subject/dob", Value::Null)])
@@ -376,7 +376,7 @@ fn a_birth_date_is_needed_for_medical_records() {
 }
 
 #[test]
-fn contradictions_are_wrong_in_a_draft_too() {
+fn contradictions_are_refused_in_a_draft_too() {
     assert_eq!(contradictory(Process, &[("/lastDayToServe", json!("2026-12-17"))]), ["dueBy"]);
     assert!(contradictory(Process, &[("/lastDayToServe", json!("2026-12-18"))]).is_empty());
     assert_eq!(contradictory(FileAndServe, &[("/lastDayToServe", json!("2026-12-29"))]), ["dueBy"]);

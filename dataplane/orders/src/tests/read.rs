@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn without_a_known_type_nothing_else_is_judged() {
+fn unknown_order_type_is_the_only_problem_reported() {
     let seven = "orderType: must be one of Court, Process, Delivery, Investigation, FileAndServe, CountyRecording, PhotoCopy";
     for body in [
         json!({}),
@@ -17,7 +17,7 @@ fn without_a_known_type_nothing_else_is_judged() {
 }
 
 #[test]
-fn a_draft_may_lack_everything_but_its_type() {
+fn draft_may_lack_everything_but_its_type() {
     for kind in OrderType::ALL {
         let request = read(&json!({"orderType": kind.as_str()})).unwrap();
         assert!(!request.export && request.web_order_id.is_none() && request.finalize.is_none());
@@ -28,7 +28,7 @@ fn a_draft_may_lack_everything_but_its_type() {
 }
 
 #[test]
-fn what_stands_around_the_order_is_read() {
+fn fields_around_the_order_are_read() {
     let body = with(
         OrderType::Court,
         &[("/webOrderId", json!("W1")), ("/customerCode", json!("ACME")), ("/export", json!(true))],
@@ -42,7 +42,7 @@ fn what_stands_around_the_order_is_read() {
 }
 
 #[test]
-fn finalize_is_for_photo_copy_only() {
+fn finalize_is_refused_outside_photo_copy() {
     assert_eq!(
         refused(OrderType::Court, &[("/finalize", json!(true))]),
         "finalize: unknown field: only on PhotoCopy orders"
@@ -55,7 +55,7 @@ fn finalize_is_for_photo_copy_only() {
 }
 
 #[test]
-fn an_unknown_field_is_refused_wherever_it_is() {
+fn unknown_field_is_refused_at_any_depth() {
     let top = refused(OrderType::Court, &[("/prioritty", json!(1))]);
     assert!(top.starts_with(
         "prioritty: unknown field; this object takes: orderType, webOrderId, customerCode, export, "
@@ -72,9 +72,9 @@ fn an_unknown_field_is_refused_wherever_it_is() {
 }
 
 #[test]
-fn a_facility_line_item_is_ours_to_give() {
+fn facility_line_item_from_a_client_is_refused() {
     let problem = refused(OrderType::PhotoCopy, &[("/facilities/0/facilityLineItem", json!(1))]);
-    assert_eq!(problem, "facilities[0].facilityLineItem: given by the system; leave it out");
+    assert_eq!(problem, "facilities[0].facilityLineItem: set by the system; omit it");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn every_problem_is_reported_at_once() {
 }
 
 #[test]
-fn a_number_no_message_repeats() {
+fn full_numbers_are_refused_and_never_quoted() {
     for (kind, pointer, field) in [
         (OrderType::Investigation, "/subject/ssnLast4", "subject.ssnLast4"),
         (OrderType::PhotoCopy, "/subject/ssnLast4", "subject.ssnLast4"),
@@ -117,7 +117,7 @@ fn a_number_no_message_repeats() {
 }
 
 #[test]
-fn every_field_refuses_another_kind_of_value_and_does_not_repeat_it() {
+fn every_field_refuses_another_type_without_quoting_the_value() {
     for (kind, _) in examples() {
         for pointer in pointers(&example(kind), "") {
             let wrong = match example(kind).pointer(&pointer).expect("exists") {
@@ -135,7 +135,7 @@ fn every_field_refuses_another_kind_of_value_and_does_not_repeat_it() {
 }
 
 #[test]
-fn null_is_the_same_as_absent() {
+fn null_means_absent() {
     for (kind, _) in examples() {
         for pointer in pointers(&example(kind), "")
             .iter()
@@ -147,7 +147,7 @@ fn null_is_the_same_as_absent() {
 }
 
 #[test]
-fn duplicates_are_refused() {
+fn duplicate_keys_are_refused() {
     let body =
         br#"{"orderType":"Process","servees":[{"party":{"kind":"Individual","kind":"Organization"}}]}"#;
     assert_eq!(
@@ -159,7 +159,7 @@ fn duplicates_are_refused() {
 }
 
 #[test]
-fn long_texts_nul_and_emoji() {
+fn long_texts_and_nul_are_refused_and_emoji_accepted() {
     let long = "x".repeat(1_000_000);
     assert_eq!(
         refused(OrderType::Court, &[("/instructions", json!(long))]),
@@ -167,7 +167,7 @@ fn long_texts_nul_and_emoji() {
     );
     assert_eq!(
         refused(OrderType::Court, &[("/instructions", json!("a\0"))]),
-        "instructions: must not hold control characters"
+        "instructions: must not contain control characters"
     );
     let emoji = "⚖️".repeat(2000);
     let stored = order(OrderType::Court, &[("/instructions", json!(emoji))]).to_stored();
@@ -175,7 +175,7 @@ fn long_texts_nul_and_emoji() {
 }
 
 #[test]
-fn many_bad_items_give_a_bounded_answer() {
+fn many_wrong_items_give_a_bounded_list_of_problems() {
     let items: Vec<Value> = vec![json!({"x": 1}); 100];
     let problems = read(&with(OrderType::PhotoCopy, &[("/facilities", json!(items)), ("/extra", json!(1))]))
         .unwrap_err();

@@ -1,5 +1,5 @@
-//! The schemas say what the reader does. `accepts` is a small JSON Schema validator, without patterns (a test
-//! in text.rs has those) and formats.
+//! The schemas describe what the reader accepts. `accepts` is a small JSON Schema validator without formats and
+//! patterns; a test in text.rs covers the patterns.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn accepts(schemas: &Schemas, schema: &Value, value: &Value) -> bool {
 }
 
 #[test]
-fn the_examples_fit() {
+fn examples_fit_the_schemas() {
     let schemas = all();
     for (kind, _) in examples() {
         assert!(accepts(&schemas, &schemas["SaveOrderRequest"], &example(kind)), "{kind}");
@@ -92,7 +92,7 @@ fn schema_and_reader_agree_on_every_changed_field() {
                 let body = with(kind, &[(&pointer, value.clone())]);
                 let (fits, taken) =
                     (accepts(&schemas, &schemas["SaveOrderRequest"], &body), read(&body).is_ok());
-                // Patterns, formats and lower bounds are beyond this validator: text and -1 it may let through.
+                // This validator ignores patterns, formats and lower bounds, so it may accept text and -1.
                 assert!(fits || !taken, "{kind} {pointer} {value}: taken, but does not fit");
                 assert!(
                     taken || !fits || value.is_string() || *value == json!(-1),
@@ -104,7 +104,7 @@ fn schema_and_reader_agree_on_every_changed_field() {
 }
 
 #[test]
-fn the_reader_takes_exactly_the_properties_of_the_schema() {
+fn reader_accepts_exactly_the_properties_of_the_schema() {
     let schemas = all();
     for kind in OrderType::ALL {
         let schema = &schemas[&format!("{kind}Order")];
@@ -126,7 +126,7 @@ fn the_reader_takes_exactly_the_properties_of_the_schema() {
 }
 
 #[test]
-fn the_unions_tell_the_seven_apart() {
+fn unions_distinguish_the_seven_types() {
     let schemas = all();
     for name in ["SaveOrderRequest", "StoredOrder"] {
         let union = &schemas[name];
@@ -137,7 +137,7 @@ fn the_unions_tell_the_seven_apart() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_field_is_described() {
+fn every_reference_resolves_and_every_field_is_described() {
     let schemas = all();
     for (name, schema) in &schemas {
         for reference in schema.to_string().split("#/components/schemas/").skip(1) {
@@ -151,7 +151,7 @@ fn every_reference_leads_somewhere_and_every_field_is_described() {
 }
 
 #[test]
-fn requiredness_and_defaults_are_told() {
+fn schemas_show_requiredness_and_defaults() {
     let schemas = all();
     let about = |part: &str, field: &str| {
         schemas[part]["properties"][field]["description"].as_str().unwrap().to_owned()

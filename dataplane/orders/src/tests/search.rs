@@ -1,9 +1,9 @@
-//! What an order is found by.
+//! The search terms of an order.
 
 use super::*;
 
 #[test]
-fn terms_are_case_matter_and_names() {
+fn search_terms_are_case_matter_and_names() {
     let terms = order(OrderType::Process, &[]).search_terms();
     assert_eq!(terms.case_number.as_deref(), Some("26STCV99901"));
     assert_eq!(terms.caption.as_deref(), Some("Larkspur Tile Co. v. Brindle"));
@@ -16,14 +16,14 @@ fn terms_are_case_matter_and_names() {
 }
 
 #[test]
-fn a_caption_is_made_of_the_two_sides() {
+fn missing_caption_is_built_from_the_two_sides() {
     let changes =
         [("/case/caption", Value::Null), ("/case/plaintiff", json!("A")), ("/case/defendant", json!("B"))];
     assert_eq!(order(OrderType::Court, &changes).search_terms().caption.as_deref(), Some("A v. B"));
 }
 
 #[test]
-fn restricted_values_first_names_and_instructions_cannot_be_searched() {
+fn restricted_values_first_names_and_instructions_are_not_searchable() {
     for (kind, _) in examples() {
         let changed = if kind == OrderType::Court { vec![("/instructions", json!("zebra"))] } else { vec![] };
         let text = order(kind, &changed).search_terms().text;
@@ -36,7 +36,7 @@ fn restricted_values_first_names_and_instructions_cannot_be_searched() {
 }
 
 #[test]
-fn the_text_is_bounded() {
+fn search_text_is_bounded() {
     let party = json!({"kind": "Organization", "organizationName": "ß".repeat(200), "role": "Other"});
     let text = order(OrderType::Process, &[("/case/parties", json!(vec![party; 50]))]).search_terms().text;
     assert_eq!(text.chars().count(), crate::search::MAX_TEXT);
