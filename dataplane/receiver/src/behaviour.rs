@@ -1,4 +1,4 @@
-//! What the receiver rehearses, so that retries, dead letters and the 30 s limit can be seen on purpose.
+//! Simulated failures and delays of the receiver, to show retries, dead letters and the 30 s limit on purpose.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 
-/// How the receiver departs from answering 200 at once. The default does not depart.
+/// How the receiver differs from answering 200 at once. The default does not differ.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
     /// Answer with this status instead, whatever the signature; `None`: never.
@@ -15,7 +15,7 @@ pub struct Behaviour {
     pub delay: Duration,
 }
 
-/// A rehearsed answer: `503` on the command line is always, `503:3` the first three requests of this run.
+/// A simulated failure. On the command line, `503` fails every request and `503:3` the first three of this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fail {
     /// The status to answer with, 200 to 599; the command line takes 300 to 599, which all fail an attempt.
@@ -70,7 +70,7 @@ impl Fail {
     pub(crate) fn check(self) -> anyhow::Result<()> {
         ensure!(
             (200..=599).contains(&self.status),
-            "{} is no status to answer with: give 200 to 599",
+            "{} is not a status to answer with: give 200 to 599",
             self.status
         );
         Ok(())
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn always_or_the_first_few() {
+    fn fail_parses_as_always_or_the_first_few() {
         let always: Fail = "500".parse().expect("a status");
         assert_eq!(always, Fail { status: 500, times: None });
         assert_eq!(always.status_of(u64::MAX), Some(500));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_says_what_would_be_right() {
+    fn invalid_fail_is_refused_with_a_hint() {
         for (text, hint) in [
             ("", "300 to 599"),
             ("abc", "300 to 599"),

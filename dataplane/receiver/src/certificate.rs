@@ -1,5 +1,5 @@
-//! A throw-away authority and one certificate by it, for this machine. The authority's key is dropped as soon as it has
-//! signed, so trusting it means trusting this one certificate and nothing that could come later.
+//! A throw-away authority and its one certificate, for this machine. The authority's key is dropped as soon as it has
+//! signed, so trusting the authority means trusting this certificate only.
 
 use std::fs;
 use std::io::Write;
@@ -20,13 +20,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{RootCertStore, ServerConfig};
 
-/// The names it is for. rustls and OpenSSL refuse a wildcard directly below a top-level domain, so for them
+/// The names of the certificate. rustls and OpenSSL refuse a wildcard directly below a top-level domain, so for them
 /// `*.localhost` matches nothing, and only the other three can be used.
 const NAMES: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Below the 398 days at which Apple's clients stop accepting a certificate.
 const VALID: Duration = DAY.saturating_mul(365);
-/// A certificate with less than this left is replaced on start, so that it does not run out under a long run.
+/// A certificate with less than this left is replaced at start, so that it does not expire during a long run.
 const RENEW_BEFORE: Duration = DAY.saturating_mul(30);
 
 const CA_FILE: &str = "receiver-ca.pem";
@@ -75,11 +75,11 @@ impl Certificate {
         }
         let new = Self::generate(now)?;
         new.save(dir)
-            .with_context(|| format!("cannot keep the receiver's certificate in {}", dir.display()))?;
+            .with_context(|| format!("cannot write the receiver's certificate to {}", dir.display()))?;
         Ok(new)
     }
 
-    /// The authority, as PEM: what a sender must trust, for example as a webhook's `caBundle`.
+    /// The authority as PEM, which a sender must trust, for example as a webhook's `caBundle`.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
@@ -99,8 +99,8 @@ impl Certificate {
         CertificateDer::from_pem_slice(self.leaf_pem.as_bytes()).context(LEAF_FILE)
     }
 
-    /// Whether a client that trusts the authority would connect at `at`: asking the verifier covers dates, names and
-    /// signature at once, and needs no parser and no date kept beside.
+    /// Checks whether a client that trusts the authority would connect at `at`. The verifier checks dates, names and
+    /// signature at once, so no certificate parser and no stored date are needed.
     fn check(&self, at: Duration) -> anyhow::Result<()> {
         self.server_config()?; // refuses a key of another certificate
         let mut roots = RootCertStore::empty();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn is_kept_until_30_days_before_it_ends() {
+    fn certificate_is_kept_until_30_days_before_it_expires() {
         let dir = Dir::new("kept");
         let first = dir.ca(NOW);
         assert_eq!(dir.ca(NOW), first);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_reads_the_key() {
+    fn key_file_is_readable_by_its_owner_only() {
         let dir = Dir::new("mode");
         dir.ca(NOW);
         let key = dir.0.join(KEY_FILE);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_mixed_set_is_replaced() {
+    fn damaged_or_mixed_files_are_replaced() {
         let dir = Dir::new("damaged");
         let other = Certificate::generate(NOW).expect("generated");
         for (file, text) in [
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn says_which_directory_cannot_be_written() {
+    fn error_names_the_directory_that_cannot_be_written() {
         let error =
             Certificate::load_or_generate(Path::new("/dev/null/docket"), NOW).expect_err("no directory");
         assert!(error.to_string().contains("/dev/null/docket"), "{error}");
     }
 
     #[test]
-    fn debug_shows_no_key() {
+    fn debug_output_shows_no_key() {
         let certificate = Certificate::generate(NOW).expect("generated");
         assert!(!format!("{certificate:?}").contains("PRIVATE"));
     }

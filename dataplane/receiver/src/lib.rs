@@ -1,15 +1,31 @@
-//! A webhook receiver over HTTPS, as a customer would write one: it verifies the signature over the raw body, rejects
-//! what does not verify, and recognises what it has seen before. `docket dev` delivers to it, `docket listen` is it,
+//! A webhook receiver over HTTPS, as a customer would write one. It verifies the signature over the raw body, rejects
+//! requests that fail the check, and recognises repeated events. `docket dev` delivers to it, `docket listen` runs it,
 //! and the black-box tests read from it.
 //!
 //! - `certificate`: a throw-away authority and a certificate for this machine
-//! - `verdict`: signature header, secrets and body -> what is to be said about them, and the likely cause (pure)
-//! - `behaviour`: what to rehearse: failing, answering late
-//! - `seen`: which ids came before, in bounded memory
-//! - `server`: the socket; one POST -> one [`Received`] and one answer
+//! - `server`: the socket; one POST becomes one [`Received`] and one answer
+//! - `verdict`: checks signature header, secrets and body, and names the likely cause of a mismatch (pure)
+//! - `behaviour`: simulated failures and delays
+//! - `seen`: the ids received before, in bounded memory
 //! - `line`: one [`Received`] as one line for people (pure)
 //!
-//! Absent on purpose: it reads no wall clock, keeps nothing on disk but its certificate, and prints nothing.
+//! Absent on purpose: it reads no wall clock, writes nothing to disk but its certificate, and prints nothing.
+//!
+//! # Example
+//!
+//! ```
+//! use docket_domain::signature::sign;
+//! use docket_receiver::{Hint, Verdict};
+//!
+//! let secrets = [b"secret".to_vec()];
+//! let body = br#"{"id":"evt_1"}"#;
+//! assert_eq!(Verdict::of(&secrets, Some(&sign(b"secret", body)), body), Verdict::Verified);
+//!
+//! // A secret file that was written by `echo` ends in a newline.
+//! let verdict = Verdict::of(&secrets, Some(&sign(b"secret\n", body)), body);
+//! assert_eq!(verdict, Verdict::Wrong(Hint::SecretNewline));
+//! assert!(verdict.rejects());
+//! ```
 
 mod behaviour;
 mod certificate;

@@ -8,7 +8,7 @@ use crate::server::Received;
 const SHOWN: usize = 8;
 
 /// For example `10:02:31  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature verified`, with the
-/// time as given in `at`. Of the delivery id it is the end: the beginning is the time, alike for all of the same minute.
+/// time as given in `at`. Of the delivery id it shows the end, because the beginning is the time and equal for all of one minute.
 pub fn line(received: &Received, at: &str) -> String {
     let event = received.event_code.as_deref().map_or("no event code".to_owned(), clean);
     let id = received.event_id.as_deref().map_or("no event id".to_owned(), head);
@@ -37,7 +37,8 @@ fn tail(id: &str) -> String {
     }
 }
 
-/// A sender chooses these texts: none may move the cursor of a terminal or begin a second line.
+/// Replaces all but graphic ASCII characters: a sender chooses these texts, and none may move the cursor of a terminal or
+/// begin a second line.
 fn clean(text: &str) -> String {
     let shown = |c: char| if c.is_ascii_graphic() { c } else { '?' };
     text.chars().take(64).map(shown).collect()
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_as_documented() {
+    fn line_reads_as_documented() {
         assert_eq!(
             line(&received(), "10:02:31"),
             "10:02:31  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature verified"
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_went_wrong() {
+    fn line_shows_verdict_repetition_and_hang_up() {
         let verdict = Verdict::Wrong(Hint::SecretNewline);
         let received = Received { verdict, answered: Some(401), attempt: 2, seen_before: true, ..received() };
         assert!(line(&received, "10:02:31").ends_with(
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn stays_one_clean_line_whatever_is_sent() {
+    fn line_stays_one_line_whatever_is_sent() {
         let received = Received {
             delivery_id: Some("ü".repeat(6)),
             event_code: Some("a\u{1b}[2Jb\nc\u{202e}".to_owned()),
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_no_body() {
+    fn debug_output_shows_no_body() {
         let debug = format!("{:?}", received());
         assert!(!debug.contains("payload") && debug.contains("body_bytes: 18"), "{debug}");
     }

@@ -1,4 +1,4 @@
-//! What is to be said about one signature (Signature verification). Pure.
+//! The check of one signature (Signature verification). Pure.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use docket_domain::signature::verify;
 
-/// The receiver's finding about the signature of one request.
+/// The result of checking the signature of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the signature of this body with one of the secrets.
+    /// The signature matches the body and one of the secrets.
     Verified,
     /// There is no signature, and none is expected. Accepted.
     Unsigned,
     /// There is no signature, but a secret is known. Rejected.
     Missing,
-    /// There is a signature, of something else. Rejected.
+    /// There is a signature, and it does not match. Rejected.
     Wrong(Hint),
     /// There is a signature, but no secret to verify it with. Accepted, unverified.
     NoSecret,
 }
 
-/// Why a signature is probably wrong: what would have to be otherwise for it to match.
+/// Why a signature is probably wrong: the change with which it would match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// One side's secret ends in a newline, as a file written by `echo` does.
@@ -34,12 +34,12 @@ pub enum Hint {
     Base64,
     /// The body that was signed and the one that arrived differ in a final newline.
     BodyNewline,
-    /// None of these: most likely another secret, or a body that was serialized again.
+    /// None of these. Most likely another secret, or a body that was serialized again.
     Unknown,
 }
 
 impl Verdict {
-    /// Judges the `signature` header of `body` by the candidate `secrets`; no candidates: no signature is expected.
+    /// Checks the `signature` header of `body` by the candidate `secrets`; no candidates: no signature is expected.
     pub fn of(secrets: &[Vec<u8>], signature: Option<&str>, body: &[u8]) -> Self {
         match signature {
             None if secrets.is_empty() => Self::Unsigned,
@@ -68,7 +68,7 @@ impl fmt::Display for Verdict {
             Self::Unsigned => f.write_str("unsigned"),
             Self::Missing => f.write_str("signature missing"),
             Self::Wrong(hint) => write!(f, "signature wrong: {hint}"),
-            Self::NoSecret => f.write_str("signed, but no secret is known here"),
+            Self::NoSecret => f.write_str("signed, but no secret is configured here"),
         }
     }
 }
@@ -136,20 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn any_of_the_secrets_verifies() {
+    fn signature_of_any_secret_is_verified() {
         assert_eq!(judge(b"s", &sign(b"s", BODY), BODY), Verdict::Verified);
         assert_eq!(judge(b"s", &sign(b"another", BODY), BODY), Verdict::Verified);
     }
 
     #[test]
-    fn without_a_signature_or_a_secret() {
+    fn missing_signature_or_secret_has_its_own_verdict() {
         assert_eq!(Verdict::of(&[], None, BODY), Verdict::Unsigned);
         assert_eq!(Verdict::of(&[b"s".to_vec()], None, BODY), Verdict::Missing);
         assert_eq!(Verdict::of(&[], Some("00"), BODY), Verdict::NoSecret);
     }
 
     #[test]
-    fn a_wrong_one_has_its_likely_cause() {
+    fn wrong_signature_names_its_likely_cause() {
         let base64 = {
             let hex = sign(b"s", BODY);
             let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
