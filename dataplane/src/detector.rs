@@ -1,8 +1,8 @@
-//! The invoice detector: looks into every tenant's database for invoices that other programs inserted, and has each
-//! published as invoice.created, once.
+//! The invoice detector: finds invoices that other programs inserted into the tenants' databases, and publishes each
+//! once as invoice.created.
 //!
-//! `turns` says whose turn it is, `scan` is one tenant's turn, `actions/detect_invoices` one transaction of it.
-//! Nothing is remembered that a crash could lose: what is new says the database.
+//! `turns` decides which tenant is next, `scan` is the turn of one tenant, and `actions/detect_invoices` is one
+//! transaction of a turn. A crash loses nothing: the database marks which invoices are new.
 
 mod scan;
 mod turns;
@@ -24,12 +24,12 @@ use docket_store::StoreError;
 use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};
 
-/// Databases looked into at once, and so connections: each turn has one at a time.
+/// Databases scanned at once. Each turn uses one connection.
 pub const PLACES: usize = 4;
-/// How often the list of tenants is looked at, at least.
+/// How often the list of tenants is read at least.
 const FOLLOW: Duration = Duration::from_secs(1);
 
-/// The detector; any number of processes may run one on the same databases.
+/// The detector; several processes may run one each on the same databases.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Detector<S> {
     tenants: Arc<Tenants>,
@@ -40,7 +40,7 @@ pub struct Detector<S> {
     follow_ms: i64,
 }
 
-/// A turn that is over.
+/// A turn that has ended.
 struct Ended {
     turn: Turn,
     code: String,
@@ -52,12 +52,12 @@ struct Ended {
 enum Failure {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the scan did not end: {0}")]
+    #[error("internal error: {0}")]
     Panic(#[from] tokio::task::JoinError),
 }
 
 impl<S: Schedule> Detector<S> {
-    /// Does nothing until it is [run](Self::run); then looks into each database at every interval.
+    /// Creates a detector that does nothing until [`run`](Self::run), and then scans each database at every interval.
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
@@ -97,9 +97,9 @@ impl<S: Schedule> Detector<S> {
         }
     }
 
-    /// Not at every step: there may be ten thousand tenants.
+    /// Reads the list of tenants, but not at every step: there may be ten thousand.
     fn follow(&mut self, now_ms: i64) {
-        // Also if the clock was set back.
+        // The second condition: the clock was set back.
         if now_ms >= self.follow_ms || self.follow_ms > now_ms + millis(FOLLOW) {
             self.follow_ms = now_ms + millis(FOLLOW);
             let tenants = self.tenants.all();
@@ -107,7 +107,7 @@ impl<S: Schedule> Detector<S> {
         }
     }
 
-    /// With the tenant as it is served now. The invoices of a suspended one wait.
+    /// Begins a turn of a tenant as it is served now. The invoices of a suspended tenant wait.
     fn begin(&mut self, turn: Turn, shutdown: &CancellationToken) {
         let now_ms = self.scanner.clock.now_ms();
         match self.tenants.by_uid(&turn.uid) {
@@ -130,7 +130,7 @@ impl<S: Schedule> Detector<S> {
     }
 
     fn end(&mut self, ended: Option<Ended>) {
-        // The turn itself runs in a task of its own: this one has nothing to panic at.
+        // Never `None`: the scan runs in its own task, so that its panic does not end this one.
         let Some(Ended { turn, code, memory, result }) = ended else { return };
         let end = match result {
             Ok(true) => End::More,
@@ -138,7 +138,7 @@ impl<S: Schedule> Detector<S> {
             Err(error) => {
                 self.scanner.metrics.scan_failed();
                 if !turn.retry {
-                    tracing::warn!(tenant.code = code, error = %error, "can't look for invoices; this is tried again");
+                    tracing::warn!(tenant.code = code, error = %error, "scanning for invoices failed; retrying");
                 }
                 End::Failed
             }
@@ -148,7 +148,7 @@ impl<S: Schedule> Detector<S> {
     }
 }
 
-/// In a task of its own, so that a defect costs this turn and not the tenant's place.
+/// Scans in its own task, so that a panic costs this turn and not the tenant's place.
 async fn run_turn<S: Schedule>(
     scanner: Arc<Scanner<S>>,
     turn: Turn,

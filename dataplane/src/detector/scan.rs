@@ -15,27 +15,27 @@ use docket_schedule::telling::Telling;
 use docket_store::sqlite::Looks;
 use docket_store::{Database, StoreError};
 
-/// What every turn needs.
+/// What each turn works with.
 pub(super) struct Scanner<S> {
     pub(super) clock: Clock,
     pub(super) telling: Telling<S>,
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// What is remembered of a tenant from turn to turn.
+/// What the detector remembers of a tenant between turns.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// What its files looked like when they were read whole last, and whether they looked the same before that.
+    /// The state of its files when they were last read to the end, and whether two reads in a row saw that state.
     seen: Option<(Looks, bool)>,
-    /// Its connections are ours: nobody else had one when we came.
+    /// The detector opened its connections and has to close them.
     opened: bool,
-    /// New invoices without their work order, as told last.
+    /// The number of new invoices without their work order that was logged last.
     waiting: i64,
 }
 
 impl Memory {
-    /// Whether nothing was written since. Times of files are coarse: a second write in the same tick does not show.
-    /// So what looks the same once is read once more, and only then believed.
+    /// Whether nothing was written since. File times are coarse: a second write in the same tick does not change them.
+    /// So files that look unchanged are read once more before they count as settled.
     fn is_settled(&self, looks: Option<&Looks>) -> bool {
         looks.is_some_and(|now| self.seen.as_ref().is_some_and(|(seen, twice)| *twice && seen == now))
     }
@@ -50,7 +50,7 @@ impl Memory {
 }
 
 impl<S: Schedule> Scanner<S> {
-    /// Looks for new invoices. `true`: there may be more.
+    /// Publishes a batch of new invoices of each family. Returns whether there may be more.
     pub(super) async fn scan(
         &self,
         tenant: &Tenant,
@@ -69,8 +69,8 @@ impl<S: Schedule> Scanner<S> {
             Ok(false) => memory.has_read(looks),
             _ => memory.seen = None,
         }
-        let comes_back = matches!(result, Ok(true)) && !shutdown.is_cancelled();
-        if !comes_back && std::mem::take(&mut memory.opened) {
+        let continues = matches!(result, Ok(true)) && !shutdown.is_cancelled();
+        if !continues && std::mem::take(&mut memory.opened) {
             // A thousand open databases would cost hundreds of megabytes, or a thousand connections.
             database.close_idle(Duration::ZERO).await;
         }
@@ -90,10 +90,10 @@ impl<S: Schedule> Scanner<S> {
                 Ok(mut detected) => {
                     more |= detected.full;
                     failed = detected.failed.take().or(failed);
-                    self.tell(tenant, family, detected).await;
+                    self.record(tenant, family, detected).await;
                 }
                 Err(error @ StoreError::Unavailable(_)) => return Err(error),
-                // What is wrong with one table keeps nobody from the others.
+                // A problem with one table must not keep the other families from being published.
                 Err(error) => failed = Some(error),
             }
             if shutdown.is_cancelled() {
@@ -104,13 +104,13 @@ impl<S: Schedule> Scanner<S> {
             return Err(error);
         }
         if !more {
-            tell_of_waiting(database, tenant, memory).await?;
+            warn_of_waiting(database, tenant, memory).await?;
         }
         Ok(more)
     }
 
-    /// After the commit: the rows are there, whatever happens to the hints.
-    async fn tell(&self, tenant: &Tenant, family: InvoiceFamily, detected: Detected) {
+    /// Counts, logs and schedules what a committed transaction detected.
+    async fn record(&self, tenant: &Tenant, family: InvoiceFamily, detected: Detected) {
         let Detected { count, hints, full: _, failed: _ } = detected;
         if count == 0 {
             return;
@@ -127,8 +127,8 @@ impl<S: Schedule> Scanner<S> {
     }
 }
 
-/// Says how many new invoices name a work order that is not there, when that has changed.
-async fn tell_of_waiting(
+/// Logs how many new invoices refer to a work order that does not exist, whenever that number changes.
+async fn warn_of_waiting(
     database: &Database,
     tenant: &Tenant,
     memory: &mut Memory,
@@ -139,7 +139,7 @@ async fn tell_of_waiting(
         tracing::warn!(
             tenant.code = code,
             invoices = waiting,
-            "new invoices wait for a work order that is not there"
+            "new invoices refer to a work order that does not exist; they are published once it does"
         );
     }
     Ok(())
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_believed_unchanged_once_they_were_read_twice() {
+    fn files_are_settled_once_two_reads_saw_the_same_state() {
         let (one, other) = (Looks::default(), Looks::of_length(1));
         let mut memory = Memory::default();
         for (looks, settled) in [(&one, false), (&one, true), (&other, false), (&one, false), (&one, true)] {

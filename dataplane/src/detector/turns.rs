@@ -1,44 +1,44 @@
-//! Whose database is looked at next, and how many at once. No I/O, no clock: times are arguments.
+//! Which tenant's database is scanned next, and how many at once. No I/O, no clock: times are arguments.
 //!
-//! Every tenant has a time at which it is due, and the earliest goes first. One whose turn left work behind is due
-//! again at once, which is behind all who are due already. Those that failed last have places of their own, so that
-//! however many databases are away, the others wait for none of them, nor they for a flood.
+//! Every tenant has a due time, and the earliest goes first. A tenant whose turn left work is due again at once, behind
+//! all tenants that are due already. Tenants whose last turn failed have their own places: unavailable databases delay
+//! no others, and a flood of invoices delays no retry.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Turns at once of tenants that failed last.
+/// Turns at once of tenants whose last turn failed.
 pub(super) const RETRIES: usize = 2;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// Nothing is left to do right now.
+    /// No work is left.
     Done,
-    /// There may be more.
+    /// There may be more work.
     More,
-    /// The database is away, or refused.
+    /// The database was unavailable or refused a statement.
     Failed,
-    /// The tenant is not served any more.
+    /// The tenant is no longer served.
     Gone,
 }
 
-/// A tenant's turn, until it is ended.
+/// A tenant's turn, which occupies a place until [`Turns::end`].
 #[derive(Debug)]
 pub(super) struct Turn {
     /// The tenant.
     pub(super) uid: Arc<str>,
-    /// Whether the turn before failed.
+    /// Whether the previous turn failed.
     pub(super) retry: bool,
     begun_ms: i64,
 }
 
-/// Tenants by due time; of the same time who came first.
+/// Tenants by due time, and in the order of their arrival where the time is the same.
 #[derive(Debug, Default)]
 struct Queue {
     due: BTreeSet<(i64, u64, Arc<str>)>,
     pushed: u64,
-    /// Turns under way.
+    /// Running turns.
     running: usize,
     places: usize,
 }
@@ -49,7 +49,7 @@ impl Queue {
         self.due.insert((due_ms, self.pushed, uid));
     }
 
-    /// Nobody is due later than an interval from now, unless the clock was set back: then now is as good a time.
+    /// No tenant is due later than an interval from now, unless the clock was set back. Such tenants become due now.
     fn bring_back(&mut self, now_ms: i64, interval_ms: i64) {
         let latest = now_ms.saturating_add(interval_ms);
         if self.due.last().is_some_and(|(due_ms, _, _)| *due_ms > latest) {
@@ -65,13 +65,13 @@ impl Queue {
         self.due.pop_first().map(|(_, _, uid)| uid)
     }
 
-    /// When the next one can begin; `None`: not before a turn ends.
+    /// When the next turn can begin; `None`: not before a turn ends.
     fn next_ms(&self) -> Option<i64> {
         self.due.first().filter(|_| self.running < self.places).map(|(due_ms, _, _)| *due_ms)
     }
 }
 
-/// Who is due when, and who has a place.
+/// Which tenant is due when, and how many places are free.
 #[derive(Debug)]
 pub(super) struct Turns {
     interval_ms: i64,
@@ -81,7 +81,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Nobody yet. So many turns at once, and [`RETRIES`].
+    /// Without tenants. `places` turns at once, and [`RETRIES`] in addition.
     pub(super) fn new(interval_ms: i64, places: usize) -> Self {
         Self {
             interval_ms,
@@ -91,7 +91,7 @@ impl Turns {
         }
     }
 
-    /// These are served; who is new is due now.
+    /// Takes the list of served tenants. A new one is due now.
     pub(super) fn follow<'a>(&mut self, uids: impl Iterator<Item = &'a str>, now_ms: i64) {
         for uid in uids {
             if !self.known.contains(uid) {
@@ -102,7 +102,7 @@ impl Turns {
         }
     }
 
-    /// The next turn, if somebody is due and there is a place.
+    /// The next turn, if a tenant is due and a place is free.
     pub(super) fn begin(&mut self, now_ms: i64) -> Option<Turn> {
         let turn = |retry| move |uid| Turn { uid, retry, begun_ms: now_ms };
         for queue in [&mut self.sound, &mut self.failed] {
@@ -112,7 +112,7 @@ impl Turns {
         sound.or_else(|| self.failed.begin(now_ms).map(turn(true)))
     }
 
-    /// Frees the place, and says when the tenant is due again: an interval after its turn began.
+    /// Ends a turn: frees its place and makes the tenant due an interval after the turn began, or now if there is more.
     pub(super) fn end(&mut self, turn: Turn, end: End, now_ms: i64) {
         let Turn { uid, retry, begun_ms } = turn;
         if retry { &mut self.failed } else { &mut self.sound }.running -= 1;
@@ -127,7 +127,7 @@ impl Turns {
         }
     }
 
-    /// When the next turn can begin; `None`: not before one ends.
+    /// When the next turn can begin; `None`: not before a turn ends.
     pub(super) fn next_ms(&self) -> Option<i64> {
         [self.sound.next_ms(), self.failed.next_ms()].into_iter().flatten().min()
     }
@@ -155,7 +155,7 @@ mod tests {
         std::iter::from_fn(|| turns.begin(now_ms)).collect()
     }
 
-    /// Everybody who is due has its turn; answers the order.
+    /// Gives a turn to every tenant that is due, and returns their order.
     fn round(turns: &mut Turns, now_ms: i64, end: impl Fn(&str) -> End) -> Vec<String> {
         let mut order = Vec::new();
         loop {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_tenants_each_have_one_turn_per_interval_and_no_more_than_the_places_at_once() {
+    fn thousand_tenants_have_one_turn_each_per_interval() {
         let mut turns = turns(1_000);
         let all: Vec<String> = (0..1_000).map(name).collect();
         let first = begun(&mut turns, 0);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_to_do_comes_back_behind_those_that_are_due() {
+    fn tenant_with_more_work_comes_back_behind_those_that_are_due() {
         let mut turns = turns(1_000);
         let left = std::cell::Cell::new(50);
         let order = round(&mut turns, 0, |uid| {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_falls_due_during_a_flood_has_the_next_turn() {
+    fn tenant_that_falls_due_during_a_flood_has_the_next_turn() {
         let mut turns = turns(2);
         round(&mut turns, 0, |_| End::Done);
         let mut flood = turns.begin(INTERVAL).expect("due");
@@ -216,7 +216,7 @@ mod tests {
                 "0001" => {
                     assert_eq!(at, INTERVAL);
                     turns.end(next, End::Done, at);
-                    turns.begin(at).expect("the flood goes on")
+                    turns.begin(at).expect("the flood continues")
                 }
                 _ => next,
             };
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn hundreds_that_failed_hold_two_places_and_delay_nobody() {
+    fn failed_tenants_use_two_places_and_delay_no_others() {
         let mut turns = turns(1_000);
         let dead = |uid: &str| uid < "0900";
         let end = |uid: &str| if dead(uid) { End::Failed } else { End::Done };
@@ -236,7 +236,7 @@ mod tests {
         for turn in sound {
             turns.end(turn, End::Done, INTERVAL);
         }
-        // While the two are still waited for, everybody else has a turn.
+        // While the two retries run, all others have a turn.
         assert_eq!(round(&mut turns, INTERVAL, |_| End::Done).len(), 100 - PLACES);
         for turn in retries {
             turns.end(turn, End::Done, INTERVAL);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_that_never_ends_does_not_keep_failed_ones_from_their_retry() {
+    fn endless_flood_does_not_delay_retries() {
         let mut turns = turns(PLACES + 1);
         round(&mut turns, 0, |uid| if uid == "0000" { End::Failed } else { End::Done });
         let flood = begun(&mut turns, INTERVAL);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_come_and_go() {
+    fn new_tenants_are_due_at_once_and_gone_ones_are_forgotten() {
         let mut turns = turns(1);
         let turn = turns.begin(0).expect("due");
         turns.follow(["0000", "new"].into_iter(), 5);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_delays_nobody() {
+    fn clock_that_is_set_back_delays_no_tenant() {
         let mut turns = turns(20);
         let end = |uid: &str| if uid < "0005" { End::Failed } else { End::Done };
         assert_eq!(round(&mut turns, 1_000_000, end).len(), 20);

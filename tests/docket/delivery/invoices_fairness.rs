@@ -62,7 +62,7 @@ async fn a_broken_database_delays_no_other_tenant_and_is_read_again_once_repaire
     std::fs::rename(&aside, &path).expect("renamable");
     arrives(&broken, "after").await;
     let log = std::fs::read_to_string(home.log("err")).expect("a log");
-    assert_eq!(log.matches("can't look for invoices").count(), 1, "logged once: {log}");
+    assert_eq!(log.matches("scanning for invoices failed").count(), 1, "logged once: {log}");
 }
 
 /// Whether this process has the database open.
