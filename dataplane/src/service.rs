@@ -116,7 +116,7 @@ impl Service {
         board: Option<Arc<Board>>,
         shutdown: &CancellationToken,
     ) -> Arc<Active> {
-        let worker = Arc::new(Worker::new(
+        let worker = Worker::new(
             self.clock.clone(),
             Arc::clone(&self.tenants),
             Arc::clone(&self.schedule),
@@ -130,7 +130,7 @@ impl Service {
                 drain: settings.attempt_timeout + STORE_ENDS,
             },
             Arc::clone(&self.metrics),
-        ));
+        );
         let active = worker.active();
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));

@@ -1,4 +1,5 @@
-//! Tells the operator how webhooks are doing: of tenants with attempts within seconds, of all others at each sweep.
+//! Publishes the health of webhooks for the operator: for tenants with attempts within seconds, for all others at each
+//! sweep.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +12,12 @@ use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::Clock;
 use docket_store::health;
 
-/// How often those with attempts are looked at.
+/// How often the health of tenants with attempts is published.
 const EVERY: Duration = Duration::from_secs(5);
-/// A server that has not answered by then is not there.
+/// Time limit for reading one tenant's health.
 const READ: Duration = Duration::from_secs(30);
-/// Of all workers, one reads a tenant's in this time; it is over when the same one comes again.
+/// One worker of all reads a tenant's health in this time. It is shorter than [`EVERY`], so that the turn has expired
+/// when the same worker comes again.
 const TURN: Duration = Duration::from_millis(4_500);
 
 /// The tenants with attempts since the last report.
@@ -23,7 +25,7 @@ const TURN: Duration = Duration::from_millis(4_500);
 pub struct Active(Mutex<BTreeSet<String>>);
 
 impl Active {
-    /// An attempt of this tenant has ended.
+    /// Records that an attempt of this tenant has ended.
     pub fn note(&self, tenant_uid: &str) {
         let mut uids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !uids.contains(tenant_uid) {
@@ -36,7 +38,7 @@ impl Active {
     }
 }
 
-/// Reports until shutdown is requested.
+/// Publishes until shutdown is requested.
 pub async fn run(
     active: Arc<Active>,
     tenants: Arc<Tenants>,
@@ -50,44 +52,45 @@ pub async fn run(
             () = shutdown.cancelled() => return,
         }
         for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
-            let told = async {
-                // Somebody else has just told, perhaps before our attempts; or nobody can.
+            let report = async {
+                // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
                 match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
-                    Ok(true) => tell(&tenant, &board).await,
+                    Ok(true) => publish(&tenant, &board).await,
                     Ok(false) | Err(_) => active.note(&tenant.config.uid),
                 }
             };
             tokio::select! {
-                () = told => {}
+                () = report => {}
                 () = shutdown.cancelled() => return,
             }
         }
     }
 }
 
-/// How the tenant's webhooks are doing, for the operator's status. Nothing depends on it.
-pub(super) async fn tell(tenant: &Tenant, board: &Board) {
+/// Publishes the health of the tenant's webhooks for the operator's status. A failure is only logged: nothing else
+/// depends on the health.
+pub(super) async fn publish(tenant: &Tenant, board: &Board) {
     let code = tenant.config.client_code.as_str();
     let read = async { health::by_webhook(&mut tenant.store.database().patient_reader().await?).await };
     let healths = match tokio::time::timeout(READ, read).await {
         Ok(Ok(healths)) => healths,
         Ok(Err(error)) => {
-            return tracing::warn!(tenant.code = code, error = %error, "can't see how webhooks are doing");
+            return tracing::warn!(tenant.code = code, error = %error, "reading the health of webhooks failed");
         }
-        Err(_) => return tracing::warn!(tenant.code = code, "can't see how webhooks are doing in time"),
+        Err(_) => return tracing::warn!(tenant.code = code, "reading the health of webhooks timed out"),
     };
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
-    let told = healths.into_iter().map(|health| {
-        let told = ReportedHealth {
+    let published = healths.into_iter().map(|health| {
+        let published = ReportedHealth {
             pending: count(health.pending - health.retrying),
             dead_letter: count(health.dead_letter),
             retrying: count(health.retrying),
             last_success_at_ms: health.last_success_at_ms,
             last_failure_at_ms: health.last_dead_letter_at_ms,
         };
-        (health.webhook, told)
+        (health.webhook, published)
     });
-    if let Err(error) = board.put_health(&told.collect::<Vec<_>>()).await {
-        tracing::debug!(tenant.code = code, error = %error, "can't tell how webhooks are doing");
+    if let Err(error) = board.put_health(&published.collect::<Vec<_>>()).await {
+        tracing::debug!(tenant.code = code, error = %error, "publishing the health of webhooks failed");
     }
 }

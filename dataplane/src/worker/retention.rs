@@ -1,4 +1,4 @@
-//! Retention: deletes finished deliveries that are old enough, with what only they needed, a few at a time.
+//! Retention: deletes old finished deliveries and what only they needed, in small batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::{Clock, millis};
 use docket_store::{StoreError, retention};
 
-/// Deliveries per transaction: others write in between.
+/// Deliveries per transaction; small, so that other writers get their turn.
 const BATCH: i64 = 200;
-/// Databases at once: nobody waits for this.
+/// Databases at once: nothing waits for retention.
 const AT_ONCE: usize = 1;
-/// A program that has just started has better things to do for so long.
+/// The delay of the first round after the start, when the process is busy with other work.
 const FIRST: Duration = Duration::from_secs(60);
-/// How long requests for many resends are kept at least.
+/// How long bulk resend requests are kept at least.
 const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The time between two rounds, at most and at least.
+/// The longest and the shortest time between two rounds.
 const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(1));
 
-/// Deletes what is old in all tenants' databases.
+/// Deletes old deliveries from all tenants' databases.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Retention {
     clock: Clock,
     tenants: Arc<Tenants>,
     keep: Duration,
-    /// Where others that share the databases tell whose turn it is; `None`: there are no others.
+    /// Decides whose turn it is among processes that share the databases; `None`: this process is alone.
     board: Option<Arc<Board>>,
 }
 
@@ -39,13 +39,13 @@ impl Retention {
         Self { clock, tenants, keep, board: None }
     }
 
-    /// For one of many processes, of which one is enough for each round.
+    /// For one of several processes: one of them takes each round.
     #[must_use]
     pub fn shared(self, board: Option<Arc<Board>>) -> Self {
         Self { board, ..self }
     }
 
-    /// A round now and then, the first one soon, until shutdown is requested.
+    /// Deletes in rounds until shutdown is requested.
     pub async fn run(self, shutdown: CancellationToken) {
         let (most, least) = ROUNDS;
         let pause = (self.keep / 10).clamp(least, most);
@@ -56,7 +56,7 @@ impl Retention {
                 () = shutdown.cancelled() => return,
             }
             next_ms = self.clock.now_ms() + millis(pause);
-            // What a round has not committed when it is dropped has not happened.
+            // Dropping a round rolls its open transaction back.
             tokio::select! {
                 () = self.round_in_turn(pause) => {}
                 () = shutdown.cancelled() => return,
@@ -65,7 +65,7 @@ impl Retention {
     }
 
     async fn round_in_turn(&self, pause: Duration) {
-        // Over when the same one comes again. A round that nobody knows to be ours does no harm.
+        // The turn expires before our next round. If Redis is unavailable, clean up: one round too many does no harm.
         let turn = match &self.board {
             Some(board) => board.turn("retention", pause * 9 / 10).await.unwrap_or(true),
             None => true,
@@ -75,7 +75,7 @@ impl Retention {
         }
     }
 
-    /// All tenants once. A database that is away is passed over until the next round, and holds nobody else up.
+    /// Cleans up all tenants once. An unavailable database is skipped until the next round.
     pub async fn round(&self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut rounds = tokio::task::JoinSet::new();
@@ -96,7 +96,9 @@ impl Retention {
         match self.delete_old(tenant).await {
             Ok(0) => {}
             Ok(count) => tracing::info!(tenant.code = code, count, "old deliveries deleted"),
-            Err(error) => tracing::warn!(tenant.code = code, error = %error, "can't delete old deliveries"),
+            Err(error) => {
+                tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries failed; the next round retries")
+            }
         }
         if !was_open {
             // Hundreds of open files would cost tens of megabytes.
@@ -104,19 +106,19 @@ impl Retention {
         }
     }
 
-    /// Answers how many deliveries went.
+    /// Returns how many deliveries were deleted.
     async fn delete_old(&self, tenant: &Tenant) -> Result<u64, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut deleted = 0;
         loop {
             let mut transaction = database.begin(&self.clock).await?;
-            // By the clock that said when they ended.
+            // By the database's clock, which also set the end times.
             let now_ms = transaction.now_ms();
             let before_ms = now_ms - millis(self.keep);
             let batch = retention::delete_finished(&mut transaction, before_ms, BATCH).await?;
             deleted += batch;
             if batch < BATCH as u64 {
-                // Who asked for what stays for a while, however short deliveries are kept.
+                // Bulk resend requests are kept for a while even if deliveries are not.
                 let before_ms = before_ms.min(now_ms - millis(KEEP_RESENDS));
                 retention::delete_resends(&mut transaction, before_ms).await?;
                 transaction.commit().await?;

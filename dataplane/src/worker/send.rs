@@ -8,34 +8,33 @@ use docket_egress::{Post, Sender, Trust};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
-/// What is sent, and to whom.
-#[expect(missing_debug_implementations, reason = "holds the payload and the secret")]
-pub struct Message<'a> {
-    /// Where to, and the secret to sign with.
-    pub webhook: &'a WebhookConfig,
-    /// Which certificates are believed.
-    pub trust: &'a Trust,
+/// One delivery to send.
+pub(super) struct Message<'a> {
+    /// The receiver: target URL and secret.
+    pub(super) webhook: &'a WebhookConfig,
+    /// The certificates to trust.
+    pub(super) trust: &'a Trust,
     /// The delivery.
-    pub delivery: DeliveryId,
+    pub(super) delivery: DeliveryId,
     /// Its event.
-    pub event_id: &'a str,
+    pub(super) event_id: &'a str,
     /// The event's code.
-    pub code: EventCode,
-    /// The envelope, as it was stored.
-    pub body: Bytes,
-    /// Which attempt this is, from 1.
-    pub attempt: u32,
+    pub(super) code: EventCode,
+    /// The stored envelope.
+    pub(super) body: Bytes,
+    /// The number of this attempt, from 1.
+    pub(super) attempt: u32,
 }
 
 /// Makes one attempt.
-pub async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) -> Outcome {
+pub(super) async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) -> Outcome {
     let headers = headers(&message, now);
     let Message { webhook, trust, body, attempt, .. } = message;
     sender.post(Post { url: webhook.target_url.url(), trust, headers, body, afresh: attempt > 1 }).await
 }
 
-/// The contract's headers (Delivery headers), and those of Standard Webhooks beside them, whose ready-made libraries
-/// then verify us and refuse a replay.
+/// The contract's headers (Delivery headers), and those of Standard Webhooks, so that its libraries can verify the
+/// signature and refuse replays.
 fn headers(message: &Message<'_>, now: Timestamp) -> HeaderMap {
     let Message { webhook, delivery, event_id, code, body, .. } = message;
     let mut headers = HeaderMap::new();

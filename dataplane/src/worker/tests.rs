@@ -1,10 +1,10 @@
-//! The worker by a clock that only the test moves. Each attempt ends at once: the target's address is forbidden.
+//! The worker with a manual clock. Each attempt ends at once, because the target's address is forbidden.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::TenantConfig;
-use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, POLL_INTERVAL, Status};
+use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTERVAL, Status};
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use serde_json::json;
@@ -12,11 +12,11 @@ use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
-use crate::tenants::HeldWebhooks;
+use crate::tenants::{HeldWebhooks, Tenant};
 use docket_program::clock::ManualClock;
-use docket_schedule::SHARES;
 use docket_schedule::memory::MemorySchedule;
-use docket_store::deliveries::Listed;
+use docket_schedule::{Entry, Hint, SHARES};
+use docket_store::deliveries::{self, Listed};
 use docket_store::events::About;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
@@ -33,7 +33,7 @@ struct Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        // A temporary folder: what is left of it is in nobody's way.
+        // A temporary folder: leftovers do no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -67,7 +67,7 @@ impl Rig {
         let worker =
             Worker::new(clock.clone(), tenants, Arc::clone(&schedule), sender, settings, Arc::default());
         let shutdown = CancellationToken::new();
-        tokio::spawn(Arc::new(worker).run(shutdown.clone()));
+        tokio::spawn(worker.run(shutdown.clone()));
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
@@ -88,7 +88,7 @@ impl Rig {
             .expect("publishes");
         transaction.commit().await.expect("commits");
         let id = hints[0].entry.id;
-        self.schedule.put(hints).await.expect("told");
+        self.schedule.put(hints).await.expect("scheduled");
         id
     }
 
@@ -97,7 +97,7 @@ impl Rig {
         deliveries::find(&mut reader, id).await.expect("a statement").expect("the delivery")
     }
 
-    /// Waits until a delivery published now has been attempted: by then the worker has looked at all that is due.
+    /// Waits until a delivery published now was attempted. By then the worker has claimed everything that was due.
     async fn settle(&self) {
         let witness = self.publish("witness").await;
         self.attempted(witness, 1).await;
@@ -109,7 +109,7 @@ impl Rig {
             let attempt = deliveries::attempts(&mut reader, id).await.expect("a statement").pop();
             let ended =
                 attempt.is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
-            // After its attempts: read before, it could still be what it was while the attempt ran.
+            // Read after the attempts: read before, it could show the state during the attempt.
             let listed = self.delivery(id).await;
             if listed.attempt_count == attempts && ended {
                 return listed;
@@ -134,7 +134,7 @@ fn config() -> TenantConfig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retries_come_60_120_240_and_480_seconds_after_each_failure_and_then_no_more() {
+async fn retries_follow_failures_after_60_120_240_and_480_seconds() {
     let rig = Rig::start("backoff").await;
     let id = rig.publish("order").await;
     for (attempt, delay) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
@@ -155,7 +155,7 @@ async fn retries_come_60_120_240_and_480_seconds_after_each_failure_and_then_no_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
+async fn lost_fifth_attempt_becomes_a_dead_letter_when_claimed() {
     let rig = Rig::start("fifth").await;
     let id = rig.publish("order").await;
     rig.attempted(id, 1).await;
@@ -165,7 +165,7 @@ async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
     let params = vec![now_ms.into(), now_ms.into(), id.to_string().into()];
     transaction.execute(sql, params).await.expect("updates");
     transaction.commit().await.expect("commits");
-    // Its end may still come.
+    // Its outcome may still be stored.
     rig.time.advance(Duration::from_secs(60));
     rig.settle().await;
     assert_eq!(rig.delivery(id).await.status, Status::Failed);
@@ -177,7 +177,7 @@ async fn a_lost_fifth_attempt_is_ended_where_it_is_found() {
 }
 
 #[tokio::test]
-async fn a_poll_takes_25_due_deliveries_and_no_more() {
+async fn poll_claims_at_most_25_due_deliveries() {
     let clock = Clock::Manual(ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")));
     let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
     let hint = |n: u8, wait| Hint {
@@ -189,7 +189,7 @@ async fn a_poll_takes_25_due_deliveries_and_no_more() {
         wait,
     };
     let due = (0..60).map(|n| hint(n, Duration::ZERO));
-    schedule.put(due.chain([hint(60, Duration::from_millis(1))]).collect()).await.expect("told");
+    schedule.put(due.chain([hint(60, Duration::from_millis(1))]).collect()).await.expect("scheduled");
     let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
     let settings = WorkerSettings {
         poll_interval: POLL_INTERVAL,
@@ -198,7 +198,7 @@ async fn a_poll_takes_25_due_deliveries_and_no_more() {
         source_lag: Duration::ZERO,
         drain: Duration::from_secs(1),
     };
-    let worker = Arc::new(Worker::new(clock, Arc::default(), schedule, sender, settings, Arc::default()));
+    let worker = Worker::new(clock, Arc::default(), schedule, sender, settings, Arc::default());
     let mut taken = Vec::new();
     for _ in 0..4 {
         taken.push(worker.claim_once().await.expect("claims"));

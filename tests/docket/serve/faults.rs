@@ -110,7 +110,7 @@ async fn a_frozen_workers_late_end_changes_nothing() {
     };
     let before = picture().await;
     signal(frozen.id(), "CONT");
-    stage.logs("the lease was lost; this end does not count").await;
+    stage.logs("the lease of the attempt was lost; its outcome does not count").await;
     assert_eq!(picture().await, before);
     all_succeed(&stage, &database, 30).await;
 }

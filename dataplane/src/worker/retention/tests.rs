@@ -1,4 +1,4 @@
-//! Retention by a clock that only the test moves.
+//! Retention with a manual clock.
 
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
@@ -22,13 +22,13 @@ struct Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        // A temporary folder: what is left of it is in nobody's way.
+        // A temporary folder: leftovers do no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
 impl Rig {
-    /// Tenants `A`, `B`, …, each with `count` deliveries that have ended at the beginning of time.
+    /// Tenants `A`, `B`, …, each with `count` deliveries that ended at the start of the clock.
     async fn new(name: &str, tenants: &[&str], count: usize) -> Self {
         let folder = std::env::temp_dir().join(format!("docket-retention-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("writable");
@@ -86,7 +86,7 @@ async fn count(tenant: &Tenant) -> i64 {
 }
 
 #[tokio::test]
-async fn a_round_deletes_all_that_is_old_in_batches_and_nothing_younger() {
+async fn round_deletes_all_old_deliveries_and_no_younger_ones() {
     let rig = Rig::new("round", &["A"], 450).await;
     rig.time.advance(30 * DAY);
     rig.retention.round().await;
@@ -97,7 +97,7 @@ async fn a_round_deletes_all_that_is_old_in_batches_and_nothing_younger() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_does_not_stop_the_others() {
+async fn unavailable_database_does_not_stop_the_others() {
     let rig = Rig::new("away", &["A", "B", "C"], 1).await;
     if let Database::Sqlite(sqlite) = rig.tenants[1].store.database() {
         sqlite.close_idle(Duration::ZERO).await;
@@ -109,7 +109,7 @@ async fn a_database_that_is_away_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_database_that_was_never_made_is_not_made() {
+async fn missing_database_is_not_created() {
     let rig = Rig::new("never", &["A"], 1).await;
     if let Database::Sqlite(sqlite) = rig.tenants[0].store.database() {
         sqlite.close_idle(Duration::ZERO).await;
@@ -119,9 +119,9 @@ async fn a_database_that_was_never_made_is_not_made() {
     assert!(!rig.folder.join("A").exists());
 }
 
-/// The pause is a tenth of what is kept, and an hour at most.
+/// The pause between rounds is a tenth of the retention, and an hour at most.
 #[tokio::test]
-async fn rounds_come_by_themselves_until_the_shutdown() {
+async fn rounds_run_until_shutdown() {
     let rig = Rig::new("run", &["A"], 1).await;
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(rig.retention.clone().run(shutdown.clone()));

@@ -1,0 +1,121 @@
+//! The claims of one tenant from one poll: begin their attempts, run each, settle all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_domain::delivery::{self, DeliveryId, FailureClass, Outcome};
+use docket_egress::Sender;
+use tokio_util::task::TaskTracker;
+
+use super::begin::{Attempt, Begin, Begun};
+use super::finish::Finish;
+use super::lease::Leases;
+use super::send;
+use super::settle::{Claimed, Ended, Settle};
+use crate::tenants::{Tenant, Tenants};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_schedule::Schedule;
+
+/// When deliveries are due again whose database is unavailable.
+const DATABASE_AWAY: Duration = Duration::from_secs(2);
+
+/// What each batch works with: the steps from a claim to its settlement.
+pub(super) struct Batches<S> {
+    pub(super) clock: Clock,
+    pub(super) tenants: Arc<Tenants>,
+    pub(super) leases: Arc<Leases<S>>,
+    pub(super) begin: Begin,
+    pub(super) sender: Sender,
+    pub(super) finish: Finish,
+    pub(super) settle: Settle<S>,
+    pub(super) tasks: TaskTracker,
+}
+
+impl<S: Schedule> Batches<S> {
+    /// Takes one tenant's claims, which last until `until` by [`Clock::elapsed`], to their settlement.
+    pub(super) async fn run(self: Arc<Self>, tenant_uid: Arc<str>, claimed: Vec<Claimed>, until: Duration) {
+        match self.tenants.by_uid(&tenant_uid).filter(|tenant| !tenant.config.suspended) {
+            Some(tenant) => self.run_of(tenant, claimed, until).await,
+            None => self.settle.put_on_hold(claimed).await,
+        }
+    }
+
+    /// The leases are kept from here on: the wait for a database may outlast a lease.
+    async fn run_of(self: Arc<Self>, tenant: Arc<Tenant>, claimed: Vec<Claimed>, until: Duration) {
+        let (on_hold, mut claimed): (Vec<_>, Vec<_>) =
+            claimed.into_iter().partition(|claimed| tenant.holds(&claimed.claim.entry.webhook));
+        if !on_hold.is_empty() {
+            let batches = Arc::clone(&self);
+            self.tasks.spawn(async move { batches.settle.put_on_hold(on_hold).await });
+        }
+        if claimed.is_empty() {
+            return;
+        }
+        let token: Arc<str> = hex::encode(random::bytes::<16>()).into();
+        for Claimed { claim, lease, .. } in &mut claimed {
+            *lease = Some(self.leases.keep(claim, &token, &tenant.store, until));
+        }
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            claimed.iter().partition(|claimed| tenant.webhook(&claimed.claim.entry.webhook).is_some());
+        let ended = match self.begin.begin(&tenant, &ids(&known), &ids(&unknown), &token).await {
+            Ok(begun) => self.start(claimed, begun),
+            Err(error) => {
+                let code = tenant.config.client_code.as_str();
+                tracing::warn!(tenant.code = code, error = %error, "beginning attempts failed; retrying");
+                claimed.into_iter().map(|claimed| (claimed, Some(DATABASE_AWAY))).collect()
+            }
+        };
+        self.settle.settle(ended).await;
+    }
+
+    /// Starts a task for each attempt that was begun. Returns the other claims, with the time until they are due again.
+    fn start(self: &Arc<Self>, claimed: Vec<Claimed>, begun: Begun) -> Vec<Ended> {
+        let Begun { mut attempts, due_again } = begun;
+        let mut ended = Vec::new();
+        for claimed in claimed {
+            let id = claimed.claim.entry.id;
+            match attempts.remove(&id) {
+                Some(attempt) => {
+                    self.tasks.spawn(Arc::clone(self).attempt(attempt, claimed));
+                }
+                None => ended.push((claimed, due_again.get(&id).copied())),
+            }
+        }
+        ended
+    }
+
+    /// Makes one attempt, from the POST to its settled claim.
+    async fn attempt(self: Arc<Self>, attempt: Attempt, mut claimed: Claimed) {
+        let outcome = self.send(&attempt).await;
+        // An unavailable database must not keep other tenants from their attempts. The share of this tenant stays used
+        // until its claim is settled.
+        claimed.slot = None;
+        let again = self.finish.finish(&attempt, &outcome).await;
+        self.settle.settle(vec![(claimed, again)]).await;
+    }
+
+    async fn send(&self, attempt: &Attempt) -> Outcome {
+        let Attempt { tenant, started, event, .. } = attempt;
+        // A webhook with the same uid for another customer is another webhook.
+        let webhook = tenant.webhook(&started.webhook);
+        let Some(webhook) = webhook.filter(|webhook| webhook.customer_code.as_str() == event.customer_code)
+        else {
+            return Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default());
+        };
+        let message = send::Message {
+            webhook,
+            trust: tenant.trust(webhook),
+            delivery: started.id,
+            event_id: &started.event_id,
+            code: event.code,
+            body: event.body.clone(),
+            attempt: started.attempt,
+        };
+        send::send(&self.sender, message, self.clock.now()).await
+    }
+}
+
+fn ids(claimed: &[&Claimed]) -> Vec<DeliveryId> {
+    claimed.iter().map(|claimed| claimed.claim.entry.id).collect()
+}

@@ -1,0 +1,70 @@
+//! The last step: ends claims in the schedule.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::lease::KeptLease;
+use crate::tenants::Tenants;
+use docket_schedule::{Claim, Entry, Hint, Schedule};
+
+/// When a delivery is due again whose webhook or tenant this process may not know yet.
+pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);
+
+/// A claim, and what it uses until it is settled.
+pub(super) struct Claimed {
+    pub(super) claim: Claim,
+    /// `None` once the POST has ended.
+    pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// `None` until the batch of its tenant begins.
+    pub(super) lease: Option<KeptLease>,
+}
+
+/// A claim to settle, and when its entry is due again; `None`: never, the entry is removed.
+pub(super) type Ended = (Claimed, Option<Duration>);
+
+/// Settles claims.
+pub(super) struct Settle<S> {
+    pub(super) tenants: Arc<Tenants>,
+    pub(super) schedule: Arc<S>,
+}
+
+impl<S: Schedule> Settle<S> {
+    /// Ends claims. Frees their slots first, so that a worker that the schedule wakes finds them free; and drops their
+    /// leases first, so that no settled claim is renewed.
+    pub(super) async fn settle(&self, ended: Vec<Ended>) {
+        let ended: Vec<_> = ended.into_iter().map(|(Claimed { claim, .. }, again)| (claim, again)).collect();
+        if !ended.is_empty()
+            && let Err(error) = self.schedule.settle(ended).await
+        {
+            tracing::warn!(error = %error, "settling claims failed; they expire and the rows decide");
+        }
+    }
+
+    /// Ends claims whose tenant is not served or whose webhook is on hold. Their rows leave the schedule; a sweep
+    /// indexes them again, because every tenant whose configuration changes is swept.
+    pub(super) async fn put_on_hold(&self, claimed: Vec<Claimed>) {
+        let entries: Vec<Entry> = claimed.iter().map(|claimed| claimed.claim.entry.clone()).collect();
+        // With outdated configuration this process cannot decide that the tenant is gone.
+        let again = (!self.tenants.is_current()).then_some(UNKNOWN_AGAIN);
+        self.settle(claimed.into_iter().map(|claimed| (claimed, again)).collect()).await;
+        self.schedule_returned(entries).await;
+    }
+
+    /// Schedules entries whose tenant and webhook came back while they were claimed: the sweep that the change caused
+    /// may have skipped them as claimed.
+    async fn schedule_returned(&self, entries: Vec<Entry>) {
+        let is_back = |entry: &Entry| {
+            let tenant = self.tenants.by_uid(&entry.tenant);
+            tenant.is_some_and(|tenant| !tenant.config.suspended && !tenant.holds(&entry.webhook))
+        };
+        let hint = |entry| Hint { entry, wait: Duration::ZERO };
+        let back: Vec<Hint> = entries.into_iter().filter(is_back).map(hint).collect();
+        if !back.is_empty()
+            && let Err(error) = self.schedule.put(back).await
+        {
+            tracing::warn!(error = %error, "scheduling deliveries failed; the next sweep retries");
+        }
+    }
+}
