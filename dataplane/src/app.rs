@@ -11,7 +11,7 @@ use crate::tenants::Tenants;
 use crate::throttle::Throttle;
 use docket_program::clock::Clock;
 use docket_schedule::live::LiveSchedule;
-use docket_schedule::telling::Telling;
+use docket_schedule::notifier::Notifier;
 
 /// What a request handler may use.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
@@ -21,7 +21,7 @@ pub struct App {
     /// Who is served.
     pub tenants: Arc<Tenants>,
     /// Says when to look at deliveries.
-    pub telling: Arc<Telling<LiveSchedule>>,
+    pub notifier: Arc<Notifier<LiveSchedule>>,
     /// Checks passwords.
     pub passwords: Passwords,
     /// Slows guessing down.

@@ -18,7 +18,7 @@ use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_schedule::telling::Telling;
+use docket_schedule::notifier::Notifier;
 use docket_store::StoreError;
 
 use scan::{Memory, Scanner};
@@ -67,7 +67,7 @@ impl<S: Schedule> Detector<S> {
     ) -> Self {
         Self {
             tenants,
-            scanner: Arc::new(Scanner { clock, telling: Telling::new(schedule), metrics }),
+            scanner: Arc::new(Scanner { clock, notifier: Notifier::new(schedule), metrics }),
             turns: Turns::new(millis(interval), PLACES),
             memories: HashMap::new(),
             running: JoinSet::new(),
@@ -79,7 +79,7 @@ impl<S: Schedule> Detector<S> {
     pub async fn run(mut self, shutdown: CancellationToken) {
         let clock = self.scanner.clock.clone();
         let (scanner, stop) = (Arc::clone(&self.scanner), shutdown.clone());
-        tokio::spawn(async move { scanner.telling.run(stop).await });
+        tokio::spawn(async move { scanner.notifier.run(stop).await });
         while !shutdown.is_cancelled() {
             self.follow(clock.now_ms());
             while let Some(turn) = self.turns.begin(clock.now_ms()) {

@@ -31,7 +31,7 @@ use crate::worker::{Worker, WorkerSettings};
 use docket_program::clock::Clock;
 use docket_program::signals::Signals;
 use docket_schedule::live::LiveSchedule;
-use docket_schedule::telling::Telling;
+use docket_schedule::notifier::Notifier;
 use docket_store::stores::Stores;
 
 /// Maximum number of concurrent attempts, over all tenants.
@@ -81,7 +81,7 @@ impl Service {
         Arc::new(App {
             clock: self.clock.clone(),
             tenants: Arc::clone(&self.tenants),
-            telling: Arc::new(Telling::new(Arc::clone(&self.schedule))),
+            notifier: Arc::new(Notifier::new(Arc::clone(&self.schedule))),
             passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
             throttle: Throttle::default(),
             metrics: Arc::clone(&self.metrics),
@@ -103,8 +103,8 @@ impl Service {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
         self.running.spawn(server::serve(listener, api::router(Arc::clone(app)), clients, shutdown.clone()));
-        let (telling, shutdown) = (Arc::clone(&app.telling), shutdown.clone());
-        self.running.spawn(async move { telling.run(shutdown).await });
+        let (notifier, shutdown) = (Arc::clone(&app.notifier), shutdown.clone());
+        self.running.spawn(async move { notifier.run(shutdown).await });
     }
 
     /// Starts the worker, and the deletion of old deliveries. `board` is set if other processes do the same. Returns the

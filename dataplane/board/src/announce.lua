@@ -1,5 +1,5 @@
 -- ARGV: pod, and either the version that Redis is thought to have, or '', roles, served.
--- Answers the version that it has; '' for none: the caller then tells everything.
+-- Returns the version that it has; '' for none: the caller then sends everything.
 local pods, served = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local version

@@ -30,9 +30,9 @@ use docket_redis::{Connection, Error, Keys, cmd};
 
 /// How often a pod announces itself.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// For how long a pod counts after its last announcement.
+/// How long a pod counts after its last announcement.
 pub const POD_COUNTS: Duration = Duration::from_secs(10);
-/// For how long a webhook's health is kept after it was told; whoever tells it does so more often.
+/// How long a webhook's health is kept after a report; workers report more often.
 pub const HEALTH_KEPT: Duration = Duration::from_secs(3600);
 
 /// Webhooks per call.
@@ -43,18 +43,18 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("le
 static PODS: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("pods.lua")]));
 static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("put_health.lua")]));
 
-/// The board of one installation. One per process: it remembers what it has told and read.
+/// The board of one installation. One per process: it remembers what it has written and read.
 #[derive(Debug)]
 pub struct Board {
     connection: Connection,
     keys: Keys,
-    told: Mutex<HashMap<String, Told>>,
+    announced: Mutex<HashMap<String, Announced>>,
     read: Mutex<HashMap<String, (String, PodServed)>>,
 }
 
-/// What a pod's last announcement said, and the version that Redis gave it.
+/// A pod's last announcement, and the version that Redis gave it.
 #[derive(Debug)]
-struct Told {
+struct Announced {
     roles: String,
     served: String,
     version: String,
@@ -71,7 +71,7 @@ pub struct PodServed {
     pub served: HashMap<String, String>,
 }
 
-/// What the deliveries to a webhook are like. Times are milliseconds since 1970; `None`: never.
+/// How a webhook's deliveries are doing. Times are milliseconds since 1970; `None`: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReportedHealth {
     /// Deliveries that wait for their first attempt.
@@ -87,14 +87,14 @@ pub struct ReportedHealth {
 }
 
 impl Board {
-    /// Empty until something is told.
+    /// Reads and writes nothing yet.
     pub fn new(connection: Connection, keys: Keys) -> Self {
-        Self { connection, keys, told: Mutex::default(), read: Mutex::default() }
+        Self { connection, keys, announced: Mutex::default(), read: Mutex::default() }
     }
 
-    /// One heartbeat of a pod: call it every [`HEARTBEAT`], and at once when what is served has changed. `served`: the
-    /// revision of each tenant by uid, which is sent only when it changed or Redis lost it. No name, role, uid or
-    /// revision has a white space in it.
+    /// One heartbeat of a pod: call it every [`HEARTBEAT`], and at once when a served revision has changed. `served` is the
+    /// revision of each tenant by uid; it is sent only if it changed or Redis lost it. Names, roles, uids and revisions
+    /// contain no white space.
     pub async fn announce(
         &self,
         pod: &str,
@@ -106,10 +106,10 @@ impl Board {
             served.iter().map(|(uid, revision)| format!("{uid} {revision}")).collect();
         lines.sort_unstable();
         let served = lines.join("\n");
-        let known = lock(&self.told)
+        let known = lock(&self.announced)
             .get(pod)
-            .filter(|told| told.roles == roles && told.served == served)
-            .map(|told| told.version.clone());
+            .filter(|last| last.roles == roles && last.served == served)
+            .map(|last| last.version.clone());
         if let Some(version) = known {
             let kept: String = ANNOUNCE.run(&self.connection, &self.keys.pods(), &[pod, &version]).await?;
             if kept == version {
@@ -117,17 +117,17 @@ impl Board {
             }
         }
         let version = ANNOUNCE.run(&self.connection, &self.keys.pods(), &[pod, "", &roles, &served]).await?;
-        lock(&self.told).insert(pod.to_owned(), Told { roles, served, version });
+        lock(&self.announced).insert(pod.to_owned(), Announced { roles, served, version });
         Ok(())
     }
 
-    /// Takes a pod off, which is shutting down.
+    /// Removes a pod that is shutting down.
     pub async fn leave(&self, pod: &str) -> Result<(), Error> {
-        lock(&self.told).remove(pod);
+        lock(&self.announced).remove(pod);
         LEAVE.run(&self.connection, &self.keys.pods(), &[pod]).await
     }
 
-    /// The pods that are alive, by name. What has not changed since the last call is not sent again.
+    /// The pods that are alive, by name. Redis sends only what has changed since the last call.
     pub async fn pods(&self) -> Result<Vec<PodServed>, Error> {
         let mut arguments = vec![POD_COUNTS.as_millis().to_string()];
         for (pod, (version, _)) in lock(&self.read).iter() {
@@ -147,7 +147,7 @@ impl Board {
         Ok(pods)
     }
 
-    /// Tells how webhooks are, by uid. What is not told again within [`HEALTH_KEPT`] is forgotten.
+    /// Reports the health of webhooks, by uid. A report expires after [`HEALTH_KEPT`].
     pub async fn put_health(&self, healths: &[(String, ReportedHealth)]) -> Result<(), Error> {
         for chunk in healths.chunks(CHUNK) {
             let mut arguments = vec![HEALTH_KEPT.as_millis().to_string()];
@@ -157,7 +157,7 @@ impl Board {
         Ok(())
     }
 
-    /// Whether this process may do something that one of all is enough for, in each interval.
+    /// Whether this process may do `what` now: of all processes, one in each interval.
     pub async fn turn(&self, what: &str, every: Duration) -> Result<bool, Error> {
         let mut command = cmd("SET");
         command.arg(self.keys.turn(what)).arg("").arg("NX").arg("PX").arg(every.as_millis() as u64);
@@ -165,7 +165,7 @@ impl Board {
         Ok(answer.is_some())
     }
 
-    /// How webhooks are, in the order of `uids`; `None`: nobody has told.
+    /// The health of webhooks, in the order of `uids`; `None`: no report.
     pub async fn webhooks(&self, uids: &[String]) -> Result<Vec<Option<ReportedHealth>>, Error> {
         let [_, health] = self.keys.webhooks();
         let mut healths = Vec::with_capacity(uids.len());

@@ -1,31 +1,31 @@
-//! What is asked of Redis before work begins.
+//! Checks Redis before work begins.
 
 use std::collections::HashMap;
 
 use crate::{Connection, Error};
 
-/// The oldest version that has all that the scripts use.
+/// The oldest version with every command that the scripts use.
 pub const OLDEST: (u32, u32) = (6, 2);
 
-/// What was found, where it is good enough.
+/// A Redis that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The version, as Redis says it; of a Cluster, the oldest.
+    /// The version, as Redis reports it; of a Cluster, the oldest.
     pub version: String,
-    /// What could not be looked at, for the log.
+    /// What could not be checked, for the log.
     pub warnings: Vec<String>,
 }
 
 impl Connection {
-    /// Whether Redis answers, is new enough, and never evicts: of a Cluster, each primary. An eviction would take single
-    /// entries out of the schedule, which nobody could see.
+    /// Checks that Redis responds, is new enough, and never evicts: of a Cluster, each primary. An eviction would remove
+    /// single entries of the schedule, and no process would notice.
     ///
-    /// Errors: [`Error::Unfit`] names the setting or the version and what it must be, or that it lets us in with another
-    /// password or certificate only.
+    /// Errors: [`Error::Unfit`] names the setting or the version and what it must be, or says that the password or the
+    /// certificate was refused.
     pub async fn check(&self) -> Result<Checked, Error> {
         match self.query(&redis::cmd("PING")).await {
             Ok(()) => {}
-            // Without the password, or a user who may not do even that. Another refusal passes: a full disk, a long script.
+            // The password is missing, or the user may not even PING. Other refusals pass: a full disk, a long script.
             Err(Error::Refused(said))
                 if ["NOAUTH", "WRONGPASS", "NOPERM"].iter().any(|code| said.contains(code)) =>
             {
@@ -41,19 +41,19 @@ impl Connection {
             false => self.query(&info).await.map(|info| vec![(String::new(), info)]),
         };
         let sections: Vec<(String, String)> = match sections {
-            // Not everybody may ask.
+            // Not every user may run INFO.
             Err(Error::Refused(_)) => vec![(String::new(), String::new())],
             sections => sections?,
         };
         let mut checked = Checked { version: String::new(), warnings: Vec::new() };
         for (node, info) in sections {
-            look(&node, &info, &mut checked)?;
+            inspect(&node, &info, &mut checked)?;
         }
         Ok(checked)
     }
 }
 
-fn look(node: &str, info: &str, checked: &mut Checked) -> Result<(), Error> {
+fn inspect(node: &str, info: &str, checked: &mut Checked) -> Result<(), Error> {
     let whose = match node {
         "" => String::new(),
         node => format!(" of node {node}"),
@@ -71,17 +71,17 @@ fn look(node: &str, info: &str, checked: &mut Checked) -> Result<(), Error> {
                 version.clone_into(&mut checked.version);
             }
         }
-        None => checked.warnings.push(format!("Redis does not tell its version{whose}")),
+        None => checked.warnings.push(format!("Redis does not report its version{whose}")),
     }
     match field(info, "maxmemory_policy") {
         Some("noeviction") => {}
         Some(policy) => {
             return Err(Error::Unfit(format!(
-                "maxmemory-policy{whose} is {policy}; it must be noeviction, since an evicted key is work that is forgotten"
+                "maxmemory-policy{whose} is {policy}; it must be noeviction, since an evicted key is work that is lost"
             )));
         }
         None => checked.warnings.push(format!(
-            "Redis does not tell its maxmemory-policy{whose}: see to it that it is noeviction"
+            "Redis does not report its maxmemory-policy{whose}: make sure that it is noeviction"
         )),
     }
     Ok(())
@@ -100,32 +100,33 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    fn looked(info: &str) -> Result<Checked, Error> {
+    fn inspected(info: &str) -> Result<Checked, Error> {
         let mut checked = Checked { version: String::new(), warnings: Vec::new() };
-        look("", info, &mut checked).map(|()| checked)
+        inspect("", info, &mut checked).map(|()| checked)
     }
 
     #[test]
-    fn a_good_server() {
-        let checked = looked("redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n").expect("good");
+    fn suitable_server_passes() {
+        let checked = inspected("redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n").expect("good");
         assert_eq!(checked, Checked { version: "7.0.15".to_owned(), warnings: Vec::new() });
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        let error = looked("redis_version:7.0.15\r\nmaxmemory_policy:allkeys-lru\r\n")
+    fn unsuitable_setting_or_version_is_named() {
+        let error = inspected("redis_version:7.0.15\r\nmaxmemory_policy:allkeys-lru\r\n")
             .expect_err("evicts")
             .to_string();
         assert!(error.contains("maxmemory-policy is allkeys-lru; it must be noeviction"), "{error}");
-        let error =
-            looked("redis_version:6.0.20\r\nmaxmemory_policy:noeviction\r\n").expect_err("old").to_string();
+        let error = inspected("redis_version:6.0.20\r\nmaxmemory_policy:noeviction\r\n")
+            .expect_err("old")
+            .to_string();
         assert!(error.contains("the version is 6.0.20; it must be 6.2 or later"), "{error}");
-        let error = looked("redis_version:10.0.1\r\nmaxmemory_policy:noeviction\r\n");
+        let error = inspected("redis_version:10.0.1\r\nmaxmemory_policy:noeviction\r\n");
         assert!(error.is_ok());
     }
 
     #[test]
-    fn what_cannot_be_seen_is_a_warning() {
-        assert_eq!(looked("").expect("no error").warnings.len(), 2);
+    fn what_redis_does_not_report_is_a_warning() {
+        assert_eq!(inspected("").expect("no error").warnings.len(), 2);
     }
 }

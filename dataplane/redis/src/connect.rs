@@ -1,7 +1,7 @@
 //! The connection: one per process, used by all at once, replaced when it breaks.
 //!
-//! A call ends within two seconds, whatever Redis does: it may be stopped, unplugged, or failing over. It is for the
-//! caller to come again; each call finds a new connection if the old one is no use.
+//! A call ends within two seconds, whatever Redis does: it may be stopped, unplugged, or failing over. The caller retries;
+//! each call makes a new connection if the old one is broken.
 
 use std::error::Error as StdError;
 use std::pin::pin;
@@ -23,17 +23,17 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::url::{Address, Target, Topology};
 
-/// A server answers within this, or the connection is given up.
+/// A server responds within this time, or the connection is dropped.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection stands within this: the name's look-up, Sentinels, TCP, TLS and log-in together.
+/// Everything that a connection needs ends within this time: DNS, Sentinels, TCP, TLS and authentication together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// No two attempts to connect are closer than this; in between calls fail at once.
+/// The pause between two attempts to connect; calls in between fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A subscription that broke is made again after this.
-const LISTEN_AGAIN: Duration = Duration::from_millis(250);
-/// And any after this: one whose way was cut without a word hears nothing for ever.
-const LISTEN_ANEW: Duration = Duration::from_secs(60);
+/// How long to wait before a broken subscription is replaced.
+const RESUBSCRIBE_AFTER: Duration = Duration::from_millis(250);
+/// Every subscription is replaced after this time: one whose network broke silently would receive nothing for ever.
+const SUBSCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A connection to Redis. Clones are the same connection.
 #[derive(Clone)]
@@ -43,9 +43,9 @@ struct Inner {
     target: Target,
     tls: TlsCertificates,
     slot: Mutex<Slot>,
-    /// Counts the connections that were made.
+    /// The number of connections that were made.
     made: watch::Sender<u64>,
-    /// Which of a Cluster's nodes the next subscription asks.
+    /// The Cluster node that the next subscription uses.
     next_node: SyncMutex<usize>,
 }
 
@@ -93,7 +93,7 @@ impl Connection {
             made: watch::Sender::new(0),
             next_node: SyncMutex::default(),
         };
-        // Reads the certificates once, so that bad ones are told now.
+        // Reads the certificates once, so that bad ones are reported now.
         inner.client(&("localhost".to_owned(), 1), None).map_err(|error| Error::Unfit(error.to_string()))?;
         Ok(Self(Arc::new(inner)))
     }
@@ -113,15 +113,15 @@ impl Connection {
         &self,
         command: &Cmd,
     ) -> Result<Result<T, NoScript>, Error> {
-        let asked = async {
+        let result = async {
             match self.attempt(command).await {
-                // It was idle and had been closed, or the server is a replica since a moment: the next one may do.
-                Err(Failure::Asked(error)) if worth_another(&error) => self.attempt(command).await,
+                // The server had closed an idle connection, or has just become a replica: a new connection may work.
+                Err(Failure::Asked(error)) if is_worth_a_retry(&error) => self.attempt(command).await,
                 result => result,
             }
         };
-        let result = tokio::time::timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, asked).await;
-        match result.map_err(|_| Error::Away("no answer in time".to_owned()))? {
+        let result = tokio::time::timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, result).await;
+        match result.map_err(|_| Error::Away("no response in time".to_owned()))? {
             Ok(answer) => Ok(Ok(answer)),
             Err(Failure::Asked(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 Ok(Err(NoScript))
@@ -154,7 +154,7 @@ impl Connection {
         if let Some(live) = &slot.live {
             return Ok(live.clone());
         }
-        // Those who waited for the attempt of another do not each make one of their own.
+        // Callers that waited for this attempt do not each make another one.
         if let Some((at, error)) = &slot.failed
             && (*at >= asked || at.elapsed() < PAUSE)
         {
@@ -176,16 +176,16 @@ impl Connection {
         }
     }
 
-    /// Listens to a channel for ever. `heard` is called for each message, and whenever some may have been missed.
+    /// Listens to a channel for ever. Calls `heard` for each message, and whenever messages may have been missed.
     pub async fn listen(self, channel: String, heard: impl Fn() + Send) {
         'listen: loop {
-            // What replaces the connection (a new primary, a server that hangs) makes this one doubtful too.
+            // The reason for a new connection (a new primary, a server that hangs) concerns the subscription as well.
             let mut made = self.0.made.subscribe();
             let subscribed = tokio::time::timeout(CONNECT_TIMEOUT, self.0.subscribe(&channel)).await;
             if let Ok(Ok(subscription)) = subscribed {
                 heard();
                 let mut messages = subscription.into_on_message();
-                let mut old = pin!(tokio::time::sleep(LISTEN_ANEW));
+                let mut old = pin!(tokio::time::sleep(SUBSCRIPTION_LIFETIME));
                 loop {
                     tokio::select! {
                         message = messages.next() => if message.is_none() { break },
@@ -195,7 +195,7 @@ impl Connection {
                     heard();
                 }
             }
-            tokio::time::sleep(LISTEN_AGAIN).await;
+            tokio::time::sleep(RESUBSCRIBE_AFTER).await;
         }
     }
 }
@@ -205,7 +205,7 @@ enum Failure {
     Asked(RedisError),
 }
 
-/// Whether the connection is no use any more, or leads to the wrong server.
+/// Whether the connection is broken or leads to the wrong server.
 fn is_broken(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     match error.kind() {
@@ -220,14 +220,14 @@ fn is_broken(error: &RedisError) -> bool {
     }
 }
 
-/// Why there is no connection: a server that does not answer may come back, one that does not let us in, or that we do
-/// not trust, needs another setting.
+/// Why there is no connection: a server that does not respond may come back; one that refuses our credentials, or that we
+/// do not trust, needs another setting.
 fn unconnected(error: RedisError) -> Error {
     if is_denied(&error) { Error::Unfit(error.to_string()) } else { Error::Away(error.to_string()) }
 }
 
 fn is_denied(error: &RedisError) -> bool {
-    // An error of TLS is inside of one of I/O, which redis shares between its clones.
+    // redis wraps an error of TLS in a shared error of I/O.
     let io = error.source().and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
     let tls = io.and_then(|io| io.downcast_ref::<io::Error>()).and_then(io::Error::get_ref);
     error.kind() == ErrorKind::AuthenticationFailed
@@ -235,12 +235,12 @@ fn is_denied(error: &RedisError) -> bool {
         || tls.is_some_and(|tls| tls.is::<rustls::Error>())
 }
 
-/// Whether the same server will do what it is asked in a moment.
+/// Whether the same server can run the command in a moment.
 fn is_busy(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain))
 }
 
-fn worth_another(error: &RedisError) -> bool {
+fn is_worth_a_retry(error: &RedisError) -> bool {
     error.is_connection_dropped() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
 }
 
@@ -292,8 +292,11 @@ impl Inner {
         }
     }
 
-    /// Asks all Sentinels at once, and believes the first one whose primary says itself that it is one: during a failover
-    /// some know of it later than others.
+    /// Asks all Sentinels at once and takes the first primary whose own ROLE says so: during a failover some Sentinels learn
+    /// of the new primary later than others.
+    ///
+    /// Not `redis::sentinel` (1.8): it takes responses in the order of the URL, so that one silent Sentinel uses up our second,
+    /// and it has to know beforehand whether the Sentinels require a password.
     async fn ask_sentinels(&self, sentinels: &[Address], name: &str) -> Result<Client, Error> {
         let mut asked = JoinSet::new();
         for sentinel in sentinels {
@@ -320,7 +323,9 @@ impl Inner {
                     let client = self.client(&address, Some(&self.target)).map_err(unconnected)?;
                     match role(&client).await {
                         Ok(role) if role == "master" => return Ok(client),
-                        Ok(_) => last = Error::Away("the Sentinels' primary is a replica".to_owned()),
+                        Ok(_) => {
+                            last = Error::Away("the primary that the Sentinels name is a replica".to_owned())
+                        }
                         Err(error) => last = unconnected(error),
                     }
                 }
@@ -331,7 +336,7 @@ impl Inner {
         Err(last)
     }
 
-    /// `log_in`: with whose credentials, and into which database.
+    /// `log_in`: whose credentials and which database to use.
     fn client(&self, (host, port): &Address, log_in: Option<&Target>) -> Result<Client, RedisError> {
         let mut redis = RedisConnectionInfo::default();
         if let Some(target) = log_in {

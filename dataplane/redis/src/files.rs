@@ -1,4 +1,4 @@
-//! The way to Redis as both programs are told it: by files, since arguments can be read by everybody on the machine.
+//! Reads the connection to Redis from files, since every user of the machine can read arguments.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{Connection, Keys, Target};
 
-/// What `--redis-url-file`, `--redis-ca-file` and `--redis-release` say: the connection, which is made when it is first
-/// used, and the names of the keys.
+/// The connection and the names of the keys that `--redis-url-file`, `--redis-ca-file` and `--redis-release` describe. It
+/// connects when it is first used.
 ///
-/// Errors: a file can't be read, or what it holds is not right; the message names the flag and never the URL.
+/// Errors: a file can't be read or its content is not valid; the message names the flag and never the URL.
 pub fn connection(
     url_file: &Path,
     ca_file: Option<&Path>,

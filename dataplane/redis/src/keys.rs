@@ -1,15 +1,15 @@
-//! Every key in Redis: its name, its type, its members and its scores. Nothing else names one.
+//! Every key in Redis: its name, its type, its members and its scores. No other file names a key.
 //!
-//! All of them carry one hash tag, so a Cluster keeps them on one node. A claim looks at whose turn it is over all
-//! tenants, so it has to find everything in one place; and one slot claims and settles some ten thousand deliveries a
-//! second on half a machine (tests/bench/README.md), more than the databases behind it count attempts.
+//! All keys carry one hash tag, so a Cluster keeps them on one node. A claim finds the next of all tenants, so it needs
+//! everything in one place; and one node claims and settles some ten thousand deliveries a second on half a machine
+//! (tests/bench/README.md), more attempts than the databases behind it can count.
 //!
 //! Times are milliseconds since 1970 of Redis' own clock. `␀` is a byte of value 0, which is in no uid.
 
 use std::fmt;
 
-/// Of the schedule's keys: another one whenever what they hold changes, so that two versions of Docket at once do not
-/// read each other's. Each then has an index of its own, and the rows decide; what was left behind can be deleted.
+/// The layout of the schedule's keys. A new number whenever their content changes, so that two versions of Docket at once
+/// do not read each other's keys. Each then has its own index, and the rows decide; the keys of an old layout can be deleted.
 const LAYOUT: u32 = 1;
 
 /// The names of one installation's keys.
@@ -19,13 +19,13 @@ pub struct Keys {
     tag: String,
 }
 
-/// A release's name that can't be part of a key.
+/// The release's name can't be part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the release's name must be 1 to 63 letters, digits, dots, hyphens or underscores")]
 pub struct BadRelease;
 
 impl Keys {
-    /// For installations that share a Redis, each with a `release` of its own; `None`: the only one.
+    /// For installations that share a Redis, each with its own `release`; `None`: the only installation.
     pub fn new(release: Option<&str>) -> Result<Self, BadRelease> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         match release {
@@ -37,7 +37,7 @@ impl Keys {
         }
     }
 
-    /// What every transition of the schedule is given, in this order (`queues.lua` gives them their names). A queue is
+    /// The keys of every transition of the schedule, in this order (`queues.lua` names them). A queue is
     /// `<tenant>␀<webhook>`, an entry `<tenant>␀<delivery>`, by uids.
     ///
     /// A queue with waiting entries is in `heads` until its first one is due, then in `ready`; in neither while the
@@ -49,7 +49,7 @@ impl Keys {
             // ZSET, all scores 0: `<tenant>␀<webhook>␀<due in 15 digits>␀<delivery>`, so each queue is a lexical range in
             // the order of time.
             self.of_schedule("waiting"),
-            // ZSET entry, score: when its claim runs out.
+            // ZSET entry, score: when its claim expires.
             self.of_schedule("claims"),
             // HASH tenant and queue -> claims in flight; no field for none.
             self.of_schedule("flight"),
@@ -75,7 +75,7 @@ impl Keys {
         [state, rebuilding]
     }
 
-    /// A channel, not a key: told when something falls due earlier than was known. The message is empty.
+    /// A channel, not a key: gets an empty message when an entry falls due earlier than was known.
     pub fn changed(&self) -> String {
         self.name("changed")
     }
@@ -86,12 +86,12 @@ impl Keys {
         [self.name("pods"), self.name("pods-served")]
     }
 
-    /// ZSET webhook, score: when its health was told; and HASH webhook -> five numbers, see `board.rs`.
+    /// ZSET webhook, score: when its health was reported; and HASH webhook -> five numbers, see docket-board.
     pub fn webhooks(&self) -> [String; 2] {
         [self.name("webhooks"), self.name("webhooks-health")]
     }
 
-    /// STRING that is there for a while: one process does this, and the others need not.
+    /// STRING that exists for a while: one process does `what`, and the others need not.
     pub fn turn(&self, what: &str) -> String {
         self.name(&format!("turn:{what}"))
     }

@@ -1,10 +1,10 @@
-//! One script is one transition: what it does, it does whole, and nothing comes between.
+//! Lua scripts: each is one atomic transition.
 
 use redis::{FromRedisValue, ToRedisArgs};
 
 use crate::{Connection, Error};
 
-/// A Lua script. Servers forget them (a restart, SCRIPT FLUSH, a new primary), so a call that is told so sends the text.
+/// A Lua script. A server may not have it (after a restart, SCRIPT FLUSH, a new primary); the call then sends the text.
 #[derive(Debug)]
 pub struct Script {
     text: String,
@@ -12,14 +12,14 @@ pub struct Script {
 }
 
 impl Script {
-    /// Of parts that are put together in this order.
+    /// A script of these parts, in this order.
     pub fn new(parts: &[&str]) -> Self {
         let text = parts.concat();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Self { text, sha1 }
     }
 
-    /// Runs it. All keys have one hash tag.
+    /// Runs it. All keys carry one hash tag.
     pub async fn run<T: FromRedisValue>(
         &self,
         connection: &Connection,

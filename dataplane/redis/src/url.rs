@@ -1,13 +1,13 @@
-//! The URL that says where Redis is.
+//! The URL of Redis.
 //!
 //! | | |
 //! |---|---|
 //! | `redis://[user:password@]host[:port][/db]` | one server |
-//! | `redis+sentinel://[user:password@]host[:port],…/<master-name>[/db]` | whom the Sentinels (port 26379) call the primary |
-//! | `redis+cluster://[user:password@]host[:port],…` | a Cluster, of which these nodes are asked first |
+//! | `redis+sentinel://[user:password@]host[:port],…/<master-name>[/db]` | the primary of this name, which the Sentinels (port 26379) know |
+//! | `redis+cluster://[user:password@]host[:port],…` | a Cluster with at least these nodes |
 //!
 //! `rediss`, `rediss+sentinel` and `rediss+cluster` are the same over TLS. A user or password with one of `@:/?#%` in it
-//! is percent-encoded. The credentials are those of the servers; a Sentinel that asks for some gets the same ones.
+//! is percent-encoded. The credentials are those of the servers; a Sentinel that requires credentials gets the same ones.
 
 use std::fmt;
 
@@ -45,12 +45,12 @@ pub type Address = (String, u16);
 /// Why a URL cannot be used. The text never shows the URL, which holds a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
-    /// None of the six schemes.
+    /// The scheme is none of the six.
     #[error(
         "the Redis URL must start with redis://, redis+sentinel:// or redis+cluster://, or the same with rediss for TLS"
     )]
     Scheme,
-    /// No host, or something that is none.
+    /// A host is missing or not valid.
     #[error(
         "host {0} of the Redis URL must be a name or an address, with a port from 1 to 65535 if any: host:6379"
     )]
@@ -63,7 +63,7 @@ pub enum BadUrl {
         "user or password of the Redis URL is not percent-encoded as it must be: write @ as %40, : as %3A, / as %2F, % as %25"
     )]
     Credentials,
-    /// No name of the primary.
+    /// The name of the primary is missing.
     #[error("a redis+sentinel:// URL ends with the name that the Sentinels give the primary: …/mymaster")]
     MasterName,
     /// The part after the last `/`.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_url() {
+    fn error_names_the_problem_and_not_the_url() {
         for (url, error) in [
             ("", BadUrl::Scheme),
             ("hunter2", BadUrl::Scheme),

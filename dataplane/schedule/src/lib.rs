@@ -1,8 +1,33 @@
-//! The port "what is due": an index of time over the deliveries, which can be thrown away and rebuilt.
+//! The schedule says which deliveries are due: an index by time that can be thrown away and rebuilt.
 //!
-//! The tenant's database decides whether an attempt may be made; a schedule only says when to look, and in which
-//! order, so that no tenant and no webhook can keep the others waiting. An entry is claimed by moving it into the
-//! future, never by taking it out: if its worker dies, it falls due again by itself.
+//! The tenant's database decides whether an attempt may be made. A schedule only says when to look and in which order,
+//! so that no tenant and no webhook delays the others. A worker claims an entry by moving it into the future, never by
+//! taking it out: if the worker dies, the entry falls due again.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use docket_domain::delivery::DeliveryId;
+//! use docket_program::clock::Clock;
+//! use docket_schedule::memory::MemorySchedule;
+//! use docket_schedule::{Entry, Hint, SHARES, Schedule};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), docket_schedule::ScheduleError> {
+//! let schedule = MemorySchedule::new(Clock::System, SHARES);
+//! let id = DeliveryId::new(Clock::System.now(), [7; 10]);
+//! let entry = Entry { tenant: "tenant-uid".into(), webhook: "webhook-uid".into(), id };
+//! schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await?;
+//!
+//! let lease = Duration::from_secs(15);
+//! let claims = schedule.claim(25, lease).await?;
+//! assert_eq!(claims[0].entry.id, id);
+//! // The attempt failed: the delivery is due again in a minute.
+//! schedule.settle(vec![(claims[0].clone(), Some(Duration::from_secs(60)))]).await?;
+//! assert!(schedule.claim(25, lease).await?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,8 +39,8 @@ use jiff::Timestamp;
 
 pub mod live;
 pub mod memory;
+pub mod notifier;
 pub mod redis;
-pub mod telling;
 
 /// A delivery in the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,12 +72,12 @@ pub fn hints(tenant: &str, dues: impl IntoIterator<Item = Due>, now: Timestamp) 
     dues.into_iter().map(hint).collect()
 }
 
-/// An entry that is this worker's for a while.
+/// An entry that one worker holds for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// What was claimed.
     pub entry: Entry,
-    /// Fences a late worker off: only the claim that holds the entry may settle it.
+    /// Keeps a late worker out: only the claim that holds the entry may settle it.
     pub fence: u64,
 }
 
@@ -73,19 +98,19 @@ pub const SHARES: Shares = Shares { per_webhook: 32, per_tenant: 256 };
 #[error("the schedule is not available: {0}")]
 pub struct ScheduleError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// What [`Schedule::lost`] tells.
+/// What [`Schedule::lost`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Whatever was told may be gone.
+    /// Any entry may be gone.
     New,
-    /// Nothing since the last time, but nobody has [rebuilt](Schedule::rebuilt) it yet.
+    /// Nothing was lost since the last call, but no process has [rebuilt](Schedule::rebuilt) the index yet.
     Standing,
 }
 
-/// What is due, and whose turn it is. Every implementation passes the suite in `tests/schedule/contract.rs`.
+/// What is due, and which tenant and webhook are next. Every implementation passes the suite in `tests/schedule/contract.rs`.
 ///
-/// A schedule has a clock of its own, so callers say how long to wait, never until when: the database's clock, the
-/// schedule's and the process's need not agree.
+/// A schedule has its own clock, so callers say how long to wait and never until when: the clocks of the database, the
+/// schedule and the process need not agree.
 pub trait Schedule: Send + Sync + 'static {
     /// Adds entries, or moves them to another time; an entry that is claimed stays as it is.
     fn put(&self, hints: Vec<Hint>) -> impl Future<Output = Result<(), ScheduleError>> + Send;
@@ -98,14 +123,14 @@ pub trait Schedule: Send + Sync + 'static {
         lease: Duration,
     ) -> impl Future<Output = Result<Vec<Claim>, ScheduleError>> + Send;
 
-    /// Keeps claims for `lease` from now. One that was lost meanwhile stays lost.
+    /// Extends claims to `lease` from now. A claim that has expired stays expired.
     fn renew(
         &self,
         claims: &[Claim],
         lease: Duration,
     ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 
-    /// Ends claims: each entry goes, or is due again after so long. A lost claim changes nothing.
+    /// Ends claims: each entry is removed (`None`) or is due again after this time. An expired claim changes nothing.
     fn settle(
         &self,
         ended: Vec<(Claim, Option<Duration>)>,
@@ -117,10 +142,11 @@ pub trait Schedule: Send + Sync + 'static {
     /// Returns after entries were added or claims ended since the last call of this; may return early.
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
-    /// Returns when entries may have been lost, so that a sweep has to tell them again.
+    /// Returns when entries may have been lost, so that a sweep has to put them again.
     fn lost(&self) -> impl Future<Output = Loss> + Send;
 
-    /// Says that sweeps have told all there is, since [`lost`](Self::lost) told of a new loss.
+    /// Marks the index complete: sweeps have put every unfinished delivery since [`lost`](Self::lost) returned
+    /// [`Loss::New`].
     fn rebuilt(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 
     /// Whether this process may sweep now: of all that share a schedule, one in each interval.

@@ -24,9 +24,9 @@ struct State {
     tenants: BTreeMap<Arc<str>, TenantQueue>,
     /// Where each entry is.
     entries: HashMap<(Arc<str>, DeliveryId), Place>,
-    /// Claims by the time they run out.
+    /// Claims by the time they expire.
     claims: BTreeSet<(i64, Arc<str>, DeliveryId)>,
-    /// Whose turn was last.
+    /// The tenant that was served last.
     last_tenant: Option<Arc<str>>,
     fences: u64,
 }
@@ -86,7 +86,7 @@ impl State {
         self.queue(&tenant, &webhook).waiting.insert((at_ms, id));
     }
 
-    /// Puts the entry of a claim back among the waiting, or takes it out; then forgets queues with nothing in them.
+    /// Puts the entry of a claim back among the waiting, or removes it; then removes empty queues.
     fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>) {
         let Some(entry) = self.entries.get_mut(&(Arc::clone(tenant), id)) else { return };
         self.claims.remove(&(entry.at_ms, Arc::clone(tenant), id));
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    fn release_run_out(&mut self, now_ms: i64) {
+    fn release_expired(&mut self, now_ms: i64) {
         while let Some((until_ms, tenant, id)) = self.claims.first().cloned()
             && until_ms <= now_ms
         {
@@ -176,7 +176,7 @@ impl Schedule for MemorySchedule {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let mut state = self.state();
-        state.release_run_out(now_ms);
+        state.release_expired(now_ms);
         let mut claims = Vec::new();
         while claims.len() < limit
             && let Some((tenant, webhook, id)) = state.next(now_ms, self.shares)
@@ -243,7 +243,7 @@ impl Schedule for MemorySchedule {
         self.changed.notified().await;
     }
 
-    /// Never: it is lost with its process only.
+    /// Never returns: the index is lost only with its process.
     async fn lost(&self) -> Loss {
         std::future::pending().await
     }
@@ -252,7 +252,7 @@ impl Schedule for MemorySchedule {
         Ok(())
     }
 
-    /// Always: there is nobody else.
+    /// Always true: no other process shares the index.
     async fn sweep_turn(&self, _every: Duration) -> Result<bool, ScheduleError> {
         Ok(true)
     }

@@ -1,8 +1,8 @@
-//! The schedule on Redis, shared by all processes. Each transition is one Lua script; Redis' clock is the only one.
+//! The schedule on Redis, which all processes share. Each transition is one Lua script; only Redis' clock counts.
 //!
 //! A claim costs the logarithm of what waits, however many queues are idle, not due or at their full share: those are
-//! in none of the structures that a claim looks at (`docket_redis::keys`). Redis may lose everything: then
-//! [`lost`](Schedule::lost) returns and a sweep tells it again.
+//! in none of the structures that a claim reads (`docket_redis::keys`). Redis may lose everything: then
+//! [`lost`](Schedule::lost) returns and a sweep puts every entry again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -33,10 +33,10 @@ static LOST: LazyLock<Script> = script!("history", "lost");
 static REBUILT: LazyLock<Script> = script!("history", "rebuilt");
 static SWEEP_TURN: LazyLock<Script> = script!("sweep_turn");
 
-/// Entries per script: each takes some 20 µs, while everybody else waits.
+/// Entries per script: each takes some 20 µs, during which Redis serves no other client.
 const CHUNK: usize = 250;
-/// How often Redis is asked whether it still has everything.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often to check that Redis has lost nothing.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The schedule on Redis.
 #[derive(Debug)]
@@ -46,25 +46,25 @@ pub struct RedisSchedule {
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the shares and the channel.
     common: [String; 3],
-    /// Tells this process from the others that rebuild.
+    /// Distinguishes this process from the others that rebuild.
     process: String,
     changed: Arc<Notify>,
-    looks: Mutex<Looks>,
-    /// The number of the loss that was heard of last.
+    checks: Mutex<Checks>,
+    /// The number of the loss that this process learned of last.
     loss: AtomicU64,
     listener: AbortHandle,
 }
 
-/// How Redis is asked whether it still has everything.
+/// When to check again that Redis has lost nothing.
 #[derive(Debug)]
-struct Looks {
+struct Checks {
     next: Instant,
-    /// How often it was asked: the number of a loss that is heard of then.
-    asked: u64,
+    /// How many checks there were: the number of a loss that the next one finds.
+    count: u64,
 }
 
 impl RedisSchedule {
-    /// Joins the others with the same keys. Must be called on a runtime, where it listens to what they change.
+    /// Joins the processes with the same keys. Must be called on a runtime, where it listens to their changes.
     pub fn new(connection: Connection, keys: &Keys, shares: Shares) -> Self {
         let changed = Arc::new(Notify::new());
         let heard = Arc::clone(&changed);
@@ -77,7 +77,7 @@ impl RedisSchedule {
             common: [shares.per_webhook.to_string(), shares.per_tenant.to_string(), keys.changed()],
             process: hex::encode(random::bytes::<8>()),
             changed,
-            looks: Mutex::new(Looks { next: Instant::now(), asked: 0 }),
+            checks: Mutex::new(Checks { next: Instant::now(), count: 0 }),
             loss: AtomicU64::new(0),
             listener,
         }
@@ -104,12 +104,12 @@ fn failed(error: docket_redis::Error) -> ScheduleError {
 }
 
 fn text(duration: Duration) -> String {
-    // More than Lua can count exactly is for ever, and the due time has 15 digits.
+    // Lua counts no further exactly, and the due time has 15 digits: a longer wait is for ever.
     millis(duration).min(100_000_000_000_000).to_string()
 }
 
 fn claim([tenant, webhook, id, fence]: [String; 4]) -> Option<Claim> {
-    // All of it was written by `put` and `claim`.
+    // `put` and `claim` wrote all of it.
     let entry = Entry { tenant: tenant.into(), webhook: webhook.into(), id: id.parse().ok()? };
     Some(Claim { entry, fence: fence.parse().ok()? })
 }
@@ -166,32 +166,32 @@ impl Schedule for RedisSchedule {
         self.changed.notified().await;
     }
 
-    /// When Redis does not say that it has all there is: it is new, was emptied, was set back, or another server took over,
-    /// which may not have got everything. Until somebody has [rebuilt](Schedule::rebuilt) it, this returns once a second.
+    /// Returns when Redis does not mark the index as complete: Redis is new, was emptied or restored, or another server
+    /// took over, which may lack entries. Until a process has [rebuilt](Schedule::rebuilt) it, this returns once a second.
     async fn lost(&self) -> Loss {
-        let mut looks = self.looks.lock().await;
+        let mut checks = self.checks.lock().await;
         loop {
-            tokio::time::sleep_until(looks.next).await;
-            looks.next = Instant::now() + LOOK;
-            looks.asked += 1;
-            // An answer that does not come may have told of a loss: its number is not the one we have heard of, so it is told
-            // again. A call that Redis never got changes nothing.
-            let heard = self.loss.load(Ordering::Relaxed);
-            let arguments = [self.process.clone(), heard.to_string(), looks.asked.to_string()];
-            let answer = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
-            match answer {
+            tokio::time::sleep_until(checks.next).await;
+            checks.next = Instant::now() + CHECK_EVERY;
+            checks.count += 1;
+            // A response that does not arrive may have reported a loss: its number is not the one that we know, so the next
+            // response reports it again. A call that Redis never received changes nothing.
+            let known = self.loss.load(Ordering::Relaxed);
+            let arguments = [self.process.clone(), known.to_string(), checks.count.to_string()];
+            let loss = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
+            match loss {
                 Ok(1) => {
-                    self.loss.store(looks.asked, Ordering::Relaxed);
+                    self.loss.store(checks.count, Ordering::Relaxed);
                     return Loss::New;
                 }
                 Ok(2) => return Loss::Standing,
-                // A Redis that is away is for those to tell who need it.
+                // Callers that need Redis report that it is unavailable.
                 Ok(_) | Err(_) => {}
             }
         }
     }
 
-    /// Counts only if [`lost`](Schedule::lost) had returned here before the sweep, and nothing was lost during it.
+    /// Counts only if [`lost`](Schedule::lost) returned in this process before the sweep, and nothing was lost during it.
     async fn rebuilt(&self) -> Result<(), ScheduleError> {
         let arguments = [self.process.clone(), self.loss.load(Ordering::Relaxed).to_string()];
         REBUILT.run(&self.connection, &self.rebuilding, &arguments).await.map_err(failed)

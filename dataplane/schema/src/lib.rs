@@ -1,8 +1,18 @@
 //! The schema of a tenant's database: forward-only migrations, one SQL text for PostgreSQL and SQLite.
 //!
-//! This crate contains the SQL and decides which migrations are missing. The caller runs them in one transaction under
-//! a lock, so that two concurrent runs, or a repeated one, do no harm. With the feature `postgres` this crate runs them on
-//! PostgreSQL itself, and connects as a URL says.
+//! This crate holds the texts and decides which a database lacks. The caller runs them in one transaction under a lock, so
+//! that concurrent or repeated runs do no harm. With the feature `postgres` this crate connects to PostgreSQL by a URL and
+//! runs them itself.
+//!
+//! ```
+//! use docket_schema::{Applied, MIGRATIONS};
+//!
+//! // A database without a schema lacks all of them; one that is ahead by an additive step lacks none.
+//! assert_eq!(Applied::default().missing(), Ok(MIGRATIONS));
+//! let newest = MIGRATIONS.len() as i64;
+//! assert_eq!(Applied { version: newest + 1, needed: newest }.missing(), Ok(&[][..]));
+//! assert!(Applied { version: newest + 1, needed: newest + 1 }.missing().is_err());
+//! ```
 
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -12,8 +22,8 @@ pub mod postgres;
 pub struct Migration {
     /// From 1, without gaps.
     pub version: i64,
-    /// What it adds, for people. Ends in ` (additive)` if a program that does not know the step still works: during an
-    /// upgrade old and new programs use one database.
+    /// What it adds, for people. Ends in ` (additive)` if programs that do not know the step keep working: during an upgrade
+    /// both versions use one database.
     pub name: &'static str,
     /// Statements that run as they are on both databases.
     pub sql: &'static str,
@@ -34,11 +44,11 @@ pub const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Creates the table of applied versions, if it does not exist. Run it before you ask what is missing.
+/// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].
 pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \
      (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at_ms BIGINT NOT NULL)";
 
-/// Whether PostgreSQL has that table.
+/// Whether that table exists, on PostgreSQL.
 pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 
 /// [`Applied`]: the highest version, and the highest that is not additive; 0 on an empty database.
@@ -52,7 +62,7 @@ pub const RECORD_VERSION: &str =
 /// The PostgreSQL advisory lock that a migration holds until its transaction ends.
 pub const ADVISORY_LOCK: i64 = 0x646f_636b_6574;
 
-/// A later version of Docket migrated the database in a way that this one does not know.
+/// A later version of Docket migrated the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewerSchema {
     /// The version found in the database.
@@ -72,17 +82,17 @@ impl std::fmt::Display for NewerSchema {
 
 impl std::error::Error for NewerSchema {}
 
-/// The versions applied to a database.
+/// The steps that a database has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The highest version applied.
     pub version: i64,
-    /// The version that a program must know to use it: later ones are additive.
+    /// The version that a program has to know to use the database: later steps are additive.
     pub needed: i64,
 }
 
 impl Applied {
-    /// The steps that the database still needs; none if it is ahead by additive steps only.
+    /// The steps that the database lacks; none if it is ahead by additive steps only.
     pub fn missing(self) -> Result<&'static [Migration], NewerSchema> {
         let version = usize::try_from(self.version).unwrap_or(usize::MAX);
         match MIGRATIONS.get(version..) {
@@ -105,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_holds_what_is_missing() {
+    fn missing_are_the_steps_after_the_applied_ones() {
         let missing = |version, needed| Applied { version, needed }.missing();
         assert_eq!(missing(0, 0), Ok(MIGRATIONS));
         let newest = MIGRATIONS.len() as i64;
         assert_eq!(missing(newest, newest), Ok(&[][..]));
         assert_eq!(missing(99, newest), Ok(&[][..]), "what came after is additive");
         assert_eq!(missing(99, 98), Err(NewerSchema { found: 99 }));
-        assert_eq!(missing(-1, 99), Err(NewerSchema { found: -1 }), "no version is negative");
+        assert_eq!(missing(-1, 99), Err(NewerSchema { found: -1 }), "no program writes that");
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL: connects as a URL says, and brings a database's schema to this version.
+//! PostgreSQL: connects by a URL, and brings a database's schema up to date.
 
 mod target;
 
@@ -8,7 +8,7 @@ pub use target::{InvalidUrl, Target};
 
 use crate::{ADVISORY_LOCK, Applied, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema};
 
-/// Why a database was not migrated. It is unchanged then.
+/// Why a database was not migrated. It is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The database is ahead of this program.
@@ -19,11 +19,12 @@ pub enum MigrateError {
     Database(#[from] Error),
 }
 
-/// Brings the schema to this version in one transaction, and returns the version. Repeated and concurrent calls do no harm.
+/// Applies the steps that the database lacks, in one transaction; repeated or concurrent calls do no harm. Returns the
+/// version.
 ///
-/// A database that is up to date is only read. Otherwise this waits for another migration up to the session's
-/// `statement_timeout`, and ten seconds for each table that is in use. After that it has no time limit, because a large
-/// database may need long. Dropping it before it ends changes nothing.
+/// A database that is up to date is only read. Waits for another migration up to the session's `statement_timeout`, and ten
+/// seconds for each table that is in use. The steps themselves have no time limit, since a large database may take long. A
+/// dropped call changes nothing.
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     let newest = crate::MIGRATIONS.len() as i64;
     let before = applied(client).await?;
@@ -39,7 +40,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     Ok(newest)
 }
 
-/// Returns the versions applied to a database.
+/// The steps that a database has.
 pub async fn applied(client: &Client) -> Result<Applied, Error> {
     let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
     if !there.get::<_, bool>(0) {
@@ -49,7 +50,7 @@ pub async fn applied(client: &Client) -> Result<Applied, Error> {
     Ok(Applied { version: row.try_get(0)?, needed: row.try_get(1)? })
 }
 
-/// Returns the uid of the tenant that owns a database which Docket did not create; `None` if no tenant has claimed it.
+/// The uid of the tenant that owns a database which Docket did not create; `None`: no tenant owns it.
 pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
     let there = client.query_one("SELECT to_regclass('tenant_owner') IS NOT NULL", &[]).await?;
     if !there.get::<_, bool>(0) {
@@ -59,15 +60,15 @@ pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
     row.map(|row| row.try_get(0)).transpose()
 }
 
-/// The comment on the database that the client is in.
+/// The comment on the client's database.
 pub async fn comment(client: &Client) -> Result<Option<String>, Error> {
     let sql =
         "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()";
     client.query_one(sql, &[]).await?.try_get(0)
 }
 
-/// Makes a tenant the owner of such a database if it has none, or with `adopt` in any case. [`owner`] returns the result.
-/// Writes nothing if nothing changes.
+/// Makes a tenant the owner of such a database if it has none, or with `adopt` in any case. Ask [`owner`] for the result. A
+/// repeated call writes nothing.
 pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Error> {
     if owner(client).await?.is_some_and(|owner| owner == uid || !adopt) {
         return Ok(());

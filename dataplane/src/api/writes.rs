@@ -157,6 +157,6 @@ where
         log(caller);
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
-    app.telling.tell(hints).await;
+    app.notifier.notify(hints).await;
     Ok(json_response(body))
 }

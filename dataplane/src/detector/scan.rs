@@ -11,14 +11,14 @@ use crate::telemetry::Metrics;
 use crate::tenants::Tenant;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
-use docket_schedule::telling::Telling;
+use docket_schedule::notifier::Notifier;
 use docket_store::sqlite::Looks;
 use docket_store::{Database, StoreError};
 
 /// What each turn works with.
 pub(super) struct Scanner<S> {
     pub(super) clock: Clock,
-    pub(super) telling: Telling<S>,
+    pub(super) notifier: Notifier<S>,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -123,7 +123,7 @@ impl<S: Schedule> Scanner<S> {
             deliveries = hints.len(),
             "invoices detected"
         );
-        self.telling.tell(hints).await;
+        self.notifier.notify(hints).await;
     }
 }
 

@@ -1,8 +1,8 @@
--- ARGV from 4: how many at most, the lease in milliseconds. Answers tenant, webhook, delivery, fence of each.
+-- ARGV from 4: how many at most, the lease in milliseconds. Returns tenant, webhook, delivery and fence of each.
 local limit, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
 refresh()
 local turn = call('HGET', STATE, 'turn') or ''
--- Never one that was given before, even if Redis was set back: a late worker must not hold somebody else's claim.
+-- Never a fence that was given before, even if Redis was restored: a late worker must not hold another worker's claim.
 local fence = math.max(tonumber(call('HGET', STATE, 'fence') or 0), time[1] * 1000000 + time[2])
 local claimed = {}
 while #claimed < limit do
@@ -13,7 +13,7 @@ while #claimed < limit do
     local head, after
     if q then head, after = unpack(call('ZRANGEBYLEX', WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 'LIMIT', 0, 2)) end
     if not head then
-        start_anew()
+        reset()
         break
     end
     local w, id = string.sub(q, #t + 2), string.sub(head, #q + 18)

@@ -1,3 +1,3 @@
--- Answers the milliseconds, or -1: there is nothing.
+-- Returns the milliseconds, or -1: there is nothing.
 refresh()
 return next_due() or -1

@@ -15,15 +15,15 @@ for i = 4, #ARGV, 4 do
             touch(t .. '\0' .. was_w)
             wait(t, w, id, due)
         else
-            -- Wherever it was missing, it is there again.
+            -- Repairs the index, wherever the entry was missing.
             call('ZADD', WAITING, 0, waiting)
             touch(t .. '\0' .. w)
         end
     elseif not call('ZSCORE', CLAIMS, key) then
-        -- A claim that never runs out.
-        start_anew()
+        -- A claim that never expires.
+        reset()
         wait(t, w, id, due)
     end
 end
 settle_queues()
-tell(before)
+notify(before)

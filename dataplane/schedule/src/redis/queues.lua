@@ -1,4 +1,4 @@
--- What all transitions are made of; each is this file and one of the others. docket-redis' keys.rs says what the keys
+-- What all transitions share: each script is this file and one of the others. docket-redis' keys.rs says what the keys
 -- hold. A queue (q) is one webhook's: '<tenant>\0<webhook>'. An entry (key) is '<tenant>\0<delivery>'.
 --
 -- ARGV: attempts at once per webhook, per tenant, the channel; then the transition's own.
@@ -6,7 +6,7 @@ local ENTRIES, WAITING, CLAIMS, FLIGHT, HEADS, READY, RING, TURNS, STATE, REBUIL
 local per_webhook, per_tenant, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local call = redis.call
 
--- Claims that ran out, and queues that fell due, per transition: a script holds up everybody else.
+-- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.
 local AT_ONCE = 500
 
 local time = call('TIME')
@@ -80,44 +80,44 @@ local function wait(t, w, id, due)
     touch(t .. '\0' .. w)
 end
 
--- Answers 'w', webhook, due or 'c', webhook, fence; nothing: there is no such entry.
+-- Returns 'w', webhook, due or 'c', webhook, fence; nothing: there is no such entry.
 local function read(key)
     return string.match(call('HGET', ENTRIES, key) or '', '^(%a)%z([^%z]*)%z(.*)$')
 end
 
--- The keys contradict each other: somebody else wrote to them. All are thrown away, but for what fences claims off, and
--- the index counts as lost.
-local function start_anew()
+-- The keys contradict each other: another program wrote to them. Deletes all but the last fence, so that no old claim
+-- counts again, and marks the index as lost.
+local function reset()
     call('DEL', ENTRIES, WAITING, CLAIMS, FLIGHT, HEADS, READY, RING, TURNS, REBUILDING)
     call('HDEL', STATE, 'built')
     touched = {}
 end
 
--- Ends the claim of an entry, which is due again at a time, or gone (nil).
+-- Ends the claim of an entry, which is due again at a time, or removed (nil).
 local function end_claim(key, w, due)
     local t, id = string.match(key, '^([^%z]*)%z(.*)$')
     local q = t .. '\0' .. w
     call('ZREM', CLAIMS, key)
     local of_tenant, of_webhook = count(t, -1), count(q, -1)
-    -- Only a share that was full held anything back.
+    -- Only a full share delayed anything.
     if of_tenant + 1 >= per_tenant or of_webhook + 1 >= per_webhook then touch(q) end
     if due then wait(t, w, id, due) else call('HDEL', ENTRIES, key) end
 end
 
--- Does what time alone brings about.
+-- Applies what the passing of time changes.
 local function refresh()
-    if call('EXISTS', FLIGHT) == 1 and call('EXISTS', CLAIMS) == 0 then start_anew() end
+    if call('EXISTS', FLIGHT) == 1 and call('EXISTS', CLAIMS) == 0 then reset() end
     local over = call('ZRANGEBYSCORE', CLAIMS, '-inf', number(now), 'WITHSCORES', 'LIMIT', 0, AT_ONCE)
     for i = 1, #over, 2 do
         local kind, w = read(over[i])
-        if kind ~= 'c' then return start_anew() end
+        if kind ~= 'c' then return reset() end
         end_claim(over[i], w, tonumber(over[i + 1]))
     end
     for _, q in ipairs(call('ZRANGEBYSCORE', HEADS, '-inf', number(now), 'LIMIT', 0, AT_ONCE)) do touch(q) end
     settle_queues()
 end
 
--- In how many milliseconds a claim could get something; nil: there is nothing.
+-- In how many milliseconds the next claim can succeed; nil: there is nothing.
 local function next_due()
     if call('ZCARD', RING) > 0 then return 0 end
     local at
@@ -128,9 +128,9 @@ local function next_due()
     return at and math.max(0, at - now)
 end
 
--- Tells the other processes, if they sleep for longer than there is now reason to. A message that is lost, or not
--- allowed, costs a poll interval.
-local function tell(before)
+-- Notifies the other processes if an entry is now due earlier than they know. A message that is lost, or not allowed,
+-- costs one poll interval.
+local function notify(before)
     local after = next_due()
     if after and (not before or after < before) then redis.pcall('PUBLISH', channel, '') end
 end

@@ -1,4 +1,4 @@
--- ARGV from 4: tenant, delivery, fence, milliseconds until it is due again ('': it goes).
+-- ARGV from 4: tenant, delivery, fence, milliseconds until it is due again ('': it is removed).
 local before = next_due()
 for i = 4, #ARGV, 4 do
     local key = ARGV[i] .. '\0' .. ARGV[i + 1]
@@ -8,4 +8,4 @@ for i = 4, #ARGV, 4 do
     end
 end
 settle_queues()
-tell(before)
+notify(before)

@@ -1,4 +1,4 @@
-//! A connection URL, read as libpq reads it: `sslmode` and `sslrootcert` say what TLS must check.
+//! Reads a connection URL as libpq does: `sslmode` and `sslrootcert` choose how TLS is used.
 //!
 //! | sslmode | encrypted | certificate | host name |
 //! |---|---|---|---|
@@ -145,7 +145,7 @@ impl ServerCertVerifier for Verifier {
         let verified =
             self.authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // The verifier checks the name last, so everything else is right.
+            // The name is looked at last, so all else is right.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.check == Check::Authority => Ok(ServerCertVerified::assertion()),

@@ -1,0 +1,106 @@
+//! Notifies the schedule of committed rows: at once, or as soon as the schedule is available again.
+//!
+//! The rows are the truth, and a sweep finds them all within a minute or two. A broken connection or a new primary should
+//! not cost that much.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Hint, Schedule};
+
+/// How long a caller waits for the schedule.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// How often and for how long a failed notification is retried; then the sweep finds the rows.
+const RETRY_EVERY: Duration = Duration::from_millis(500);
+const RETRY_FOR: Duration = Duration::from_secs(30);
+/// How many hints wait for a retry at most: some megabytes.
+const MAX_PENDING: usize = 10_000;
+
+/// Notifies a schedule, and retries for a while.
+#[derive(Debug)]
+pub struct Notifier<S> {
+    schedule: Arc<S>,
+    /// Hints to retry, each with the time of its first failure, oldest first.
+    pending: Mutex<VecDeque<(Instant, Hint)>>,
+    added: Notify,
+}
+
+impl<S: Schedule> Notifier<S> {
+    /// Of this schedule; nothing is pending.
+    pub fn new(schedule: Arc<S>) -> Self {
+        Self { schedule, pending: Mutex::default(), added: Notify::new() }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, VecDeque<(Instant, Hint)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notifies the schedule of committed rows, or leaves that to [`run`](Self::run); takes no longer than half a second.
+    pub async fn notify(&self, hints: Vec<Hint>) {
+        if hints.is_empty() {
+            return;
+        }
+        let failed = match tokio::time::timeout(TIMEOUT, self.schedule.put(hints.clone())).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no response within {} ms", TIMEOUT.as_millis()),
+        };
+        let now = Instant::now();
+        let mut pending = self.pending();
+        // Once, and not for each call until the schedule is back.
+        if pending.is_empty() {
+            tracing::warn!(
+                error = failed,
+                "schedule not notified of new deliveries; retrying, then a sweep finds them"
+            );
+        }
+        let room = MAX_PENDING.saturating_sub(pending.len());
+        pending.extend(hints.into_iter().take(room).map(|hint| (now, hint)));
+        drop(pending);
+        self.added.notify_one();
+    }
+
+    /// Retries failed notifications until shutdown is requested.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        loop {
+            let retried = async {
+                if self.pending().is_empty() {
+                    self.added.notified().await;
+                }
+                tokio::time::sleep(RETRY_EVERY).await;
+                self.retry().await;
+            };
+            tokio::select! {
+                () = retried => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    async fn retry(&self) {
+        let now = Instant::now();
+        let hints: Vec<Hint> = {
+            let mut pending = self.pending();
+            while pending.front().is_some_and(|(since, _)| now - *since > RETRY_FOR) {
+                pending.pop_front();
+            }
+            let left = |(since, hint): &(Instant, Hint)| Hint {
+                entry: hint.entry.clone(),
+                wait: hint.wait.saturating_sub(now - *since),
+            };
+            pending.iter().map(left).collect()
+        };
+        let count = hints.len();
+        // A repeated hint does no harm: the rows decide.
+        if count > 0 && self.schedule.put(hints).await.is_ok() {
+            // Hints that were added meanwhile are behind these.
+            self.pending().drain(..count);
+            tracing::info!(count, "schedule notified of the deliveries it had missed");
+        }
+    }
+}
