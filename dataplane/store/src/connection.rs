@@ -7,7 +7,7 @@ use crate::postgres::PostgresConnection;
 use crate::sql::{Param, Row};
 use crate::sqlite::SqliteConnection;
 
-/// A connection on loan; it goes back by itself.
+/// A connection on loan. Dropped, it goes back.
 #[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub enum Connection {
     /// To a file.
@@ -17,7 +17,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Runs a statement; answers how many rows it touched.
+    /// Runs a statement; returns how many rows it changed.
     pub async fn execute(&mut self, sql: &str, params: Vec<Param>) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(connection) => connection.execute(sql, params).await,
@@ -25,7 +25,7 @@ impl Connection {
         }
     }
 
-    /// Runs a statement and answers its rows.
+    /// Runs a statement and returns its rows.
     pub async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
         match self {
             Self::Sqlite(connection) => connection.query(sql, params).await,
@@ -59,8 +59,8 @@ impl Transaction {
         Self { connection, now }
     }
 
-    /// When it began, by the clock that leases and due times of this database are measured with: PostgreSQL's own, or
-    /// the process's for a file.
+    /// When it began, by the clock that this database's leases and due times are measured with: PostgreSQL's own, or the
+    /// process's for a file.
     pub fn now(&self) -> Timestamp {
         self.now
     }
@@ -70,9 +70,9 @@ impl Transaction {
         self.now.as_millisecond()
     }
 
-    /// Makes it durable. After an error it may or may not have happened, and nothing may be acknowledged.
+    /// Makes it durable. After an error it may or may not have happened, so nothing may be acknowledged.
     ///
-    /// A transaction with a failed statement does not commit: that is an error and leaves nothing.
+    /// A transaction with a failed statement does not commit: it returns an error and changes nothing.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Sqlite(connection) => connection.commit().await,
@@ -80,8 +80,8 @@ impl Transaction {
         }
     }
 
-    /// Locks those of the rows that nobody else has locked, by a `SELECT … FOR UPDATE SKIP LOCKED`, and answers them.
-    /// `None`: all of them, since a transaction of SQLite has the whole file to itself already.
+    /// Locks those of the rows that no other transaction has locked, by a `SELECT … FOR UPDATE SKIP LOCKED`, and returns
+    /// them. `None`: all of them, since a transaction of SQLite has the whole file to itself already.
     pub(crate) async fn lock_free(
         &mut self,
         sql: &str,
@@ -101,7 +101,7 @@ impl Transaction {
         }
     }
 
-    /// Gives it up and keeps the connection: the cheaper end when nothing went wrong.
+    /// Rolls it back and keeps the connection: cheaper than dropping it when nothing went wrong.
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Sqlite(connection) => connection.rollback().await,

@@ -28,7 +28,7 @@ impl Database {
         }
     }
 
-    /// The same for statements that nobody waits for and that may take long, which keeps nobody else from the database.
+    /// A connection for statements that may take long and that no request waits for; they do not block other work.
     pub async fn patient_reader(&self) -> Result<Connection, StoreError> {
         match self {
             Self::Sqlite(_) => self.reader().await,
@@ -36,12 +36,12 @@ impl Database {
         }
     }
 
-    /// Begins a transaction. PostgreSQL tells the time, which all processes then share; a file has `clock`'s.
+    /// Begins a transaction. Its time is PostgreSQL's, which all processes share, or `clock`'s for a file.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
         let (connection, now) = match self {
             Self::Sqlite(database) => {
                 let connection = database.begin().await?;
-                // Not before: waiting for one's turn takes time.
+                // Only now: waiting for the turn takes time.
                 (Connection::Sqlite(connection), clock.now())
             }
             Self::Postgres(database) => {
@@ -52,7 +52,7 @@ impl Database {
         Ok(Transaction::new(connection, now))
     }
 
-    /// What its files look like; `None`: it is no file, so it has to be asked.
+    /// When its files were written and how long they are; `None`: it is no file, only a query can tell.
     pub fn look(&self) -> Option<Looks> {
         match self {
             Self::Sqlite(database) => Some(database.look()),
@@ -60,7 +60,7 @@ impl Database {
         }
     }
 
-    /// Whether there is anything in it: a file that was never made is not made by looking.
+    /// Whether it was ever created. Does not create the file.
     pub fn is_made(&self) -> bool {
         self.look().is_none_or(|looks| !looks.is_never_made())
     }
@@ -73,7 +73,7 @@ impl Database {
         }
     }
 
-    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    /// Closes the connections that were idle for so long; the next call opens them again.
     pub async fn close_idle(&self, unused_for: Duration) {
         match self {
             Self::Sqlite(database) => database.close_idle(unused_for).await,

@@ -10,12 +10,12 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, SLOTS, filled, params, slots};
 
-/// What an event is about: by these numbers its deliveries are found.
+/// The numbers by which an event's deliveries are found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The web order.
     pub web_order_id: Option<String>,
-    /// The work order; of an export only its web order is kept, which knows them all.
+    /// The work order; an export has only its web order, which knows all its work orders.
     pub work_order: Option<String>,
     /// The invoice.
     pub invoice_number: Option<String>,
@@ -69,12 +69,12 @@ pub async fn insert(transaction: &mut Transaction, event: &Event, now_ms: i64) -
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// Makes whoever else works on this event's deliveries wait until the transaction ends.
+/// Locks the event until the transaction ends: other transactions that work on its deliveries wait.
 pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreError> {
     transaction.lock("SELECT id FROM event WHERE id = $1 FOR UPDATE", params![id]).await
 }
 
-/// Takes an event back that no delivery carries.
+/// Deletes an event that no delivery carries.
 pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), StoreError> {
     transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())
 }
@@ -85,7 +85,7 @@ pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -
         "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery d WHERE d.event_id = event.id) AND id IN ({})",
         slots(1)
     );
-    // Waits for whoever is just queueing a delivery of one of them, which is then seen below.
+    // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.
     let lock = format!("SELECT id FROM event WHERE id IN ({}) ORDER BY id FOR UPDATE", slots(1));
     for chunk in ids.chunks(SLOTS) {
         transaction.lock(&lock, filled(chunk.iter().map(Param::from))).await?;

@@ -1,10 +1,10 @@
-//! What a write answered, by the caller's Idempotency-Key.
+//! The answers to writes, by the caller's Idempotency-Key.
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::params;
 
-/// The kept answer of an earlier request.
+/// The answer to an earlier request.
 #[derive(Clone, PartialEq, Eq)]
 #[expect(missing_debug_implementations, reason = "holds an answer")]
 pub struct Kept {
@@ -30,7 +30,7 @@ pub async fn find(connection: &mut Connection, caller: &str, key: &str) -> Resul
 }
 
 /// Keeps an answer, in the transaction of the write itself. [`StoreError::Conflict`]: another request with the same
-/// key was faster; its answer is the one to give.
+/// key was faster, and its answer counts.
 pub async fn keep(
     transaction: &mut Transaction,
     caller: &str,
@@ -47,7 +47,7 @@ pub async fn keep(
         .map(|_| ())
 }
 
-/// Forgets answers kept before `before_ms`.
+/// Deletes the answers that were stored before `before_ms`.
 pub async fn forget(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
     transaction.execute("DELETE FROM idempotency WHERE created_at_ms < $1", params![before_ms]).await
 }

@@ -11,7 +11,7 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, SLOTS, Search, filled, params, slots};
 
-/// An invoice header with what its work order knows.
+/// An invoice header, with columns of its work order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns of the tables")]
 pub struct Invoice {
@@ -71,8 +71,8 @@ fn invoice(family: InvoiceFamily, row: &Row) -> Result<Invoice, StoreError> {
     })
 }
 
-/// The numbers of at most `limit` new invoices, in their order; those whose work order is not there (which is possible
-/// where foreign keys are not enforced) wait for it and hide nobody.
+/// The numbers of at most `limit` new invoices, in their order. An invoice whose work order does not exist (possible where
+/// foreign keys are not enforced) waits for it and hides no other.
 pub async fn find_new(
     connection: &mut Connection,
     family: InvoiceFamily,
@@ -82,7 +82,7 @@ pub async fn find_new(
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// The statement of [`find_new`], public so that its plan can be looked at.
+/// The statement of [`find_new`], public so that tests can check its plan.
 pub fn find_new_sql(family: InvoiceFamily) -> String {
     format!(
         "SELECT i.invoice_number FROM {} i WHERE i.detected_at_ms IS NULL AND {WORK_ORDER} IS NOT NULL \
@@ -91,8 +91,7 @@ pub fn find_new_sql(family: InvoiceFamily) -> String {
     )
 }
 
-/// Those of these new invoices that nobody else is just marking or changing, in their order; they are this transaction's
-/// then.
+/// Locks those of these new invoices that no other transaction is marking or changing, and returns them in their order.
 pub async fn lock_new(
     transaction: &mut Transaction,
     family: InvoiceFamily,
@@ -118,7 +117,7 @@ pub async fn lock_new(
     Ok(free)
 }
 
-/// Marks an invoice as detected and answers it as it is now. `None`: somebody else was faster, or it or its work order is
+/// Marks an invoice as detected and returns it. `None`: another process was faster, or the invoice or its work order is
 /// gone.
 pub async fn mark_detected(
     transaction: &mut Transaction,
@@ -138,13 +137,13 @@ pub async fn mark_detected(
     row.map(|row| invoice(family, &row)).transpose()
 }
 
-/// How many new invoices wait for a work order that is not there.
+/// How many new invoices wait for a work order that does not exist.
 pub async fn count_without_work_order(connection: &mut Connection) -> Result<i64, StoreError> {
     let row = connection.query_opt(&count_without_work_order_sql(), Vec::new()).await?;
     row.ok_or(StoreError::Unexpected("no count"))?.get(0)
 }
 
-/// The statement of [`count_without_work_order`], public so that its plan can be looked at.
+/// The statement of [`count_without_work_order`], public so that tests can check its plan.
 pub fn count_without_work_order_sql() -> String {
     let waiting = InvoiceFamily::ALL.map(|family| {
         format!(

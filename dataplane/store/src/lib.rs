@@ -1,8 +1,32 @@
 //! The tenant's database, which is the truth: orders, the back office, events, deliveries, attempts, people.
 //!
-//! One file per noun holds its statements, written once for both databases; [`sqlite`] and [`postgres`] only know how
-//! to open, run and close. Every write happens in a [`Transaction`]: one that is dropped before its end takes its
-//! connection with it, so that nobody can inherit a half-done transaction from a cancelled request.
+//! One file per noun holds its statements, written once for both databases; [`sqlite`] and [`postgres`] only open, run
+//! and close. Every write happens in a [`Transaction`]. A transaction that is dropped before its end closes its
+//! connection, so that no request inherits a half-done transaction from a cancelled one.
+//!
+//! ```
+//! use docket_program::clock::Clock;
+//! use docket_store::sqlite::Sqlite;
+//! use docket_store::{Database, StoreError, contacts};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), StoreError> {
+//! let file = std::env::temp_dir().join(format!("docket-{}.db", std::process::id()));
+//! let database = Database::Sqlite(Sqlite::new(file.clone()));
+//! database.migrate(&Clock::System).await?;
+//!
+//! let mut transaction = database.begin(&Clock::System).await?;
+//! let now_ms = transaction.now_ms();
+//! contacts::insert_customer(&mut transaction, "SMITH", "Smith & Partners", now_ms).await?;
+//! transaction.commit().await?;
+//!
+//! let mut reader = database.reader().await?;
+//! assert!(contacts::customer_exists(&mut reader, "SMITH").await?);
+//! # drop((reader, database));
+//! # let _ = std::fs::remove_file(file);
+//! # Ok(())
+//! # }
+//! ```
 
 mod connection;
 pub mod contacts;

@@ -78,7 +78,7 @@ pub struct StoredOrder {
     pub head: OrderHead,
     /// The order in canonical JSON.
     pub body: String,
-    /// What `text` of a search looks in.
+    /// The text that the `text` of a search is looked for in.
     pub search_text: String,
     /// How often it was saved; an update states the version it has read.
     pub version: i64,
@@ -129,7 +129,7 @@ pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Resul
     transaction.execute(&sql, params).await.map(|_| ())
 }
 
-/// Stores a changed order, if it is still at the version before `order.version`. `false`: somebody was faster.
+/// Stores a changed order, if it is still at the version before `order.version`. `false`: another request was faster.
 pub async fn update(transaction: &mut Transaction, order: &StoredOrder) -> Result<bool, StoreError> {
     let sql = "UPDATE web_order SET status = $1, finalized = $2, case_number = $3, caption = $4, \
                client_matter_number = $5, updated_at_ms = $6, exported_at_ms = $7, body = $8, search_text = $9, \

@@ -1,4 +1,4 @@
-//! Many dead letters sent again by one request: which they are, the request itself, how far it is, and its end.
+//! Bulk resends: which dead letters one means, the request, its progress, and how it is stopped.
 
 use docket_crds::EventCode;
 use docket_domain::delivery::Status;
@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::events;
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
-/// Which dead letters are meant; times are inclusive at the start and exclusive at the end.
+/// Which dead letters to resend; times are inclusive at the start and exclusive at the end.
 #[derive(Debug, Clone)]
 pub struct DeadFilter {
     /// The webhook's uid.
@@ -25,7 +25,7 @@ pub struct DeadFilter {
     pub limit: i64,
 }
 
-/// A dead letter to be sent again.
+/// A dead letter to resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dead {
     /// The delivery.
@@ -56,7 +56,7 @@ impl Extent {
 }
 
 /// The dead letters of a webhook, oldest first. Of each event only the latest delivery to this webhook counts: one that
-/// was sent again since is not sent a third time.
+/// was resent since is not sent a third time.
 pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> Result<Vec<Dead>, StoreError> {
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter);
     let rows = connection.query(&sql, params).await?;
@@ -71,7 +71,7 @@ fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     search.and("d.status = 'DeadLetter' AND d.webhook = $1", [webhook.into()]);
     search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
-        // Words of ours. The empty text is no event's: a webhook that takes none gets none.
+        // Our own words, so no escaping. The empty text matches no event: a webhook without events gets none.
         let codes: Vec<String> = codes.iter().map(|code| format!(", '{code}'")).collect();
         search.and(&format!("e.code IN (''{})", codes.concat()), []);
     }
@@ -85,7 +85,7 @@ fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
 
-/// How many dead letters [`dead_letters`] would answer.
+/// How many dead letters [`dead_letters`] would return.
 pub async fn extent(connection: &mut Connection, filter: &DeadFilter) -> Result<Extent, StoreError> {
     let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", filter);
     let sql = format!("SELECT count(*), min(at_ms), max(at_ms) FROM ({sql}) AS chosen");
@@ -105,7 +105,7 @@ pub async fn webhook_of_dead(
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
 }
 
-/// A request for many.
+/// A bulk resend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns of the table")]
 pub struct Resend {
@@ -115,7 +115,7 @@ pub struct Resend {
     pub from_ms: Option<i64>,
     pub to_ms: Option<i64>,
     pub per_second: i64,
-    /// Deliveries it made.
+    /// The deliveries that it queued.
     pub count: i64,
     pub requested_by: String,
     pub created_at_ms: i64,
@@ -179,7 +179,7 @@ pub async fn search(
         .collect()
 }
 
-/// How many deliveries of each of these requests are in which status.
+/// How many deliveries of each of these resends are in each status.
 pub async fn statuses(
     connection: &mut Connection,
     ids: &[String],
@@ -197,8 +197,8 @@ pub async fn statuses(
     Ok(statuses)
 }
 
-/// Takes back what a request has queued and nobody has attempted, and notes who stopped it. Answers how many deliveries
-/// were taken back; `None`: there is no such request. Stopping it again changes nothing.
+/// Deletes the deliveries of a bulk resend that no worker has attempted, and records who stopped it. Returns how many it
+/// deleted; `None`: there is no such resend. Stopping it again changes nothing.
 pub async fn stop(
     transaction: &mut Transaction,
     id: &str,

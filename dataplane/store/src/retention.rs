@@ -1,4 +1,4 @@
-//! What is old enough to go: finished deliveries with their attempts, and what only they needed.
+//! Deletes what is old enough: finished deliveries with their attempts, and what only they needed.
 
 use crate::connection::Transaction;
 use crate::error::StoreError;
@@ -6,13 +6,14 @@ use crate::events;
 use crate::sql::{Param, SLOTS, filled, params, slots};
 
 /// Deletes the oldest deliveries that were finished before `before_ms`, at most `limit`, with their attempts, and their
-/// events as far as no other delivery needs them. Answers how many deliveries went. Unfinished ones never do.
+/// events as far as no other delivery needs them. Returns how many deliveries it deleted; it
+/// keeps unfinished ones.
 pub async fn delete_finished(
     transaction: &mut Transaction,
     before_ms: i64,
     limit: i64,
 ) -> Result<u64, StoreError> {
-    // What is just being sent again stays until that has ended: a resend that is stopped leaves its dead letter.
+    // A delivery that is being resent stays until the resend has ended: a stopped resend leaves its dead letter.
     let sql = "SELECT d.id, d.event_id FROM delivery d WHERE d.finished_at_ms < $1 \
                AND d.status IN ('Succeeded', 'DeadLetter') AND NOT EXISTS (SELECT 1 FROM delivery r \
                WHERE r.event_id = d.event_id AND r.resend_of = d.id AND r.status IN ('Pending', 'Failed')) ORDER BY d.finished_at_ms LIMIT $2";
@@ -31,7 +32,7 @@ pub async fn delete_finished(
     Ok(deleted)
 }
 
-/// Deletes requests for many that were made before `before_ms` and of which no delivery is left.
+/// Deletes bulk resends that were requested before `before_ms` and have no delivery left.
 pub async fn delete_resends(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
     let sql = "DELETE FROM resend WHERE created_at_ms < $1 \
                AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.resend_id = resend.id)";

@@ -1,4 +1,4 @@
-//! What a statement takes and gives back, the same for both databases.
+//! The values and rows of a statement, the same for both databases.
 
 use bytes::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type};
@@ -63,7 +63,7 @@ pub(super) fn slots(first: usize) -> String {
     (first..first + SLOTS).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The values, and NULL (which is in no list) for the slots left over.
+/// The values, and NULL (which matches nothing) for the slots that are left.
 pub(super) fn filled(values: impl Iterator<Item = Param>) -> Vec<Param> {
     values.chain(std::iter::repeat(Param::Null)).take(SLOTS).collect()
 }
@@ -168,7 +168,7 @@ impl From<Param> for rusqlite::types::Value {
     }
 }
 
-/// One row of an answer.
+/// One row of a result.
 #[expect(missing_debug_implementations, reason = "rows are customers' data")]
 pub enum Row {
     /// From SQLite.
@@ -178,7 +178,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// The column at `index`, from 0. Another type than the schema says is a defect of ours, told as such.
+    /// The column at `index`, from 0. Another type than the schema's is an internal error.
     pub fn get<T: Column>(&self, index: usize) -> Result<T, StoreError> {
         match self {
             Self::Sqlite(values) => values
@@ -189,7 +189,7 @@ impl Row {
         }
     }
 
-    /// The text at `index`, parsed into a word of ours.
+    /// The text at `index`, parsed into one of our words.
     pub fn parsed<T: std::str::FromStr>(&self, index: usize) -> Result<T, StoreError> {
         self.get::<String>(index)?.parse().map_err(|_| StoreError::Unexpected("a stored word is unknown"))
     }

@@ -1,8 +1,7 @@
 //! SQLite: one file per tenant, opened when needed and closed when idle.
 //!
-//! One writer at a time per process waits its turn here instead of in SQLite's busy loop; other processes (the CLI)
-//! are waited for with SQLite's own timeout. The write-ahead log is synced at every commit, so what is acknowledged
-//! survives a power cut as well.
+//! The writers of a process wait for their turn here instead of in SQLite's busy loop; SQLite's own timeout waits for
+//! other processes (the CLI). Every commit syncs the write-ahead log, so acknowledged writes survive a power cut.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,13 +34,13 @@ struct Shared {
     reader: Lane,
 }
 
-/// When the file and its log were written last, and how long they are: the same looks mean the same content, but for
+/// When the file and its log were written last, and how long they are. The same looks mean the same content, except for
 /// writes in the same tick of the file system's clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Looks([Option<(SystemTime, u64)>; 2]);
 
 impl Looks {
-    /// There is no file, or nothing in it.
+    /// There is no file, or it is empty.
     pub fn is_never_made(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
@@ -52,7 +51,7 @@ impl Looks {
     }
 }
 
-/// Connections of one kind: how many may be out, and those that are back.
+/// Connections of one kind: how many may be on loan, and those that are idle.
 struct Lane {
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<(Opened, Instant)>>,
@@ -90,7 +89,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Whether the path still leads to the file: one that was removed or replaced takes writes that nobody will read.
+    /// Whether the path still leads to this file. Writes to one that was removed or replaced would be lost.
     fn is_current(&self, path: &Path) -> bool {
         identity(path).is_ok_and(|file| file == self.file)
     }
@@ -120,7 +119,8 @@ impl Sqlite {
         &self.shared.path
     }
 
-    /// What the files look like. An empty log is as good as none: opening makes one and closing takes it away.
+    /// When the files were written and how long they are. An empty log counts as none: opening creates one and closing
+    /// deletes it.
     pub fn look(&self) -> Looks {
         let wal = self.path().with_extension("db-wal");
         Looks([self.path(), &wal].map(|path| {
@@ -138,13 +138,13 @@ impl Sqlite {
             || !reader.lock().is_empty()
     }
 
-    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    /// Closes the connections that were idle for so long; the next call opens them again.
     pub async fn close_idle(&self, unused_for: Duration) {
         let Shared { writer, reader, .. } = &*self.shared;
         let mut idle = writer.take_idle_for(unused_for);
         idle.extend(reader.take_idle_for(unused_for));
         if !idle.is_empty() {
-            // The last one to be closed writes the log into the file, which takes a while.
+            // Closing the last one writes the log into the file, which takes a while.
             let _ = blocking(move || {
                 drop(idle);
                 Ok(())
@@ -200,8 +200,8 @@ impl Sqlite {
     }
 }
 
-/// Whether a file that is not there is made: only by the migration, before the first use. One that is gone later was
-/// removed by somebody, and an empty one in its place would hide that.
+/// Whether to create a missing file: only the migration does, before the first use. A file that is gone later was
+/// removed by another program, and an empty file in its place would hide that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
     Never,
@@ -209,7 +209,7 @@ enum Make {
 }
 
 fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
-    // Each connection is used by one thread at a time, which the lanes see to.
+    // One thread at a time uses a connection, which the lanes ensure.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if make == Make::IfMissing {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
@@ -221,7 +221,7 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     connection.pragma_update(None, "foreign_keys", "ON")?;
     // 512 KiB: hundreds of tenants' files may be open at once.
     connection.pragma_update(None, "cache_size", "-512")?;
-    // SQLite's own knows ASCII only; PostgreSQL's knows all letters.
+    // SQLite's own function knows ASCII only, PostgreSQL's all letters.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("lower", 1, flags, |context| {
         Ok(match context.get_raw(0) {
@@ -231,7 +231,7 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     })?;
     connection.set_prepared_statement_cache_capacity(64);
     if make == Make::Never {
-        // A file that was emptied is no database of ours any more; each statement would say something else about it.
+        // A file that was emptied is not our database any more; without this check each statement fails differently.
         connection
             .query_row("SELECT version FROM schema_version LIMIT 1", (), |_| Ok(()))
             .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
@@ -240,7 +240,7 @@ fn open(path: &Path, make: Make) -> Result<Opened, StoreError> {
     Ok(Opened { connection, file })
 }
 
-/// Once per file. SQLite does not wait by itself when two connections make this switch at the same time.
+/// Once per file. SQLite's busy timeout does not apply when two connections switch at the same time.
 fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
@@ -325,7 +325,7 @@ impl SqliteConnection {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let connection =
-            self.connection.take().ok_or(StoreError::Unexpected("a connection used after its loss"))?;
+            self.connection.take().ok_or(StoreError::Unexpected("a connection used after it was lost"))?;
         let (connection, result) = blocking(move || {
             let result = work(&connection.connection);
             Ok((connection, result))

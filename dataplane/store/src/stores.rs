@@ -1,4 +1,4 @@
-//! The tenants' databases: where they are, and each migrated before its first use.
+//! The tenants' databases: finds each, and migrates it before its first use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::postgres::{Budget, Postgres};
 use crate::sqlite::Sqlite;
 use docket_program::clock::Clock;
 
-/// How long a request waits for the schema. A connection is waited for less long, and tells better what is wrong.
+/// How long a request waits for the migration: longer than for a connection, whose error says more.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// A server that has not done it by then hangs, and others want to migrate.
+/// A server that takes longer than this hangs, and other databases wait for their migration.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// One tenant's database, migrated before its first use.
@@ -27,22 +27,22 @@ const LONGEST: Duration = Duration::from_secs(30 * 60);
 pub struct Store {
     database: Database,
     migrated: Arc<OnceLock<()>>,
-    /// Who migrates.
+    /// Held by the call that migrates.
     turn: Arc<Semaphore>,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("its schema was not brought up to date within {} s; that goes on", WAIT.as_secs())]
+#[error("migration still running after {} s", WAIT.as_secs())]
 struct Migrating;
 
 impl Store {
-    /// Around a database that may not have its schema yet.
+    /// Of a database that may not have its schema yet.
     pub fn new(database: Database) -> Self {
         Self { database, migrated: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// The database with its schema. An error leaves the migration to the next call; one that takes long goes on when
-    /// nobody waits for it any more.
+    /// The database with its schema. After an error the next call migrates again. A migration that takes long continues
+    /// when no call waits for it any more.
     pub async fn ready(&self, clock: &Clock) -> Result<&Database, StoreError> {
         if self.migrated.get().is_none() {
             let migrated = tokio::time::timeout(WAIT, self.migrate(clock)).await;
@@ -64,7 +64,7 @@ impl Store {
             let _ = migrated.set(());
             Ok(())
         });
-        migration.await.unwrap_or(Err(StoreError::Unexpected("a migration that did not end")))
+        migration.await.unwrap_or(Err(StoreError::Unexpected("the migration panicked")))
     }
 
     /// A transaction of the database with its schema.
@@ -72,7 +72,7 @@ impl Store {
         self.ready(clock).await?.begin(clock).await
     }
 
-    /// The database as it is, for what needs no schema.
+    /// The database as it is, for work that needs no schema.
     pub fn database(&self) -> &Database {
         &self.database
     }
@@ -102,7 +102,7 @@ struct Kept {
 }
 
 impl Stores {
-    /// None is opened yet.
+    /// No database is open yet.
     pub fn new(source: StoreSource) -> Self {
         Self { source, by_uid: Mutex::default() }
     }
@@ -111,10 +111,10 @@ impl Stores {
         self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The database of this tenant. One at another URL than before (another password, another server) is another one;
-    /// the connections of the old one are closed as soon as nobody uses them.
+    /// The database of this tenant. With another URL than before (another password, another server) it is a new one, and
+    /// the connections of the old one are closed once they are idle.
     ///
-    /// Errors: the tenant has no database that could be served from here; the message says what would be right.
+    /// Errors: the tenant has no database that this process can open; the message says what to set.
     pub fn of(&self, config: &TenantConfig) -> anyhow::Result<Arc<Store>> {
         let url = match &self.source {
             StoreSource::Files(_) => None,
@@ -138,12 +138,12 @@ impl Stores {
         Ok(store)
     }
 
-    /// Forgets the databases of all other tenants; each is closed as soon as nobody uses it.
+    /// Drops the databases of all other tenants; each is closed once it is idle.
     pub fn retain(&self, uids: &HashSet<&str>) {
         self.lock().retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    /// Closes the connections that nobody has used for so long; the next call opens them again.
+    /// Closes the connections that were idle for so long; the next call opens them again.
     pub async fn close_idle(&self, unused_for: Duration) {
         match &self.source {
             StoreSource::Postgres(budget) => budget.close_idle(unused_for),

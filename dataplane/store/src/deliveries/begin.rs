@@ -19,10 +19,11 @@ pub struct Started {
     pub attempt: u32,
 }
 
-/// Counts one attempt of each of these deliveries that is due and that nobody else is attempting, and leases it to
-/// `token` until `lease_until_ms`. What is missing from the answer was finished, taken or not due: the index was stale.
+/// Counts one attempt of each of these deliveries that is due and that no worker is attempting, and leases it to `token`
+/// until `lease_until_ms`. A delivery that is missing from the result is finished, taken or not due: the schedule was
+/// stale.
 ///
-/// An earlier attempt that never ended is noted as [`FailureClass::WorkerLost`]; answers also how many were.
+/// An earlier attempt without an end is recorded as [`FailureClass::WorkerLost`]; the second result is their number.
 pub async fn begin_attempts(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
@@ -75,7 +76,7 @@ pub(super) async fn record_lost_attempt(
     transaction.execute(sql, params).await
 }
 
-/// Keeps the lease of the attempts that run under `token`.
+/// Extends the lease of the attempts that run under `token`.
 pub async fn renew(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
@@ -93,7 +94,7 @@ pub async fn renew(
 }
 
 /// Ends the leases of a process that is known to be dead, so that its attempts are taken over at once. Only for a
-/// database that no other process delivers from. Writes nothing if there are none.
+/// database that no other process delivers from. Writes nothing if there is no lease.
 pub async fn release_leases(transaction: &mut Transaction, now_ms: i64) -> Result<u64, StoreError> {
     let sql = "UPDATE delivery SET lease_until_ms = $1 WHERE status IN ('Pending', 'Failed') AND lease_until_ms > $1";
     transaction.execute(sql, params![now_ms]).await

@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::sql::{Row, SLOTS, filled, params, slots};
 
-/// When to look at the webhook's delivery with this idempotency key. `None`: there is none, or it is done.
+/// When to look at the webhook's delivery with this idempotency key. `None`: there is none, or it is finished.
 pub async fn due_by_key(
     connection: &mut Connection,
     webhook: &str,
@@ -21,7 +21,7 @@ fn due(row: &Row) -> Result<Due, StoreError> {
     Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })
 }
 
-/// A page of what is still to be done, in the order of its time. `after` is the last row of the page before.
+/// A page of the unfinished deliveries, by due time. `after` is the last row of the page before.
 pub async fn unfinished(
     connection: &mut Connection,
     after: Option<&Due>,
@@ -34,13 +34,12 @@ pub async fn unfinished(
     rows.iter().map(due).collect()
 }
 
-/// A fifth attempt that did not tell its end is lost when its lease has been over for so long, in milliseconds. A
-/// worker that could not reach the database tries for five minutes to store the end, which is the truth; nobody waits for
-/// anything else.
+/// A fifth attempt without an end counts as lost when its lease expired this long ago, in milliseconds. A worker that
+/// can't reach the database tries for five minutes to store the end, which is the truth.
 pub const LATE_END_MS: i64 = 330_000;
 
-/// When to look again at deliveries that could not be had: the end of somebody's lease, or the row's own due time; of
-/// a fifth attempt when it is lost. One that is missing from the answer is done.
+/// When to look again at deliveries that could not begin: when another worker's lease expires, or at the row's due time;
+/// for a fifth attempt when it counts as lost. A delivery that is missing from the result is finished.
 pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
     let sql = format!(
         "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery \

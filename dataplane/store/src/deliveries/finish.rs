@@ -7,8 +7,8 @@ use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::params;
 
-/// Stores how an attempt ended and what the delivery is now. `false`: the lease was lost, somebody else has the
-/// delivery, and nothing was changed. Stored already, by a commit whose answer did not come, is stored.
+/// Stores how an attempt ended and what the delivery is now. `false`: the lease expired, another worker has the delivery,
+/// and nothing was changed. `true` also if an earlier commit without a response has stored it.
 pub async fn finish_attempt(
     transaction: &mut Transaction,
     started: &Started,
@@ -64,7 +64,7 @@ pub async fn finish_attempt(
     Ok(true)
 }
 
-/// Whether an attempt has this end already. A lost one has another: only we know how ours ended.
+/// Whether an attempt has this end already. Another worker would have stored [`FailureClass::WorkerLost`].
 async fn is_stored(
     transaction: &mut Transaction,
     started: &Started,

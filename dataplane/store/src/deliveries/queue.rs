@@ -19,11 +19,11 @@ pub struct NewDelivery {
     pub webhook_name: String,
     /// At most one delivery per webhook and key.
     pub idempotency_key: Option<String>,
-    /// The delivery this one repeats.
+    /// The delivery that this one resends.
     pub resend_of: Option<String>,
-    /// Who asked for the repetition.
+    /// Who requested the resend.
     pub requested_by: Option<String>,
-    /// The request for many that this one is a part of.
+    /// The bulk resend that this one is part of.
     pub resend_id: Option<String>,
     /// When its first attempt is due; `None`: at once.
     pub due_at_ms: Option<i64>,
@@ -38,8 +38,8 @@ pub async fn insert(
     Ok(!insert_many(transaction, std::slice::from_ref(new), now_ms).await?.is_empty())
 }
 
-/// Queues many deliveries; answers the ids of those that were, which are all but those whose idempotency key the
-/// webhook has already. Some thousand rows take a fraction of a second.
+/// Queues many deliveries. Returns the ids of those that it queued: all but those whose idempotency key the webhook has
+/// already. Some thousand rows take a fraction of a second.
 pub async fn insert_many(
     transaction: &mut Transaction,
     deliveries: &[NewDelivery],

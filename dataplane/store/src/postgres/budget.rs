@@ -1,9 +1,9 @@
-//! The connections of a process to all tenants' databases: so many in all, so many per tenant.
+//! Limits the connections of a process to all tenants' databases: in all and per tenant.
 //!
-//! Every open connection has a place. One that is not used stays open for its tenant until somebody else needs its
-//! place: the least recently used goes first. Who finds no place waits in line, and whoever gives a connection back
-//! while others wait gives it to the next one of the same tenant, or closes it and gives its place to the first in
-//! line, so that nobody waits for longer than the others take.
+//! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its place:
+//! the least recently used one is closed first. A request that finds no place waits in line. A connection that comes back
+//! goes to the next waiting request of the same tenant, or is closed and its place goes to the first request in line, so
+//! that no request waits longer than the ones before it take.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::ClientWrapper;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Who is first in line is passed over for this long, for the sake of connections that need not be opened anew.
+/// For this long a later request of the same tenant may overtake the first in line, which saves opening a connection.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How many connections there may be.
@@ -34,15 +34,15 @@ pub struct Budget {
 struct Shared {
     limits: Limits,
     state: Mutex<State>,
-    /// For tenants whose database is away, and for those of which it is not known yet: a quarter of the places each, so
-    /// that all of them together leave the others half.
+    /// For tenants whose database is away, and for those whose database is not known yet: a quarter of the places each, so
+    /// that together they leave half to the others.
     retries: Arc<Semaphore>,
     first_tries: Arc<Semaphore>,
     /// For migrations, which may take long: a quarter.
     migrations: Arc<Semaphore>,
 }
 
-/// While somebody waits, no place is free and no connection is idle.
+/// While a request waits, no place is free and no connection is idle.
 struct State {
     free: usize,
     /// By the order in which they were given back.
@@ -95,16 +95,16 @@ impl Drop for Place {
             None => state.free += 1,
             Some(waiter) => {
                 drop(state);
-                // Who has gone in this moment drops the place once more, for the next in line.
+                // A request that has just given up drops the place again, for the next in line.
                 let _ = waiter.grant.send(Grant::Place(Self(Arc::clone(&self.0))));
             }
         }
     }
 }
 
-/// What somebody gets who wants a connection.
+/// What a request for a connection gets.
 pub(super) enum Grant {
-    /// One that is open.
+    /// An open connection.
     Connection(Opened),
     /// The right to open one.
     Place(Place),
@@ -122,7 +122,7 @@ impl State {
         self.last_number
     }
 
-    /// The one that was used last, which is the least likely to be dead.
+    /// The most recently used one, which is the least likely to be dead.
     fn take_idle_of(&mut self, pool: PoolId) -> Option<Opened> {
         let (_, number) = *self.idle_of.range((pool, 0)..=(pool, u64::MAX)).next_back()?;
         self.take_idle(number)
@@ -145,7 +145,7 @@ impl State {
         self.idle_of.insert((pool, number));
     }
 
-    /// Who has waited for longest. Those who have given up are no longer in line then.
+    /// The request that has waited longest. Removes those that have given up.
     fn first_waiter(&mut self) -> Option<Waiter> {
         loop {
             let waiter = self.waiting.pop_front()?;
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Who is next to get a connection of this pool.
+    /// The next request to get a connection of this pool.
     fn next_waiter(&mut self, pool: PoolId) -> Option<Waiter> {
         let first = self.first_waiter()?;
         let own = match first.pool != pool && first.since.elapsed() < PATIENCE {
@@ -190,12 +190,12 @@ impl Budget {
         Self { shared: Arc::new(Shared { limits, state, retries, first_tries, migrations }) }
     }
 
-    /// How many connections are open, or just being opened.
+    /// How many connections are open or being opened.
     pub fn open(&self) -> usize {
         self.shared.limits.total - self.shared.lock().free
     }
 
-    /// Closes what nobody has used for so long.
+    /// Closes the connections that were idle for so long.
     pub fn close_idle(&self, unused_for: Duration) {
         let mut old = Vec::new();
         let mut state = self.shared.lock();
@@ -268,7 +268,7 @@ impl Budget {
         waited_for.await.ok()
     }
 
-    /// Takes a connection back that is fit for the next one.
+    /// Takes back a connection that is fit for the next request.
     pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
         loop {
             let mut state = self.shared.lock();
@@ -281,7 +281,7 @@ impl Budget {
                 false => Grant::Place(opened.close()),
             };
             match waiter.grant.send(grant) {
-                // Who has gone meanwhile does not need it.
+                // That request has given up meanwhile.
                 Err(Grant::Connection(still)) => opened = still,
                 Ok(()) | Err(Grant::Place(_)) => return,
             }

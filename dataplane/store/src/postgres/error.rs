@@ -1,0 +1,59 @@
+//! What PostgreSQL's errors mean for a caller.
+
+use tokio_postgres::error::SqlState;
+
+use crate::error::StoreError;
+
+pub(super) fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    StoreError::Unavailable(Box::new(error))
+}
+
+/// Whether an error says that the database does not respond, or not in time.
+pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
+    match error.code() {
+        Some(code) => *code == SqlState::QUERY_CANCELED || code.code().starts_with("08"),
+        None => is_lost(error),
+    }
+}
+
+/// Whether an error that is not the server's comes from the connection.
+fn is_lost(error: &tokio_postgres::Error) -> bool {
+    error.is_closed() || std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+/// The server's error for the log: its code and message, without the detail, which repeats the row's values.
+#[derive(Debug, thiserror::Error)]
+#[error("{code}: {message}")]
+struct ServerError {
+    code: String,
+    message: String,
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(server) = error.as_db_error() else {
+            // Not from the server: closed, reset, timed out; or a value of another type than the column's.
+            return match is_lost(&error) {
+                true => Self::Unavailable(Box::new(error)),
+                false => Self::Refused(Box::new(error)),
+            };
+        };
+        let code = server.code();
+        // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40
+        // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby;
+        // 25P03: this transaction was left alone for too long, as by a process that was frozen.
+        let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&&code.code()[..2])
+            || [
+                SqlState::LOCK_NOT_AVAILABLE,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            ]
+            .contains(code);
+        let server = ServerError { code: code.code().to_owned(), message: server.message().to_owned() };
+        match code {
+            &SqlState::UNIQUE_VIOLATION | &SqlState::FOREIGN_KEY_VIOLATION => Self::Conflict,
+            _ if away => Self::Unavailable(Box::new(server)),
+            _ => Self::Refused(Box::new(server)),
+        }
+    }
+}

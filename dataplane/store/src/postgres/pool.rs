@@ -1,0 +1,215 @@
+//! A tenant's share of the connections: who may have one, how one is opened, and whether the database responds.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::ClientWrapper;
+use docket_schema::postgres::{InvalidUrl, Target};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::Config;
+
+use super::budget::{Budget, Grant, Opened, Place, PoolId};
+use super::error::{is_away, unavailable};
+use crate::error::StoreError;
+
+/// How long a request waits for a connection, and for a new one.
+const WAIT: Duration = Duration::from_secs(3);
+/// A request that has waited for nearly as long may still open one.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How long one statement may take; the server ends it then (`SESSION` has the same).
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that has not ended it by then is unreachable.
+const NO_RESPONSE: Duration = Duration::from_secs(12);
+/// After a statement that takes longer, a tenant gets one connection at a time.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// The session's settings, as start-up options. A client that vanished in the middle of a transaction, with its machine or
+/// its network, must not keep its locks.
+const SESSION: &str = "-c statement_timeout=10s -c idle_in_transaction_session_timeout=15s \
+                       -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3";
+
+/// One tenant's connections.
+pub(super) struct Pool {
+    url: SecretString,
+    budget: Budget,
+    id: PoolId,
+    /// One permit per connection that the tenant may have.
+    turns: Arc<Semaphore>,
+    /// The database has responded once.
+    is_known: AtomicBool,
+    /// It did not respond last time, or takes long.
+    is_away: AtomicBool,
+    /// Held by the request that tries it while it is away or not known.
+    retry: Arc<Semaphore>,
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.budget.close_idle_of(self.id, Duration::ZERO);
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NoConnection {
+    #[error("no free connection within {} s", WAIT.as_secs())]
+    Busy,
+    #[error("the server did not respond within {} s", WAIT.as_secs())]
+    Silent,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the server did not respond within {} s", NO_RESPONSE.as_secs())]
+pub(super) struct NoResponse;
+
+/// An open connection, with the permits that its loan holds.
+pub(super) struct Acquired {
+    pub(super) opened: Opened,
+    /// One of the tenant's turns.
+    pub(super) turn: Option<OwnedSemaphorePermit>,
+    pub(super) retry: Option<Retry>,
+}
+
+/// The tenant's only retry, and its place among those of all tenants.
+pub(super) type Retry = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Pool {
+    pub(super) fn new(url: &str, budget: &Budget) -> Result<Self, InvalidUrl> {
+        // Only checked: a TLS configuration is large, and there may be ten thousand idle tenants.
+        Target::parse(url)?;
+        Ok(Self {
+            url: url.into(),
+            id: budget.new_pool(),
+            turns: Arc::new(Semaphore::new(budget.limits().per_tenant)),
+            budget: budget.clone(),
+            is_known: AtomicBool::new(false),
+            is_away: AtomicBool::new(false),
+            retry: Arc::new(Semaphore::new(1)),
+        })
+    }
+
+    pub(super) fn close_idle(&self, unused_for: Duration) {
+        self.budget.close_idle_of(self.id, unused_for);
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.turns.available_permits() < self.budget.limits().per_tenant || self.budget.has_idle(self.id)
+    }
+
+    /// Takes a connection back that is fit for the next request.
+    pub(super) fn put_back(&self, opened: Opened) {
+        self.budget.put_back(self.id, opened);
+    }
+
+    /// The right to migrate, which only some tenants have at once.
+    pub(super) async fn migration_place(&self) -> Option<OwnedSemaphorePermit> {
+        // Semaphores are never closed here.
+        Arc::clone(self.budget.migrations()).acquire_owned().await.ok()
+    }
+
+    /// Waits for a connection and opens it if needed, both within bounds.
+    pub(super) async fn acquire(&self) -> Result<Acquired, StoreError> {
+        let until = Instant::now() + WAIT;
+        let (retry, turn, grant) =
+            timeout_at(until, self.wait()).await.map_err(|_| unavailable(NoConnection::Busy))?;
+        let opened = match grant {
+            Some(Grant::Connection(opened)) if !opened.client.is_closed() => opened,
+            Some(Grant::Connection(opened)) => self.open(opened.close(), until).await?,
+            Some(Grant::Place(place)) => self.open(place, until).await?,
+            None => return Err(unavailable(NoConnection::Busy)),
+        };
+        Ok(Acquired { opened, turn, retry })
+    }
+
+    async fn wait(&self) -> (Option<Retry>, Option<OwnedSemaphorePermit>, Option<Grant>) {
+        let retry = self.wait_for_retry().await;
+        // Semaphores are never closed here.
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+        (retry, turn, self.budget.grant(self.id).await)
+    }
+
+    /// `None`: the database responds, so all requests may use it.
+    async fn wait_for_retry(&self) -> Option<Retry> {
+        if self.responds() {
+            return None;
+        }
+        let retry = Arc::clone(&self.retry).acquire_owned().await.ok()?;
+        // One that is not known yet must not wait for those that are known to be away.
+        let places = match self.is_away.load(Ordering::Relaxed) {
+            true => self.budget.retries(),
+            false => self.budget.first_tries(),
+        };
+        let place = Arc::clone(places).acquire_owned().await.ok()?;
+        // The request before this one may have had a response.
+        (!self.responds()).then_some((retry, place))
+    }
+
+    fn responds(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed) && !self.is_away.load(Ordering::Relaxed)
+    }
+
+    async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
+        let until = until.max(Instant::now() + CONNECT);
+        let target = Target::parse(self.url.expose_secret()).map_err(unavailable)?;
+        let config = configured(target.config);
+        let connected = match timeout_at(until, config.connect(target.tls)).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => {
+                self.is_away.store(true, Ordering::Relaxed);
+                return Err(match StoreError::from(error) {
+                    // A host without an address, a refused connection: not an internal error.
+                    StoreError::Refused(error) => StoreError::Unavailable(error),
+                    other => other,
+                });
+            }
+            Err(_) => {
+                self.is_away.store(true, Ordering::Relaxed);
+                return Err(unavailable(NoConnection::Silent));
+            }
+        };
+        let (client, connection) = connected;
+        // It ends with the client; a statement under way then returns an error.
+        let task = tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(Opened::new(ClientWrapper::new(client, task), place))
+    }
+
+    /// Waits for the server's response, and records whether there was one.
+    pub(super) async fn response<T>(
+        &self,
+        limited: bool,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<Result<T, StoreError>, NoResponse> {
+        if !limited {
+            return Ok(statement.await.map_err(StoreError::from));
+        }
+        let mut statement = pin!(statement);
+        let response = match timeout(SLOW, &mut statement).await {
+            Ok(response) => response,
+            Err(_) => {
+                self.is_away.store(true, Ordering::Relaxed);
+                timeout(NO_RESPONSE - SLOW, &mut statement).await.map_err(|_| NoResponse)?
+            }
+        };
+        let away = response.as_ref().is_err_and(is_away);
+        self.is_away.store(away, Ordering::Relaxed);
+        self.is_known.store(true, Ordering::Relaxed);
+        Ok(response.map_err(StoreError::from))
+    }
+}
+
+/// Adds the settings of all our connections.
+fn configured(mut config: Config) -> Config {
+    config.connect_timeout(WAIT);
+    config.options(SESSION);
+    config.application_name("docket");
+    // A server that vanished without closing the connection.
+    config.keepalives_idle(STATEMENT_TIMEOUT);
+    config.tcp_user_timeout(STATEMENT_TIMEOUT);
+    config
+}
