@@ -18,6 +18,7 @@ pub mod paging;
 pub mod processes;
 pub mod request;
 pub mod server;
+pub mod state;
 pub mod swagger;
 pub mod tenant;
 pub mod times;
@@ -30,11 +31,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
-use crate::app::App;
 use error::ApiError;
+use state::ApiState;
 
 /// The API of `{base_url}`, and the part of it that the legacy host serves too.
-pub fn router(app: Arc<App>) -> Router {
+pub fn router(state: Arc<ApiState>) -> Router {
     let v2_only = Router::new()
         .route("/Auth/Token", post(auth::create_token))
         .route("/Employee/SignIn", post(auth::employee_sign_in))
@@ -47,7 +48,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))
         .route("/swagger/{*file}", get(swagger::file))
-        .route_layer(axum::middleware::from_fn_with_state(Arc::clone(&app), middleware::only_v2));
+        .route_layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::only_v2));
     Router::new()
         .route("/Session/Create", post(auth::create_session))
         .route("/Orders/Save", post(orders::save))
@@ -62,15 +63,15 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(async || ApiError::NoSuchRoute)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         // A layer of the router, so that the matched route is known. The outermost layer comes last.
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), middleware::answer))
-        .with_state(app)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::answer))
+        .with_state(state)
 }
 
 /// The routes of the management port: no tenant data.
-pub fn management(app: Arc<App>) -> Router {
+pub fn management(state: Arc<ApiState>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(management::readyz))
         .route("/metrics", get(management::metrics))
-        .with_state(app)
+        .with_state(state)
 }

@@ -1,43 +1,231 @@
-//! What a request handler may use; put together in [`crate::service`].
+//! The composition root: starts the parts of the service, for [`dev`](crate::dev) and [`serve`](crate::serve). The mode
+//! chooses which parts run; how they run is the same.
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::actions::sign_in::SignIn;
+use anyhow::Result;
+use docket_board::Board;
+use docket_egress::{EgressPolicy, Sender, SystemDns};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
 use crate::api::host::Hosts;
+use crate::api::state::ApiState;
+use crate::api::{self, server};
+use crate::args::{DeliveryArguments, HostArguments};
+use crate::detector::Detector;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
-use crate::tenants::Tenants;
+use crate::tenants::{SOURCE_LAG, Tenants};
 use crate::throttle::Throttle;
+use crate::worker::report::Active;
+use crate::worker::retention::Retention;
+use crate::worker::sweep::Sweeper;
+use crate::worker::{Worker, WorkerSettings};
 use docket_program::clock::Clock;
+use docket_program::signals::Signals;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
+use docket_store::stores::Stores;
 
-/// What a request handler may use.
+/// Maximum number of concurrent attempts, over all tenants.
+const SLOTS: usize = 1024;
+/// Time to store the results of the last attempts, at shutdown.
+const STORE_ENDS: Duration = Duration::from_secs(10);
+/// Maximum number of connections to the management port.
+const MANAGEMENT_CLIENTS: usize = 64;
+
+/// What all parts share, and the parts that run.
 #[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct App {
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Who is served.
+    /// The tenants that are served.
     pub tenants: Arc<Tenants>,
-    /// Says when to look at deliveries.
-    pub notifier: Arc<Notifier<LiveSchedule>>,
-    /// Checks passwords.
-    pub passwords: Passwords,
-    /// Slows guessing down.
-    pub throttle: Throttle,
-    /// Counts.
+    /// When deliveries are due.
+    pub schedule: Arc<LiveSchedule>,
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Which host is what.
-    pub hosts: Hosts,
-    /// What is still missing before requests are served.
+    /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
+    /// Maximum number of open files and sockets of the process.
+    pub descriptors: u64,
+    /// The parts that run.
+    pub running: JoinSet<()>,
+}
+
+/// The server of the management port, which stops after the other parts.
+#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
+pub struct Management {
+    shutdown: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Management {
+    /// Stops the server.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        let _ = self.task.await;
+    }
 }
 
 impl App {
-    /// What sign-in works with.
-    pub fn sign_in(&self) -> SignIn<'_> {
-        let Self { clock, passwords, throttle, metrics, .. } = self;
-        SignIn { clock, passwords, throttle, metrics }
+    /// The state of the API's handlers.
+    pub fn api_state(&self, hosts: &HostArguments) -> Arc<ApiState> {
+        Arc::new(ApiState {
+            clock: self.clock.clone(),
+            tenants: Arc::clone(&self.tenants),
+            notifier: Arc::new(Notifier::new(Arc::clone(&self.schedule))),
+            passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            throttle: Throttle::default(),
+            metrics: Arc::clone(&self.metrics),
+            hosts: Hosts { base_domain: hosts.base_domain.clone(), legacy: hosts.legacy_host.clone() },
+            readiness: Arc::clone(&self.readiness),
+        })
     }
+
+    /// Serves /healthz, /readyz and /metrics.
+    pub fn start_management(&self, state: &Arc<ApiState>, listener: TcpListener) -> Management {
+        let shutdown = CancellationToken::new();
+        let router = api::management(Arc::clone(state));
+        let task = tokio::spawn(server::serve(listener, router, MANAGEMENT_CLIENTS, shutdown.clone()));
+        Management { shutdown, task }
+    }
+
+    /// Starts the API.
+    pub fn start_api(&mut self, state: &Arc<ApiState>, listener: TcpListener, shutdown: &CancellationToken) {
+        // Half of the descriptors are for clients; the other half for databases and receivers.
+        let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
+        self.running.spawn(server::serve(
+            listener,
+            api::router(Arc::clone(state)),
+            clients,
+            shutdown.clone(),
+        ));
+        let (notifier, shutdown) = (Arc::clone(&state.notifier), shutdown.clone());
+        self.running.spawn(async move { notifier.run(shutdown).await });
+    }
+
+    /// Starts the worker, and the deletion of old deliveries. `board` is set if other processes do the same. Returns the
+    /// tenants that have attempts under way.
+    pub fn start_worker(
+        &mut self,
+        policy: EgressPolicy,
+        settings: &DeliveryArguments,
+        board: Option<Arc<Board>>,
+        shutdown: &CancellationToken,
+    ) -> Arc<Active> {
+        let worker = Worker::new(
+            self.clock.clone(),
+            Arc::clone(&self.tenants),
+            Arc::clone(&self.schedule),
+            Sender::new(policy, SystemDns::new(), settings.attempt_timeout),
+            WorkerSettings {
+                poll_interval: settings.poll_interval,
+                backoff_base: settings.backoff_base,
+                slots: SLOTS,
+                // A single process has no other to be behind of.
+                source_lag: if board.is_some() { SOURCE_LAG } else { Duration::ZERO },
+                drain: settings.attempt_timeout + STORE_ENDS,
+            },
+            Arc::clone(&self.metrics),
+        );
+        let active = worker.active();
+        self.running.spawn(worker.run(shutdown.clone()));
+        let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
+        let retention = Retention::new(clock, tenants, settings.delivery_retention).shared(board);
+        self.running.spawn(retention.run(shutdown.clone()));
+        active
+    }
+
+    /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
+    pub fn sweeper(&self) -> Sweeper<LiveSchedule> {
+        let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
+        Sweeper::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics))
+    }
+
+    /// Sweeps at each interval, and when `wake` is notified.
+    pub fn start_sweep(
+        &mut self,
+        sweeper: Sweeper<LiveSchedule>,
+        interval: Duration,
+        wake: &Arc<Notify>,
+        shutdown: &CancellationToken,
+    ) {
+        self.running.spawn(sweeper.run(interval, Arc::clone(wake), shutdown.clone()));
+    }
+
+    /// Starts the detector of new invoices.
+    pub fn start_detector(&mut self, interval: Duration, shutdown: &CancellationToken) {
+        let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
+        let detector =
+            Detector::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics), interval);
+        self.running.spawn(detector.run(shutdown.clone()));
+    }
+
+    /// Runs a part until shutdown, when it is dropped.
+    pub fn start(&mut self, shutdown: &CancellationToken, part: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = shutdown.clone();
+        self.running.spawn(async move {
+            shutdown.run_until_cancelled(part).await;
+        });
+    }
+
+    /// Closes connections to databases that nothing has used for `unused_for`, which is checked at each interval.
+    pub fn start_closing_idle(
+        &mut self,
+        stores: Arc<Stores>,
+        (unused_for, interval): (Duration, Duration),
+        shutdown: &CancellationToken,
+    ) {
+        self.start(shutdown, async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                stores.close_idle(unused_for).await;
+            }
+        });
+    }
+
+    /// Stops all parts and waits for them. A second signal ends the wait.
+    pub async fn drain(&mut self, shutdown: &CancellationToken, signals: &mut Signals) {
+        shutdown.cancel();
+        let drained = async { while self.running.join_next().await.is_some() {} };
+        tokio::select! {
+            () = drained => {}
+            () = signals.next() => println!("Stopped at once. Unfinished work continues at the next start."),
+        }
+    }
+}
+
+/// Raises the limit of open files and sockets to what the system allows, and returns it. The usual soft limit of 1,024 is for
+/// programs that call `select`.
+pub fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // If this is refused, the limit stays.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Listens on an address, which `flag` sets.
+///
+/// # Errors
+///
+/// The address is in use, not allowed, or not of this machine. The message says what to do.
+pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::AddrInUse => "stop the program that uses it, or choose another port",
+            ErrorKind::PermissionDenied => "choose a port of 1024 or above",
+            _ => "choose an address of this machine",
+        };
+        let text = format!("can't listen on {address}; {advice} with {flag} ADDRESS:PORT");
+        anyhow::Error::new(error).context(text)
+    })
 }

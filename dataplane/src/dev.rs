@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::app::{App, bind, raise_descriptor_limit};
 use crate::args::DevArguments;
 use crate::readiness::Readiness;
-use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::telemetry::Metrics;
 use crate::tenants::{Activation, Tenants};
 use docket_program::clock::Clock;
@@ -72,7 +72,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
 
     const SCHEDULE: &str = "the schedule";
     let schedule = MemorySchedule::new(clock.clone(), SHARES);
-    let mut service = Service {
+    let mut app = App {
         clock,
         tenants,
         schedule: Arc::new(LiveSchedule::Memory(schedule)),
@@ -81,31 +81,31 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
         descriptors,
         running: JoinSet::new(),
     };
-    let app = service.app(&arguments.hosts);
+    let state = app.api_state(&arguments.hosts);
     // The schedule is rebuilt before anything is served. We hold the lock of the data folder, so no other process delivers
     // from it, and every lease in it belongs to a process that is gone.
-    let mut sweeper = service.sweeper();
+    let mut sweeper = app.sweeper();
     sweeper.take_over().await;
-    service.readiness.has(SCHEDULE);
+    app.readiness.has(SCHEDULE);
 
     let mut signals = Signals::new().context("can't install signal handlers")?;
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
-    let management = service.manage(&app, management_listener);
-    service.start_api(&app, api_listener, &shutdown);
-    service.start_worker(policy, &arguments.deliveries, None, &shutdown);
-    service.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
-    service.start_detector(arguments.invoice_scan_interval, &shutdown);
+    let management = app.start_management(&state, management_listener);
+    app.start_api(&state, api_listener, &shutdown);
+    app.start_worker(policy, &arguments.deliveries, None, &shutdown);
+    app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
+    app.start_detector(arguments.invoice_scan_interval, &shutdown);
     println!("{}", banner::text(&arguments, &declaration, &samples, begun.elapsed()));
     let keys = follow::keys_of(&declaration);
-    service.start(&shutdown, follow::wake_file(arguments.clone(), Arc::clone(&wake)));
-    service.start(&shutdown, follow::edits(folder, activation, keys, arguments, wake));
-    service.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
+    app.start(&shutdown, follow::wake_file(arguments.clone(), Arc::clone(&wake)));
+    app.start(&shutdown, follow::edits(folder, activation, keys, arguments, wake));
+    app.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
 
     signals.next().await;
     println!("Stopping: finishing requests and attempts under way. Press Ctrl-C again to stop at once.");
-    service.readiness.lacks("shutting down");
-    service.drain(&shutdown, &mut signals).await;
+    app.readiness.lacks("shutting down");
+    app.drain(&shutdown, &mut signals).await;
     management.stop().await;
     if let Some(receiver) = receiver {
         receiver.stop().await;

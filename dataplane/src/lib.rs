@@ -1,16 +1,16 @@
 //! The data plane of Docket.
 //!
-//! * [`app`]: what handlers share; the edges are [`api`]: HTTP in, [`worker`]: webhooks out, and [`detector`]: the invoices
-//!   that other programs insert
+//! * [`app`]: the composition root, which starts the parts of a process. The modes choose the parts: [`dev`], the embedded
+//!   mode, and [`serve`], one of many processes. [`args`] is the command line, [`cli`] the commands beside the servers.
+//! * [`api`]: HTTP in; [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
-//! * [`tenants`]: who is served
+//! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs
-//! * [`service`] puts the parts together; [`dev`]: the embedded mode, [`serve`]: one of many processes; [`serving`]: from
-//!   what is declared to what is served; [`args`], [`cli`]: the command line
 //! * [`readiness`], [`telemetry`]: what the process reports about itself
+//! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
-//! The tenant's database is in `docket-store`, when to look at a delivery in `docket-schedule`, the rules themselves in
-//! `docket-domain` and `docket-orders`.
+//! Tenants come from `docket-source`. A tenant's database is in `docket-store`, the times of deliveries in
+//! `docket-schedule`, the rules in `docket-domain` and `docket-orders`.
 
 pub mod actions;
 pub mod api;
@@ -23,7 +23,6 @@ pub mod passwords;
 pub mod readiness;
 pub mod redis;
 pub mod serve;
-pub mod service;
 pub mod telemetry;
 pub mod tenants;
 pub mod throttle;

@@ -16,10 +16,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::app::{App, bind, raise_descriptor_limit};
 use crate::args::{Role, ServeArguments};
 use crate::readiness::Readiness;
 use crate::redis;
-use crate::service::{Service, bind, raise_descriptor_limit};
 use crate::telemetry::Metrics;
 use crate::tenants::{Activation, Tenants};
 use crate::worker::report;
@@ -84,7 +84,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         None,
     );
     let schedule = RedisSchedule::new(connection.clone(), &keys, SHARES);
-    let mut service = Service {
+    let mut app = App {
         clock,
         tenants,
         schedule: Arc::new(LiveSchedule::Redis(Box::new(schedule))),
@@ -93,15 +93,15 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         descriptors,
         running: JoinSet::new(),
     };
-    let app = service.app(&arguments.hosts);
-    let management = service.manage(&app, management_listener);
+    let state = app.api_state(&arguments.hosts);
+    let management = app.start_management(&state, management_listener);
     let shutdown = CancellationToken::new();
     let revisions = activation.revisions();
     let (first, configured) = oneshot::channel();
-    service.running.spawn(follow(source, activation, first, shutdown.clone()));
-    service.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
+    app.running.spawn(follow(source, activation, first, shutdown.clone()));
+    app.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
 
-    let readiness = Arc::clone(&service.readiness);
+    let readiness = Arc::clone(&app.readiness);
     let begin = async {
         let configured = async {
             let _ = configured.await;
@@ -120,35 +120,35 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         () = signals.next() => return Ok(()),
     }
 
-    service.running.spawn(redis::watch(connection.clone(), shutdown.clone()));
+    app.running.spawn(redis::watch(connection.clone(), shutdown.clone()));
     let board = Arc::new(Board::new(connection, keys));
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
     tracing::info!(pod, roles = roles.join(","), tenants = revisions.borrow().len(), "serving");
     let announced =
         tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, revisions, shutdown.clone()));
     if let Some(listener) = api_listener {
-        service.start_api(&app, listener, &shutdown);
+        app.start_api(&state, listener, &shutdown);
     }
     if is(Role::Worker) {
-        let active = service.start_worker(policy, &arguments.deliveries, Some(Arc::clone(&board)), &shutdown);
-        let (tenants, clock) = (Arc::clone(&service.tenants), service.clock.clone());
-        service.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
-        let sweeper = service.sweeper().shared(board);
-        service.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
+        let active = app.start_worker(policy, &arguments.deliveries, Some(Arc::clone(&board)), &shutdown);
+        let (tenants, clock) = (Arc::clone(&app.tenants), app.clock.clone());
+        app.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
+        let sweeper = app.sweeper().shared(board);
+        app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }
     if is(Role::Detector) {
-        service.start_detector(arguments.invoice_scan_interval, &shutdown);
+        app.start_detector(arguments.invoice_scan_interval, &shutdown);
     }
 
     signals.next().await;
     tracing::info!("stopping: finishing requests and attempts under way");
-    service.readiness.lacks("shutting down");
+    app.readiness.lacks("shutting down");
     tokio::select! {
         // Load balancers must see the failing readiness first.
         () = tokio::time::sleep(arguments.shutdown_delay) => {}
         () = signals.next() => {}
     }
-    service.drain(&shutdown, &mut signals).await;
+    app.drain(&shutdown, &mut signals).await;
     let _ = announced.await;
     management.stop().await;
     Ok(())

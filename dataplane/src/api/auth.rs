@@ -15,7 +15,7 @@ use super::kinds::{Line, Password};
 use super::request::{FromBody, request};
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
-use crate::app::App;
+use crate::api::state::ApiState;
 use crate::tenants::Tenant;
 
 request! {
@@ -105,11 +105,11 @@ pub struct EmployeeTokenResponse {
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn create_token(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     call: SignInCall<Addressed>,
 ) -> Result<Json<TokenResponse>, ApiError> {
     let SignedIn { token, expires_in_minutes, customer_code, contact_code, contact } =
-        sign_in_contact(&app, call).await?;
+        sign_in_contact(&state, call).await?;
     let token_type = "Bearer";
     Ok(Json(TokenResponse { token, token_type, expires_in_minutes, customer_code, contact_code, contact }))
 }
@@ -123,11 +123,11 @@ pub async fn create_token(
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn create_session(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     call: SignInCall<Addressed>,
 ) -> Result<Json<SessionResponse>, ApiError> {
     let SignedIn { token: session_guid, expires_in_minutes, customer_code, contact_code, contact } =
-        sign_in_contact(&app, call).await?;
+        sign_in_contact(&state, call).await?;
     Ok(Json(SessionResponse { session_guid, expires_in_minutes, customer_code, contact_code, contact }))
 }
 
@@ -138,11 +138,11 @@ pub async fn create_session(
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No employee with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn employee_sign_in(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     SignInCall { addressed: AtTenant(tenant), credentials }: SignInCall<AtTenant>,
 ) -> Result<Json<EmployeeTokenResponse>, ApiError> {
     let user_id = credentials.user_id.clone();
-    let issued = app.sign_in().employee(&tenant, credentials).await;
+    let issued = state.sign_in().employee(&tenant, credentials).await;
     let Issued { token, expires_in_minutes, subject, name } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     let Subject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
@@ -164,16 +164,16 @@ struct SignedIn {
     contact: String,
 }
 
-async fn sign_in_contact(app: &App, call: SignInCall<Addressed>) -> Result<SignedIn, ApiError> {
+async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Result<SignedIn, ApiError> {
     let SignInCall { addressed, credentials } = call;
     let user_id = credentials.user_id.clone();
     let tenant = match addressed {
         Addressed::Tenant(tenant) => Some(tenant),
-        Addressed::Legacy => legacy_tenant(app, &credentials)?,
+        Addressed::Legacy => legacy_tenant(state, &credentials)?,
     };
     let issued = match tenant {
-        Some(tenant) => app.sign_in().contact(&tenant, credentials).await,
-        None => Err(app.sign_in().unknown_tenant(credentials).await),
+        Some(tenant) => state.sign_in().contact(&tenant, credentials).await,
+        None => Err(state.sign_in().unknown_tenant(credentials).await),
     };
     let Issued { token, expires_in_minutes, subject, name: contact } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
@@ -186,14 +186,14 @@ async fn sign_in_contact(app: &App, call: SignInCall<Addressed>) -> Result<Signe
 }
 
 /// The tenant of a request to the legacy host, by its client code. The hexadecimal key is refused as client code.
-fn legacy_tenant(app: &App, credentials: &Credentials) -> Result<Option<Arc<Tenant>>, ApiError> {
+fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<Arc<Tenant>>, ApiError> {
     let Some(code) = &credentials.client_code else {
         return Err(ApiError::field("clientCode", "required on this host"));
     };
     if docket_crds::ApiKeyDigest::of(code).is_ok() {
         return Err(ApiError::ApiAccessOff(code.clone()));
     }
-    Ok(app.tenants.by_client_code(code))
+    Ok(state.tenants.by_client_code(code))
 }
 
 /// A sign-in: how its tenant is identified, which is checked before the body is read, and the credentials.
@@ -203,16 +203,16 @@ pub struct SignInCall<A> {
     credentials: Credentials,
 }
 
-impl<A> FromRequest<Arc<App>> for SignInCall<A>
+impl<A> FromRequest<Arc<ApiState>> for SignInCall<A>
 where
-    A: FromRequestParts<Arc<App>, Rejection = ApiError> + Send,
+    A: FromRequestParts<Arc<ApiState>, Rejection = ApiError> + Send,
 {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         let source = source(&request);
         let (mut parts, body) = request.into_parts();
-        let addressed = A::from_request_parts(&mut parts, app).await?;
+        let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(Request::from_parts(parts, body), SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::from_body(&body)?;
         Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })

@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::error::ApiError;
 use super::tenant::Addressed;
-use crate::app::App;
+use crate::api::state::ApiState;
 use crate::tenants::Tenant;
 use docket_store::{Connection, StoreError, employees};
 
@@ -25,8 +25,8 @@ pub struct Caller {
 
 impl Caller {
     /// A connection to the tenant's database for reading.
-    pub async fn reader(&self, app: &App) -> Result<Connection, StoreError> {
-        self.tenant.store.ready(&app.clock).await?.reader().await
+    pub async fn reader(&self, state: &ApiState) -> Result<Connection, StoreError> {
+        self.tenant.store.ready(&state.clock).await?.reader().await
     }
 
     /// The caller's name in logs, with kept responses, and as the author of notes. It is the same for all its tokens.
@@ -38,17 +38,17 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Arc<App>> for Caller {
+impl FromRequestParts<Arc<ApiState>> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let addressed = Addressed::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
+        let addressed = Addressed::from_request_parts(parts, state).await?;
         let token = bearer(parts)?;
         let tenant = match addressed {
             Addressed::Tenant(tenant) => tenant,
             Addressed::Legacy => {
                 let uid = token::claimed_tenant(token).ok_or(ApiError::InvalidToken)?;
-                let tenant = app.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended);
+                let tenant = state.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended);
                 tenant.ok_or(ApiError::InvalidToken)?
             }
         };
@@ -59,7 +59,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             .iter()
             .map(|key| Key { kid: &key.kid, secret: key.secret.expose() })
             .collect();
-        let subject = token::verify(token, &keys, &tenant.config.uid, app.clock.now())
+        let subject = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
             .map_err(|_| ApiError::InvalidToken)?;
         Ok(Self { tenant, subject })
     }
@@ -71,16 +71,16 @@ impl FromRequestParts<Arc<App>> for Caller {
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Administrator(pub Caller);
 
-impl FromRequestParts<Arc<App>> for Administrator {
+impl FromRequestParts<Arc<ApiState>> for Administrator {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
         let Subject::Employee { administrator: true, employee_code } = &caller.subject else {
             return Err(ApiError::NotAdministrator);
         };
         // A token outlives a dismissal, so the database has the last word.
-        match employees::is_administrator(&mut caller.reader(app).await?, employee_code).await? {
+        match employees::is_administrator(&mut caller.reader(state).await?, employee_code).await? {
             true => Ok(Self(caller)),
             false => Err(ApiError::NotAdministrator),
         }

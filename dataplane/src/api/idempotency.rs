@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use super::body::json_response;
 use super::caller::Caller;
 use super::error::ApiError;
-use crate::app::App;
+use crate::api::state::ApiState;
 
 const HEADER: &str = "Idempotency-Key";
 /// Set to `true` on a response that was kept from an earlier request.
@@ -67,8 +67,8 @@ impl IdempotencyKey {
     }
 
     /// The response that was kept under this key. A key that was used for another request is refused.
-    pub async fn find(&self, app: &App, caller: &Caller) -> Result<Option<Response>, ApiError> {
-        let mut reader = caller.reader(app).await?;
+    pub async fn find(&self, state: &ApiState, caller: &Caller) -> Result<Option<Response>, ApiError> {
+        let mut reader = caller.reader(state).await?;
         match idempotency::find(&mut reader, &caller.name(), &self.key).await? {
             None => Ok(None),
             Some(kept) if kept.route == self.route && kept.request_digest == self.digest => {

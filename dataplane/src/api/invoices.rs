@@ -16,7 +16,7 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::times::{DateOrTime, time};
 use super::words::words;
-use crate::app::App;
+use crate::api::state::ApiState;
 use docket_store::invoices::{self, Invoice, InvoiceFilter};
 
 words!(
@@ -111,7 +111,7 @@ pub struct InvoicePage {
     params(InvoiceSearch),
     responses((status = 200, body = InvoicePage, description = "A page of invoices")))]
 pub async fn search(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<InvoiceSearch>,
 ) -> Result<Json<InvoicePage>, ApiError> {
@@ -125,7 +125,7 @@ pub async fn search(
         to_ms: to.map(Timestamp::as_millisecond),
         after: cursor,
     };
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let found = invoices::search(&mut reader, &filter, page_size + 1).await?;
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.id()));
     Ok(Json(InvoicePage { items: found.into_iter().map(Into::into).collect(), next_cursor }))

@@ -6,11 +6,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
-use crate::app::App;
+use crate::api::state::ApiState;
 
 /// GET /readyz: 200 once nothing is missing, otherwise 503 with what is.
-pub async fn readyz(State(app): State<Arc<App>>) -> Response {
-    match app.readiness.missing().as_slice() {
+pub async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
+    match state.readiness.missing().as_slice() {
         [] => "ready\n".into_response(),
         missing => {
             let text = format!("not ready: {}\n", missing.join(", "));
@@ -20,7 +20,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
 }
 
 /// GET /metrics: the counters in Prometheus' text format.
-pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub async fn metrics(State(state): State<Arc<ApiState>>) -> Response {
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
+    ([(header::CONTENT_TYPE, kind)], state.metrics.text()).into_response()
 }

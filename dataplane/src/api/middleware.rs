@@ -11,14 +11,14 @@ use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
-use crate::app::App;
+use crate::api::state::ApiState;
 use docket_program::random;
 
 const REQUEST_ID: &str = "x-request-id";
 
 /// Gives the request an id, runs it, counts it and logs it. Logs the route's pattern, not the query string, which holds
 /// names.
-pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub async fn answer(State(state): State<Arc<ApiState>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = hex::encode(random::bytes::<10>());
     let method = request.method().clone();
@@ -39,7 +39,7 @@ pub async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -
     }
     finish_headers(&mut response, &id);
     let seconds = begun.elapsed().as_secs_f64();
-    app.metrics.requested(&route, response.status().as_u16(), seconds);
+    state.metrics.requested(&route, response.status().as_u16(), seconds);
     tracing::info!(
         request.id = id,
         http.method = method.as_str(),
@@ -63,12 +63,12 @@ fn finish_headers(response: &mut Response, id: &str) {
 
 /// Refuses requests to the legacy host, which has none of these routes.
 pub async fn only_v2(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    match host(&parts)?.map(|host| app.hosts.kind(&host)) {
+    match host(&parts)?.map(|host| state.hosts.kind(&host)) {
         Some(HostKind::Legacy) => Err(ApiError::NoSuchRoute),
         _ => Ok(next.run(Request::from_parts(parts, body)).await),
     }

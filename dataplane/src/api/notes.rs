@@ -25,7 +25,7 @@ use super::times::{DateOrTime, time};
 use super::words::words;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
-use crate::app::App;
+use crate::api::state::ApiState;
 use docket_store::Transaction;
 use docket_store::notes::{self, NoteFilter, StoredNote};
 
@@ -196,7 +196,7 @@ pub struct NotePage {
     responses((status = 200, body = NoteAnswer, description = "The note is added"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such work order")))]
 pub async fn add(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Call { caller, request, write }: Call<Caller, NoteRequest>,
 ) -> Result<Response, ApiError> {
     let note = Note::from(request);
@@ -205,7 +205,7 @@ pub async fn add(
         let (line_item, hints) = add_note(transaction, &caller.tenant, customer, &author, &note, now).await?;
         Ok(Done::new(&NoteAnswer { line_item }).hint(hints))
     };
-    write.perform(&app, &caller, add).await
+    write.perform(&state, &caller, add).await
 }
 
 /// Searches notes and status lines, newest first.
@@ -214,7 +214,7 @@ pub async fn add(
     params(NoteSearch),
     responses((status = 200, body = NotePage, description = "A page of notes")))]
 pub async fn search(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<NoteSearch>,
 ) -> Result<Json<NotePage>, ApiError> {
@@ -229,7 +229,7 @@ pub async fn search(
         to_ms: to.map(Timestamp::as_millisecond),
         after: cursor,
     };
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let found = notes::search(&mut reader, &filter, page_size + 1).await?;
     let (notes, next_cursor) = page(found, page_size, |last| {
         (last.created_at_ms, format!("{}:{}", last.work_order, last.line_item))

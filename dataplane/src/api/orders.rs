@@ -28,7 +28,7 @@ use super::times::{DateOrTime, time};
 use super::writes::{Call, Done};
 use crate::actions::export_order::{export_order, work_orders_of};
 use crate::actions::save_order::save_order;
-use crate::app::App;
+use crate::api::state::ApiState;
 use docket_store::Transaction;
 use docket_store::orders::{self, OrderFilter, OrderHead};
 
@@ -161,7 +161,7 @@ pub struct OrderPage {
     responses((status = 200, body = SaveAnswer, description = "Saved"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn save(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Call { caller, request, write }: Call<Caller, SaveRequest>,
 ) -> Result<Response, ApiError> {
     let Caller { tenant, subject } = &caller;
@@ -169,7 +169,7 @@ pub async fn save(
         let (saved, hints) = save_order(transaction, tenant, subject, request, now).await?;
         Ok(Done::new(&SaveAnswer::from(saved)).hint(hints))
     };
-    write.perform(&app, &caller, save).await
+    write.perform(&state, &caller, save).await
 }
 
 /// Exports a web order to the back office.
@@ -182,7 +182,7 @@ pub async fn save(
     responses((status = 200, body = ExportAnswer, description = "Exported"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn export(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Call { caller, request, write }: Call<Caller, ExportRequest>,
 ) -> Result<Response, ApiError> {
     let Caller { tenant, subject } = &caller;
@@ -191,7 +191,7 @@ pub async fn export(
         let (exported, hints) = export_order(transaction, tenant, subject, id, now).await?;
         Ok(Done::new(&ExportAnswer::from(exported)).hint(hints))
     };
-    write.perform(&app, &caller, export).await
+    write.perform(&state, &caller, export).await
 }
 
 /// Returns one web order with its whole content.
@@ -201,11 +201,11 @@ pub async fn export(
     responses((status = 200, body = OrderAnswer, description = "The order"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The caller has no such web order")))]
 pub async fn get(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(OrderQuery { web_order_id: id }): Query<OrderQuery>,
 ) -> Result<Json<OrderAnswer>, ApiError> {
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let stored = orders::find(&mut reader, &id, caller.subject.own_customer()).await?;
     let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
     let exported = work_orders_of(&mut reader, &stored).await?;
@@ -230,7 +230,7 @@ pub async fn get(
     params(OrderSearch),
     responses((status = 200, body = OrderPage, description = "A page of orders")))]
 pub async fn search(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<OrderSearch>,
 ) -> Result<Json<OrderPage>, ApiError> {
@@ -244,7 +244,7 @@ pub async fn search(
         text: text.map(|text| text.to_lowercase()),
         after: cursor,
     };
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let heads = orders::search(&mut reader, &filter, page_size + 1).await?;
     let (heads, next_cursor) = page(heads, page_size, |last| (last.created_at_ms, last.id.clone()));
     Ok(Json(OrderPage { items: heads.into_iter().map(Into::into).collect(), next_cursor }))

@@ -17,7 +17,7 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::times::{DateOrTime, time};
 use super::words::words;
-use crate::app::App;
+use crate::api::state::ApiState;
 use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
 words!(
@@ -220,7 +220,7 @@ pub struct ProcessPage {
     params(ProcessSearch),
     responses((status = 200, body = ProcessPage, description = "A page of process work orders")))]
 pub async fn search(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     caller: Caller,
     Query(search): Query<ProcessSearch>,
 ) -> Result<Json<ProcessPage>, ApiError> {
@@ -235,7 +235,7 @@ pub async fn search(
         to_ms: to.map(Timestamp::as_millisecond),
         after: cursor,
     };
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let found = processes::search(&mut reader, &filter, page_size + 1).await?;
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.work_order.clone()));
     let numbers: Vec<&str> = found.iter().map(|process| process.work_order.as_str()).collect();

@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use super::error::ApiError;
 use super::host::{HostKind, host};
-use crate::app::App;
+use crate::api::state::ApiState;
 use crate::tenants::Tenant;
 
 /// How a request identifies its tenant.
@@ -24,18 +24,18 @@ pub enum Addressed {
 #[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct AtTenant(pub Arc<Tenant>);
 
-impl FromRequestParts<Arc<App>> for Addressed {
+impl FromRequestParts<Arc<ApiState>> for Addressed {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let kind = host(parts)?.map_or(HostKind::Base, |host| app.hosts.kind(&host));
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
+        let kind = host(parts)?.map_or(HostKind::Base, |host| state.hosts.kind(&host));
         let by_host = match &kind {
             HostKind::Legacy => return Ok(Self::Legacy),
-            HostKind::Subdomain(label) => app.tenants.by_subdomain(label),
+            HostKind::Subdomain(label) => state.tenants.by_subdomain(label),
             HostKind::Base => None,
         };
         let by_key = match api_key(&parts.headers)? {
-            Some(key) => Some(app.tenants.by_key(key).ok_or(ApiError::InvalidApiKey)?),
+            Some(key) => Some(state.tenants.by_key(key).ok_or(ApiError::InvalidApiKey)?),
             None => None,
         };
         match (by_key, by_host, kind) {
@@ -47,11 +47,11 @@ impl FromRequestParts<Arc<App>> for Addressed {
     }
 }
 
-impl FromRequestParts<Arc<App>> for AtTenant {
+impl FromRequestParts<Arc<ApiState>> for AtTenant {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        match Addressed::from_request_parts(parts, app).await? {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
+        match Addressed::from_request_parts(parts, state).await? {
             Addressed::Tenant(tenant) => Ok(Self(tenant)),
             Addressed::Legacy => Err(ApiError::NoSuchRoute),
         }

@@ -18,7 +18,7 @@ use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKe
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::times::DateOrTime;
-use crate::app::App;
+use crate::api::state::ApiState;
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::events;
 
@@ -67,7 +67,7 @@ request! {
     params(DeliverySearch),
     responses((status = 200, body = DeliveryPage, description = "A page of deliveries")))]
 pub async fn search(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
     Query(search): Query<DeliverySearch>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
@@ -87,7 +87,7 @@ pub async fn search(
         about: None,
         after: search.cursor,
     };
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let listed = deliveries::search(&mut reader, &filter, page_size + 1).await?;
     let (listed, next_cursor) = page(listed, page_size, |last| (last.created_at_ms, last.id.clone()));
     Ok(Json(DeliveryPage { items: listed.into_iter().map(Into::into).collect(), next_cursor }))
@@ -102,11 +102,11 @@ pub async fn search(
     responses((status = 200, body = DeliveryAnswer, description = "The delivery"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery")))]
 pub async fn get(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
 ) -> Result<Json<DeliveryAnswer>, ApiError> {
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let listed = deliveries::find(&mut reader, id).await?;
     let listed = listed.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let attempts = deliveries::attempts(&mut reader, id).await?;

@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::request::FromBody;
 use crate::actions::Refusal;
-use crate::app::App;
+use crate::api::state::ApiState;
 
 /// A request that writes. The caller is checked before the body is read.
 #[expect(missing_debug_implementations, reason = "a body is personal data")]
@@ -30,16 +30,16 @@ pub struct Call<C, B> {
     pub write: Write,
 }
 
-impl<C, B> FromRequest<Arc<App>> for Call<C, B>
+impl<C, B> FromRequest<Arc<ApiState>> for Call<C, B>
 where
-    C: FromRequestParts<Arc<App>, Rejection = ApiError> + Send,
+    C: FromRequestParts<Arc<ApiState>, Rejection = ApiError> + Send,
     B: FromBody + Send,
 {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let caller = C::from_request_parts(&mut parts, app).await?;
+        let caller = C::from_request_parts(&mut parts, state).await?;
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
         let headers = parts.headers.clone();
         let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
@@ -86,21 +86,21 @@ pub struct Write {
 impl Write {
     /// Runs `work` in a transaction and commits it, unless the write was performed before under the same key. Returns
     /// the response of the one or the other.
-    pub async fn perform<W>(self, app: &App, caller: &Caller, work: W) -> Result<Response, ApiError>
+    pub async fn perform<W>(self, state: &ApiState, caller: &Caller, work: W) -> Result<Response, ApiError>
     where
         W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
     {
         let Some(key) = self.key else {
-            return once(app, caller, None, work).await.map_err(Failure::into_error);
+            return once(state, caller, None, work).await.map_err(Failure::into_error);
         };
-        if let Some(kept) = key.find(app, caller).await? {
+        if let Some(kept) = key.find(state, caller).await? {
             return Ok(kept);
         }
         // Another request with this key may be under way. Then ours is refused, by the key itself or by what the other
         // one has changed, and gets the other one's response.
-        match once(app, caller, Some(&key), work).await {
+        match once(state, caller, Some(&key), work).await {
             Ok(response) => Ok(response),
-            Err(failure) => key.find(app, caller).await?.ok_or(failure.into_error()),
+            Err(failure) => key.find(state, caller).await?.ok_or(failure.into_error()),
         }
     }
 }
@@ -128,7 +128,7 @@ impl From<StoreError> for Failure {
 }
 
 async fn once<W>(
-    app: &App,
+    state: &ApiState,
     caller: &Caller,
     key: Option<&IdempotencyKey>,
     work: W,
@@ -136,7 +136,7 @@ async fn once<W>(
 where
     W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
 {
-    let mut transaction = caller.tenant.store.begin(&app.clock).await?;
+    let mut transaction = caller.tenant.store.begin(&state.clock).await?;
     let now = transaction.now();
     let Done { body, hints, audit } = match work(&mut transaction, now).await {
         Ok(done) => done,
@@ -157,6 +157,6 @@ where
         log(caller);
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
-    app.notifier.notify(hints).await;
+    state.notifier.notify(hints).await;
     Ok(json_response(body))
 }

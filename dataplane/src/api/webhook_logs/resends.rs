@@ -20,8 +20,8 @@ use crate::api::error::{ApiError, ProblemBody};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::paging::page;
 use crate::api::request::Query;
+use crate::api::state::ApiState;
 use crate::api::writes::{Call, Done, Write};
-use crate::app::App;
 
 /// Resends one delivery that has ended, or the dead letters of a webhook.
 ///
@@ -35,17 +35,17 @@ use crate::app::App;
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such delivery"),
               (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "The event is still being sent to this webhook; or the webhook is inactive, not declared, now another customer's, or not subscribed to the event; or the event is switched off; or the Idempotency-Key was used for another request")))]
 pub async fn resend(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Call { caller: Administrator(caller), request, write }: Call<Administrator, ResendRequest>,
 ) -> Result<Response, ApiError> {
     match request {
-        ResendRequest::One(ResendOne { delivery_id }) => one(&app, &caller, delivery_id, write).await,
-        ResendRequest::Many(request) if request.preview => preview(&app, &caller, request.into()).await,
-        ResendRequest::Many(request) => many(&app, &caller, request.into(), write).await,
+        ResendRequest::One(ResendOne { delivery_id }) => one(&state, &caller, delivery_id, write).await,
+        ResendRequest::Many(request) if request.preview => preview(&state, &caller, request.into()).await,
+        ResendRequest::Many(request) => many(&state, &caller, request.into(), write).await,
     }
 }
 
-async fn one(app: &App, caller: &Caller, id: DeliveryId, write: Write) -> Result<Response, ApiError> {
+async fn one(state: &ApiState, caller: &Caller, id: DeliveryId, write: Write) -> Result<Response, ApiError> {
     let tenant = &caller.tenant;
     let resend = async |transaction: &mut Transaction, now| {
         let (resent, due) = resend_one(transaction, tenant.webhooks(), id, &caller.name(), now).await?;
@@ -56,10 +56,10 @@ async fn one(app: &App, caller: &Caller, id: DeliveryId, write: Write) -> Result
             tracing::info!(tenant.code = code, caller = name, delivery.id = %id, delivery.resend_of = %resend_of, "delivery resent");
         }))
     };
-    write.perform(app, caller, resend).await
+    write.perform(state, caller, resend).await
 }
 
-async fn many(app: &App, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {
+async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {
     let tenant = &caller.tenant;
     let resend = async |transaction: &mut Transaction, now| {
         let (resend, extent, dues) =
@@ -77,11 +77,11 @@ async fn many(app: &App, caller: &Caller, many: Many, write: Write) -> Result<Re
             );
         }))
     };
-    write.perform(app, caller, resend).await
+    write.perform(state, caller, resend).await
 }
 
-async fn preview(app: &App, caller: &Caller, many: Many) -> Result<Response, ApiError> {
-    let mut reader = caller.reader(app).await?;
+async fn preview(state: &ApiState, caller: &Caller, many: Many) -> Result<Response, ApiError> {
+    let mut reader = caller.reader(state).await?;
     let (extent, total) = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
     Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response())
 }
@@ -96,7 +96,7 @@ async fn preview(app: &App, caller: &Caller, many: Many) -> Result<Response, Api
     responses((status = 200, body = StopAnswer, description = "Stopped"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "No such resend")))]
 pub async fn stop(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Call { caller: Administrator(caller), request, write }: Call<Administrator, StopResendRequest>,
 ) -> Result<Response, ApiError> {
     let id = request.resend_id;
@@ -113,7 +113,7 @@ pub async fn stop(
             );
         }))
     };
-    write.perform(&app, &caller, stop).await
+    write.perform(&state, &caller, stop).await
 }
 
 /// Lists bulk resends, newest first, each with its progress.
@@ -122,11 +122,11 @@ pub async fn stop(
     params(ResendSearch),
     responses((status = 200, body = ResendPage, description = "A page of bulk resends")))]
 pub async fn list(
-    State(app): State<Arc<App>>,
+    State(state): State<Arc<ApiState>>,
     Administrator(caller): Administrator,
     Query(ResendSearch { resend_id: id, page_size, cursor }): Query<ResendSearch>,
 ) -> Result<Json<ResendPage>, ApiError> {
-    let mut reader = caller.reader(&app).await?;
+    let mut reader = caller.reader(&state).await?;
     let found = resend::progress(&mut reader, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
     let (found, next_cursor) =
         page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));

@@ -1,0 +1,43 @@
+//! The state that request handlers share.
+
+use std::sync::Arc;
+
+use super::host::Hosts;
+use crate::actions::sign_in::SignIn;
+use crate::passwords::Passwords;
+use crate::readiness::Readiness;
+use crate::telemetry::Metrics;
+use crate::tenants::Tenants;
+use crate::throttle::Throttle;
+use docket_program::clock::Clock;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::notifier::Notifier;
+
+/// The state that request handlers share.
+#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
+pub struct ApiState {
+    /// The clock.
+    pub clock: Clock,
+    /// The tenants that are served.
+    pub tenants: Arc<Tenants>,
+    /// Notifies the schedule of due deliveries.
+    pub notifier: Arc<Notifier<LiveSchedule>>,
+    /// Checks passwords.
+    pub passwords: Passwords,
+    /// Slows password guessing down.
+    pub throttle: Throttle,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// The host names of the API.
+    pub hosts: Hosts,
+    /// Whether the process is ready.
+    pub readiness: Arc<Readiness>,
+}
+
+impl ApiState {
+    /// The dependencies of a sign-in.
+    pub fn sign_in(&self) -> SignIn<'_> {
+        let Self { clock, passwords, throttle, metrics, .. } = self;
+        SignIn { clock, passwords, throttle, metrics }
+    }
+}
