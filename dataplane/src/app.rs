@@ -22,7 +22,7 @@ use crate::detector::Detector;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
-use crate::tenants::{SOURCE_LAG, Tenants};
+use crate::tenants::{Activation, LocalReceiver, SOURCE_LAG, Tenants};
 use crate::throttle::Throttle;
 use crate::worker::report::Active;
 use crate::worker::retention::Retention;
@@ -55,7 +55,7 @@ pub struct App {
     /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
     /// Maximum number of open files and sockets of the process.
-    pub descriptors: u64,
+    descriptors: u64,
     /// The parts that run.
     pub running: JoinSet<()>,
 }
@@ -76,6 +76,30 @@ impl Management {
 }
 
 impl App {
+    /// Nothing runs yet, no tenant is served, and the process is not ready until it has all that is `missing`.
+    pub fn new<const N: usize>(clock: Clock, schedule: LiveSchedule, missing: [&'static str; N]) -> Self {
+        Self {
+            clock,
+            tenants: Arc::default(),
+            schedule: Arc::new(schedule),
+            metrics: Arc::default(),
+            readiness: Arc::new(Readiness::without(missing)),
+            descriptors: raise_descriptor_limit(),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Returns what serves the tenants that a source declares. `local` is the receiver of this process, if it has one.
+    pub fn activation(
+        &self,
+        stores: &Arc<Stores>,
+        policy: &EgressPolicy,
+        local: Option<LocalReceiver>,
+    ) -> Activation {
+        let (tenants, metrics) = (Arc::clone(&self.tenants), Arc::clone(&self.metrics));
+        Activation::new(Arc::clone(stores), tenants, metrics, policy.clone(), local)
+    }
+
     /// The state of the API's handlers.
     pub fn api_state(&self, hosts: &HostArguments) -> Arc<ApiState> {
         Arc::new(ApiState {
@@ -205,7 +229,7 @@ impl App {
 
 /// Raises the limit of open files and sockets to what the system allows, and returns it. The usual soft limit of 1,024 is for
 /// programs that call `select`.
-pub fn raise_descriptor_limit() -> u64 {
+fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If this is refused, the limit stays.

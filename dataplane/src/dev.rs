@@ -14,14 +14,10 @@ use anyhow::{Context, Result};
 use docket_egress::EgressPolicy;
 use docket_source::Folder;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, bind, raise_descriptor_limit};
+use crate::app::{App, bind};
 use crate::args::DevArguments;
-use crate::readiness::Readiness;
-use crate::telemetry::Metrics;
-use crate::tenants::{Activation, Tenants};
 use docket_program::clock::Clock;
 use docket_program::logging;
 use docket_program::random;
@@ -31,6 +27,8 @@ use docket_schedule::live::LiveSchedule;
 use docket_schedule::memory::MemorySchedule;
 use docket_store::stores::{StoreSource, Stores};
 
+/// What a new process waits for, as /readyz reports it.
+const SCHEDULE: &str = "the schedule";
 /// Database files are closed when unused for the first of these; checked at each of the second.
 const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(30));
 
@@ -38,7 +36,6 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let begun = Instant::now();
     logging::start(&arguments.log);
-    let descriptors = raise_descriptor_limit();
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();
     let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());
@@ -51,36 +48,19 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     arguments.listen = api_listener.local_addr()?;
     arguments.management = management_listener.local_addr()?;
 
-    let tenants = Arc::new(Tenants::default());
-    let (receiver, local) = receiver::start(&arguments, &tenants, &clock).await?.unzip();
+    let schedule = LiveSchedule::Memory(MemorySchedule::new(clock.clone(), SHARES));
+    let mut app = App::new(clock.clone(), schedule, [SCHEDULE]);
+    let (receiver, local) = receiver::start(&arguments, &app.tenants, &clock).await?.unzip();
     if let Some(receiver) = &receiver {
         arguments.receiver = receiver.address();
     }
     let allowed_sockets = local.iter().flat_map(|local| local.sockets.clone()).collect();
     let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), allowed_sockets);
-    let metrics = Arc::new(Metrics::default());
     let stores = Arc::new(Stores::new(StoreSource::Files(data_dir)));
-    let mut activation = Activation::new(
-        Arc::clone(&stores),
-        Arc::clone(&tenants),
-        Arc::clone(&metrics),
-        policy.clone(),
-        local,
-    );
+    let mut activation = app.activation(&stores, &policy, local);
     activation.replace(declaration.clone());
-    let samples = sample::seed(&tenants, &clock).await;
+    let samples = sample::seed(&app.tenants, &clock).await;
 
-    const SCHEDULE: &str = "the schedule";
-    let schedule = MemorySchedule::new(clock.clone(), SHARES);
-    let mut app = App {
-        clock,
-        tenants,
-        schedule: Arc::new(LiveSchedule::Memory(schedule)),
-        metrics,
-        readiness: Arc::new(Readiness::without([SCHEDULE])),
-        descriptors,
-        running: JoinSet::new(),
-    };
     let state = app.api_state(&arguments.hosts);
     // The schedule is rebuilt before anything is served. We hold the lock of the data folder, so no other process delivers
     // from it, and every lease in it belongs to a process that is gone.

@@ -11,17 +11,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_egress::EgressPolicy;
+use docket_redis::Connection;
 use docket_source::{Cluster, Folder, Source};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, bind, raise_descriptor_limit};
+use crate::app::{App, bind};
 use crate::args::{Role, ServeArguments};
 use crate::readiness::Readiness;
 use crate::redis;
-use crate::telemetry::Metrics;
-use crate::tenants::{Activation, Tenants};
+use crate::tenants::Activation;
 use crate::worker::report;
 use docket_program::clock::Clock;
 use docket_program::logging;
@@ -46,7 +45,6 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 /// A setting is missing or wrong, an address is not available, or Redis has a setting that loses data.
 pub async fn run(arguments: ServeArguments) -> Result<()> {
     logging::start(&arguments.log);
-    let descriptors = raise_descriptor_limit();
     ensure!(
         arguments.database_connections_per_tenant <= arguments.database_connections,
         "--database-connections-per-tenant is {}, more than --database-connections, which is {}; lower it",
@@ -54,7 +52,6 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         arguments.database_connections
     );
     let mut signals = Signals::new().context("can't install signal handlers")?;
-    let clock = Clock::System;
     let (connection, keys) = redis::connect(&arguments.redis)?;
     let source = tokio::select! {
         source = open(&arguments) => source?,
@@ -68,31 +65,16 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     let management_listener = bind(arguments.management, "--management").await?;
 
-    let tenants = Arc::new(Tenants::default());
-    let metrics = Arc::new(Metrics::default());
+    let schedule = RedisSchedule::new(connection.clone(), &keys, SHARES);
+    let schedule = LiveSchedule::Redis(Box::new(schedule));
+    let mut app = App::new(Clock::System, schedule, [CONFIGURATION, REDIS]);
     let budget = Budget::new(Limits {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
     });
-    let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
     let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)));
-    let activation = Activation::new(
-        Arc::clone(&stores),
-        Arc::clone(&tenants),
-        Arc::clone(&metrics),
-        policy.clone(),
-        None,
-    );
-    let schedule = RedisSchedule::new(connection.clone(), &keys, SHARES);
-    let mut app = App {
-        clock,
-        tenants,
-        schedule: Arc::new(LiveSchedule::Redis(Box::new(schedule))),
-        metrics,
-        readiness: Arc::new(Readiness::without([CONFIGURATION, REDIS])),
-        descriptors,
-        running: JoinSet::new(),
-    };
+    let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
+    let activation = app.activation(&stores, &policy, None);
     let state = app.api_state(&arguments.hosts);
     let management = app.start_management(&state, management_listener);
     let shutdown = CancellationToken::new();
@@ -100,23 +82,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let (first, configured) = oneshot::channel();
     app.running.spawn(follow(source, activation, first, shutdown.clone()));
     app.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
-
-    let readiness = Arc::clone(&app.readiness);
-    let begin = async {
-        let configured = async {
-            let _ = configured.await;
-            readiness.has(CONFIGURATION);
-            Ok::<_, anyhow::Error>(())
-        };
-        let answered = async {
-            redis::check(&connection).await?;
-            readiness.has(REDIS);
-            Ok(())
-        };
-        tokio::try_join!(configured, answered)
-    };
     tokio::select! {
-        begun = begin => begun.map(|_| ())?,
+        result = wait_until_ready(&app.readiness, configured, &connection) => result?,
         () = signals.next() => return Ok(()),
     }
 
@@ -169,6 +136,29 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
     let folder = Folder::new(config_dir, arguments.data_dir.clone()).with_external_databases();
     folder.check_exists()?;
     Ok(Source::Folder(Box::new(folder)))
+}
+
+/// Waits for the first configuration and for Redis.
+///
+/// # Errors
+///
+/// Redis has a setting that must be changed first.
+async fn wait_until_ready(
+    readiness: &Readiness,
+    configured: oneshot::Receiver<()>,
+    connection: &Connection,
+) -> Result<()> {
+    let configured = async {
+        let _ = configured.await;
+        readiness.has(CONFIGURATION);
+        Ok(())
+    };
+    let connected = async {
+        redis::check(connection).await?;
+        readiness.has(REDIS);
+        Ok(())
+    };
+    tokio::try_join!(configured, connected).map(|((), ())| ())
 }
 
 /// Serves what the source declares, after each change, until shutdown. Sends `first` after the first time.
