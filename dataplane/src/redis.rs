@@ -31,8 +31,8 @@ pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
     )
 }
 
-/// Checks the settings of Redis every minute until shutdown: someone may change a setting, and a new primary may have
-/// others. A wrong setting is logged; the process continues.
+/// Checks Redis every minute until shutdown: someone may change a setting, and a new primary may have others. Logs a failed
+/// check; the process continues.
 pub async fn watch(connection: Connection, shutdown: CancellationToken) {
     let mut is_logged = false;
     loop {
@@ -42,7 +42,7 @@ pub async fn watch(connection: Connection, shutdown: CancellationToken) {
         }
         match connection.check().await {
             Err(error @ Error::Unfit(_)) if !is_logged => {
-                tracing::error!(error = %error, "--redis-url-file: Redis has a setting that loses data");
+                tracing::error!(error = %error, "--redis-url-file: Redis no longer meets the requirements");
                 is_logged = true;
             }
             Ok(_) => is_logged = false,
@@ -51,11 +51,11 @@ pub async fn watch(connection: Connection, shutdown: CancellationToken) {
     }
 }
 
-/// Waits until Redis is available, and checks its settings.
+/// Waits until Redis is available, and checks that it meets the requirements.
 ///
 /// # Errors
 ///
-/// Redis has a setting that must be changed first.
+/// Redis does not meet the requirements: its version, a setting, or the password.
 pub async fn check(connection: &Connection) -> Result<()> {
     for attempt in 0u32.. {
         match connection.check().await {

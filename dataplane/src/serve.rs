@@ -42,7 +42,7 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 ///
 /// # Errors
 ///
-/// A setting is missing or wrong, an address is not available, or Redis has a setting that loses data.
+/// A setting is missing or wrong, an address is not available, or Redis does not meet the requirements.
 pub async fn run(arguments: ServeArguments) -> Result<()> {
     logging::start(&arguments.log);
     ensure!(
@@ -142,7 +142,7 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
 ///
 /// # Errors
 ///
-/// Redis has a setting that must be changed first.
+/// Redis does not meet the requirements.
 async fn wait_until_ready(
     readiness: &Readiness,
     configured: oneshot::Receiver<()>,

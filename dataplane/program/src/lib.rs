@@ -4,15 +4,12 @@
 //! and random bytes as arguments, so that a test can choose both:
 //!
 //! ```
-//! use std::time::Duration;
 //! use docket_program::{arguments, clock::{Clock, ManualClock}};
 //!
-//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let time = ManualClock::new("2026-11-21T09:30:00Z".parse().unwrap());
 //! let clock = Clock::Manual(time.clone());
 //! time.advance(arguments::duration("90s").unwrap());
 //! assert_eq!(clock.now().to_string(), "2026-11-21T09:31:30Z");
-//! # });
 //! ```
 
 pub mod arguments;

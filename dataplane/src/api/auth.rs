@@ -13,9 +13,9 @@ use super::body::{SIGN_IN_LIMIT, json_bytes};
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{Line, Password};
 use super::request::{FromBody, request};
+use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
-use crate::api::state::ApiState;
 use crate::tenants::Tenant;
 
 request! {

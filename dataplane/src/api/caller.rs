@@ -8,8 +8,8 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use super::error::ApiError;
+use super::state::ApiState;
 use super::tenant::Addressed;
-use crate::api::state::ApiState;
 use crate::tenants::Tenant;
 use docket_store::{Connection, StoreError, employees};
 

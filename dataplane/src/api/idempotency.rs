@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use super::body::json_response;
 use super::caller::Caller;
 use super::error::ApiError;
-use crate::api::state::ApiState;
+use super::state::ApiState;
 
 const HEADER: &str = "Idempotency-Key";
 /// Set to `true` on a response that was kept from an earlier request.

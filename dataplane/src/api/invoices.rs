@@ -14,9 +14,9 @@ use super::error::ApiError;
 use super::kinds::{InvoiceNumber, WorkOrderNumber};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
+use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::words::words;
-use crate::api::state::ApiState;
 use docket_store::invoices::{self, Invoice, InvoiceFilter};
 
 words!(

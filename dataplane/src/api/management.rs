@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
-use crate::api::state::ApiState;
+use super::state::ApiState;
 
 /// GET /readyz: 200 once nothing is missing, otherwise 503 with what is.
 pub async fn readyz(State(state): State<Arc<ApiState>>) -> Response {

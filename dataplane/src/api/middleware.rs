@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
-use crate::api::state::ApiState;
+use super::state::ApiState;
 use docket_program::random;
 
 const REQUEST_ID: &str = "x-request-id";

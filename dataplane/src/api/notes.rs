@@ -21,11 +21,11 @@ use super::idempotency::IdempotencyKey;
 use super::kinds::{LineItem, MilestoneCode, WorkOrderKeyText, of_order};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
+use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::words::words;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
-use crate::api::state::ApiState;
 use docket_store::Transaction;
 use docket_store::notes::{self, NoteFilter, StoredNote};
 

@@ -24,11 +24,11 @@ use super::idempotency::IdempotencyKey;
 use super::kinds::{Line, WebOrderIdText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{FromBody, Query, request};
+use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::writes::{Call, Done};
 use crate::actions::export_order::{export_order, work_orders_of};
 use crate::actions::save_order::save_order;
-use crate::api::state::ApiState;
 use docket_store::Transaction;
 use docket_store::orders::{self, OrderFilter, OrderHead};
 

@@ -15,9 +15,9 @@ use super::error::ApiError;
 use super::kinds::{Line, WorkOrderNumber};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
+use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::words::words;
-use crate::api::state::ApiState;
 use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
 words!(

@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use super::error::ApiError;
 use super::host::{HostKind, host};
-use crate::api::state::ApiState;
+use super::state::ApiState;
 use crate::tenants::Tenant;
 
 /// How a request identifies its tenant.

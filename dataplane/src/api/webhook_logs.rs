@@ -17,8 +17,8 @@ use super::error::{ApiError, ProblemBody};
 use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
+use super::state::ApiState;
 use super::times::DateOrTime;
-use crate::api::state::ApiState;
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::events;
 

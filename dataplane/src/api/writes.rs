@@ -16,8 +16,8 @@ use super::caller::Caller;
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::request::FromBody;
+use super::state::ApiState;
 use crate::actions::Refusal;
-use crate::api::state::ApiState;
 
 /// A request that writes. The caller is checked before the body is read.
 #[expect(missing_debug_implementations, reason = "a body is personal data")]

@@ -22,7 +22,7 @@ async fn a_redis_that_is_away_at_start_is_waited_for_and_named() {
         reply.is_ok_and(|reply| reply.status == 503 && reply.text() == "not ready: Redis\n")
     })
     .await;
-    stage.logs("Redis can't be used yet").await;
+    stage.logs("Redis is not available, retrying").await;
     stage.redis.restart();
     let api = api.ready(&stage.home).await;
     save(&sign_in(&api).await).await;
