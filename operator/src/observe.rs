@@ -14,7 +14,7 @@ use crate::{
 const PODS_EVERY: Duration = Duration::from_secs(1);
 /// How often the health of deliveries is polled.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
-/// How long what was read last counts while Redis does not answer.
+/// How long the last poll counts while Redis does not respond.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The board that the arguments describe; `None`: nothing is observed.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_fails_while_the_last_failure_is_later_than_the_last_success() {
+    fn webhook_fails_while_its_last_failure_is_later_than_its_last_success() {
         let health = |success: Option<i64>, failure: Option<i64>, dead_letter| {
             let health = ReportedHealth {
                 pending: 1,

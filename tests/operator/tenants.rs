@@ -114,7 +114,7 @@ async fn an_external_database_comes_from_a_secret_and_is_migrated() {
     release.wait("webhook", "meanwhile", "Programmed", "True").await;
     assert_eq!(release.runtime("external").unwrap()["config"]["database"], url, "the good one stays");
     let message = release.condition("tenant", "external", "Ready");
-    assert!(message.contains("goes on being served"), "{message}");
+    assert!(message.contains("stays served"), "{message}");
     secret(&url);
     release.wait("tenant", "external", "Ready", "True").await;
 }

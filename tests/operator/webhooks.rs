@@ -50,7 +50,7 @@ async fn a_missing_secret_is_reported_and_the_old_one_stays_in_use() {
 
     release.kubectl(&["delete", "secret", "sign"]);
     let message = release.wait("webhook", "signed", "Ready", "False SecretNotFound").await;
-    assert!(message.contains("goes on"), "{message}");
+    assert!(message.contains("stays served"), "{message}");
     assert_eq!(served(), of("one"), "the last good secret signs");
 
     release.apply(&secret("two"));

@@ -1,7 +1,6 @@
 //! The calls to the API server: each with a deadline, each write only while the lease is held.
 //!
-//! Errors never quote a request's body, which may hold secrets; the API server's own message is passed on without the
-//! values it may repeat.
+//! Its errors are those of `sanitize`, which quote no values.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
@@ -25,7 +24,7 @@ pub const MANAGER: &str = "docket-operator";
 /// How long the API server may take for one call.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The API server, as far as we write to it.
+/// Reads and writes objects.
 #[derive(Clone)]
 pub struct KubeApi {
     pub(super) client: Client,
@@ -94,7 +93,7 @@ impl KubeApi {
         Ok(())
     }
 
-    /// A Secret, if it is there. None has a name that no object can have: it would be another request.
+    /// A Secret, if it exists. A name that no object can have is never sent: it would make another request of it.
     pub async fn secret(&self, name: &Name) -> Result<Option<Secret>, CallError> {
         if !is_object_name(&name.name) {
             return Ok(None);
@@ -114,7 +113,7 @@ impl KubeApi {
         };
         match read {
             Err(CallError::Forbidden(message)) => {
-                tracing::warn!(object = %name, message, "may not be read, which counts as not there");
+                tracing::warn!(object = %name, message, "reading a referenced object failed: forbidden; it counts as missing");
                 Ok(None)
             }
             other => other,
@@ -130,7 +129,7 @@ impl KubeApi {
         }
     }
 
-    /// Makes a Secret; [`CallError::Conflict`] when there is one of that name.
+    /// Creates a Secret; [`CallError::Conflict`] when one of that name exists.
     pub async fn create_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
         let parameters = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
@@ -146,7 +145,7 @@ impl KubeApi {
             .await
     }
 
-    /// Puts a Secret's whole content there, whatever it was.
+    /// Writes the whole content of a Secret, whatever it was.
     pub async fn apply_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let meta = &secret.metadata;
         let (namespace, name) = (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref());
@@ -155,7 +154,7 @@ impl KubeApi {
         self.write_secret(self.secrets(namespace).patch(name.unwrap_or_default(), &parameters, &patch)).await
     }
 
-    /// Removes a Secret of this uid; it is fine if it is gone.
+    /// Deletes the Secret of this uid; success if it does not exist.
     pub async fn delete_secret(&self, name: &Name, uid: &str) -> Result<(), CallError> {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -169,7 +168,7 @@ impl KubeApi {
 pub(super) async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result.map_err(CallError::from),
-        Err(_) => Err(CallError::Away(format!("no answer within {} s", DEADLINE.as_secs()))),
+        Err(_) => Err(CallError::Away(format!("no response within {} s", DEADLINE.as_secs()))),
     }
 }
 

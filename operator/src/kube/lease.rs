@@ -1,8 +1,9 @@
-//! Who may write: the holder of one Lease. All replicas watch and are warm; one writes.
+//! The Lease: of all replicas, which all watch, only its holder writes.
 //!
-//! Holding is counted by our own clock from the moment before the renewal was sent, and ends before the Lease does, so a
-//! process that was frozen finds that it may not write. Should two write all the same, no harm is done: every write is
-//! either of whole content (server-side apply) or guarded by a resource version, and databases are made under locks.
+//! The right to write is counted by this process's own clock from the moment before the renewal was sent, and expires
+//! before the Lease does. So a process that was frozen finds that it may not write. If two write all the same, no harm is
+//! done: every write is either of whole content (server-side apply) or guarded by a resource version, and databases are
+//! created under locks.
 
 use std::time::Duration;
 
@@ -24,21 +25,21 @@ use crate::kube::sanitize::CallError;
 /// The Lease's name.
 pub const NAME: &str = "docket-operator";
 
-/// How the Lease is kept.
+/// How the Lease is held.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     /// Where the Lease is.
     pub namespace: String,
-    /// Who we are; unique among the replicas.
+    /// The name of this process; unique among the replicas.
     pub identity: String,
     /// How long the Lease is good for without renewal.
     pub duration: Duration,
-    /// How often it is renewed, and how often others look at it.
+    /// How often it is renewed, and how often other replicas read it.
     pub renew_every: Duration,
 }
 
 impl LeaseSettings {
-    /// What is taken off the duration for our own count: a write under way must not outlive the Lease.
+    /// Subtracted from the duration by this process: a write under way must not outlive the Lease.
     fn margin(&self) -> Duration {
         self.duration / 5
     }
@@ -91,7 +92,7 @@ impl Leadership {
         self.leads.subscribe()
     }
 
-    /// Notifies those who follow [`Leadership::changes`] where the time ran out: another process may have written since.
+    /// Notifies the followers of [`Leadership::changes`] when the time ran out: another process may have written since.
     fn notice_expiry(&self) {
         if *self.leads.borrow() && !self.may_write() {
             tracing::warn!(
@@ -108,7 +109,7 @@ impl Leadership {
     }
 }
 
-/// What to do about the Lease.
+/// What this replica does about the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Renew,
@@ -116,8 +117,8 @@ enum Step {
     Wait,
 }
 
-/// `unchanged_for`: how long we have seen this very version of the Lease, by our own clock; the times in it are of
-/// other machines and are not compared.
+/// `unchanged_for`: how long this replica has seen the same version of the Lease, by its own clock. The times in the
+/// Lease are those of other machines and are not compared.
 fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration) -> Step {
     let holder = lease.holder_identity.as_deref().unwrap_or_default();
     let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
@@ -143,7 +144,7 @@ fn renewed(last: &LeaseSpec, settings: &LeaseSettings, step: Step, now: Timestam
     }
 }
 
-/// Keeps the Lease for ever. `client` must not retry by itself: a renewal that is late counts as failed.
+/// Holds the Lease, or tries to, for ever. `client` must not retry by itself: a renewal that is late counts as failed.
 pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leadership, clock: &Clock) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let mut seen: Option<(Lease, Instant)> = None;
@@ -155,10 +156,14 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
             Ok(Ok((lease, leads))) => {
                 let until = leads.then(|| begun + settings.duration - settings.margin());
                 if leads != leadership.may_write() {
-                    tracing::info!(lease.identity = settings.identity, lease.held = leads, "lease");
+                    tracing::info!(
+                        lease.identity = settings.identity,
+                        lease.held = leads,
+                        "the lease changed hands"
+                    );
                 }
                 *leadership.installation.lock() = lease.0.metadata.uid.clone().unwrap_or_default();
-                // Not at each look of a replica that waits: it would wake up all that wait with it.
+                // Not each time a waiting replica reads the Lease: it would wake up all its workers.
                 if leads || *leadership.leads.borrow() {
                     leadership.set(until);
                 }
@@ -177,7 +182,7 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
 
 type Seen = (Lease, Instant);
 
-/// Looks, and takes or renews the Lease if that is ours to do; answers what is there now, and whether it is ours.
+/// Reads the Lease, and takes or renews it if this replica may. Returns it, and whether this replica holds it.
 async fn try_once(
     api: &Api<Lease>,
     settings: &LeaseSettings,
@@ -200,13 +205,13 @@ async fn try_once(
     if step == Step::Wait {
         return Ok(((lease, since), false));
     }
-    // The resource version in it makes sure that of two who try, one succeeds.
+    // By the resource version in it, only one of two replicas that try at once succeeds.
     let next = Lease { metadata: lease.metadata, spec: Some(renewed(&spec, settings, step, clock.now())) };
     let next = api.replace(NAME, &PostParams::default(), &next).await?;
     Ok(((next, Instant::now()), true))
 }
 
-/// Stops writing, and gives the Lease up so that the next one need not wait for its end.
+/// Stops writing, and gives up the Lease so that the next replica need not wait until it expires.
 pub async fn release(client: Client, settings: &LeaseSettings, leadership: &Leadership) -> kube::Result<()> {
     leadership.set(None);
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn one_renews_its_own_and_takes_what_is_free_or_was_not_renewed() {
+    fn replica_renews_its_own_lease_and_takes_a_free_or_expired_one() {
         assert_eq!(step(&held_by("me"), "me", Duration::ZERO), Step::Renew);
         assert_eq!(step(&held_by("other"), "me", Duration::from_secs(14)), Step::Wait);
         assert_eq!(step(&held_by("other"), "me", Duration::from_secs(15)), Step::TakeOver);
@@ -255,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_takeover_is_counted_and_a_renewal_is_not() {
+    fn takeover_is_counted_and_renewal_is_not() {
         let now = Timestamp::UNIX_EPOCH;
         let taken = renewed(&held_by("other"), &settings(), Step::TakeOver, now);
         assert_eq!((taken.lease_transitions, taken.holder_identity.as_deref()), (Some(4), Some("me")));
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_right_to_write_ends_by_itself() {
+    async fn right_to_write_expires() {
         let (leadership, now) = (Leadership::default(), Instant::now());
         assert!(!leadership.may_write());
         leadership.set(Some(now + Duration::from_secs(12)));

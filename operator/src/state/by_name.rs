@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::state::name::Name;
 
-/// A list of a watch, whole: what is not in it is gone. `None` as the namespace: of all.
+/// A complete list of a watch: what is not in it no longer exists.
 #[derive(Debug)]
 pub struct Listed {
-    /// The namespace that was listed.
+    /// The namespace that was listed; `None`: all.
     pub namespace: Option<String>,
-    /// What was in it.
+    /// The names in it.
     pub names: HashSet<Name>,
 }
 

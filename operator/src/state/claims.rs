@@ -1,4 +1,4 @@
-//! What tenants want for themselves alone, and who else wants it: the index behind `docket_crds::duplicates`.
+//! What each Tenant claims for itself alone, and which others claim it: the index behind `docket_crds::duplicates`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,7 +38,7 @@ impl Claims {
         }
     }
 
-    /// Who wants something `name` wants, with itself.
+    /// The Tenants that claim something `name` claims, with itself.
     pub(super) fn rivals(&self, name: &Name) -> BTreeSet<Name> {
         let claims = self.of.get(name).into_iter().flatten();
         claims.filter_map(|claim| self.holders.get(claim)).flatten().cloned().collect()

@@ -1,7 +1,7 @@
-//! What we know of the cluster: objects by name, and who is concerned when one of them changes.
+//! What the watches have seen: objects by name, and which Tenants and Webhooks a change concerns.
 //!
-//! Fed by the watches, asked by the drivers. Every lookup is by key: with fifty thousand Webhooks nothing here goes
-//! through all of them. No I/O.
+//! The watches feed it, the drivers query it. Every look-up is by key: with fifty thousand Webhooks nothing here
+//! iterates over all of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,16 +21,16 @@ use crate::state::{
     references::{References, Referrer, of_tenant, of_webhook},
 };
 
-/// What is to be looked at.
+/// An object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A Tenant, or what is left of it.
+    /// A Tenant, or what is left of it after its deletion.
     Tenant(Name),
     /// A Webhook.
     Webhook(Name),
 }
 
-/// What counts of a namespace.
+/// What the operator needs to know of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceState {
     /// Its labels.
@@ -57,23 +57,23 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A Tenant that we know.
+    /// The Tenant of this name.
     pub fn tenant(&self, name: &Name) -> Option<Arc<Declared<Tenant>>> {
         self.tenants.get(name).cloned()
     }
 
-    /// A Webhook that we know.
+    /// The Webhook of this name.
     pub fn webhook(&self, name: &Name) -> Option<Arc<Declared<Webhook>>> {
         self.webhooks.get(name).cloned()
     }
 
-    /// Whether the Webhook of this name and uid is there and can't be read at all.
+    /// Whether the Webhook of this name and uid exists and can't be read at all.
     pub fn is_unreadable_webhook(&self, name: &Name, uid: &str) -> bool {
         let webhook = self.webhooks.get(name);
         webhook.is_some_and(|webhook| webhook.meta.uid == uid && webhook.document.is_err())
     }
 
-    /// The Webhooks that name a tenant, by name.
+    /// The Webhooks that name a Tenant, sorted by name.
     pub fn webhooks_of(&self, tenant: &Name) -> Vec<Arc<Declared<Webhook>>> {
         let names = self.webhooks_of.get(tenant).into_iter().flatten();
         names.filter_map(|name| self.webhook(name)).collect()
@@ -84,10 +84,10 @@ impl Cluster {
         self.claims.of(tenant).to_vec()
     }
 
-    /// The Tenants that want something `tenant` wants too, with itself, the one that came first ahead.
+    /// The Tenants that claim something `tenant` claims too, with itself, the oldest first.
     ///
-    /// The API server tells creation by the second. Of one second the one that was accepted stays ahead: a newcomer
-    /// must not win by its uid what another is already served with.
+    /// The API server records creation by the second. Of two in one second the accepted one stays ahead: a newcomer
+    /// must not take by its uid what another Tenant is already served with.
     pub fn rivals(&self, tenant: &Name) -> Vec<Arc<Declared<Tenant>>> {
         let mut found: Vec<_> =
             self.claims.rivals(tenant).iter().filter_map(|name| self.tenant(name)).collect();
@@ -100,7 +100,7 @@ impl Cluster {
         self.own.of_tenant(tenant)
     }
 
-    /// A namespace; `None` when it is not watched or not there.
+    /// A namespace; `None` when it is not watched or does not exist.
     pub fn namespace(&self, name: &str) -> Option<&NamespaceState> {
         self.namespaces.as_ref()?.get(name)
     }
@@ -115,7 +115,7 @@ impl Cluster {
         self.outcomes.get(webhook_uid)
     }
 
-    /// All Tenants and Webhooks: after a start, and when this process becomes the one that writes.
+    /// All Tenants and Webhooks: for a process that becomes the leader.
     pub fn everything(&self) -> Vec<Key> {
         let tenants = self.tenants.names().chain(self.own.tenants());
         let tenants: BTreeSet<_> = tenants.cloned().map(Key::Tenant).collect();
@@ -154,7 +154,7 @@ impl Cluster {
                 self.claims.set(&name, claimed(document));
                 self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
             }
-            // What cannot be read keeps what it had: it goes on being served.
+            // A Tenant that can't be read keeps its claims, because it stays served.
             Err(_) => {
                 let mut claims = self.claims.of(&name).to_vec();
                 claims.extend(
@@ -189,7 +189,7 @@ impl Cluster {
         concerned.into_iter().map(Key::Tenant).chain(webhooks).collect()
     }
 
-    /// What a Tenant said about its Webhooks, another one of its name has not.
+    /// Another Tenant of the same name has not decided anything about these Webhooks.
     fn forget_outcomes(&mut self, tenant: &Name) {
         for webhook in self.webhooks_of(tenant) {
             self.outcomes.remove(&webhook.meta.uid);
@@ -282,12 +282,12 @@ impl Cluster {
         self.own.written(secret);
     }
 
-    /// From now on namespaces are watched.
+    /// Namespaces are watched from now on.
     pub fn watch_namespaces(&mut self) {
         self.namespaces.get_or_insert_default();
     }
 
-    /// A namespace is new or changed; concerned are the tenants that Webhooks in it name, and those in it.
+    /// A namespace is new or changed. It concerns the Tenants in it, and those that Webhooks in it name.
     pub fn namespace_applied(&mut self, name: &str, namespace: NamespaceState) -> Vec<Key> {
         let before = self.namespaces.get_or_insert_default().insert(name.to_owned(), namespace.clone());
         if before.is_none_or(|before| before == namespace) {
@@ -339,8 +339,8 @@ impl Cluster {
         keys
     }
 
-    /// The API server took a status of ours: what we know of the object is that new. Unless somebody has changed it
-    /// meanwhile: the watch has to report that, or it would not be reconciled.
+    /// The API server accepted a status of ours: replaces the object with that version, unless a user has changed it
+    /// meanwhile. The watch has to report such a change, or it would not be reconciled.
     pub fn written<T: Indexed>(&mut self, object: Arc<Declared<T>>, seen: &Meta) {
         let objects = T::index(self);
         let known = objects.get(&object.meta.name);
@@ -372,7 +372,7 @@ impl Indexed for Webhook {
 
 fn was_accepted(tenant: &Declared<Tenant>) -> bool {
     conditions::find(&tenant.status().conditions, ConditionType::Accepted)
-        .is_some_and(|told| told.status == "True")
+        .is_some_and(|accepted| accepted.status == "True")
 }
 
 #[cfg(test)]

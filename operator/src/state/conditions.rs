@@ -1,4 +1,4 @@
-//! Conditions of a status. Pure.
+//! The conditions of a status.
 //!
 //! A condition's time moves only when its status does, `Ready` takes the reason of the first condition that is not as
 //! it should be, and `Reconciling` and `Stalled` are there only while they are true, as kstatus wants it.
@@ -19,7 +19,7 @@ pub enum Truth {
     True,
     /// Not so.
     False,
-    /// Nobody can tell.
+    /// Not known.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ impl Truth {
     }
 }
 
-/// What is to be said under one type of condition.
+/// A condition before it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Its type.
@@ -42,12 +42,12 @@ pub struct Verdict {
     pub truth: Truth,
     /// Why.
     pub reason: ReasonCode,
-    /// For people; the same as long as nothing changes, so without counts and times.
+    /// For people. Without counts and times, so that it stays the same while nothing changes.
     pub message: String,
 }
 
 impl Verdict {
-    /// All parts.
+    /// Puts the parts together.
     pub fn new(kind: ConditionType, truth: Truth, reason: ReasonCode, message: impl Into<String>) -> Self {
         Self { kind, truth, reason, message: message.into() }
     }
@@ -68,7 +68,7 @@ impl Verdict {
     }
 }
 
-/// All that a status says: `Ready`, the conditions behind it, and who has to act.
+/// All that a status says: `Ready`, the conditions behind it, and whether the operator or a user has to act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// `Ready`.
@@ -146,10 +146,9 @@ fn cut(message: &str) -> String {
     message.chars().take(4096).collect()
 }
 
-/// A paused object: only `Ready` says so, all else stays as it was.
+/// The conditions of a paused object: `Ready` says so, all others stay as they were.
 pub fn paused(previous: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
-    let message =
-        "the annotation docket.dev/reconcile is \"disabled\": nothing is changed until it is removed";
+    let message = "the annotation docket.dev/reconcile is \"disabled\": the operator changes nothing until you remove it";
     let verdict = Verdict::new(ConditionType::Ready, Truth::Unknown, ReasonCode::Paused, message);
     with_ready(previous, &[verdict], generation, now)
 }
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_moves_only_with_the_status() {
+    fn transition_time_moves_only_with_the_status() {
         let first = conditions(&[], &[accepted(Truth::False, ReasonCode::InvalidSpec)], 1, at(10));
         let same = conditions(&first, &[accepted(Truth::False, ReasonCode::TenantNotReady)], 2, at(20));
         assert_eq!(same[0].last_transition_time.0, at(10));
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_has_the_first_failing_reason_and_says_who_has_to_act() {
+    fn ready_has_the_first_failing_reason_and_stalled_or_reconciling() {
         let verdicts = vec![
             accepted(Truth::True, ReasonCode::Accepted),
             Verdict::new(ConditionType::DatabaseReady, Truth::False, ReasonCode::Unreachable, ""),
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_does_not_ask_the_receiver_and_yields_to_a_choice() {
+    fn ready_ignores_the_receiver_and_yields_to_a_choice() {
         let verdicts =
             vec![Verdict::new(ConditionType::DeliveryHealthy, Truth::False, ReasonCode::Retrying, "")];
         assert_eq!(Summary::of(verdicts.clone(), "", None).ready.truth, Truth::True);
@@ -254,27 +253,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_changes_ready_alone() {
+    fn pause_changes_ready_alone() {
         let verdicts = Summary::of(vec![accepted(Truth::False, ReasonCode::InvalidSpec)], "", None);
         let before = verdicts.conditions(&[], 1, at(10));
         let after = paused(&before, 2, at(20));
-        let told: Vec<_> = after.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
-        assert_eq!(told, [("Ready", "Unknown"), ("Accepted", "False")]);
+        let shown: Vec<_> = after.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
+        assert_eq!(shown, [("Ready", "Unknown"), ("Accepted", "False")]);
         assert_eq!(paused(&after, 2, at(30)), after);
     }
 
     #[test]
-    fn events_are_told_at_transitions_only() {
+    fn events_are_published_at_transitions_only() {
         let one = conditions(&[], &[accepted(Truth::False, ReasonCode::InvalidSpec)], 1, at(1));
         let same = conditions(&one, &[accepted(Truth::False, ReasonCode::InvalidSpec)], 2, at(2));
         let well = conditions(&one, &[accepted(Truth::True, ReasonCode::Accepted)], 2, at(2));
-        let told = |before, after, good| {
+        let is_warning = |before, after, good| {
             event_of(ConditionType::Accepted, before, after, good).map(|news| news.warning)
         };
-        assert_eq!(told(&[], &one, false), Some(true));
-        assert_eq!(told(&one, &same, true), None);
-        assert_eq!(told(&one, &well, true), Some(false));
-        assert_eq!(told(&[], &well, false), None);
-        assert_eq!(told(&[], &well, true), Some(false));
+        assert_eq!(is_warning(&[], &one, false), Some(true));
+        assert_eq!(is_warning(&one, &same, true), None);
+        assert_eq!(is_warning(&one, &well, true), Some(false));
+        assert_eq!(is_warning(&[], &well, false), None);
+        assert_eq!(is_warning(&[], &well, true), Some(false));
     }
 }

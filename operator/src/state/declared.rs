@@ -2,7 +2,7 @@
 //!
 //! Objects are watched without a type, so that one that breaks the CRD's rules (it was stored before the rules were
 //! tightened) stays one object among many: it is known by its metadata, its violations become a condition, and the
-//! watch goes on.
+//! watch continues.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub trait Document: DeserializeOwned + Send + Sync + 'static {
     /// Its status.
     type Status: ObjectStatus;
 
-    /// Reads a document, and says everything that is wrong with it.
+    /// Reads a document, or returns everything that is wrong with it.
     fn from_json(document: Value) -> Result<Self, Vec<Violation>>;
 }
 
@@ -71,22 +71,22 @@ impl Document for Webhook {
     }
 }
 
-/// What an object's metadata says to us.
+/// The metadata that the operator uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Namespace and name.
     pub name: Name,
-    /// The object's own; another one means another object of the same name.
+    /// Identifies the object; an object of the same name with another uid is another object.
     pub uid: String,
     /// Counts the changes of the spec.
     pub generation: i64,
     /// Of this version of the object.
     pub resource_version: String,
-    /// When the object was made: who came first keeps what two want.
+    /// When the object was created: the older of two Tenants keeps what both claim.
     pub created: Timestamp,
     /// Since when the object is being deleted.
     pub deleting: Option<Timestamp>,
-    /// Who wants to do something before it is gone.
+    /// The finalizers.
     pub finalizers: Vec<String>,
     /// [`RECONCILE`] says `disabled`.
     pub paused: bool,
@@ -119,7 +119,7 @@ impl Meta {
         self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
     }
 
-    /// Whether something changed that we act on; our own status writes change only the resource version.
+    /// Whether something changed that the operator acts on. Its own status writes change only the resource version.
     pub fn differs_from(&self, last: &Self) -> bool {
         let of_interest = |meta: &Self| Self { resource_version: String::new(), ..meta.clone() };
         of_interest(self) != of_interest(last)
@@ -133,7 +133,7 @@ pub struct Declared<T> {
     pub meta: Meta,
     /// What it declares, perhaps against the rules; or why it cannot be read at all.
     pub document: Result<T, Vec<Violation>>,
-    /// The tenant a Webhook names, also when the rest of it cannot be read.
+    /// The Tenant that a Webhook names, also when the rest of it can't be read.
     pub tenant_ref: Option<Name>,
     /// Of a Tenant that cannot be read: what it claims all the same, as [`claimed_by`] has it.
     pub claims: Vec<(ReasonCode, String)>,
@@ -142,7 +142,7 @@ pub struct Declared<T> {
 }
 
 impl<T: Document> Declared<T> {
-    /// Takes in what the watch sent; `None` as in [`Meta::of`].
+    /// Reads what the watch sent; `None` as in [`Meta::of`].
     pub fn read(mut object: DynamicObject) -> Option<Arc<Self>> {
         let meta = Meta::of(&object.metadata)?;
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
@@ -169,8 +169,8 @@ fn document<T: Document>(meta: &Meta, spec: Value) -> Result<T, Vec<Violation>> 
     });
     match T::from_json(document.clone()) {
         Ok(read) => Ok(read),
-        // What breaks rules but not types is compiled all the same: the compile step tells the violations, and what
-        // is switched off counts.
+        // A spec that breaks rules but not types is compiled all the same: the compile step reports the violations, and
+        // what is switched off counts.
         Err(violations) => serde_json::from_value(document).map_err(|_| violations),
     }
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_object_is_read_with_its_annotations_and_status() {
+    fn object_is_read_with_its_annotations_and_status() {
         let declared = read(good());
         assert_eq!(declared.document.as_ref().unwrap().metadata.generation, Some(2));
         assert!(declared.meta.paused);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_breaks_a_rule_is_read_all_the_same() {
+    fn object_that_breaks_a_rule_is_read_all_the_same() {
         let mut spec = good();
         spec["targetURL"] = json!("http://hooks.example/");
         spec["active"] = json!(false);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_read_keeps_its_place_and_says_why() {
+    fn unreadable_object_keeps_its_place_and_its_violations() {
         let mut spec = good();
         spec["tenantRef"]["namespace"] = json!("other");
         spec["events"] = json!("order.created");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_we_act_on_is_a_difference() {
+    fn objects_differ_only_in_what_the_operator_acts_on() {
         let one = read(good()).meta.clone();
         let written = Meta { resource_version: "8".into(), ..one.clone() };
         assert!(!written.differs_from(&one));

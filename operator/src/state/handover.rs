@@ -72,8 +72,8 @@ impl Handovers {
     }
 }
 
-/// What was handed over of one tenant: the last revisions, and since which of them each part is as it is now. So a change
-/// of one Webhook is a change of that Webhook alone, and what it leaves as it was goes on being served.
+/// What was handed over of one tenant: the last revisions, and since which of them each part is as it is now. So the
+/// change of one Webhook makes only that Webhook unprogrammed until pods serve it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandedOver {
     /// The newest at the end.
@@ -94,7 +94,7 @@ struct Part {
 }
 
 impl HandedOver {
-    /// Notes the revision that was handed over last; again is no news.
+    /// Records the revision that was handed over last; the same one again changes nothing.
     pub fn note(&mut self, runtime: &Runtime) {
         if self.revisions.back() == Some(&runtime.revision) {
             return;
@@ -130,7 +130,7 @@ impl HandedOver {
         Some(self.since(pods, tenant_uid, self.webhooks.get(webhook_uid)?.since))
     }
 
-    /// All that is to be said, each once.
+    /// The distinct verdicts on its parts.
     pub fn verdicts(&self, pods: &Pods, tenant_uid: &str) -> Vec<Verdict> {
         let parts = self.webhooks.values().chain([&self.tenant]);
         let mut since: Vec<usize> = parts.map(|part| part.since.max(self.forgotten)).collect();
@@ -177,31 +177,31 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_one_webhook_leaves_the_others_and_the_tenant_programmed() {
+    fn webhook_change_leaves_the_others_and_the_tenant_programmed() {
         let (before, after) =
             (runtime("s", &[("one", "a"), ("two", "b")]), runtime("s", &[("one", "a"), ("two", "c")]));
         let mut handed = HandedOver::default();
         handed.note(&before);
         handed.note(&after);
         handed.note(&after);
-        let told = |handed: &HandedOver, revision: &str| {
+        let verdicts = |handed: &HandedOver, revision: &str| {
             let pods = pods(&[("p", revision)]);
             let webhook = |uid: &str| handed.webhook(&pods, "u", uid).map(|verdict| verdict.truth);
             (handed.tenant(&pods, "u").truth, webhook("one"), webhook("two"))
         };
         let (yes, no) = (Truth::True, Truth::False);
-        assert_eq!(told(&handed, &before.revision), (yes, Some(yes), Some(no)));
-        assert_eq!(told(&handed, &after.revision), (yes, Some(yes), Some(yes)));
-        assert_eq!(told(&handed, "unknown"), (no, Some(no), Some(no)));
+        assert_eq!(verdicts(&handed, &before.revision), (yes, Some(yes), Some(no)));
+        assert_eq!(verdicts(&handed, &after.revision), (yes, Some(yes), Some(yes)));
+        assert_eq!(verdicts(&handed, "unknown"), (no, Some(no), Some(no)));
         assert_eq!(handed.verdicts(&pods(&[("p", &before.revision)]), "u").len(), 2);
 
         let third = runtime("other", &[("one", "a"), ("two", "c")]);
         handed.note(&third);
-        assert_eq!(told(&handed, &after.revision), (no, Some(yes), Some(yes)));
+        assert_eq!(verdicts(&handed, &after.revision), (no, Some(yes), Some(yes)));
         handed.note(&runtime("other", &[("one", "a")]));
-        assert_eq!(told(&handed, &third.revision), (yes, Some(yes), None), "it is gone");
+        assert_eq!(verdicts(&handed, &third.revision), (yes, Some(yes), None), "it is gone");
         handed.note(&before);
-        assert_eq!(told(&handed, &third.revision), (no, Some(yes), Some(no)), "it is back");
+        assert_eq!(verdicts(&handed, &third.revision), (no, Some(yes), Some(no)), "it is back");
     }
 
     #[test]

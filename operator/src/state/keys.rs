@@ -1,4 +1,4 @@
-//! Which Tenants have which API key: a key says whose request it is, so it is one's alone. Pure.
+//! Which Tenant has which API key. A key identifies the Tenant of a request, so it can belong to one Tenant only.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::state::{declared::Meta, name::Name};
 /// In the order of creation.
 type Holder = (Timestamp, String, Name);
 
-/// The keys of all Tenants, by their digests.
+/// The API keys of all Tenants, by their digests.
 #[derive(Debug, Default)]
 pub struct Keys {
     holders: HashMap<ApiKeyDigest, BTreeSet<Holder>>,
@@ -18,8 +18,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// A Tenant has these keys from now on; answers those that an earlier one has, and the Tenants for which that changes
-    /// something.
+    /// A Tenant has these keys from now on. Returns those that an earlier Tenant has, and the Tenants that the change
+    /// concerns.
     pub fn set(&mut self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> (HashSet<ApiKeyDigest>, Vec<Name>) {
         let own: Holder = (meta.created, meta.uid.clone(), meta.name.clone());
         let before = self.of.remove(&meta.uid).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Keys {
         (taken, concerned.into_iter().collect())
     }
 
-    /// A Tenant is gone; answers the others that had one of its keys, too.
+    /// A Tenant is gone. Returns the Tenants that have one of its keys as well.
     pub fn forget(&mut self, uid: &str) -> Vec<Name> {
         let keys = self.of.remove(uid).unwrap_or_default();
         keys.iter().for_each(|key| self.give_up(key, uid));
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_the_earliest_tenants() {
+    fn key_belongs_to_the_earliest_tenant() {
         let (first, second) = (meta("first", 1), meta("second", 2));
         let mut all = Keys::default();
         assert_eq!(all.set(&second, keys("12")), (keys(""), Vec::new()));
         assert_eq!(
             all.set(&first, keys("23")),
             (keys(""), vec![second.name.clone()]),
-            "it has to be looked at"
+            "it has to be reconciled"
         );
         assert_eq!(all.set(&second, keys("12")), (keys("2"), Vec::new()));
         assert_eq!(all.set(&first, keys("23")), (keys(""), Vec::new()), "nothing is new");

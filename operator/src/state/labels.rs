@@ -2,7 +2,7 @@
 
 /// On a Secret or ConfigMap of a user, with the value `true`: a change of it counts at once, not at the next resync.
 pub const WATCH: &str = "docket.dev/watch";
-/// Kubernetes' own label for who made an object.
+/// Kubernetes' label for the program that manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Our value of [`MANAGED_BY`].
 pub const OPERATOR: &str = "docket-operator";
@@ -12,11 +12,11 @@ pub const TENANT_UID: &str = "docket.dev/tenant-uid";
 pub const TENANT: &str = "docket.dev/tenant";
 /// Annotation: the `rotationGeneration` or `passwordRotationGeneration` a value was made for.
 pub const ROTATION: &str = "docket.dev/rotation-generation";
-/// Leave the object as it is: annotation with the value `disabled`.
+/// Pauses the operator for an object: annotation with the value `disabled`.
 pub const RECONCILE: &str = "docket.dev/reconcile";
-/// Look at the object anew: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
+/// Requests a reconciliation: annotation with any new value, echoed in `status.lastHandledReconcileAt`.
 pub const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// Take over the database of an earlier Tenant of this name: annotation with the database's name.
+/// Takes over the database of an earlier Tenant of this name: annotation with the database's name.
 pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
 /// The finalizer of Tenants whose database is dropped with them.
 pub const FINALIZER: &str = "docket.dev/tenant-cleanup";

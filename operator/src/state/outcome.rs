@@ -15,14 +15,14 @@ pub struct WebhookOutcome {
     pub generation: i64,
     /// What is wrong with it.
     pub reasons: Vec<Reason>,
-    /// It is in what the data plane serves, perhaps as it last was good.
+    /// It is in the configuration that is handed over, perhaps in its last good form.
     pub served: bool,
-    /// It asks for signatures.
+    /// Its deliveries are signed.
     pub signed: bool,
     /// The version of the Secret that signs.
     pub secret_version: Option<String>,
     /// Its Tenant is suspended.
     pub tenant_suspended: bool,
-    /// Whether the data plane serves what it was handed; `None`: it was handed nothing.
+    /// Whether every pod serves it; `None`: nothing was handed over.
     pub programmed: Option<Verdict>,
 }

@@ -9,8 +9,8 @@ use docket_crds::conditions::{ConditionType, ReasonCode};
 
 use crate::state::conditions::{Truth, Verdict};
 
-/// How often pods are asked while something is not served by all of them.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How soon a deletion checks again whether pods still serve the Tenant.
+pub const CHECK_AGAIN: Duration = Duration::from_secs(1);
 /// How many pods a message names.
 const NAMED: usize = 3;
 
@@ -22,7 +22,7 @@ pub enum Pods {
     NotObserved,
     /// What they report can't be read.
     Unavailable,
-    /// Those that live: the revision of each tenant that each serves, by pod and tenant uid.
+    /// The live pods: the revision of each tenant that each serves, by pod and tenant uid.
     Seen(BTreeMap<String, HashMap<String, String>>),
 }
 
@@ -32,13 +32,13 @@ pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str]) -> Verdict 
         |message: &str| Verdict::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, message);
     match pods {
         Pods::NotObserved => good(
-            "handed to the data plane; whether its pods serve it is not observed (the operator has no --redis-url-file)",
+            "handed over to the data plane; the operator can't see whether pods serve it: --redis-url-file is not set",
         ),
         Pods::Unavailable => Verdict::new(
             ConditionType::Programmed,
             Truth::Unknown,
             ReasonCode::StoreUnavailable,
-            "handed to the data plane; what its pods serve can't be read from Redis",
+            "handed over to the data plane; reading from Redis what its pods serve failed",
         ),
         Pods::Seen(pods) if pods.is_empty() => Verdict::new(
             ConditionType::Programmed,

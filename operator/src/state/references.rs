@@ -1,4 +1,4 @@
-//! Which Secrets and ConfigMaps an object refers to, and the way back.
+//! Which Secrets and ConfigMaps an object refers to, and which objects refer to each of them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,10 +6,10 @@ use docket_crds::{Tenant, ValueKind, Webhook};
 
 use crate::state::name::Name;
 
-/// A Secret or ConfigMap that somebody refers to.
+/// A Secret or ConfigMap that a Tenant or Webhook refers to.
 pub(crate) type Value = (ValueKind, Name);
 
-/// Who refers to a Secret or ConfigMap.
+/// A Tenant or Webhook that refers to a Secret or ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Referrer {
     /// A Tenant.

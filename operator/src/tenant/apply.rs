@@ -1,6 +1,6 @@
 //! I/O: hands what was compiled over to the data plane.
 //!
-//! The runtime Secret comes last, so that the data plane is never handed what does not exist yet.
+//! The runtime Secret comes last: it refers to nothing that does not exist yet.
 
 use docket_crds::{
     ConditionType, Runtime, Tenant,
@@ -25,7 +25,7 @@ pub struct Applied<'a> {
 }
 
 impl Applied<'_> {
-    /// What the data plane was handed, the last one last. What was stored before counts too: this may be the first pass
+    /// The configurations that the data plane has or had, the newest last. What was stored before counts too: this may be the first pass
     /// of this process.
     pub fn handed_over(&self) -> Vec<&Runtime> {
         let Some((runtime, _)) = &self.compiled.runtime else {

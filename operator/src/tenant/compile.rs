@@ -231,7 +231,7 @@ impl Compiled<'_> {
             let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
             let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
             let message =
-                "another Tenant, which is older, has this very key; give this one its own".to_owned();
+                "another Tenant, which is older, has the same key; give this one its own".to_owned();
             self.reasons.push(Reason { code: ReasonCode::SecretInvalid, field, message });
         }
         *runtime = Runtime::new(generation, config, held_webhooks);

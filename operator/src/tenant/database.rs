@@ -46,13 +46,13 @@ pub struct CheckedDatabase {
     pub is_checked: bool,
 }
 
-/// What one tenant's database is to be like.
+/// The declared database.
 enum Want<'a> {
     Managed(WantedDatabase<'a>),
     External(WantedExternalDatabase<'a>),
 }
 
-/// What the Tenant itself does not say of its database.
+/// What is known of a database beside its declaration.
 struct Beside<'a> {
     /// `namespace/name` of the Tenant.
     tenant: String,
@@ -109,15 +109,12 @@ pub async fn provision_database(
     CheckedDatabase { database, is_checked: true }
 }
 
-/// Whether the last look found another schema than the one that was there before.
+/// Whether the last check found another schema than the one before.
 fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
     let status = tenant.status();
-    let told = conditions::find(&status.conditions, ConditionType::DatabaseReady);
-    told.is_some_and(|told| {
-        [ReasonCode::MigrationFailed, ReasonCode::SchemaNewer]
-            .map(ReasonCode::as_str)
-            .contains(&told.reason.as_str())
-    })
+    let found = conditions::find(&status.conditions, ConditionType::DatabaseReady);
+    let reason = found.and_then(|found| found.reason.parse().ok());
+    matches!(reason, Some(ReasonCode::MigrationFailed | ReasonCode::SchemaNewer))
 }
 
 async fn ensure(context: &Context, want: Want<'_>, fingerprint: String) -> ProvisionedDatabase {
@@ -166,7 +163,7 @@ fn want<'a>(valid: Valid<'a>, beside: &'a Beside<'a>) -> Option<Want<'a>> {
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;
     let name = Name::new(&meta.name.namespace, &secret.name);
-    // A Secret that is missing or no URL is told by the compile step.
+    // The compile step reports a Secret that is missing or holds no URL.
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
     let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
     let adopt = adopts(&database_of(&url));
@@ -177,7 +174,7 @@ fn text(bytes: &SecretBytes) -> &str {
     std::str::from_utf8(bytes.expose()).unwrap_or_default()
 }
 
-/// Of everything that a database is made from; kept beside the secrets themselves, in the runtime Secret.
+/// A digest of everything that a database is provisioned from; stored beside the secrets in the runtime Secret.
 fn fingerprint(uid: &str, want: &Want<'_>, server_mark: Option<&str>) -> String {
     use secrecy::ExposeSecret;
     let schema = docket_schema::MIGRATIONS.len();

@@ -1,7 +1,7 @@
-//! Secrets with values we make up: API keys and the database's password. Pure; `provision` writes what is planned here.
+//! Secrets with generated values: API keys and the database's password. Pure; `provision` writes what is planned here.
 //!
-//! A value is made once and then only read: whoever has it keeps it until the rotation generation is raised, or the
-//! Secret is deleted, which is a rotation too.
+//! A value is generated once and stays valid until the rotation generation is raised, or the Secret is deleted, which is
+//! a rotation too.
 
 use std::collections::BTreeMap;
 
@@ -29,12 +29,12 @@ pub const PASSWORD: &str = "password";
 
 const VALUE_BYTES: usize = 32;
 
-/// A Secret with a made-up value that a Tenant wants.
+/// A Secret with a generated value that a Tenant declares.
 #[derive(Clone, Debug)]
 pub struct GeneratedSecret {
     /// Its name, in the tenant's namespace.
     pub name: Name,
-    /// The key of the made-up value.
+    /// The key of the generated value.
     pub key: &'static str,
     /// Beside it, for people.
     beside: Vec<(&'static str, String)>,
@@ -44,7 +44,7 @@ pub struct GeneratedSecret {
     pub noun: String,
     /// Where it is declared.
     field: String,
-    /// The tenant's status says that there was one.
+    /// The Tenant's status shows that it existed.
     made_before: bool,
 }
 
@@ -148,10 +148,11 @@ impl GeneratedSecret {
     ) -> Result<PlannedSecret, Reason> {
         let Some(found) = found else {
             let (reason, tail) = match self.made_before {
-                true => {
-                    (Occurrence::SecretRemade, "was gone: a new value was made, the old one no longer works")
-                }
-                false => (Occurrence::SecretMade, "was made"),
+                true => (
+                    Occurrence::SecretRemade,
+                    "was gone: a new value is generated, the old one no longer works",
+                ),
+                false => (Occurrence::SecretMade, "is created"),
             };
             let event = self.event(reason, "Make", tail, self.made_before);
             return Ok(self.planned(SecretStep::Create, None, make(random), Some(event), owner));
@@ -164,10 +165,10 @@ impl GeneratedSecret {
             Some(value) if self.is_of_this_rotation(found) => (value, None),
             Some(_) => (
                 make(random),
-                Some(self.event(Occurrence::SecretRotated, "Rotate", "has a new value, as asked", false)),
+                Some(self.event(Occurrence::SecretRotated, "Rotate", "has a new value, as requested", false)),
             ),
             None => {
-                let tail = "held no hexadecimal value of 32 digits or more: a new one was made";
+                let tail = "held no hexadecimal value of 32 digits or more: a new value is generated";
                 (make(random), Some(self.event(Occurrence::SecretRemade, "Make", tail, true)))
             }
         };
@@ -186,7 +187,7 @@ impl GeneratedSecret {
         event: Option<ObjectEvent>,
         owner: &Meta,
     ) -> PlannedSecret {
-        // What others have put there stays.
+        // Other users' labels, annotations and keys stay.
         let mut secret = found.cloned().unwrap_or_default();
         let ours = self.metadata(owner);
         let meta = &mut secret.metadata;
@@ -219,7 +220,7 @@ impl GeneratedSecret {
                 ]
                 .map(text),
             )),
-            // Not `controller`: nobody adopts Secrets, and it would need rights on the Tenant's finalizers.
+            // Not `controller`: that would need rights on the Tenant's finalizers, and no controller adopts Secrets.
             owner_references: Some(vec![OwnerReference {
                 api_version: API_VERSION.to_owned(),
                 kind: "Tenant".to_owned(),
@@ -239,15 +240,15 @@ impl GeneratedSecret {
 
     fn not_ours(&self) -> Reason {
         let message = format!(
-            "Secret {} exists and was not made for this Tenant; remove it, or choose another name",
+            "Secret {} exists and was not created for this Tenant; remove it, or choose another name",
             self.name
         );
         Reason { code: ReasonCode::SecretInvalid, field: self.field.clone(), message }
     }
 }
 
-/// Whether we made it for this very Tenant, or for one of its name before it: then it was restored with it, and its value
-/// goes on being good. Who may write it there may read it, too.
+/// Whether the operator created it for this Tenant, or for an earlier one of the same name: then it was restored from a
+/// backup with the Tenant, and its value stays valid. A user with the right to write it can read it, too.
 fn is_ours(found: &Secret, owner: &Meta) -> bool {
     let meta = &found.metadata;
     let label = |key: &str| meta.labels.as_ref()?.get(key).map(String::as_str);
@@ -273,7 +274,7 @@ fn is_like(found: &Secret, wanted: &Secret) -> bool {
         && within(&wanted.data, &found.data)
 }
 
-/// A rotation generation that was lowered again is no reason to write.
+/// A rotation generation that was lowered is no reason to write.
 fn within_but_rotation(
     wanted: &Option<BTreeMap<String, String>>,
     found: &Option<BTreeMap<String, String>>,
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_and_kept() {
+    fn key_is_generated_once_and_kept() {
         let wanted = wanted(0, false);
         let made = plan(&wanted, None, 7);
         assert_eq!(made.step, SecretStep::Create);
@@ -328,13 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_deleted_is_a_new_one_and_that_is_said() {
+    fn deleted_secret_is_regenerated_with_a_warning() {
         let event = plan(&wanted(0, true), None, 7).event.unwrap();
         assert!(event.warning && event.reason.as_str() == "SecretRemade", "{event:?}");
     }
 
     #[test]
-    fn a_raised_generation_makes_a_new_one_on_that_very_version() {
+    fn raised_generation_replaces_the_value_on_that_version() {
         let rotated = plan(&wanted(1, true), Some(&stored(0)), 8);
         assert_eq!(rotated.step, SecretStep::Replace);
         assert_eq!(rotated.value.expose(), "08".repeat(32).as_bytes());
@@ -343,31 +344,31 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_put_there_counts_if_it_is_a_key() {
+    fn value_of_a_user_counts_if_it_is_a_key() {
         let mut secret = stored(0);
         let other = "ab".repeat(16);
         secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(other.clone().into_bytes()));
         let kept = plan(&wanted(0, true), Some(&secret), 8);
         assert_eq!((kept.step, kept.value.expose()), (SecretStep::Keep, other.as_bytes()));
         secret.data.as_mut().unwrap().insert(API_KEY.into(), ByteString(b"secret".to_vec()));
-        let mended = plan(&wanted(0, true), Some(&secret), 8);
+        let repaired = plan(&wanted(0, true), Some(&secret), 8);
         assert_eq!(
-            (mended.step, mended.event.unwrap().reason.as_str()),
+            (repaired.step, repaired.event.unwrap().reason.as_str()),
             (SecretStep::Replace, "SecretRemade")
         );
     }
 
     #[test]
-    fn lost_metadata_is_put_back_without_a_new_value() {
+    fn lost_metadata_is_restored_without_a_new_value() {
         let mut secret = stored(0);
         secret.metadata.labels = None;
-        let mended = plan(&wanted(0, true), Some(&secret), 8);
-        assert_eq!((mended.step, mended.event), (SecretStep::Replace, None));
-        assert_eq!(mended.value.expose(), "07".repeat(32).as_bytes());
+        let repaired = plan(&wanted(0, true), Some(&secret), 8);
+        assert_eq!((repaired.step, repaired.event), (SecretStep::Replace, None));
+        assert_eq!(repaired.value.expose(), "07".repeat(32).as_bytes());
     }
 
     #[test]
-    fn what_others_put_beside_it_stays() {
+    fn labels_and_keys_of_users_stay() {
         let mut secret = stored(0);
         secret.metadata.labels.as_mut().unwrap().insert("team".into(), "a".into());
         secret.data.as_mut().unwrap().insert("note".into(), ByteString(b"n".to_vec()));
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_somebody_else_is_left_alone() {
+    fn foreign_secret_is_not_touched() {
         let mut secret = stored(0);
         secret.metadata.labels = None;
         secret.metadata.owner_references = None;

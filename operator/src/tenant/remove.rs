@@ -23,7 +23,7 @@ use crate::{
         name::Name,
         object_event::ObjectEvent,
         own_secrets::OwnSecret,
-        pods::{LOOK_AGAIN, is_unserved},
+        pods::{CHECK_AGAIN, is_unserved},
     },
     tenant::{database::server_of, status},
 };
@@ -79,13 +79,13 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
     }
     let since = meta.deleting.unwrap_or(Timestamp::UNIX_EPOCH);
     if !is_unserved(&state.pods(), &meta.uid) && context.clock.now() < since + PATIENCE {
-        return Ok(Done::After(Some(LOOK_AGAIN)));
+        return Ok(Done::After(Some(CHECK_AGAIN)));
     }
     let retained = match drop_database(context, tenant).await {
         Ok(Dropped::Wholly) => None,
         Ok(Dropped::ButTheRole(why, is_locked_out)) => {
             let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
-            let note = format!("the database is dropped; its role stays, and {and}: {why}");
+            let note = format!("the database is dropped; its role stays and {and}: {why}");
             Some((Occurrence::RoleRetained, note))
         }
         Err(error) if is_terminating(context, state, &meta.name.namespace).await? => {
@@ -109,7 +109,7 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
     }
 }
 
-/// In the log as well: a namespace that is being deleted takes no Events, and there is no object any more to look at.
+/// In the log as well: a namespace that is being deleted takes no Events, and the object itself is about to go.
 async fn report(context: &Context, tenant: &Declared<Tenant>, occurrence: Occurrence, note: String) {
     let managed = tenant.document.as_ref().ok().and_then(|document| document.spec.database.managed.as_ref());
     let (database, server) = (managed.map(|managed| managed.name.as_str()), server_of(tenant));

@@ -1,6 +1,6 @@
 //! The keys of session tokens and their rotation. Pure.
 //!
-//! A new key is handed out before it signs, and an old one verifies until the last token it signed has ended:
+//! A new key is distributed before it signs, and an old one verifies until the last token it signed has expired:
 //! `made -> (distributed) -> signs -> verifies only -> gone`.
 
 use docket_crds::{SecretBytes, SigningKey};
@@ -30,7 +30,7 @@ pub struct KnownKey {
     pub(crate) signs_since: Option<Timestamp>,
 }
 
-/// The keys as they are to be from now on, the one that signs first, and when to look again.
+/// The keys from now on, the signing one first, and when the next step is due.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rotated {
     /// Never empty.
@@ -55,7 +55,7 @@ pub fn rotate(
     random: Random<'_>,
 ) -> Rotated {
     if keys.iter().all(|key| key.signs_since.is_none()) {
-        // Nobody has a token of an earlier key, so there is nothing to wait for.
+        // No token of an earlier key exists, so there is nothing to wait for.
         match keys.first_mut() {
             Some(key) => key.signs_since = Some(now),
             None => keys.push(make(now, Some(now), random)),
@@ -99,7 +99,7 @@ fn make(now: Timestamp, signs_since: Option<Timestamp>, random: Random<'_>) -> K
 
 fn next_step(keys: &[KnownKey], ends: Timestamp, now: Timestamp) -> Timestamp {
     let waiting = keys.iter().find(|key| key.signs_since.is_none());
-    // What is overdue waits for pods, which is looked at again soon.
+    // An overdue step waits for pods, so it is tried again soon.
     let handover = match waiting {
         Some(key) => (key.made_at + DISTRIBUTION).max(now + SignedDuration::from_mins(1)),
         None => ends - DISTRIBUTION,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_is_distributed_then_signs_and_the_old_one_verifies_to_the_end_of_its_tokens() {
+    fn new_key_is_distributed_then_signs_while_the_old_one_verifies() {
         let mut random = counter();
         let first = rotate(Vec::new(), 1, true, START, &mut random);
         let made_at = first.next;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn daily_rotation_keeps_a_bounded_number_of_keys_and_every_signer_was_known_before() {
+    fn daily_rotation_keeps_few_keys_and_every_signer_was_distributed() {
         let mut random = counter();
         let mut rotated = rotate(Vec::new(), 1, true, START, &mut random);
         let mut now = START;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_key_reads_back_from_json() {
+    fn known_key_reads_back_from_json() {
         let keys = rotate(Vec::new(), 1, true, START, &mut counter()).keys;
         let json = serde_json::to_string(&keys).unwrap();
         assert_eq!(serde_json::from_str::<Vec<KnownKey>>(&json).unwrap(), keys);

@@ -38,7 +38,7 @@ impl Served {
         };
         let uid = &applied.compiled.provisioned.fetched.subject.meta().uid;
         let unwritten = applied.refused.as_ref().map(|why| {
-            let message = format!("its runtime Secret can't be written: {why}");
+            let message = format!("writing its runtime Secret failed: {why}");
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         });
         for outcome in &mut webhooks {
@@ -97,28 +97,28 @@ fn summary(
     let mut verdicts = vec![Verdict::of_reasons(
         ConditionType::Accepted,
         &of_type(ConditionType::Accepted),
-        (ReasonCode::Accepted, "valid, and nothing it wants is another Tenant's"),
+        (ReasonCode::Accepted, "valid, and no other Tenant has what it claims"),
     )];
     if tenant.is_some() {
         verdicts.push(Verdict::of_reasons(
             ConditionType::ResolvedRefs,
             &of_type(ConditionType::ResolvedRefs),
-            (ReasonCode::ResolvedRefs, "every Secret it refers to is there and usable"),
+            (ReasonCode::ResolvedRefs, "every referenced Secret exists and is usable"),
         ));
         verdicts.push(of_database(database));
         verdicts.push(programmed.unwrap_or_else(|| {
-            let message = "not served, for the reasons of the other conditions";
+            let message = "not served; see the other conditions";
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         }));
     }
     let suspended = tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
-        let message = "spec.suspend is true: API keys answer 401 and no new deliveries are made";
+        let message = "spec.suspend is true: API keys get 401 and no new deliveries are created";
         Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
     });
     let mut summary = Summary::of(verdicts, "the tenant is served as declared", suspended);
     let ready = &mut summary.ready;
     if is_served && ready.reason != ReasonCode::Suspended && ready.truth != Truth::True {
-        ready.message.push_str("; what could be served before goes on being served");
+        ready.message.push_str("; the last good configuration stays served");
     }
     summary
 }
@@ -135,7 +135,7 @@ pub fn paused(meta: &Meta, previous: &TenantStatus, now: Timestamp) -> TenantSta
     TenantStatus { conditions, ..previous.clone() }
 }
 
-/// The status while the database can't be dropped.
+/// The status while dropping the database fails.
 pub fn not_dropped(
     meta: &Meta,
     error: &DatabaseError,
@@ -155,7 +155,7 @@ pub fn not_dropped(
     }
 }
 
-/// The status after the API server has not let us do what we have to; the conditions of what was seen before stay.
+/// The status after the API server refused a write; the conditions of the pass before stay.
 pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Timestamp) -> TenantStatus {
     let verdict = |kind, truth| Verdict::new(kind, truth, ReasonCode::ApiRefused, error.to_string());
     let verdicts =
@@ -179,7 +179,7 @@ fn of_database(database: &ProvisionedDatabase) -> Verdict {
         ProvisionedDatabase::NotTried => verdict(
             Truth::False,
             ReasonCode::Provisioning,
-            "nothing is done about the database before the other conditions are mended".to_owned(),
+            "the database is not provisioned until the other conditions are fixed".to_owned(),
         ),
     }
 }
@@ -237,7 +237,7 @@ fn api_keys(tenant: &Tenant, config: Option<&TenantConfig>) -> Vec<ApiKeyStatus>
             secret_name: Some(secret),
         }
     });
-    // A status with two entries of one name is refused; such a spec is told to be invalid.
+    // The API server refuses a status with two entries of one name; `Accepted` reports such a spec as invalid.
     let mut named = Vec::<ApiKeyStatus>::new();
     for key in keys {
         if named.iter().all(|other| other.name != key.name) {

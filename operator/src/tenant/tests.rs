@@ -104,7 +104,7 @@ fn applied(compiled: Compiled<'_>) -> Applied<'_> {
 }
 
 #[test]
-fn a_minimal_tenant_is_compiled_and_reported_ready() {
+fn minimal_tenant_is_compiled_and_reported_ready() {
     let read = fetched(examples::declared(), vec![webhook("w", "tenants", json!({}))]);
     let result = compiled(&read, ready());
     let (runtime, memory) = result.runtime.clone().unwrap();

@@ -34,7 +34,7 @@ pub struct Refused<'a> {
     pub fetched: &'a Fetched,
     /// What it declares, if it can be read: what is switched off there counts.
     pub tenant: Option<&'a Tenant>,
-    /// Why, never empty.
+    /// Why; never empty.
     pub reasons: Vec<Reason>,
     /// The subdomains that an earlier Tenant has.
     pub lost_subdomains: Vec<String>,

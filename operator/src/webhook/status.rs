@@ -21,11 +21,11 @@ use crate::state::{
 pub struct WebhookFacts<'a> {
     /// The object.
     pub meta: &'a Meta,
-    /// What became of it.
+    /// What came of it in its Tenant's pass.
     pub outcome: &'a WebhookOutcome,
-    /// What is delivered; `None`: nobody has told.
+    /// How deliveries go; `None`: the data plane has not reported it.
     pub health: Option<Health>,
-    /// Whether what the data plane tells can be read.
+    /// Whether what the data plane reports can be read.
     pub observed: bool,
     /// Its target is a private address, by its digits.
     pub is_private: bool,
@@ -42,7 +42,7 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
         false => "valid, and its Tenant allows it",
         true => {
             "valid, and its Tenant allows it; spec.targetURL is a private address, which the data plane reaches only \
-             where its --allow-egress says so"
+             if its --allow-egress includes it"
         }
     };
     let mut accepted = Verdict::of_reasons(
@@ -51,7 +51,7 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
         (ReasonCode::Accepted, valid),
     );
     if outcome.tenant_suspended && accepted.truth == Truth::True {
-        let message = "its Tenant has spec.suspend: true, so no new deliveries are made";
+        let message = "its Tenant has spec.suspend: true, so no new deliveries are created";
         accepted = Verdict::new(ConditionType::Accepted, Truth::False, ReasonCode::TenantSuspended, message);
     }
     let is_accepted = accepted.truth == Truth::True;
@@ -60,29 +60,29 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
         verdicts.push(Verdict::of_reasons(
             ConditionType::ResolvedRefs,
             &of_type(ConditionType::ResolvedRefs),
-            (ReasonCode::ResolvedRefs, "every Secret and ConfigMap it refers to is there and usable"),
+            (ReasonCode::ResolvedRefs, "every referenced Secret and ConfigMap exists and is usable"),
         ));
     }
     verdicts.push(programmed(outcome));
     let last_success = last_success(health.as_ref(), previous);
-    let told = conditions::find(&previous.conditions, ConditionType::DeliveryHealthy);
+    let before = conditions::find(&previous.conditions, ConditionType::DeliveryHealthy);
     match health {
         Some(health) => verdicts.push(delivery_healthy(health, last_success.is_some())),
-        None if *observed && told.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
+        None if *observed && before.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
         None => {}
     }
     let mut summary = Summary::of(verdicts, "the webhook is served as declared", None);
     if outcome.served && summary.ready.truth != Truth::True && !outcome.reasons.is_empty() {
-        summary.ready.message.push_str("; what could be served before goes on being served");
+        summary.ready.message.push_str("; the last good configuration stays served");
     }
     let deliveries = deliveries(health.as_ref(), previous);
     let mut conditions = summary.conditions(&previous.conditions, meta.generation, now);
     if health.is_none() && !summary.has(ConditionType::DeliveryHealthy) {
-        // Not told now: what was told last stays in its place, until it is told otherwise.
+        // Not reported now: the condition of before stays in its place.
         let last = [ConditionType::Reconciling, ConditionType::Stalled].map(ConditionType::as_str);
         let place = conditions.iter().position(|one| last.contains(&one.type_.as_str()));
         let place = place.unwrap_or(conditions.len());
-        conditions.splice(place..place, told.cloned());
+        conditions.splice(place..place, before.cloned());
     }
     WebhookStatus {
         observed_generation: Some(meta.generation),
@@ -112,39 +112,40 @@ fn programmed(outcome: &WebhookOutcome) -> Verdict {
         |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     match &outcome.programmed {
         _ if !outcome.served && !outcome.reasons.is_empty() => {
-            pending("not served, for the reasons of the other conditions")
+            pending("not served; see the other conditions")
         }
         Some(verdict) if outcome.served => verdict.clone(),
         _ => pending("its Tenant is not served; see the Tenant's conditions"),
     }
 }
 
-/// Whether the receiver takes what is sent.
+/// Whether the receiver accepts deliveries.
 fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
     let verdict =
         |truth, reason, message| Verdict::new(ConditionType::DeliveryHealthy, truth, reason, message);
     if health.retrying > 0 {
-        let message = "the last attempt of one or more deliveries failed; they are repeated";
+        let message = "the last attempt of one or more deliveries failed; they are retried";
         verdict(Truth::False, ReasonCode::Retrying, message)
     } else if health.failing || !has_succeeded && health.dead_letter > 0 {
-        let message = "deliveries were given up after their last attempt, and none succeeded since; \
+        let message = "deliveries ended after their last attempt, and none has succeeded since; \
                        `docket deliveries list` shows why, `docket deliveries resend` sends them again";
         verdict(Truth::False, ReasonCode::DeadLettered, message)
     } else if !has_succeeded {
         verdict(Truth::Unknown, ReasonCode::NoDeliveries, "nothing has been sent yet")
     } else {
-        verdict(Truth::True, ReasonCode::Delivering, "the receiver took the last delivery")
+        verdict(Truth::True, ReasonCode::Delivering, "the receiver accepted the last delivery")
     }
 }
 
-/// When the receiver last took one. The data plane looks at the last deliveries only, so what it told before still counts.
+/// When the receiver last accepted a delivery. The data plane reports the latest deliveries only, so the earlier status
+/// still counts.
 fn last_success(health: Option<&Health>, previous: &WebhookStatus) -> Option<Time> {
     let now = health.and_then(|health| Timestamp::from_second(health.last_success_at_ms? / 1000).ok());
     let before = previous.deliveries.as_ref().and_then(|deliveries| deliveries.last_success_at.as_ref());
     now.max(before.map(|before| before.0)).map(Time)
 }
 
-/// The counts as written: anew only when that is due, so that a busy webhook costs one write a minute.
+/// The counts to write: new ones only when they are due, so that a busy webhook costs one write a minute.
 fn deliveries(health: Option<&Health>, previous: &WebhookStatus) -> Option<DeliveryStatus> {
     match health {
         Some(health) if health.counts_are_due || previous.deliveries.is_none() => Some(DeliveryStatus {
@@ -181,34 +182,41 @@ mod tests {
         status(&facts, previous, Timestamp::UNIX_EPOCH)
     }
 
-    fn told(status: &WebhookStatus) -> Option<&str> {
-        conditions::find(&status.conditions, ConditionType::DeliveryHealthy).map(|told| told.reason.as_str())
+    fn health_reason(status: &WebhookStatus) -> Option<&str> {
+        conditions::find(&status.conditions, ConditionType::DeliveryHealthy)
+            .map(|found| found.reason.as_str())
     }
 
     #[test]
-    fn a_success_that_was_told_is_not_forgotten() {
+    fn reported_success_is_not_forgotten() {
         let health = |last_success_at_ms, dead_letter| {
             Some(Health { last_success_at_ms, dead_letter, counts_are_due: true, ..Health::default() })
         };
         let nothing = WebhookStatus::default();
         let first = after(health(None, 0), true, &nothing);
-        assert_eq!(told(&first), Some(ReasonCode::NoDeliveries.as_str()));
-        let accepted = conditions::find(&first.conditions, ConditionType::Accepted).expect("it is told");
+        assert_eq!(health_reason(&first), Some(ReasonCode::NoDeliveries.as_str()));
+        let accepted = conditions::find(&first.conditions, ConditionType::Accepted).expect("it is there");
         assert!(accepted.status == "True" && accepted.message.contains("--allow-egress"), "{accepted:?}");
         let second = after(health(Some(5_000), 0), true, &first);
-        assert_eq!(told(&second), Some(ReasonCode::Delivering.as_str()));
+        assert_eq!(health_reason(&second), Some(ReasonCode::Delivering.as_str()));
         let third = after(health(None, 0), true, &second);
         assert_eq!(third, second, "others' deliveries are newer");
-        assert_eq!(told(&after(health(None, 1), true, &nothing)), Some(ReasonCode::DeadLettered.as_str()));
-        assert_eq!(told(&after(health(None, 1), true, &second)), Some(ReasonCode::Delivering.as_str()));
+        assert_eq!(
+            health_reason(&after(health(None, 1), true, &nothing)),
+            Some(ReasonCode::DeadLettered.as_str())
+        );
+        assert_eq!(
+            health_reason(&after(health(None, 1), true, &second)),
+            Some(ReasonCode::Delivering.as_str())
+        );
     }
 
     #[test]
-    fn where_nobody_has_told_what_was_told_stays() {
+    fn unreported_health_leaves_the_condition_as_it_was() {
         let nothing = WebhookStatus::default();
-        assert_eq!(told(&after(None, false, &nothing)), None);
+        assert_eq!(health_reason(&after(None, false, &nothing)), None);
         let first = after(None, true, &nothing);
-        assert_eq!(told(&first), Some(ReasonCode::NoDeliveries.as_str()));
+        assert_eq!(health_reason(&first), Some(ReasonCode::NoDeliveries.as_str()));
         let retrying = Health { retrying: 1, counts_are_due: true, ..Health::default() };
         let second = after(Some(retrying), true, &first);
         for observed in [false, true] {

@@ -60,20 +60,20 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    /// The object changed: look at it as soon as possible, however often it failed before.
+    /// The object changed: it is next, however often it failed before.
     pub fn changed(&self, key: K) {
         self.inner.lock().changed(key, Instant::now());
         self.wake.notify_one();
     }
 
-    /// Look at it after `delay`, unless that is planned earlier.
+    /// It is due after `delay`, unless it is planned earlier.
     pub fn after(&self, key: K, delay: Duration) {
         let now = Instant::now();
         self.inner.lock().schedule(key, now + delay, now);
         self.wake.notify_one();
     }
 
-    /// Waits for the next key that is due, and tells how long it has been; give it back with [`Queue::done`].
+    /// Waits for the next key that is due. Returns it with how long it has been due; give it back with [`Queue::done`].
     pub async fn take(&self) -> (K, Duration) {
         loop {
             let next = {
@@ -97,13 +97,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// The object was looked at.
+    /// The pass over the object ended.
     pub fn done(&self, key: K, done: Done) {
         self.inner.lock().done(key, done, Instant::now());
         self.wake.notify_one();
     }
 
-    /// What failed is to be tried as soon as possible: whatever was in the way may be gone.
+    /// What failed is next: its cause may be gone.
     pub fn retry(&self) {
         self.inner.lock().retry(Instant::now());
         self.wake.notify_one();
@@ -168,7 +168,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             None => match self.scheduled.first_key_value() {
                 None => return Err(None),
                 Some(((at, _), _)) if *at > now => return Err(Some(*at)),
-                Some(_) => self.scheduled.pop_first().expect("it is there").1,
+                Some(_) => self.scheduled.pop_first().expect("it has a first entry").1,
             },
         };
         let entry = self.entry(&key, now);
@@ -210,7 +210,7 @@ pub fn delay_after(failures: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// A queue whose clock is moved by hand.
+    /// A queue with a manual clock.
     struct Moved {
         inner: Inner<&'static str>,
         now: Instant,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_goes_ahead_of_what_is_planned_and_counts_once() {
+    fn change_goes_ahead_of_planned_keys_and_counts_once() {
         let mut queue = Moved::new();
         queue.after("routine", 0);
         queue.changed("a");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_never_taken_twice_at_once_and_a_change_meanwhile_is_not_lost() {
+    fn running_key_is_not_taken_again_and_its_change_is_not_lost() {
         let mut queue = Moved::new();
         queue.changed("a");
         assert_eq!(queue.next(), Some(("a", 0)));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_wait_longer_and_longer_until_a_change() {
+    fn failed_key_backs_off_until_a_change() {
         let mut queue = Moved::new();
         queue.changed("a");
         queue.next();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earlier_of_two_plans_counts() {
+    fn earlier_of_two_plans_counts() {
         let mut queue = Moved::new();
         queue.after("a", 100);
         queue.after("a", 5);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_can_be_tried_at_once_and_goes_on_where_it_was() {
+    fn retry_is_immediate_and_keeps_the_backoff() {
         let mut queue = Moved::new();
         queue.changed("a");
         queue.next();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_woken() {
+    async fn waiting_take_is_woken() {
         let queue = std::sync::Arc::new(Queue::default());
         let waiting = tokio::spawn({
             let queue = queue.clone();

@@ -1,4 +1,4 @@
-//! Who is concerned by a change.
+//! Which objects a change concerns.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
@@ -45,7 +45,7 @@ fn hook(of: &str) -> Key {
 }
 
 #[test]
-fn a_status_write_of_our_own_concerns_nobody() {
+fn own_status_write_concerns_no_object() {
     let mut cluster = Cluster::default();
     assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 1)), [key("a")]);
     assert_eq!(cluster.tenant_applied(tenant("a", "A", "1", 1)), []);
@@ -53,7 +53,7 @@ fn a_status_write_of_our_own_concerns_nobody() {
 }
 
 #[test]
-fn a_webhook_concerns_its_tenant_alone() {
+fn webhook_change_concerns_its_tenant_alone() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.tenant_applied(tenant("b", "B", "2", 1));
@@ -67,7 +67,7 @@ fn a_webhook_concerns_its_tenant_alone() {
 }
 
 #[test]
-fn the_end_of_a_tenant_concerns_its_webhooks_and_who_wants_what_it_had() {
+fn tenant_deletion_concerns_its_webhooks_and_rivals() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "ACME", "1", 1));
     assert_eq!(cluster.tenant_applied(tenant("b", "acme", "2", 1)), [key("a"), key("b")]);
@@ -78,7 +78,7 @@ fn the_end_of_a_tenant_concerns_its_webhooks_and_who_wants_what_it_had() {
 }
 
 #[test]
-fn who_came_first_is_ahead_and_of_one_second_who_was_accepted() {
+fn rivals_are_sorted_by_age_then_acceptance() {
     let mut cluster = Cluster::default();
     let accepted = json!({"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
@@ -99,7 +99,7 @@ fn who_came_first_is_ahead_and_of_one_second_who_was_accepted() {
 }
 
 #[test]
-fn a_secret_concerns_those_who_name_it() {
+fn secret_change_concerns_the_objects_that_name_it() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.tenant_applied(tenant("b", "B", "2", 1));
@@ -118,7 +118,7 @@ fn a_secret_concerns_those_who_name_it() {
 }
 
 #[test]
-fn what_a_list_no_longer_has_is_gone() {
+fn object_missing_from_a_list_is_deleted() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.tenant_applied(tenant("b", "B", "2", 1));
@@ -130,7 +130,7 @@ fn what_a_list_no_longer_has_is_gone() {
 }
 
 #[test]
-fn our_own_writes_are_no_news_and_those_of_others_are() {
+fn own_secret_writes_concern_no_object_and_those_of_others_do() {
     let secret = |version: &str| OwnSecret {
         name: name("a-database"),
         uid: "s".into(),
@@ -150,7 +150,7 @@ fn our_own_writes_are_no_news_and_those_of_others_are() {
 }
 
 #[test]
-fn a_namespaces_labels_concern_the_tenants_named_from_it() {
+fn namespace_labels_concern_the_tenants_named_from_it() {
     let mut cluster = Cluster::default();
     cluster.tenant_applied(tenant("a", "A", "1", 1));
     cluster.webhook_applied(webhook("w", 1, json!({})));
@@ -158,14 +158,14 @@ fn a_namespaces_labels_concern_the_tenants_named_from_it() {
         labels: BTreeMap::from([("team".to_owned(), team.to_owned())]),
         terminating: false,
     };
-    assert_eq!(cluster.namespace_applied("tenants", labelled("a")), [], "the first sight is no change");
+    assert_eq!(cluster.namespace_applied("tenants", labelled("a")), [], "the first report is no change");
     assert_eq!(cluster.namespace_applied("tenants", labelled("a")), []);
     assert_eq!(cluster.namespace_applied("tenants", labelled("b")), [key("a")]);
     assert_eq!(cluster.namespace_applied("other", labelled("b")), []);
 }
 
 #[test]
-fn a_secret_is_ours_where_we_make_it_and_nowhere_else() {
+fn secret_is_ours_only_where_the_operator_creates_it() {
     let meta: ObjectMeta = serde_json::from_value(json!({
         "uid": "s", "labels": {"docket.dev/tenant-uid": "1"}, "annotations": {"docket.dev/tenant": "tenants/a"}
     }))
@@ -179,13 +179,17 @@ fn a_secret_is_ours_where_we_make_it_and_nowhere_else() {
     };
     assert_eq!(of("docket", "docket-tenant-1"), Some(true));
     assert_eq!(of("tenants", "a-database"), Some(false));
-    assert_eq!(of("tenants", "docket-tenant-1"), Some(false), "whoever can write there has made it");
+    assert_eq!(
+        of("tenants", "docket-tenant-1"),
+        Some(false),
+        "any user of the namespace may have created it"
+    );
     assert_eq!(of("elsewhere", "docket-tenant-1"), None);
     assert_eq!(of("docket", "a-database"), None);
 }
 
 #[test]
-fn a_change_that_our_status_write_met_is_still_news() {
+fn user_change_during_our_status_write_still_concerns_the_object() {
     let mut cluster = Cluster::default();
     let seen = tenant("a", "A", "1", 1);
     cluster.tenant_applied(seen.clone());
