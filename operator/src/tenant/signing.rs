@@ -39,13 +39,6 @@ pub struct Rotated {
     pub next: Timestamp,
 }
 
-impl Rotated {
-    /// As the data plane gets them.
-    pub fn signing_keys(&self) -> Vec<SigningKey> {
-        self.keys.iter().map(|known| known.key.clone()).collect()
-    }
-}
-
 /// Takes the step that is due. `distributed`: no pod is known to serve something older than these keys.
 pub fn rotate(
     mut keys: Vec<KnownKey>,

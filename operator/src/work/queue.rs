@@ -67,7 +67,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// It is due after `delay`, unless it is planned earlier.
-    pub fn after(&self, key: K, delay: Duration) {
+    #[cfg(test)]
+    fn after(&self, key: K, delay: Duration) {
         let now = Instant::now();
         self.inner.lock().schedule(key, now + delay, now);
         self.wake.notify_one();
