@@ -54,7 +54,7 @@ impl Trust {
     }
 
     /// Trusts no authority: every certificate is untrusted.
-    pub fn nobody() -> Self {
+    pub fn none() -> Self {
         Self::of(RootCertStore::empty())
     }
 

@@ -118,7 +118,7 @@ fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
         tracing::error!(
             "Webhook {namespace}/{name}: spec.caBundleRef: {error}; its deliveries fail as TlsUntrusted"
         );
-        Trust::nobody()
+        Trust::none()
     })
 }
 

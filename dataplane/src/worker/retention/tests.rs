@@ -38,7 +38,7 @@ impl Rig {
             let database = Database::Sqlite(Sqlite::new(folder.join(code)));
             let held = HeldWebhooks::These(Default::default());
             let store = Arc::new(Store::new(database));
-            Arc::new(Tenant::new(config(code), store, held, &Trust::nobody(), None))
+            Arc::new(Tenant::new(config(code), store, held, &Trust::none(), None))
         };
         let tenants: Vec<Arc<Tenant>> = tenants.iter().map(tenant).collect();
         for tenant in &tenants {
