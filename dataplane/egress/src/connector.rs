@@ -3,13 +3,13 @@
 //! Deliveries use hyper's connection API and these steps, and not an HTTP client such as reqwest, because an attempt has
 //! to guarantee what a client hides:
 //!
-//! - The address that was checked is the address that is connected to. A client resolves the name again, or asks its
-//!   resolver hook but connects to IP literals unchecked.
+//! - The address that was checked is the address that is connected to. A client resolves names itself, and even with a
+//!   custom resolver it connects to an address in the URL without asking.
 //! - Each phase (DNS, connect, TLS, first byte) has its own limit, is timed, and fails with its own typed
 //!   [`FailureClass`]. A client has one or two timeouts and an error whose text would have to be matched.
 //! - The headers of a 2xx answer decide the outcome. The body is read for the log only, with a bound in bytes and time.
-//! - No request is ever sent twice. A client retries a request on a new connection when a pooled one breaks; here a
-//!   request is sent again only if hyper hands it back with no byte written.
+//! - No request reaches the wire twice. A client may send a request again when a pooled connection breaks; here it moves
+//!   to a new connection only if hyper returns it with no byte written.
 //! - Connections are pooled by target and trusted certificates, and dropping the attempt closes the socket.
 
 use std::io;

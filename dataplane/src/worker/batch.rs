@@ -41,7 +41,8 @@ impl<S: Schedule> Batches<S> {
         }
     }
 
-    /// The leases are kept from here on: the wait for a database may outlast a lease.
+    /// Begins the attempts and settles the other claims. Keeps the leases from here on, because the wait for a database
+    /// may outlast a lease.
     async fn run_of(self: Arc<Self>, tenant: Arc<Tenant>, claimed: Vec<Claimed>, until: Duration) {
         let (on_hold, mut claimed): (Vec<_>, Vec<_>) =
             claimed.into_iter().partition(|claimed| tenant.holds(&claimed.claim.entry.webhook));
@@ -97,7 +98,7 @@ impl<S: Schedule> Batches<S> {
 
     async fn send(&self, attempt: &Attempt) -> Outcome {
         let Attempt { tenant, started, event, .. } = attempt;
-        // A webhook with the same uid for another customer is another webhook.
+        // A webhook that was recreated for another customer is another webhook.
         let webhook = tenant.webhook(&started.webhook);
         let Some(webhook) = webhook.filter(|webhook| webhook.customer_code.as_str() == event.customer_code)
         else {

@@ -31,8 +31,8 @@ pub(super) struct Settle<S> {
 }
 
 impl<S: Schedule> Settle<S> {
-    /// Ends claims. Frees their slots first, so that a worker that the schedule wakes finds them free; and drops their
-    /// leases first, so that no settled claim is renewed.
+    /// Ends claims. Before it calls the schedule it drops their leases, so that no settled claim is renewed, and frees
+    /// their slots, so that the worker that the schedule wakes finds them free.
     pub(super) async fn settle(&self, ended: Vec<Ended>) {
         let ended: Vec<_> = ended.into_iter().map(|(Claimed { claim, .. }, again)| (claim, again)).collect();
         if !ended.is_empty()

@@ -29,7 +29,7 @@ use docket_store::StoreError;
 use docket_store::deliveries::Due;
 use docket_store::sqlite::Looks;
 use rebuild::Rebuild;
-use scan::{Extent, Leases, Scan};
+use scan::{Extent, LeaseHolders, Scan};
 
 /// Databases swept at once. An open SQLite file takes some 200 KB.
 const AT_ONCE: usize = 4;
@@ -120,10 +120,10 @@ impl<S: Schedule> Sweeper<S> {
                     // The turn expires before our next sweep. If the schedule is unavailable, sweep: one sweep too many
                     // does no harm.
                     if !matches!(schedule.sweep_turn(interval * 9 / 10).await, Ok(false)) {
-                        self.begin_all(Leases::Valid, spread);
+                        self.begin_all(LeaseHolders::Alive, spread);
                     }
                 }
-                () = wake.notified() => self.begin_all(Leases::Valid, Duration::ZERO),
+                () = wake.notified() => self.begin_all(LeaseHolders::Alive, Duration::ZERO),
                 changed = tenants.changed() => self.begin_changed(&changed),
                 loss = &mut lost => {
                     lost.set(schedule.lost());
@@ -142,7 +142,7 @@ impl<S: Schedule> Sweeper<S> {
     /// The first sweep of a process that is alone: releases all leases, since they belong to a dead process, so that
     /// their deliveries are due at once. An unavailable database is swept next time.
     pub async fn take_over(&mut self) {
-        self.begin_all(Leases::Orphaned, Duration::ZERO);
+        self.begin_all(LeaseHolders::Dead, Duration::ZERO);
         while let Some(swept) = self.sweeps.join_next_with_id().await {
             self.end(swept);
         }
@@ -150,13 +150,13 @@ impl<S: Schedule> Sweeper<S> {
 
     /// Sweeps every tenant. Starts them evenly over `spread`, so that a thousand databases do not get connections at
     /// once.
-    fn begin_all(&mut self, leases: Leases, spread: Duration) {
+    fn begin_all(&mut self, holders: LeaseHolders, spread: Duration) {
         let running: HashSet<String> = self.running.values().cloned().collect();
         let tenants = self.tenants.all();
         let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
         for (place, tenant) in (0..).zip(tenants) {
             if !running.contains(&tenant.config.uid) {
-                self.begin(tenant, leases, pause * place, Extent::SomePages);
+                self.begin(tenant, holders, pause * place, Extent::SomePages);
             }
         }
     }
@@ -171,7 +171,7 @@ impl<S: Schedule> Sweeper<S> {
                 continue;
             }
             self.seen.remove(&tenant.config.uid);
-            self.begin(tenant, Leases::Valid, Duration::ZERO, Extent::SomePages);
+            self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, Extent::SomePages);
         }
     }
 
@@ -198,11 +198,11 @@ impl<S: Schedule> Sweeper<S> {
         let missing = self.rebuild.missing().filter(|uid| !running.contains(uid));
         let tenants: Vec<_> = missing.filter_map(|uid| self.tenants.by_uid(uid)).collect();
         for tenant in tenants {
-            self.begin(tenant, Leases::Valid, Duration::ZERO, Extent::All);
+            self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, Extent::All);
         }
     }
 
-    fn begin(&mut self, tenant: Arc<Tenant>, leases: Leases, wait: Duration, extent: Extent) {
+    fn begin(&mut self, tenant: Arc<Tenant>, holders: LeaseHolders, wait: Duration, extent: Extent) {
         let uid = tenant.config.uid.clone();
         let looks = tenant.store.database().look();
         let is_unchanged = looks.is_some() && self.seen.get(&uid) == looks.as_ref();
@@ -222,7 +222,7 @@ impl<S: Schedule> Sweeper<S> {
             let _place = places.acquire().await;
             let looks = looks.filter(|_| after.is_none());
             let was_open = tenant.store.database().is_open();
-            let result = scan.run(&tenant, leases, after, extent).await;
+            let result = scan.run(&tenant, holders, after, extent).await;
             // After a loss each process sweeps everything; one report of the health is enough.
             let is_reported = result.is_ok() && extent == Extent::SomePages;
             if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
@@ -251,7 +251,7 @@ impl<S: Schedule> Sweeper<S> {
             && let Some(tenant) = self.tenants.by_uid(&uid)
         {
             let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
-            self.begin(tenant, Leases::Valid, Duration::ZERO, extent);
+            self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, extent);
             return;
         }
         self.record(tenant.config.client_code.as_str(), uid, looks, result);

@@ -25,13 +25,13 @@ const SOON: Duration = Duration::from_secs(15 * 60);
 /// How long the answer to an Idempotency-Key is kept at least.
 const KEEP_ANSWERS: Duration = Duration::from_secs(48 * 3600);
 
-/// Whether another worker may hold a lease.
+/// Whether the workers that hold leases may be alive.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Leases {
+pub(super) enum LeaseHolders {
     /// Each lease is valid until it expires.
-    Valid,
-    /// This process is alone and has just started, so all leases belong to a dead one.
-    Orphaned,
+    Alive,
+    /// This process is alone and has just started, so all leases belong to a dead process.
+    Dead,
 }
 
 /// How much of a tenant one sweep may schedule.
@@ -67,13 +67,13 @@ impl<S: Schedule> Scan<S> {
     pub(super) async fn run(
         &self,
         tenant: &Tenant,
-        leases: Leases,
+        holders: LeaseHolders,
         mut after: Option<Due>,
         extent: Extent,
     ) -> Result<Option<Due>, StoreError> {
         let horizon = self.board.is_some().then_some(SOON);
         let database = tenant.store.ready(&self.clock).await?;
-        let now = tidy(database, leases, &self.clock, &self.metrics).await?;
+        let now = tidy(database, holders, &self.clock, &self.metrics).await?;
         if tenant.config.suspended {
             return Ok(None);
         }
@@ -107,20 +107,20 @@ impl<S: Schedule> Scan<S> {
     }
 }
 
-/// Ends deliveries that lost their worker in their fifth attempt, releases orphaned leases and deletes old answers to
+/// Ends deliveries that lost their worker in their fifth attempt, releases leases of a dead process and deletes old answers to
 /// Idempotency-Keys. Returns the time by the database's clock.
 async fn tidy(
     database: &Database,
-    leases: Leases,
+    holders: LeaseHolders,
     clock: &Clock,
     metrics: &Metrics,
 ) -> Result<Timestamp, StoreError> {
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
     let now_ms = now.as_millisecond();
-    let expired_ms = match leases {
-        Leases::Valid => now_ms - deliveries::LATE_END_MS,
-        Leases::Orphaned => {
+    let expired_ms = match holders {
+        LeaseHolders::Alive => now_ms - deliveries::LATE_END_MS,
+        LeaseHolders::Dead => {
             deliveries::release_leases(&mut transaction, now_ms).await?;
             now_ms
         }
