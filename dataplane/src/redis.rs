@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use docket_redis::{Connection, Error, Keys};
+use docket_redis::{Error, Keys, RedisConnection};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RedisArguments;
@@ -20,7 +20,7 @@ const LOGGED: u32 = 20;
 /// # Errors
 ///
 /// A file can't be read, or has no valid content. The message names the flag and never the URL.
-pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
+pub fn connect(arguments: &RedisArguments) -> Result<(RedisConnection, Keys)> {
     let file = arguments.redis_url_file.as_deref().context(
         "--redis-url-file is missing: name a file with the URL of Redis, such as redis://:password@redis:6379/0",
     )?;
@@ -33,7 +33,7 @@ pub fn connect(arguments: &RedisArguments) -> Result<(Connection, Keys)> {
 
 /// Checks Redis every minute until shutdown: someone may change a setting, and a new primary may have others. Logs a failed
 /// check; the process continues.
-pub async fn watch(connection: Connection, shutdown: CancellationToken) {
+pub async fn watch(connection: RedisConnection, shutdown: CancellationToken) {
     let mut is_logged = false;
     loop {
         tokio::select! {
@@ -56,7 +56,7 @@ pub async fn watch(connection: Connection, shutdown: CancellationToken) {
 /// # Errors
 ///
 /// Redis does not meet the requirements: its version, a setting, or the password.
-pub async fn check(connection: &Connection) -> Result<()> {
+pub async fn check(connection: &RedisConnection) -> Result<()> {
     for attempt in 0u32.. {
         match connection.check().await {
             Ok(checked) => {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docket_domain::delivery::DeliveryId;
-use docket_redis::{Connection, Keys, Target};
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Entry, Hint, SHARES, Schedule};
@@ -28,7 +28,8 @@ fn memory(server: &RedisServer) -> u64 {
 async fn main() {
     let entries: u32 = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number"));
     let server = RedisServer::start(&[]);
-    let connection = Connection::new(Target::parse(&server.url()).expect("a URL"), None).expect("no TLS");
+    let connection =
+        RedisConnection::new(RedisUrl::parse(&server.url()).expect("a URL"), None).expect("no TLS");
     let schedule = RedisSchedule::new(connection, &Keys::new(None).expect("one"), SHARES);
     let empty = memory(&server);
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
-use docket_redis::{Connection, Keys, Target};
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
@@ -29,8 +29,8 @@ struct Pod {
 
 impl Pod {
     fn start(redis: &RedisServer, name: &'static str) -> Self {
-        let target = Target::parse(&redis.url()).expect("a URL");
-        let connection = Connection::new(target, None).expect("no certificates to read");
+        let target = RedisUrl::parse(&redis.url()).expect("a URL");
+        let connection = RedisConnection::new(target, None).expect("no certificates to read");
         let board = Arc::new(Board::new(connection, Keys::new(None).expect("no release")));
         let served = Arc::new(Mutex::new(Some(Served::new())));
         let mut heartbeat = JoinSet::new();

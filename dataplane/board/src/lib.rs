@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use docket_board::{Board, ReportedHealth};
-//! use docket_redis::{Connection, Error, Keys, Target};
+//! use docket_redis::{Error, Keys, RedisConnection, RedisUrl};
 //!
 //! /// One heartbeat of a pod that serves one tenant.
 //! async fn beat(board: &Board) -> Result<(), Error> {
@@ -14,8 +14,8 @@
 //!     board.put_health(&[("webhook-uid".to_owned(), ReportedHealth::default())]).await
 //! }
 //!
-//! let target = Target::parse("redis://cache:6379").expect("a URL");
-//! let connection = Connection::new(target, None).expect("no certificates to read");
+//! let target = RedisUrl::parse("redis://cache:6379").expect("a URL");
+//! let connection = RedisConnection::new(target, None).expect("no certificates to read");
 //! // Connects when it is first used.
 //! let board = Board::new(connection, Keys::new(None).expect("the default names"));
 //! # let _ = beat(&board);
@@ -26,7 +26,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use docket_redis::script::Script;
-use docket_redis::{Connection, Error, Keys, cmd};
+use docket_redis::{Error, Keys, RedisConnection, cmd};
 
 /// How often a pod announces itself.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str
 /// The board of one installation. One per process: it remembers what it has written and read.
 #[derive(Debug)]
 pub struct Board {
-    connection: Connection,
+    connection: RedisConnection,
     keys: Keys,
     announced: Mutex<HashMap<String, Announced>>,
     read: Mutex<HashMap<String, (String, PodServed)>>,
@@ -88,7 +88,7 @@ pub struct ReportedHealth {
 
 impl Board {
     /// Reads and writes nothing yet.
-    pub fn new(connection: Connection, keys: Keys) -> Self {
+    pub fn new(connection: RedisConnection, keys: Keys) -> Self {
         Self { connection, keys, announced: Mutex::default(), read: Mutex::default() }
     }
 

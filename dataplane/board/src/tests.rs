@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use docket_redis::{Connection, Keys, Target};
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
 
 use super::{Board, PodServed, ReportedHealth, read, written};
 
 fn board(server: &RedisServer) -> Board {
-    let target = Target::parse(&server.url()).expect("a URL");
-    let connection = Connection::new(target, None).expect("no certificates to be read");
+    let target = RedisUrl::parse(&server.url()).expect("a URL");
+    let connection = RedisConnection::new(target, None).expect("no certificates to be read");
     Board::new(connection, Keys::new(None).expect("the only one"))
 }
 

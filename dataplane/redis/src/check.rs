@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::{Connection, Error};
+use crate::connect::RedisConnection;
+use crate::error::Error;
 
 /// The oldest version with every command that the scripts use.
 pub const OLDEST: (u32, u32) = (6, 2);
@@ -16,7 +17,7 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
-impl Connection {
+impl RedisConnection {
     /// Checks that Redis responds, is new enough, and never evicts: of a Cluster, each primary. An eviction would remove
     /// single entries of the schedule, and no process would notice.
     ///

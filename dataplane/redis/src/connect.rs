@@ -20,8 +20,8 @@ use redis::{
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::Error;
-use crate::url::{Address, Target, Topology};
+use crate::error::Error;
+use crate::url::{Address, RedisUrl, Topology};
 
 /// A server responds within this time, or the connection is dropped.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -37,10 +37,10 @@ const SUBSCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A connection to Redis. Clones are the same connection.
 #[derive(Clone)]
-pub struct Connection(Arc<Inner>);
+pub struct RedisConnection(Arc<Inner>);
 
 struct Inner {
-    target: Target,
+    target: RedisUrl,
     tls: TlsCertificates,
     slot: Mutex<Slot>,
     /// The number of connections that were made.
@@ -71,9 +71,9 @@ impl Live {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connection").field(&self.0.target).finish()
+        f.debug_tuple("RedisConnection").field(&self.0.target).finish()
     }
 }
 
@@ -81,10 +81,10 @@ impl fmt::Debug for Connection {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoScript;
 
-impl Connection {
+impl RedisConnection {
     /// Connects when it is first used. `ca_pem`: the authorities that may have signed the servers' certificates, in PEM;
     /// `None`: the public ones. Errors if TLS cannot be set up with it.
-    pub fn new(target: Target, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
+    pub fn new(target: RedisUrl, ca_pem: Option<Vec<u8>>) -> Result<Self, Error> {
         let tls = TlsCertificates { client_tls: None, root_cert: ca_pem };
         let inner = Inner {
             target,
@@ -301,8 +301,9 @@ impl Inner {
         let mut asked = JoinSet::new();
         for sentinel in sentinels {
             let open = self.client(sentinel, None).map_err(unconnected)?;
-            let with_password =
-                self.client(sentinel, Some(&Target { db: 0, ..self.target.clone() })).map_err(unconnected)?;
+            let with_password = self
+                .client(sentinel, Some(&RedisUrl { db: 0, ..self.target.clone() }))
+                .map_err(unconnected)?;
             let name = name.to_owned();
             asked.spawn(async move {
                 match ask_sentinel(&open, &name).await {
@@ -337,7 +338,7 @@ impl Inner {
     }
 
     /// `log_in`: whose credentials and which database to use.
-    fn client(&self, (host, port): &Address, log_in: Option<&Target>) -> Result<Client, RedisError> {
+    fn client(&self, (host, port): &Address, log_in: Option<&RedisUrl>) -> Result<Client, RedisError> {
         let mut redis = RedisConnectionInfo::default();
         if let Some(target) = log_in {
             redis = redis.set_db(target.db);

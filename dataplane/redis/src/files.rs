@@ -4,7 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{Connection, Keys, Target};
+use crate::connect::RedisConnection;
+use crate::keys::Keys;
+use crate::url::RedisUrl;
 
 /// The connection and the names of the keys that `--redis-url-file`, `--redis-ca-file` and `--redis-release` describe. It
 /// connects when it is first used.
@@ -14,15 +16,15 @@ pub fn connection(
     url_file: &Path,
     ca_file: Option<&Path>,
     release: Option<&str>,
-) -> Result<(Connection, Keys)> {
-    let target = Target::parse(&String::from_utf8_lossy(&read(url_file, "--redis-url-file")?))
+) -> Result<(RedisConnection, Keys)> {
+    let target = RedisUrl::parse(&String::from_utf8_lossy(&read(url_file, "--redis-url-file")?))
         .with_context(|| format!("--redis-url-file {}", url_file.display()))?;
     let ca = ca_file.map(|file| read(file, "--redis-ca-file")).transpose()?;
     ensure!(
         ca.is_none() || target.tls,
         "--redis-ca-file is for a rediss:// URL, which --redis-url-file does not hold"
     );
-    let connection = Connection::new(target, ca).context("--redis-ca-file")?;
+    let connection = RedisConnection::new(target, ca).context("--redis-ca-file")?;
     let keys = Keys::new(release).context("--redis-release")?;
     Ok((connection, keys))
 }

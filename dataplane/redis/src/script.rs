@@ -2,7 +2,8 @@
 
 use redis::{FromRedisValue, ToRedisArgs};
 
-use crate::{Connection, Error};
+use crate::connect::RedisConnection;
+use crate::error::Error;
 
 /// A Lua script. A server may not have it (after a restart, SCRIPT FLUSH, a new primary); the call then sends the text.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl Script {
     /// Runs it. All keys carry one hash tag.
     pub async fn run<T: FromRedisValue>(
         &self,
-        connection: &Connection,
+        connection: &RedisConnection,
         keys: &[String],
         arguments: &[impl ToRedisArgs],
     ) -> Result<T, Error> {

@@ -15,7 +15,7 @@ use url::Host;
 
 /// Where Redis is. Its `Debug` shows no credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct RedisUrl {
     /// How its servers are found.
     pub topology: Topology,
     /// Whether every connection is encrypted and its certificate verified.
@@ -77,7 +77,7 @@ pub enum BadUrl {
     Parameters,
 }
 
-impl Target {
+impl RedisUrl {
     /// Reads a URL. White space around it is not part of it, since it comes from a file.
     pub fn parse(url: &str) -> Result<Self, BadUrl> {
         let (scheme, rest) = url.trim().split_once("://").ok_or(BadUrl::Scheme)?;
@@ -117,9 +117,9 @@ impl Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
+        f.debug_struct("RedisUrl")
             .field("topology", &self.topology)
             .field("tls", &self.tls)
             .finish_non_exhaustive()
@@ -188,8 +188,8 @@ mod tests {
         (host.to_owned(), port)
     }
 
-    fn parsed(url: &str) -> Target {
-        Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    fn parsed(url: &str) -> RedisUrl {
+        RedisUrl::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
             ("redis://:hunter2@host?db=1", BadUrl::Parameters),
             ("redis://:hunter2@host#insecure", BadUrl::Parameters),
         ] {
-            let refused = Target::parse(url).expect_err(url);
+            let refused = RedisUrl::parse(url).expect_err(url);
             assert_eq!(refused, error, "{url}");
             assert!(!refused.to_string().contains("hunter2"));
         }

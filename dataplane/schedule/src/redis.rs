@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use docket_redis::script::Script;
-use docket_redis::{Connection, Keys};
+use docket_redis::{Keys, RedisConnection};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The schedule on Redis.
 #[derive(Debug)]
 pub struct RedisSchedule {
-    connection: Connection,
+    connection: RedisConnection,
     keys: [String; 10],
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the shares and the channel.
@@ -65,7 +65,7 @@ struct Checks {
 
 impl RedisSchedule {
     /// Joins the processes with the same keys. Must be called on a runtime, where it listens to their changes.
-    pub fn new(connection: Connection, keys: &Keys, shares: Shares) -> Self {
+    pub fn new(connection: RedisConnection, keys: &Keys, shares: Shares) -> Self {
         let changed = Arc::new(Notify::new());
         let heard = Arc::clone(&changed);
         let listening = connection.clone().listen(keys.changed(), move || heard.notify_one());

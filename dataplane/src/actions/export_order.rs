@@ -12,7 +12,7 @@ use crate::tenants::Tenant;
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::orders::{self, OrderStatus, StoredOrder};
-use docket_store::work_orders::{self, Facility, NewWorkOrder};
+use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
 
 /// The result of an export, of this one or of the first.
@@ -156,12 +156,12 @@ async fn free_number(transaction: &mut Transaction, family: WorkOrderType) -> Re
 }
 
 /// The stops of a photocopy order.
-fn facilities(order: &Order) -> Vec<Facility> {
+fn facilities(order: &Order) -> Vec<NewFacility> {
     let text = |text: &str| text.to_owned();
     order
         .facilities()
         .iter()
-        .map(|facility| Facility {
+        .map(|facility| NewFacility {
             facility_id: facility.facility_id.as_ref().map(|id| text(id.as_str())),
             name: facility.name.as_ref().map(|name| text(name.as_str())),
         })

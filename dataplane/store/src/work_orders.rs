@@ -18,13 +18,13 @@ pub struct NewWorkOrder {
     /// The person to be served.
     pub servee: Option<String>,
     /// The stops, on photocopy work orders.
-    pub facilities: Vec<Facility>,
+    pub facilities: Vec<NewFacility>,
 }
 
 /// A stop of a photocopy work order; its line item is its place, from 1.
 #[derive(Clone, PartialEq, Eq)]
 #[expect(missing_debug_implementations, reason = "personal data")]
-pub struct Facility {
+pub struct NewFacility {
     /// The known facility's code.
     pub facility_id: Option<String>,
     /// Its name.
@@ -57,7 +57,7 @@ pub async fn insert(
         ];
         transaction.execute(sql, params).await?;
         let sql = "INSERT INTO facility (work_order, facility_line_item, facility_id, name) VALUES ($1, $2, $3, $4)";
-        for (line_item, Facility { facility_id, name }) in (1..).zip(facilities) {
+        for (line_item, NewFacility { facility_id, name }) in (1..).zip(facilities) {
             let line_item: i64 = line_item;
             transaction.execute(sql, params![number, line_item, facility_id.clone(), name.clone()]).await?;
         }

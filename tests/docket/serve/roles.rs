@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docket_board::Board;
-use docket_redis::{Connection, Keys, Target};
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::postgres;
 use docket_tests::server::{Home, SECRET, Server, api_key, eventually, request, signal};
 
@@ -77,7 +77,7 @@ async fn invoices_are_detected_once_by_two_detectors() {
 async fn each_process_announces_what_it_serves_and_takes_itself_off() {
     let stage = Stage::new().await;
     let connection =
-        Connection::new(Target::parse(&stage.redis.url()).expect("a URL"), None).expect("no TLS");
+        RedisConnection::new(RedisUrl::parse(&stage.redis.url()).expect("a URL"), None).expect("no TLS");
     let board = Board::new(connection, Keys::new(None).expect("no name"));
     let api = stage.spawn("api,worker", "--pod-name pod-1").ready(&stage.home).await;
     let pods = async || board.pods().await.expect("Redis answers");

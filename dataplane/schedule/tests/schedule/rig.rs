@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
-use docket_redis::{Connection, Keys, Target};
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
@@ -64,8 +64,8 @@ pub(crate) fn keys() -> Keys {
     Keys::new(None).expect("the only one")
 }
 
-pub(crate) fn connection(url: &str) -> Connection {
-    Connection::new(Target::parse(url).expect("a URL"), None).expect("no certificates to be read")
+pub(crate) fn connection(url: &str) -> RedisConnection {
+    RedisConnection::new(RedisUrl::parse(url).expect("a URL"), None).expect("no certificates to be read")
 }
 
 /// Another process' schedule.

@@ -3,7 +3,7 @@
 use docket_domain::work_order::WorkOrderType;
 use docket_program::clock::Clock;
 use docket_store::notes::{self, NewNote, NoteFilter};
-use docket_store::work_orders::{self, Facility, NewWorkOrder};
+use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
 
 use super::orders::{self, order};
 use docket_rig::on_both_databases;
@@ -20,7 +20,8 @@ on_both_databases!(
 /// A photocopy work order with two stops.
 async fn photo_copy(rig: &TenantDatabase, number: &str) {
     orders::insert(rig, &order(number)).await;
-    let facility = |id: &str| Facility { facility_id: Some(id.into()), name: Some("A 🦊 clinic".into()) };
+    let facility =
+        |id: &str| NewFacility { facility_id: Some(id.into()), name: Some("A 🦊 clinic".into()) };
     let new = [NewWorkOrder {
         number: number.into(),
         work_order_type: WorkOrderType::PhotoCopy,
