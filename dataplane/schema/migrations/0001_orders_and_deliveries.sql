@@ -104,7 +104,7 @@ CREATE TABLE delivery (
     -- Counted before the POST. The bound is the contract's; a sixth attempt can't even be stored.
     attempt_count BIGINT NOT NULL CHECK (attempt_count BETWEEN 0 AND 5),
     due_at_ms BIGINT NOT NULL,
-    -- Which worker is making an attempt, and until when no other worker may.
+    -- Who is making an attempt, and until when nobody else may.
     lease_token TEXT,
     lease_until_ms BIGINT,
     -- Of the last attempt.

@@ -123,7 +123,7 @@ INSERT INTO milestone (code, title, terminal) VALUES
     (400, 'Quality control', FALSE), (410, 'Delivered', FALSE), (420, 'Invoiced', FALSE), (900, 'Closed', TRUE),
     (910, 'Certificate of no records', TRUE), (920, 'Cancelled', TRUE), (930, 'Quashed', TRUE);
 
--- Notes about a work order. A row with a milestone is a status line.
+-- What is told about a work order. A row with a milestone is a status line.
 CREATE TABLE note (
     work_order TEXT NOT NULL REFERENCES work_order (number) CHECK (work_order = CAST(work_order AS TEXT)),
     -- From 1 in each work order.
