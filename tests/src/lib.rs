@@ -3,5 +3,6 @@
 
 pub mod apiserver;
 pub mod operator;
+pub mod people;
 pub mod receiver;
 pub mod server;

@@ -1,9 +1,10 @@
 //! POST /Auth/Token, /Session/Create, /Employee/SignIn: what they answer to the right credentials.
 
+use docket_tests::people::{ADA, MO};
 use docket_tests::server::{JSON, Reply, api_key};
 use serde_json::{Value, json};
 
-use super::rig::{ADA, MO, Rig, credentials, with};
+use super::rig::{Rig, credentials, with};
 
 /// The body without its token, which must look like a JWT.
 fn without_token(reply: &Reply, name: &str) -> Value {

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use docket_tests::people::{ADA, BEA, MO};
 use docket_tests::server::{JSON, PASSWORD, Reply, api_key, tenant_yaml};
 use serde_json::{Value, json};
 
-use super::rig::{ADA, BEA, MO, Rig, credentials, exchange, home, problem, refused, with, wrong_fields};
+use super::rig::{Rig, credentials, exchange, home, problem, refused, with, wrong_fields};
 
 const SIGN_INS: [&str; 3] = ["/Auth/Token", "/Session/Create", "/Employee/SignIn"];
 

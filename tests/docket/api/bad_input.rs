@@ -1,11 +1,12 @@
 //! Bodies that are wrong in every way: always a 4xx that says where, never a 5xx, and nothing is saved.
 
 use docket_orders::OrderType;
+use docket_tests::people::ADA;
 use docket_tests::server::{Client, Reply, api_key};
 use serde_json::{Value, json};
 
 use super::rig::{
-    ADA, Rig, bearer, captioned, credentials, example, post_bytes, problem, refused, save, with, wrong_fields,
+    Rig, bearer, captioned, credentials, example, post_bytes, problem, refused, save, with, wrong_fields,
 };
 
 const POSTS: [&str; 5] =

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use docket_rig::ports::free_port;
+use docket_tests::people::ADA;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, webhook_yaml};
 
-use super::rig::{ADA, Rig, captioned, home, save};
+use super::rig::{Rig, captioned, home, save};
 
 /// The arguments of `docket contact add` for ACME's customer C-1.
 fn contact<'a>(email: &'a str, more: &[&'a str]) -> Vec<&'a str> {

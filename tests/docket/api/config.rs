@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use docket_tests::people::{ADA, add_tenant};
 use docket_tests::server::{JSON, api_key, eventually, tenant_yaml};
 
-use super::rig::{ADA, Rig, add_tenant, credentials, home};
+use super::rig::{Rig, credentials, home};
 
 /// An edit is served by then: it is looked for every 0.4 s and must be seen twice the same.
 const FOLLOWED: Duration = Duration::from_secs(3);

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use docket_tests::people::ADA;
 use docket_tests::server::{Client, Reply, api_key, eventually};
 use serde_json::json;
 
-use super::rig::{ADA, Rig, captioned, home, refused, save};
+use super::rig::{Rig, captioned, home, refused, save};
 
 const AWAY: &str = "The service is not available for this tenant right now; try again";
 

@@ -1,9 +1,10 @@
 //! GET /Invoices/Search.
 
+use docket_tests::people::ADA;
 use docket_tests::server::{Client, api_key};
 use serde_json::{Value, json};
 
-use super::rig::{ADA, Rig, wrong_fields};
+use super::rig::{Rig, wrong_fields};
 
 const ROWS: &str = "
     INSERT INTO web_order (id, order_type, customer_code, status, body, search_text, version, created_at_ms, updated_at_ms)

@@ -1,9 +1,10 @@
 //! The legacy host: `clientCode` resolves the tenant, the session's token is enough, and no key counts.
 
+use docket_tests::people::{ADA, BEA, MO};
 use docket_tests::server::{JSON, Reply, api_key};
 use serde_json::{Value, json};
 
-use super::rig::{ADA, BEA, MO, Rig, captioned, credentials, home, refused, with, wrong_fields};
+use super::rig::{Rig, captioned, credentials, home, refused, with, wrong_fields};
 
 const HOST: (&str, &str) = ("host", "old.localhost");
 

@@ -124,7 +124,7 @@ async fn another_customers_work_order_is_as_unknown_as_none() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     let (ada, bea, mo) = (rig.ada().await, rig.bea().await, rig.mo().await);
     let photo = exported(&ada, OrderType::PhotoCopy).await;
-    let there = rig.server.sign_in(&docket_tests::server::api_key('b'), super::rig::ADA).await;
+    let there = rig.server.sign_in(&docket_tests::server::api_key('b'), docket_tests::people::ADA).await;
     for client in [&bea, &there] {
         for key in [photo.clone(), format!("{photo}-F00213"), "PC9999999".to_owned(), "-".to_owned()] {
             for more in [
@@ -132,7 +132,7 @@ async fn another_customers_work_order_is_as_unknown_as_none() {
                 json!({"milestoneCode": 210}),
                 json!({"milestoneCode": 7, "facilityLineItem": 99}),
             ] {
-                // Not even the type tells that it exists.
+                // Not even the type shows that it exists.
                 for kind in ["PhotoCopy", "Court"] {
                     let reply = client.post("/Notes/Add", &note(&key, kind, more.clone())).await;
                     refused(&reply, 404, "There is no such work order");

@@ -120,7 +120,7 @@ async fn pages_are_stable() {
     for _ in 0..3 {
         exported(&ada, OrderType::Process).await;
     }
-    // All at the same time: only the number tells them apart.
+    // All at the same time: only the number distinguishes them.
     rig.change("UPDATE work_order SET created_at_ms = 7");
     let all: Vec<String> = (1..=6).rev().map(|n| format!("PR{}", 1_000_000 + n)).collect();
     for size in [1, 2, 4, 6] {
@@ -164,7 +164,7 @@ async fn a_contact_sees_its_customers_only() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     let (ada, bea, mo) = (rig.ada().await, rig.bea().await, rig.mo().await);
     exported(&ada, OrderType::Process).await;
-    let there = rig.server.sign_in(&docket_tests::server::api_key('b'), super::rig::ADA).await;
+    let there = rig.server.sign_in(&docket_tests::server::api_key('b'), docket_tests::people::ADA).await;
     for client in [&bea, &there] {
         for query in ["", "?workOrder=PR1000001", "?caseNumber=26STCV99901", "?servee=brindle"] {
             assert_eq!(page(client, query).await, json!({"items": [], "nextCursor": null}), "{query}");

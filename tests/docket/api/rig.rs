@@ -1,65 +1,21 @@
-//! What a test starts from: a `docket dev` of its own whose tenants have people, and bytes on the wire.
+//! What a test starts from: its own `docket dev` whose tenants have people, and bytes on the wire.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use docket_orders::OrderType;
-use docket_rig::scratch::Folder;
-use docket_tests::server::{
-    Client, Home, JSON, Options, PASSWORD, Reply, Server, api_key, request, tenant_yaml,
-};
+use docket_tests::people::{self, ADA, ALEX, BEA, MO};
+use docket_tests::server::{Client, Home, JSON, Options, PASSWORD, Reply, Server, api_key, request};
 use http::StatusCode;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A contact of customer C-1, in every tenant.
-pub(super) const ADA: &str = "ada@one.example";
-/// A contact of customer C-2, in every tenant.
-pub(super) const BEA: &str = "bea@two.example";
-/// An employee, in every tenant.
-pub(super) const MO: &str = "mo.ito";
-/// An administrator, in every tenant.
-pub(super) const ALEX: &str = "alex.admin";
-
-/// Of [`PASSWORD`], made by `docket contact add`.
-const PASSWORD_HASH: &str =
-    "$argon2id$v=19$m=19456,t=2,p=1$TCJINIOC3eCCFt7MYkIf7g$RXwcPZTsBEIBDytfMWNjPQ/lzw9TBuS2zSkfnG1wSvU";
-
-/// A database with people: made once per test process, copied for every tenant.
-fn database_with_people() -> &'static [u8] {
-    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    BYTES.get_or_init(|| {
-        let folder = Folder::new("api-people");
-        let path = folder.path().join("tenant.db");
-        let database = Connection::open(&path).expect("a file");
-        database.execute_batch(docket_schema::CREATE_VERSION_TABLE).expect("a statement");
-        for migration in docket_schema::MIGRATIONS {
-            database.execute_batch(migration.sql).expect("a migration");
-            let row = (migration.version, migration.name, 0);
-            database.execute(docket_schema::RECORD_VERSION, row).expect("a statement");
-        }
-        let people = format!(
-            "INSERT INTO customer VALUES ('C-1', 'One', 0), ('C-2', 'Two', 0);
-             INSERT INTO contact VALUES
-               ('11', 'C-1', '{ADA}', '{ADA}', 'Ada One', '{PASSWORD_HASH}', TRUE, 0),
-               ('12', 'C-2', '{BEA}', '{BEA}', 'Bea Two', '{PASSWORD_HASH}', TRUE, 0);
-             INSERT INTO employee VALUES
-               ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0),
-               ('52', '{ALEX}', '{ALEX}', 'Alex Admin', '{PASSWORD_HASH}', TRUE, TRUE, 0);"
-        );
-        database.execute_batch(&people).expect("people");
-        drop(database);
-        std::fs::read(path).expect("a file")
-    })
-}
-
 /// A `docket dev` and its files.
 pub(super) struct Rig {
-    // In the order in which they end: the process, the look at its log, the files.
+    // In the order in which they end: the process, the check of its log, the files.
     pub(super) server: Server,
     pub(super) log: Log,
     pub(super) home: Home,
@@ -88,20 +44,12 @@ impl Drop for Log {
 pub(super) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
     let home = Home::new();
     for (name, digit) in tenants {
-        add_tenant(&home, name, *digit);
+        people::add_tenant(&home, name, *digit);
     }
     if !more_yaml.is_empty() {
         home.write("more.yaml", more_yaml);
     }
     home
-}
-
-/// Declares a tenant in a file of its own, with people.
-pub(super) fn add_tenant(home: &Home, name: &str, digit: char) {
-    let database = home.database(&name.to_uppercase());
-    std::fs::create_dir_all(database.parent().expect("a folder")).expect("writable");
-    std::fs::write(database, database_with_people()).expect("writable");
-    home.write(&format!("{name}.yaml"), &tenant_yaml(name, digit));
 }
 
 impl Rig {
@@ -262,7 +210,7 @@ pub(super) fn wrong_fields(reply: &Reply) -> Vec<String> {
     errors.iter().map(|error| error["field"].as_str().expect("a field").to_owned()).collect()
 }
 
-/// Sends these bytes on a connection of their own and reads until the other end closes; returns every response.
+/// Sends these bytes on a new connection and reads until the other end closes; returns every response.
 /// Fails after 25 s.
 pub(super) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
     let mut stream = connect(to).await;

@@ -1,10 +1,11 @@
 //! No caller sees or changes what belongs to another tenant or another customer.
 
 use docket_orders::OrderType;
+use docket_tests::people::{ADA, BEA};
 use docket_tests::server::{Client, JSON, Reply, api_key, request};
 use serde_json::{Value, json};
 
-use super::rig::{ADA, BEA, Rig, bearer, captioned, example, home, problem, refused, save, with};
+use super::rig::{Rig, bearer, captioned, example, home, problem, refused, save, with};
 
 const TENANTS: [(&str, char); 3] = [("acme", 'a'), ("blue", 'b'), ("coral", 'c')];
 

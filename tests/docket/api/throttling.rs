@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use docket_tests::people::{ADA, BEA, MO};
 use docket_tests::server::{Reply, eventually};
 use serde_json::json;
 
-use super::rig::{ADA, BEA, MO, Rig, credentials, problem};
+use super::rig::{Rig, credentials, problem};
 
 /// Guesses all at once, so that no time passes between them; returns the statuses in ascending order.
 async fn guess_at_once(rig: &Rig, path: &str, user: &str, count: usize) -> (Vec<u16>, Vec<Reply>) {

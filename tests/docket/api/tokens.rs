@@ -1,11 +1,12 @@
 //! Bearer tokens: which are taken and which are not.
 
 use docket_domain::token::{self, Key, Subject};
+use docket_tests::people::ADA;
 use docket_tests::server::{Client, api_key};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::rig::{ADA, Rig, bearer, get, refused};
+use super::rig::{Rig, bearer, get, refused};
 
 const REFUSAL: &str =
     "The Bearer token is missing, has expired or belongs to another tenant; get one from POST /Auth/Token";

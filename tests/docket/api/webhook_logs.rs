@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use docket_orders::OrderType;
+use docket_tests::people::ALEX;
 use docket_tests::server::{Client, Reply, api_key, eventually, webhook_yaml};
 use serde_json::{Value, json};
 
-use super::rig::{ALEX, Rig, captioned, example, get, home, refused, save, with, wrong_fields};
+use super::rig::{Rig, captioned, example, get, home, refused, save, with, wrong_fields};
 
 /// Nothing may be reached there, which an attempt finds out at once.
 const NOWHERE: &str = "https://127.0.0.1:9/";

@@ -123,7 +123,7 @@ async fn a_request_names_one_host() {
 #[tokio::test]
 async fn an_absolute_uri_counts_as_the_host() {
     let rig = Rig::start().await;
-    let body = super::rig::credentials(super::rig::ADA).to_string();
+    let body = super::rig::credentials(docket_tests::people::ADA).to_string();
     for (target, hosts, status) in [
         ("http://acme.localhost/Auth/Token", "Host: acme.localhost\r\n", 200),
         ("http://acme.localhost:80/Auth/Token", "Host: ACME.localhost.\r\n", 200),

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use docket_tests::receiver;
+use docket_tests::{people, receiver};
 
 /// Scaled time: delays of 100, 200, 400 and 800 ms.
 pub(crate) const FAST: &str =
@@ -18,7 +18,7 @@ pub(crate) const ONCE: &str =
 /// Long enough for anything that should happen soon, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 /// The one contact of [`stage`].
-pub(crate) const USER: &str = "ada@quillfeather.example";
+pub(crate) const USER: &str = people::ADA;
 
 static TURNS: RwLock<()> = RwLock::const_new(());
 
@@ -91,7 +91,7 @@ pub(crate) fn home(webhooks: &[Webhook]) -> Home {
     for webhook in webhooks {
         webhook.write(&home);
     }
-    home.add_contact("ACME", "C-1", USER);
+    people::add_people(&home, "ACME");
     home
 }
 

@@ -113,7 +113,7 @@ fn collect(file: &Path, is_root: bool, path: &str, tests: &mut Tests) {
 #[derive(Default)]
 struct Found {
     tests: Vec<String>,
-    /// In files of their own.
+    /// In their own files.
     modules: Vec<String>,
 }
 

@@ -267,7 +267,7 @@ async fn both_credentials_are_required_by_document_and_server() {
     );
     assert_eq!(schemes["Bearer"]["bearerFormat"], "JWT");
 
-    // Who may call every route.
+    // A caller that may call every route.
     let client = running.sign_in_administrator().await;
     for (method, path, operation) in operations(&document) {
         let signs_in = words(&operation["tags"]).contains(&"Auth");

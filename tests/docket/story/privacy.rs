@@ -4,7 +4,7 @@
 //!
 //! The values are made from the schemas of /openapi.json, so a field that is added later is watched, too.
 //! By contract: a failed sign-in's 404 repeats the userId, the legacy host's 403 repeats the clientCode; an unknown
-//! field is named; Orders/Get answers the order and Orders/Search what an order is known by.
+//! field is named; Orders/Get returns the order and Orders/Search the fields that identify an order.
 
 mod back_office;
 
@@ -87,7 +87,7 @@ struct Canaries {
 
 impl Canaries {
     fn watch(&mut self, field: &str, value: &str) {
-        // Four digits stand in many numbers: only a number of their own counts.
+        // Four digits stand in many numbers: only a number of four digits counts.
         let escaped = regex::escape(value);
         let short = value.len() <= 4;
         let pattern = if short {
@@ -247,7 +247,7 @@ fn spoiled(value: &Value, change: &dyn Fn(&str) -> Value) -> Value {
     }
 }
 
-/// A program under watch, and who talks to it.
+/// A program under watch, and the receivers of its webhooks.
 struct Watched {
     home: Home,
     server: Server,

@@ -29,7 +29,7 @@ impl Browser {
     async fn open() -> Self {
         let profile = Folder::new("chromium");
         let port = free_port();
-        // A group of its own, so that the browsers of a driver that is killed are ended with it.
+        // Its own group, so that the browsers of a driver that is killed are ended with it.
         let driver = std::os::unix::process::CommandExt::process_group(&mut Command::new("chromedriver"), 0)
             .arg(format!("--port={port}"))
             // The browser keeps things in its user's home as well.
