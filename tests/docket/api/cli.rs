@@ -176,7 +176,12 @@ async fn only_an_ended_delivery_is_sent_again() {
     let other = if other == id { format!("{}1", &id[..id.len() - 1]) } else { other };
     for what in ["show", "resend"] {
         fails(&rig.home, &["deliveries", what, "--tenant", "ACME", &other], "", "the tenant has no delivery");
-        fails(&rig.home, &["deliveries", what, "--tenant", "ACME", "nonsense"], "", "must be a delivery id");
+        fails(
+            &rig.home,
+            &["deliveries", what, "--tenant", "ACME", "nonsense"],
+            "",
+            "must be the id of a delivery",
+        );
     }
     fails(
         &rig.home,

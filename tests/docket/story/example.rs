@@ -49,7 +49,8 @@ impl Running {
         options.receiver = Some(receiver);
         let server = Server::start(home, options).await;
         let said = || printed(home)[before..].to_owned();
-        eventually("the banner", Duration::from_secs(10), async || said().contains("Ctrl-C stops.")).await;
+        eventually("the banner", Duration::from_secs(10), async || said().contains("Press Ctrl-C to stop."))
+            .await;
         Self { server, banner: said() }
     }
 
