@@ -152,7 +152,7 @@ async fn a_second_tenant_on_an_external_database_is_refused() {
     release.wait("tenant", "one", "Ready", "True").await;
     release.apply(&external("two"));
     let message = release.wait("tenant", "two", "Ready", "False NotOwned").await;
-    assert!(message.contains("two can't share one"), "{message}");
+    assert!(message.contains("two Tenants can't share one"), "{message}");
     assert!(release.runtime("two").is_none());
     release.kubectl(&["delete", "tenant", "one"]);
     let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
