@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_egress::EgressPolicy;
-use docket_redis::Connection;
+use docket_redis::RedisConnection;
 use docket_source::{Cluster, Folder, Source};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -146,7 +146,7 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
 async fn wait_until_ready(
     readiness: &Readiness,
     configured: oneshot::Receiver<()>,
-    connection: &Connection,
+    connection: &RedisConnection,
 ) -> Result<()> {
     let configured = async {
         let _ = configured.await;
