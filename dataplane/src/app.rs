@@ -42,7 +42,6 @@ const STORE_ENDS: Duration = Duration::from_secs(10);
 const MANAGEMENT_CLIENTS: usize = 64;
 
 /// What all parts share, and the parts that run.
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct App {
     /// The clock.
     pub clock: Clock,
@@ -61,7 +60,6 @@ pub struct App {
 }
 
 /// The server of the management port, which stops after the other parts.
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Management {
     shutdown: CancellationToken,
     task: tokio::task::JoinHandle<()>,

@@ -30,7 +30,6 @@ pub const PLACES: usize = 4;
 const FOLLOW: Duration = Duration::from_secs(1);
 
 /// The detector; several processes may run one each on the same databases.
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Detector<S> {
     tenants: Arc<Tenants>,
     scanner: Arc<Scanner<S>>,

@@ -65,7 +65,6 @@ pub struct WorkerSettings {
 }
 
 /// The worker; one per process.
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Worker<S> {
     clock: Clock,
     schedule: Arc<S>,

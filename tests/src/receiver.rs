@@ -108,7 +108,6 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A receiver on `https://127.0.0.1`; clones are the same one. It lasts as long as its test's runtime.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds a script, which can't be printed")]
 pub struct Receiver {
     /// The plain port behind the TLS one.
     pub plain: u16,

@@ -68,11 +68,7 @@ impl fmt::Debug for Payload {
 /// data of order.created and order.updated.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    missing_docs,
-    missing_debug_implementations,
-    reason = "the fields are the contract's; payloads do not print"
-)]
+#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderSaved {
     pub order_type: String,
     pub web_order_id: String,
@@ -84,11 +80,7 @@ pub struct OrderSaved {
 /// data of order.exported.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    missing_docs,
-    missing_debug_implementations,
-    reason = "the fields are the contract's; payloads do not print"
-)]
+#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderExported {
     pub order_type: String,
     pub web_order_id: String,
@@ -100,11 +92,7 @@ pub struct OrderExported {
 /// data of order.status_changed.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    missing_docs,
-    missing_debug_implementations,
-    reason = "the fields are the contract's; payloads do not print"
-)]
+#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderStatusChanged {
     pub work_order: String,
     pub order_type: String,
@@ -121,11 +109,7 @@ pub struct OrderStatusChanged {
 /// data of note.created.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    missing_docs,
-    missing_debug_implementations,
-    reason = "the fields are the contract's; payloads do not print"
-)]
+#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct NoteCreated {
     pub work_order: String,
     pub work_order_type: String,
@@ -137,11 +121,7 @@ pub struct NoteCreated {
 /// data of invoice.created.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    missing_docs,
-    missing_debug_implementations,
-    reason = "the fields are the contract's; payloads do not print"
-)]
+#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct InvoiceCreated {
     pub work_order: String,
     pub order_type: String,

@@ -55,7 +55,6 @@ impl Subject {
 
 /// A tenant's key that signs tokens. `kid` selects only among the tenant's own keys.
 #[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "holds a secret")]
 pub struct Key<'a> {
     /// Its name in the token's header.
     pub kid: &'a str,

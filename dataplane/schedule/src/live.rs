@@ -7,7 +7,6 @@ use super::redis::RedisSchedule;
 use super::{Claim, Hint, Loss, Schedule, ScheduleError};
 
 /// The schedule that a program runs with.
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub enum LiveSchedule {
     /// Of this process alone.
     Memory(MemorySchedule),

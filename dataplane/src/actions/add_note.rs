@@ -15,7 +15,6 @@ use docket_store::{Connection, Transaction};
 
 /// A note to be added, as requested.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "the report is legal content")]
 pub struct Note {
     /// `workOrder`: a number, or `<workOrder>-<facilityId>` for a photocopy stop.
     pub work_order: String,

@@ -12,7 +12,6 @@ use docket_store::events::{self, About, Event};
 use docket_store::{StoreError, Transaction};
 
 /// An event to publish.
-#[expect(missing_debug_implementations, reason = "the payload is legal content")]
 pub struct Publication<'a> {
     /// The customer that owns it.
     pub customer_code: &'a str,

@@ -15,7 +15,6 @@ use docket_store::{StoreError, contacts, employees};
 
 /// What sign-in needs.
 #[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "only borrows")]
 pub struct SignIn<'a> {
     /// The time.
     pub clock: &'a Clock,
@@ -28,7 +27,6 @@ pub struct SignIn<'a> {
 }
 
 /// What the caller sent.
-#[expect(missing_debug_implementations, reason = "holds a password")]
 pub struct Credentials {
     /// The client code. If sent, it must be the tenant's.
     pub client_code: Option<String>,
@@ -41,7 +39,6 @@ pub struct Credentials {
 }
 
 /// A token and the user it was issued to.
-#[expect(missing_debug_implementations, reason = "holds a token")]
 pub struct Issued {
     /// The JWT.
     pub token: String,

@@ -35,7 +35,6 @@ request! {
 /// The response of POST /Auth/Token.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "holds a token")]
 pub struct TokenResponse {
     /// A JWT, for `Authorization: Bearer {token}`.
     token: String,
@@ -59,7 +58,6 @@ pub struct TokenResponse {
 /// The response of POST /Session/Create.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "holds a token")]
 pub struct SessionResponse {
     /// The JWT, under its name in the older session response.
     session_guid: String,
@@ -80,7 +78,6 @@ pub struct SessionResponse {
 /// The response of POST /Employee/SignIn.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "holds a token")]
 pub struct EmployeeTokenResponse {
     /// A JWT, for `Authorization: Bearer {token}`.
     token: String,
@@ -197,7 +194,6 @@ fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<A
 }
 
 /// A sign-in: how its tenant is identified, which is checked before the body is read, and the credentials.
-#[expect(missing_debug_implementations, reason = "holds a password")]
 pub struct SignInCall<A> {
     addressed: A,
     credentials: Credentials,

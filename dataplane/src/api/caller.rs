@@ -15,7 +15,6 @@ use docket_store::{Connection, StoreError, employees};
 
 /// The tenant and the verified token. A handler with this argument can't forget the check.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Caller {
     /// The tenant of the key or the host; on the legacy host, of the token.
     pub tenant: Arc<Tenant>,
@@ -68,7 +67,6 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
 /// A caller that was an administrator of the tenant at sign-in and still is. A handler with this argument can't forget
 /// the check.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct Administrator(pub Caller);
 
 impl FromRequestParts<Arc<ApiState>> for Administrator {

@@ -30,7 +30,6 @@ pub enum Place {
 }
 
 /// One value as the client sent it.
-#[expect(missing_debug_implementations, reason = "may be a password")]
 pub enum Sent {
     /// A field of a body.
     Json(Json),
@@ -58,7 +57,6 @@ impl Sent {
 }
 
 /// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
-#[expect(missing_debug_implementations, reason = "may hold a password")]
 pub struct Fields {
     values: BTreeMap<String, Sent>,
     place: Place,

@@ -22,7 +22,6 @@ const REPLAYED: &str = "idempotency-replayed";
 const MAX_CHARS: usize = 128;
 
 /// The key of a request, and what the request was.
-#[expect(missing_debug_implementations, reason = "a key is the caller's")]
 pub struct IdempotencyKey {
     key: String,
     route: String,

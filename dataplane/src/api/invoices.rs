@@ -49,7 +49,6 @@ request! {
 /// The header of a work order's invoice.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "a response")]
 pub struct InvoiceSummary {
     /// The number, unique within its order type.
     #[schema(example = "88214")]
@@ -98,7 +97,6 @@ impl From<Invoice> for InvoiceSummary {
 /// A page of invoices, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "a response")]
 pub struct InvoicePage {
     items: Vec<InvoiceSummary>,
     /// The cursor of the next page; null on the last one.

@@ -131,7 +131,6 @@ pub struct NoteAnswer {
 /// A note, or a status line of the back office without a note.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "legal content")]
 pub struct NoteItem {
     #[schema(example = "PC1000001")]
     work_order: String,
@@ -179,7 +178,6 @@ impl From<StoredNote> for NoteItem {
 /// A page of notes, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "legal content")]
 pub struct NotePage {
     items: Vec<NoteItem>,
     /// The cursor of the next page; null on the last one.

@@ -77,7 +77,6 @@ request! {
 /// An order in a list: ids, status, dates, case and matter.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderSummary {
     #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
@@ -119,7 +118,6 @@ impl From<OrderHead> for OrderSummary {
 /// The response of GET /Orders/Get.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderAnswer {
     #[serde(flatten)]
     summary: OrderSummary,
@@ -144,7 +142,6 @@ fn stored_order() -> RefOr<Schema> {
 /// A page of orders, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderPage {
     items: Vec<OrderSummary>,
     /// The cursor of the next page; null on the last one.

@@ -52,7 +52,6 @@ request! {
 /// One process work order: the service of one person.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct ProcessItem {
     #[schema(example = "PR1000001")]
     work_order: String,
@@ -94,7 +93,6 @@ pub struct ProcessItem {
 /// The person that took the papers.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct PersonServed {
     name: Option<String>,
     /// The relationship to the person to be served.
@@ -123,7 +121,6 @@ impl PersonServed {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProcessAttempt)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct AttemptItem {
     /// The number of the attempt, from 1.
     sequence: i64,
@@ -205,7 +202,6 @@ fn item(process: Process, attempts: Vec<ProcessAttempt>) -> ProcessItem {
 /// A page of process work orders, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct ProcessPage {
     items: Vec<ProcessItem>,
     /// The cursor of the next page; null on the last one.

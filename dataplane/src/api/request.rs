@@ -35,7 +35,6 @@ pub trait FromBody: Sized {
 }
 
 /// An extractor of a request that is read from the query string.
-#[expect(missing_debug_implementations, reason = "search texts are names")]
 pub struct Query<Q>(pub Q);
 
 impl<Q: FromFields, S: Sync> FromRequestParts<S> for Query<Q> {
@@ -47,7 +46,6 @@ impl<Q: FromFields, S: Sync> FromRequestParts<S> for Query<Q> {
 }
 
 /// One field of a request, for the OpenAPI document.
-#[expect(missing_debug_implementations, reason = "a schema has no Debug")]
 pub struct Described {
     /// Its name in JSON and in query strings.
     pub name: &'static str,
@@ -159,7 +157,6 @@ macro_rules! request {
         $( $(#[doc = $doc:literal])* $need:ident $field:ident : $kind:ty $(= $default:expr)? $(, example $example:expr)? ; )*
     }) => {
         $(#[doc = $about])*
-        #[expect(missing_debug_implementations, reason = "personal data")]
         pub struct $name {
             $( $(#[doc = $doc])* pub $field: request!(@type $need $kind), )*
         }

@@ -14,7 +14,6 @@ use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 
 /// The state that request handlers share.
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct ApiState {
     /// The clock.
     pub clock: Clock,

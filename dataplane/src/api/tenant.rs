@@ -12,7 +12,6 @@ use super::state::ApiState;
 use crate::tenants::Tenant;
 
 /// How a request identifies its tenant.
-#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub enum Addressed {
     /// On the v2 API: by the API key or the subdomain.
     Tenant(Arc<Tenant>),
@@ -21,7 +20,6 @@ pub enum Addressed {
 }
 
 /// The proof that a request on the v2 API is for this tenant. A request to the legacy host is refused.
-#[expect(missing_debug_implementations, reason = "holds the tenant's keys")]
 pub struct AtTenant(pub Arc<Tenant>);
 
 impl FromRequestParts<Arc<ApiState>> for Addressed {

@@ -20,7 +20,6 @@ use super::state::ApiState;
 use crate::actions::Refusal;
 
 /// A request that writes. The caller is checked before the body is read.
-#[expect(missing_debug_implementations, reason = "a body is personal data")]
 pub struct Call<C, B> {
     /// The caller, and with it the proof of what was checked.
     pub caller: C,
@@ -52,7 +51,6 @@ where
 type AuditLine = Box<dyn FnOnce(&Caller) + Send>;
 
 /// What a write did. Its transaction is not committed yet.
-#[expect(missing_debug_implementations, reason = "the response may be personal data")]
 pub struct Done {
     body: String,
     hints: Vec<Hint>,
@@ -78,7 +76,6 @@ impl Done {
 }
 
 /// One write, and the key under which it may be repeated.
-#[expect(missing_debug_implementations, reason = "a key is the caller's")]
 pub struct Write {
     key: Option<IdempotencyKey>,
 }

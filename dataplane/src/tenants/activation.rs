@@ -17,7 +17,6 @@ use crate::telemetry::Metrics;
 pub type Revisions = HashMap<String, String>;
 
 /// Serves what a source declares.
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Activation {
     stores: Arc<Stores>,
     tenants: Arc<Tenants>,

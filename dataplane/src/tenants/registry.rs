@@ -16,7 +16,6 @@ pub const SOURCE_LAG: Duration = Duration::from_secs(120);
 
 /// The tenants that are served.
 #[derive(Default)]
-#[expect(missing_debug_implementations, reason = "holds keys")]
 pub struct Tenants {
     current: RwLock<Arc<Index>>,
     /// The uids of tenants that are new or have changed since the last call of `changed`.

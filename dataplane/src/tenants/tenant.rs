@@ -12,7 +12,6 @@ use docket_store::stores::Store;
 use jiff::Timestamp;
 
 /// A tenant that is served.
-#[expect(missing_debug_implementations, reason = "holds keys")]
 pub struct Tenant {
     /// Its configuration.
     pub config: TenantConfig,
@@ -80,7 +79,6 @@ impl Tenant {
 
 /// A tenant's webhooks.
 #[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "holds secrets")]
 pub struct Webhooks<'a> {
     /// The webhooks that are served.
     pub served: &'a [WebhookConfig],
@@ -133,7 +131,6 @@ pub enum HeldWebhooks {
 
 /// A receiver in this process, whose certificate no public CA has signed.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct LocalReceiver {
     /// The sockets it is reached at.
     pub sockets: Vec<SocketAddr>,

@@ -24,7 +24,6 @@ const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_
 
 /// Deletes old deliveries from all tenants' databases.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Retention {
     clock: Clock,
     tenants: Arc<Tenants>,

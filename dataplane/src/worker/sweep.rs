@@ -41,7 +41,6 @@ const AT_ONCE_AWAY: usize = 2;
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
 /// Sweeps all tenants' databases.
-#[expect(missing_debug_implementations, reason = "holds the tenants' keys")]
 pub struct Sweeper<S> {
     scan: Scan<S>,
     tenants: Arc<Tenants>,

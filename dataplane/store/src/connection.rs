@@ -8,7 +8,6 @@ use crate::sql::{Param, Row};
 use crate::sqlite::SqliteConnection;
 
 /// A connection on loan. Dropped, it goes back.
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub enum Connection {
     /// To a file.
     Sqlite(SqliteConnection),
@@ -48,7 +47,6 @@ impl Connection {
 }
 
 /// A transaction. Dropped without [`commit`](Self::commit), nothing of it has happened.
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Transaction {
     connection: Connection,
     now: Timestamp,

@@ -6,7 +6,6 @@ use crate::sql::params;
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct Contact {
     /// The contact's code.
     pub code: String,

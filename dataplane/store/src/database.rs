@@ -11,7 +11,6 @@ use crate::sqlite::{Looks, Sqlite};
 
 /// One tenant's database.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds a URL with a password")]
 pub enum Database {
     /// A file, in the embedded mode.
     Sqlite(Sqlite),

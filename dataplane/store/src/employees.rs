@@ -7,7 +7,6 @@ use crate::sql::params;
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct Employee {
     /// The employee's code.
     pub code: String,

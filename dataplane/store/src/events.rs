@@ -36,7 +36,6 @@ impl About {
 
 /// A published event.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "the body is legal content")]
 pub struct Event {
     /// Its id, the `id` of the envelope.
     pub id: EventId,
@@ -102,7 +101,6 @@ pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Vec<u8
 
 /// What an attempt needs of an event.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "the body is legal content")]
 pub struct ToSend {
     /// Its code.
     pub code: EventCode,

@@ -6,7 +6,6 @@ use crate::sql::params;
 
 /// The answer to an earlier request.
 #[derive(Clone, PartialEq, Eq)]
-#[expect(missing_debug_implementations, reason = "holds an answer")]
 pub struct Kept {
     /// The route it was sent to.
     pub route: String,

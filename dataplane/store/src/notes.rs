@@ -52,7 +52,6 @@ pub async fn next_line_item(transaction: &mut Transaction, work_order: &str) -> 
 
 /// A note to be added.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "the report is legal content")]
 pub struct NewNote<'a> {
     /// The work order's number.
     pub work_order: &'a str,
@@ -83,7 +82,6 @@ pub async fn insert(
 
 /// A note or status line, with what its work order and milestone say.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "the report is legal content")]
 #[expect(missing_docs, reason = "the columns of the tables")]
 pub struct StoredNote {
     pub work_order: String,

@@ -44,7 +44,6 @@ impl std::str::FromStr for OrderStatus {
 
 /// A web order without its body.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct OrderHead {
     /// `webOrderId`.
     pub id: String,
@@ -72,7 +71,6 @@ pub struct OrderHead {
 
 /// A web order as it is stored.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct StoredOrder {
     /// All but the body.
     pub head: OrderHead,
@@ -175,7 +173,6 @@ pub async fn find(
 
 /// What a search asks for; times are inclusive at the start and exclusive at the end.
 #[derive(Clone, Default)]
-#[expect(missing_debug_implementations, reason = "the text may be a name")]
 pub struct OrderFilter {
     /// Of this customer only.
     pub customer_code: Option<String>,

@@ -32,7 +32,6 @@ const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::b
 
 /// One tenant's database.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds a URL with a password")]
 pub struct Postgres {
     pool: Arc<Pool>,
 }

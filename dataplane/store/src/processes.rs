@@ -10,7 +10,7 @@ use crate::sql::{Param, Row, SLOTS, Search, containing, filled, slots};
 
 /// A process work order. Dates are YYYY-MM-DD texts.
 #[derive(Clone)]
-#[expect(missing_docs, missing_debug_implementations, reason = "the columns of the tables; personal data")]
+#[expect(missing_docs, reason = "the columns of the tables; personal data")]
 pub struct Process {
     pub work_order: String,
     pub web_order_id: Option<String>,
@@ -33,7 +33,7 @@ pub struct Process {
 
 /// One attempt to serve.
 #[derive(Clone)]
-#[expect(missing_docs, missing_debug_implementations, reason = "the columns of the table; personal data")]
+#[expect(missing_docs, reason = "the columns of the table; personal data")]
 pub struct ProcessAttempt {
     pub sequence: i64,
     pub attempted_at_ms: i64,
@@ -57,7 +57,6 @@ pub struct ProcessAttempt {
 
 /// What a search asks for; times are inclusive at the start and exclusive at the end.
 #[derive(Clone, Default)]
-#[expect(missing_debug_implementations, reason = "the servee is a name")]
 pub struct ProcessFilter {
     /// Of this customer only.
     pub customer_code: Option<String>,

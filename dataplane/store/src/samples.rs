@@ -9,7 +9,6 @@ use crate::sql::params;
 
 /// An attempt to serve.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct Attempt<'a> {
     /// The process work order.
     pub work_order: &'a str,

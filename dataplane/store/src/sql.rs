@@ -169,7 +169,6 @@ impl From<Param> for rusqlite::types::Value {
 }
 
 /// One row of a result.
-#[expect(missing_debug_implementations, reason = "rows are customers' data")]
 pub enum Row {
     /// From SQLite.
     Sqlite(Vec<rusqlite::types::Value>),

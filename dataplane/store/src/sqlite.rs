@@ -23,7 +23,6 @@ const READERS: usize = 2;
 
 /// One tenant's file.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Sqlite {
     shared: Arc<Shared>,
 }
@@ -256,7 +255,6 @@ fn use_write_ahead_log(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// A connection on loan. One that is dropped inside a transaction is closed, which rolls it back.
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct SqliteConnection {
     connection: Option<Opened>,
     shared: Arc<Shared>,

@@ -23,7 +23,6 @@ const WAIT: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// One tenant's database, migrated before its first use.
-#[expect(missing_debug_implementations, reason = "holds a URL with a password")]
 pub struct Store {
     database: Database,
     migrated: Arc<OnceLock<()>>,
@@ -80,7 +79,6 @@ impl Store {
 
 /// Where tenants' databases are.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub enum StoreSource {
     /// A file per tenant below this folder.
     Files(PathBuf),
@@ -89,7 +87,6 @@ pub enum StoreSource {
 }
 
 /// The databases by tenant uid, kept while the tenant is served.
-#[expect(missing_debug_implementations, reason = "holds URLs with passwords")]
 pub struct Stores {
     source: StoreSource,
     by_uid: Mutex<HashMap<String, Kept>>,

@@ -9,7 +9,6 @@ use crate::sql::params;
 
 /// A work order to be made.
 #[derive(Clone, PartialEq, Eq)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct NewWorkOrder {
     /// Its number, unique in the tenant.
     pub number: String,
@@ -23,7 +22,6 @@ pub struct NewWorkOrder {
 
 /// A stop of a photocopy work order; its line item is its place, from 1.
 #[derive(Clone, PartialEq, Eq)]
-#[expect(missing_debug_implementations, reason = "personal data")]
 pub struct NewFacility {
     /// The known facility's code.
     pub facility_id: Option<String>,

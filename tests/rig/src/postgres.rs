@@ -32,7 +32,6 @@ rm -rf "$2"
 const STARTS: u32 = 5;
 
 /// A server and its files. Dropped, both go away.
-#[expect(missing_debug_implementations, reason = "holds the password")]
 pub struct PostgresServer {
     port: u16,
     password: String,

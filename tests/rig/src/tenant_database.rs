@@ -54,7 +54,6 @@ pub const INVOICE_TABLES: [(InvoiceFamily, &str); 4] = [
 ];
 
 /// A database for one test, with its schema and one customer.
-#[expect(missing_debug_implementations, reason = "holds the password of the database")]
 pub struct TenantDatabase {
     /// Opened with room for eight connections.
     pub database: Database,
@@ -63,7 +62,6 @@ pub struct TenantDatabase {
 }
 
 /// Where a database is.
-#[expect(missing_debug_implementations, reason = "holds the password of the database")]
 pub enum Place {
     /// A SQLite file in this folder.
     File(Folder),

@@ -25,7 +25,6 @@ use url::Url;
 
 /// What a URL says about connecting.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "holds a password")]
 pub struct Target {
     /// Where, as whom, and with which settings.
     pub config: Config,

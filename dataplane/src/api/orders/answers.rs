@@ -20,7 +20,6 @@ words!(
 /// The response of POST /Orders/Save.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "a response")]
 pub struct SaveAnswer {
     #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,
@@ -72,7 +71,6 @@ impl From<Saved> for SaveAnswer {
 /// The response of POST /Orders/Export.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "a response")]
 pub struct ExportAnswer {
     #[schema(value_type = OrderTypeComponent)]
     order_type: OrderType,

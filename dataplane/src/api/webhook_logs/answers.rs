@@ -44,7 +44,6 @@ const FAILED: &str = "Failed";
 /// A delivery in a list.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "a response")]
 pub struct DeliverySummary {
     /// The header X-Service-Delivery-Id that the receiver gets.
     #[schema(example = "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f")]
@@ -121,7 +120,6 @@ impl From<Listed> for DeliverySummary {
 /// A page of deliveries, newest first.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "a response")]
 pub struct DeliveryPage {
     /// The deliveries.
     pub items: Vec<DeliverySummary>,
@@ -132,7 +130,6 @@ pub struct DeliveryPage {
 /// The response of GET /WebhookLogs/Get.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "the payload is legal content")]
 pub struct DeliveryAnswer {
     #[serde(flatten)]
     summary: DeliverySummary,
@@ -161,7 +158,6 @@ impl DeliveryAnswer {
 /// One attempt of a delivery.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_debug_implementations, reason = "the receiver's response may repeat the payload")]
 pub struct AttemptAnswer {
     #[schema(minimum = 1, maximum = 5)]
     number: i64,

@@ -134,11 +134,7 @@ pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<
 
 /// One attempt, as it is stored: `…_ms` in milliseconds since 1970, `…_us` in microseconds.
 #[derive(Clone)]
-#[expect(
-    missing_docs,
-    missing_debug_implementations,
-    reason = "the columns of the table; the answer does not print"
-)]
+#[expect(missing_docs, reason = "the columns of the table; the answer does not print")]
 pub struct StoredAttempt {
     pub number: i64,
     pub started_at_ms: i64,

@@ -26,7 +26,6 @@ pub struct Limits {
 
 /// The connections of a process.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct Budget {
     shared: Arc<Shared>,
 }

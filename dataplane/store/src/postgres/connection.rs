@@ -14,7 +14,6 @@ use crate::sql::{Param, Row};
 
 /// A connection on loan. One that is dropped inside a transaction, or with a statement under way, is closed, which
 /// rolls it back.
-#[expect(missing_debug_implementations, reason = "nothing of it is worth printing")]
 pub struct PostgresConnection {
     opened: Option<Opened>,
     pool: Arc<Pool>,

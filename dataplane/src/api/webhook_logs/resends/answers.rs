@@ -11,7 +11,6 @@ use docket_store::resends::{Extent, Resend};
 /// The response of POST /WebhookLogs/Resend: one of three.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(missing_debug_implementations, reason = "only its schema is used")]
 pub enum ResendAnswer {
     /// To `deliveryId`.
     One(ResentAnswer),

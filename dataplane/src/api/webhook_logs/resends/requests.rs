@@ -15,7 +15,6 @@ use crate::api::times::DateOrTime;
 /// The body of POST /WebhookLogs/Resend.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(missing_debug_implementations, reason = "a request")]
 pub enum ResendRequest {
     /// One delivery that has ended.
     One(ResendOne),
