@@ -1,6 +1,7 @@
 //! The short code of a tenant, which API clients may send as `clientCode`.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 

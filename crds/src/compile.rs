@@ -7,18 +7,16 @@ mod conflicts;
 mod last_good;
 mod resolve;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 pub use conflicts::{claimed, claimed_by, duplicates, taken};
 
+use crate::conditions::ReasonCode;
+use crate::tenant::{ApiKeySpec, NamespacesFrom};
 use crate::{
     ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,
     Violation, Webhook, WebhookConfig,
-    conditions::ReasonCode,
-    tenant::{ApiKeySpec, NamespacesFrom},
 };
 
 /// Everything that a tenant's configuration is compiled from.

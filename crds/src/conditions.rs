@@ -3,7 +3,8 @@
 //! Each name is written once, as a variant: its text is the variant's name. `docs/conditions.md` has a section for each
 //! [`ReasonCode`] and a row for each [`Occurrence`].
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 

@@ -6,16 +6,15 @@
 
 mod constrain;
 
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResourceExt;
 use serde_json::{Number, Value};
 
-use crate::{
-    Metadata, Tenant, Webhook, rules::Rule, tenant, tenant::TenantObject, webhook, webhook::WebhookObject,
-};
+use crate::rules::Rule;
+use crate::tenant::{self, TenantObject};
+use crate::webhook::{self, WebhookObject};
+use crate::{Metadata, Tenant, Webhook};
 
 /// The definitions of Tenant and Webhook, in this order.
 pub fn definitions() -> [CustomResourceDefinition; 2] {

@@ -1,6 +1,7 @@
 //! The code of a tenant's customer, whose events a webhook gets.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 

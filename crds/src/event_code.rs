@@ -1,6 +1,7 @@
 //! The event catalog: six codes in three categories.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 

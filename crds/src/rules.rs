@@ -3,9 +3,11 @@
 //! The table works on JSON, so that wrong types, unknown fields and broken rules are reported together, each with its
 //! path. `validate` of a typed object uses the same table.
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::Violation;

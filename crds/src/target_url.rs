@@ -2,7 +2,8 @@
 //!
 //! Whether Docket may connect to the host's address is checked when it connects, not here.
 
-use std::{fmt, hash, str::FromStr};
+use std::str::FromStr;
+use std::{fmt, hash};
 
 use serde::{Deserialize, Serialize};
 use url::{ParseError, Url};

@@ -11,14 +11,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    EventCode, KeyVersion, Violation, client_code,
-    label_selector::{self, LabelSelector},
-    rules::{
-        self, Check, DISPLAY_NAME, Distinct, Field, LABEL, Rule, SECRET_KEY_REF, TENANT_METADATA, optional,
-        required,
-    },
+use crate::label_selector::{self, LabelSelector};
+use crate::rules::{
+    self, Check, DISPLAY_NAME, Distinct, Field, LABEL, Rule, SECRET_KEY_REF, TENANT_METADATA, optional,
+    required,
 };
+use crate::{EventCode, KeyVersion, Violation, client_code};
 
 /// A Tenant as declared, without the document's `apiVersion`, `kind` and `status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -1,6 +1,7 @@
 //! What the data plane needs to know of a tenant. The operator writes it as JSON into the tenant's runtime Secret.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};

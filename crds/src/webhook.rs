@@ -12,12 +12,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    EventCode, Metadata, Violation, customer_code,
-    rules::{self, DATA_KEY, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required},
-    target_url,
-    tenant::{events, yes},
-};
+use crate::rules::{self, DATA_KEY, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required};
+use crate::tenant::{events, yes};
+use crate::{EventCode, Metadata, Violation, customer_code, target_url};
 
 /// A Webhook as declared, without the document's `apiVersion`, `kind` and `status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -9,6 +9,11 @@ use std::time::Duration;
 use anyhow::Result;
 use docket_board::Board;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
+use docket_program::clock::Clock;
+use docket_program::signals::Signals;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::notifier::Notifier;
+use docket_store::stores::Stores;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -28,11 +33,6 @@ use crate::worker::report::Active;
 use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
 use crate::worker::{Worker, WorkerSettings};
-use docket_program::clock::Clock;
-use docket_program::signals::Signals;
-use docket_schedule::live::LiveSchedule;
-use docket_schedule::notifier::Notifier;
-use docket_store::stores::Stores;
 
 /// Maximum number of concurrent attempts, over all tenants.
 const SLOTS: usize = 1024;

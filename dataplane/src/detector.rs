@@ -11,16 +11,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use docket_program::clock::{Clock, millis};
+use docket_schedule::Schedule;
+use docket_schedule::notifier::Notifier;
+use docket_store::StoreError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
-use docket_program::clock::{Clock, millis};
-use docket_schedule::Schedule;
-use docket_schedule::notifier::Notifier;
-use docket_store::StoreError;
-
 use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};
 

@@ -12,20 +12,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use docket_egress::EgressPolicy;
+use docket_program::clock::Clock;
+use docket_program::signals::Signals;
+use docket_program::{logging, random};
+use docket_schedule::SHARES;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::memory::MemorySchedule;
 use docket_source::Folder;
+use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, bind};
 use crate::args::DevArguments;
-use docket_program::clock::Clock;
-use docket_program::logging;
-use docket_program::random;
-use docket_program::signals::Signals;
-use docket_schedule::SHARES;
-use docket_schedule::live::LiveSchedule;
-use docket_schedule::memory::MemorySchedule;
-use docket_store::stores::{StoreSource, Stores};
 
 /// What a new process waits for, as /readyz reports it.
 const SCHEDULE: &str = "the schedule";

@@ -11,8 +11,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_egress::EgressPolicy;
+use docket_program::clock::Clock;
+use docket_program::signals::Signals;
+use docket_program::{logging, random};
 use docket_redis::RedisConnection;
+use docket_schedule::SHARES;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::redis::RedisSchedule;
 use docket_source::{Cluster, Folder, Source};
+use docket_store::postgres::{Budget, Limits};
+use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -22,15 +30,6 @@ use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
 use crate::worker::report;
-use docket_program::clock::Clock;
-use docket_program::logging;
-use docket_program::random;
-use docket_program::signals::Signals;
-use docket_schedule::SHARES;
-use docket_schedule::live::LiveSchedule;
-use docket_schedule::redis::RedisSchedule;
-use docket_store::postgres::{Budget, Limits};
-use docket_store::stores::{StoreSource, Stores};
 
 /// What a new process waits for, as /readyz reports it.
 const CONFIGURATION: &str = "the configuration";

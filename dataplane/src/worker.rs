@@ -30,6 +30,8 @@ use std::time::Duration;
 
 use docket_domain::delivery::CLAIM_LIMIT;
 use docket_egress::Sender;
+use docket_program::clock::Clock;
+use docket_schedule::{Schedule, ScheduleError};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,8 +40,6 @@ use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use batch::Batches;
 use begin::Begin;
-use docket_program::clock::Clock;
-use docket_schedule::{Schedule, ScheduleError};
 use finish::Finish;
 use lease::{LEASE, Leases};
 use report::Active;

@@ -1,19 +1,20 @@
 //! Serves health, readiness and metrics on a dedicated thread and runtime, so that other work never delays a probe.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
-use axum::{Router, extract::State, http::StatusCode, routing::get};
-use tokio::{net::TcpListener, time::Instant};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
 
-use crate::{metrics::Metrics, state};
+use crate::metrics::Metrics;
+use crate::state;
 
 /// The main runtime is stuck if it has not beaten for this long.
 const STALE: Duration = Duration::from_secs(60);

@@ -1,13 +1,13 @@
 //! The command line, read and checked once, here; every setting of `run` is an environment variable as well.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use docket_crds::EventCode;
-use docket_program::{
-    arguments::{self, socket},
-    logging::LogArguments,
-};
+use docket_program::arguments::{self, socket};
+use docket_program::logging::LogArguments;
 
 /// The operator of Docket: provisions what Tenants and Webhooks need, and reports their status.
 #[derive(Debug, Parser)]

@@ -1,15 +1,14 @@
 //! What a step of a driver may use, and nothing else: the outside world as arguments.
 
-use std::{
-    collections::BTreeSet,
-    hash::{DefaultHasher, Hash, Hasher},
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use docket_crds::EventCode;
 use docket_program::clock::Clock;
 
-use crate::{database::Servers, kube::client::KubeApi};
+use crate::database::Servers;
+use crate::kube::client::KubeApi;
 
 /// Fills a slice with random bytes fit for keys.
 pub type Random = fn(&mut [u8]);

@@ -1,10 +1,8 @@
 //! The binary `docket-operator`: a match over its commands.
 
 use clap::Parser;
-use docket_operator::{
-    args::{Arguments, Command, RunArguments},
-    run,
-};
+use docket_operator::args::{Arguments, Command, RunArguments};
+use docket_operator::run;
 use docket_program::logging;
 
 fn main() -> anyhow::Result<()> {

@@ -1,25 +1,21 @@
 //! The operator's metrics.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError, atomic::AtomicI64},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use docket_crds::ConditionType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use prometheus_client::{
-    encoding::text::encode,
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
-    registry::{Registry, Unit},
-};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
 
-use crate::state::{declared::Document, name::Name};
+use crate::state::declared::Document;
+use crate::state::name::Name;
 
 type Labels<const N: usize> = [(&'static str, String); N];
 type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;

@@ -1,14 +1,15 @@
 //! What the data plane reports through Redis: which pods live, what each serves, and how deliveries go.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use docket_board::{Board, POD_COUNTS, PodServed, ReportedHealth};
 use tokio::time::Instant;
 
-use crate::{
-    args::RunArguments,
-    state::{State, health::Health, pods::Pods},
-};
+use crate::args::RunArguments;
+use crate::state::State;
+use crate::state::health::Health;
+use crate::state::pods::Pods;
 
 /// How often the pods are polled.
 const PODS_EVERY: Duration = Duration::from_secs(1);

@@ -1,31 +1,28 @@
 //! `docket-operator run`: settings, client, watches, lease, work; and back in the other order.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use docket_board::Board;
-use docket_program::{clock::Clock, random, signals::Signals};
-use kube::{
-    Client, Config,
-    runtime::events::{Recorder, Reporter},
-};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_program::signals::Signals;
+use kube::runtime::events::{Recorder, Reporter};
+use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    admin::{self, Pulse},
-    args::RunArguments,
-    context::{Context, Settings},
-    database::Servers,
-    kube::{
-        client::{KubeApi, MANAGER},
-        lease::{self, Leadership, LeaseSettings},
-        watch::{self, Sink},
-    },
-    metrics::Metrics,
-    observe,
-    state::State,
-    work::Work,
-};
+use crate::admin::{self, Pulse};
+use crate::args::RunArguments;
+use crate::context::{Context, Settings};
+use crate::database::Servers;
+use crate::kube::client::{KubeApi, MANAGER};
+use crate::kube::lease::{self, Leadership, LeaseSettings};
+use crate::kube::watch::{self, Sink};
+use crate::metrics::Metrics;
+use crate::observe;
+use crate::state::State;
+use crate::work::Work;
 
 /// How long passes under way may take after a signal to stop.
 const DRAIN: Duration = Duration::from_secs(20);

@@ -25,30 +25,24 @@ pub mod references;
 #[cfg(test)]
 pub(crate) mod examples;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use docket_crds::{ApiKeyDigest, Runtime};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
-use self::{
-    cluster::{Cluster, Key},
-    database_checks::DatabaseChecks,
-    declared::Meta,
-    handover::{HandedOver, Handovers},
-    health::{COUNTS_EVERY, Health, Healths},
-    keys::Keys,
-    name::Name,
-    pods::Pods,
-    progress::Progress,
-};
+use self::cluster::{Cluster, Key};
+use self::database_checks::DatabaseChecks;
+use self::declared::Meta;
+use self::handover::{HandedOver, Handovers};
+use self::health::{COUNTS_EVERY, Health, Healths};
+use self::keys::Keys;
+use self::name::Name;
+use self::pods::Pods;
+use self::progress::Progress;
 
 /// What the loop in `work` has to react to.
 #[derive(Clone, Debug, PartialEq, Eq)]

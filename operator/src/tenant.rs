@@ -22,30 +22,25 @@ pub mod validate;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use docket_crds::{ConditionType, Remedy, Tenant, TenantStatus};
 use tokio::time::Instant;
 
-use crate::{
-    context::Context,
-    kube::sanitize::CallError,
-    state::{
-        State, conditions,
-        declared::{Declared, Meta},
-        done::Done,
-        name::Name,
-    },
-    tenant::{
-        apply::{Applied, apply},
-        compile::compile,
-        database::ProvisionedDatabase,
-        fetch::fetch,
-        provision::{Provisioned, finalizer, provision},
-        status::Served,
-        validate::validate,
-    },
-};
+use crate::context::Context;
+use crate::kube::sanitize::CallError;
+use crate::state::declared::{Declared, Meta};
+use crate::state::done::Done;
+use crate::state::name::Name;
+use crate::state::{State, conditions};
+use crate::tenant::apply::{Applied, apply};
+use crate::tenant::compile::compile;
+use crate::tenant::database::ProvisionedDatabase;
+use crate::tenant::fetch::fetch;
+use crate::tenant::provision::{Provisioned, finalizer, provision};
+use crate::tenant::status::Served;
+use crate::tenant::validate::validate;
 
 /// One pass over a Tenant. What the API server does not allow is reported before it is an error: a quota, a policy or a
 /// missing right is a user's to fix.

@@ -8,12 +8,14 @@ pub mod status;
 
 use docket_crds::{TargetUrl, Webhook, WebhookStatus};
 
-use crate::{
-    context::Context,
-    kube::sanitize::CallError,
-    state::{State, declared::Declared, done::Done, name::Name},
-    webhook::{outcome::outcome, status::WebhookFacts},
-};
+use crate::context::Context;
+use crate::kube::sanitize::CallError;
+use crate::state::State;
+use crate::state::declared::Declared;
+use crate::state::done::Done;
+use crate::state::name::Name;
+use crate::webhook::outcome::outcome;
+use crate::webhook::status::WebhookFacts;
 
 /// One pass over a Webhook.
 pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {

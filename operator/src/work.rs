@@ -8,21 +8,27 @@
 
 pub mod queue;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use docket_crds::{Tenant, Webhook};
-use futures_util::{FutureExt, future::BoxFuture};
-use tokio::{sync::mpsc, time::Instant};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    context::Context,
-    kube::{lease::Leadership, sanitize::CallError},
-    metrics::Metrics,
-    state::{Change, State, cluster::Key, declared::Document, done::Done, name::Name},
-    tenant, webhook,
-    work::queue::Queue,
-};
+use crate::context::Context;
+use crate::kube::lease::Leadership;
+use crate::kube::sanitize::CallError;
+use crate::metrics::Metrics;
+use crate::state::cluster::Key;
+use crate::state::declared::Document;
+use crate::state::done::Done;
+use crate::state::name::Name;
+use crate::state::{Change, State};
+use crate::work::queue::Queue;
+use crate::{tenant, webhook};
 
 /// The loop and its queues.
 #[derive(Debug)]

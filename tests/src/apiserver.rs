@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 pub use audit::Write;
-use launch::ApiServer;
+use docket_rig::scratch::Folder;
 
 use crate::server::signal;
-use docket_rig::scratch::Folder;
+use launch::ApiServer;
 
 /// A Kubernetes API to test against.
 #[derive(Debug)]

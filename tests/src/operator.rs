@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use docket_rig::ports::free_port;
+use docket_rig::scratch::Folder;
 use serde_json::{Value, json};
 
 use crate::apiserver::{Cluster, Write, cluster};
 use crate::server::{eventually, request, signal};
-use docket_rig::ports::free_port;
-use docket_rig::scratch::Folder;
 
 /// How long anything may take that takes well under a second on a quiet machine.
 pub const SOON: Duration = Duration::from_secs(60);

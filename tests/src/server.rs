@@ -7,14 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use docket_rig::ports::free_port;
+use docket_rig::scratch::Folder;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-
-use docket_rig::ports::free_port;
-use docket_rig::scratch::Folder;
 
 /// The binary under test: built by `tests/run`, or named by DOCKET_BINARY.
 #[expect(clippy::disallowed_methods, reason = "the one place of the tests that reads the environment")]

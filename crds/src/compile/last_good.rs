@@ -1,7 +1,8 @@
 //! Keeps serving what was served: what can't be resolved now stays as it last was.
 
 use super::{Compiled, Inputs, Reason};
-use crate::{ApiKey, TenantConfig, WebhookConfig, conditions::ReasonCode};
+use crate::conditions::ReasonCode;
+use crate::{ApiKey, TenantConfig, WebhookConfig};
 
 impl Compiled {
     /// Restores from `previous` what this compilation could not resolve. The reasons stay; those of a tenant that keeps

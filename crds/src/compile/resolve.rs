@@ -1,11 +1,9 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
 use super::{GeneratedDatabase, Inputs, Missing, Reason, Values};
-use crate::{
-    ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook,
-    conditions::ReasonCode,
-    tenant::{ApiKeySpec, SecretKeyRef},
-};
+use crate::conditions::ReasonCode;
+use crate::tenant::{ApiKeySpec, SecretKeyRef};
+use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook};
 
 /// One key of one object.
 struct Reference<'a> {

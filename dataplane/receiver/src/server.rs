@@ -3,13 +3,12 @@
 //! simulates a failure.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use anyhow::Context;
 use bytes::Bytes;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
+use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
 use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
-use docket_program::clock::{Clock, duration, millis};
 
 /// The schedule in memory.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use docket_program::clock::millis;
+use docket_program::random;
 use docket_redis::script::Script;
 use docket_redis::{Keys, RedisConnection};
 use tokio::sync::{Mutex, Notify};
@@ -15,8 +17,6 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
-use docket_program::clock::millis;
-use docket_program::random;
 
 macro_rules! script {
     ($($file:literal),*) => {

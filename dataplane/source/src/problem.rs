@@ -1,9 +1,7 @@
 //! A problem in what is declared, for the person who edits it.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use docket_crds::Violation;
 

@@ -2,16 +2,16 @@
 
 use docket_domain::event::{NoteCreated, OrderStatusChanged, Payload};
 use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
-use jiff::Timestamp;
-
-use super::publish_event::{Publication, publish_event};
-use super::{Refusal, invalid};
-use crate::tenants::Tenant;
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::notes::{self, Milestone, NewNote};
 use docket_store::work_orders::{self, WorkOrder};
 use docket_store::{Connection, Transaction};
+use jiff::Timestamp;
+
+use super::publish_event::{Publication, publish_event};
+use super::{Refusal, invalid};
+use crate::tenants::Tenant;
 
 /// A note to be added, as requested.
 #[derive(Clone)]

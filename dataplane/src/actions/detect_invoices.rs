@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use docket_domain::event::{InvoiceCreated, Payload};
 use docket_domain::invoice::{self, InvoiceFamily};
-use jiff::Timestamp;
-
-use super::publish_event::{Publication, publish_event};
-use crate::tenants::Tenant;
 use docket_program::clock::Clock;
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::invoices::{self, Invoice};
 use docket_store::{Database, StoreError, Transaction};
+use jiff::Timestamp;
+
+use super::publish_event::{Publication, publish_event};
+use crate::tenants::Tenant;
 
 /// The most invoices in one transaction.
 pub const BATCH: usize = 100;

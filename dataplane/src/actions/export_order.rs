@@ -4,16 +4,16 @@ use docket_domain::event::{OrderExported, Payload};
 use docket_domain::token::Subject;
 use docket_domain::work_order::WorkOrderType;
 use docket_orders::{Order, OrderType, Problems};
-use jiff::Timestamp;
-
-use super::Refusal;
-use super::publish_event::{Publication, publish_event};
-use crate::tenants::Tenant;
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::orders::{self, OrderStatus, StoredOrder};
 use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
+use jiff::Timestamp;
+
+use super::Refusal;
+use super::publish_event::{Publication, publish_event};
+use crate::tenants::Tenant;
 
 /// The result of an export, of this one or of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]

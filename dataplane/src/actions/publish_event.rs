@@ -2,14 +2,14 @@
 
 use docket_domain::delivery::DeliveryId;
 use docket_domain::event::{EventId, Payload, envelope};
-use jiff::Timestamp;
-
-use crate::tenants::Tenant;
 use docket_program::random;
 use docket_schedule::Hint;
 use docket_store::deliveries::{self, Due, NewDelivery};
 use docket_store::events::{self, About, Event};
 use docket_store::{StoreError, Transaction};
+use jiff::Timestamp;
+
+use crate::tenants::Tenant;
 
 /// An event to publish.
 pub struct Publication<'a> {

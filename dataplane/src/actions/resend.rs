@@ -6,15 +6,14 @@ use std::collections::HashSet;
 
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_program::random;
+use docket_store::deliveries::{self, Due, Listed, NewDelivery};
+use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
+use docket_store::{Connection, StoreError, Transaction, events};
 use jiff::Timestamp;
 
 use super::Refusal;
 use crate::tenants::Webhooks;
-use docket_program::random;
-use docket_store::deliveries::{self, Due, Listed, NewDelivery};
-use docket_store::events;
-use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
-use docket_store::{Connection, StoreError, Transaction};
 
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");

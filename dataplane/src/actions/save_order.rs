@@ -3,16 +3,16 @@
 use docket_domain::event::{OrderSaved, Payload};
 use docket_domain::token::Subject;
 use docket_orders::{OrderType, SaveRequest};
+use docket_schedule::Hint;
+use docket_store::events::About;
+use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
+use docket_store::{Transaction, contacts, next_number};
 use jiff::Timestamp;
 
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
 use crate::tenants::Tenant;
-use docket_schedule::Hint;
-use docket_store::events::About;
-use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
-use docket_store::{Transaction, contacts, next_number};
 
 /// What a save did.
 #[derive(Debug, Clone)]

@@ -4,14 +4,14 @@
 //! the same work, so that neither the response nor its time distinguishes them.
 
 use docket_domain::token::{self, Key, Subject};
+use docket_program::clock::Clock;
+use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
 use crate::passwords::{Busy, Passwords};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenant;
 use crate::throttle::{Guess, Throttle, TryLater};
-use docket_program::clock::Clock;
-use docket_store::{StoreError, contacts, employees};
 
 /// What sign-in needs.
 #[derive(Clone, Copy)]

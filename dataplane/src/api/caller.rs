@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use docket_domain::token::{self, Key, Subject};
+use docket_store::{Connection, StoreError, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
@@ -11,7 +12,6 @@ use super::error::ApiError;
 use super::state::ApiState;
 use super::tenant::Addressed;
 use crate::tenants::Tenant;
-use docket_store::{Connection, StoreError, employees};
 
 /// The tenant and the verified token. A handler with this argument can't forget the check.
 #[derive(Clone)]

@@ -7,13 +7,13 @@ use std::fmt;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use docket_orders::{Problem, Problems};
+use docket_store::StoreError;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
-use docket_store::StoreError;
 
 /// Why a request failed.
 pub enum ApiError {

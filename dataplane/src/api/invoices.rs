@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use docket_domain::invoice::{self, InvoiceFamily};
+use docket_store::invoices::{self, Invoice, InvoiceFilter};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,7 +18,6 @@ use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::words::words;
-use docket_store::invoices::{self, Invoice, InvoiceFilter};
 
 words!(
     /// The family of a work order that has invoices: [`InvoiceFamily`].

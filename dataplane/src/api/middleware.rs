@@ -6,13 +6,13 @@ use std::time::Instant;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use docket_program::random;
 use http::{HeaderValue, header};
 use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use super::state::ApiState;
-use docket_program::random;
 
 const REQUEST_ID: &str = "x-request-id";
 

@@ -9,6 +9,8 @@ use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
 use docket_orders::field::{Components, Field};
 use docket_orders::holds_card_number;
 use docket_orders::text::Text;
+use docket_store::Transaction;
+use docket_store::notes::{self, NoteFilter, StoredNote};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -26,8 +28,6 @@ use super::times::{DateOrTime, time};
 use super::words::words;
 use super::writes::{Call, Done};
 use crate::actions::add_note::{Note, add_note};
-use docket_store::Transaction;
-use docket_store::notes::{self, NoteFilter, StoredNote};
 
 type ReportText = Text<4000>;
 

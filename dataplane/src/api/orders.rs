@@ -10,13 +10,13 @@ use axum::response::Response;
 use docket_orders::openapi::STORED_ORDER;
 use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
+use docket_store::Transaction;
+use docket_store::orders::{self, OrderFilter, OrderHead};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
-
-use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
@@ -29,8 +29,7 @@ use super::times::{DateOrTime, time};
 use super::writes::{Call, Done};
 use crate::actions::export_order::{export_order, work_orders_of};
 use crate::actions::save_order::save_order;
-use docket_store::Transaction;
-use docket_store::orders::{self, OrderFilter, OrderHead};
+use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
     fn from_body(body: &[u8]) -> Result<Self, ApiError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use docket_domain::process::{ServiceStatus, deemed_served_on};
+use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::Serialize;
@@ -18,7 +19,6 @@ use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::words::words;
-use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
 
 words!(
     /// The status of a service of process: [`ServiceStatus`].

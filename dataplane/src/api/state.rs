@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use docket_program::clock::Clock;
+use docket_schedule::live::LiveSchedule;
+use docket_schedule::notifier::Notifier;
+
 use super::host::Hosts;
 use crate::actions::sign_in::SignIn;
 use crate::passwords::Passwords;
@@ -9,9 +13,6 @@ use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
-use docket_program::clock::Clock;
-use docket_schedule::live::LiveSchedule;
-use docket_schedule::notifier::Notifier;
 
 /// The state that request handlers share.
 pub struct ApiState {

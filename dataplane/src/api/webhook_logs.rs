@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::events;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-
-use answers::{DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
 
 use super::caller::Administrator;
 use super::error::{ApiError, ProblemBody};
@@ -19,8 +19,7 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::DateOrTime;
-use docket_store::deliveries::{self, DeliveryFilter};
-use docket_store::events;
+use answers::{DeliveryAnswer, DeliveryPage, DeliveryState, EventWord, FailureWord};
 
 request! {
     /// The parameters of GET /WebhookLogs/Search.

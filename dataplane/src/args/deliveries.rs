@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::resend::{MAX_COUNT, MAX_PER_SECOND};
 
 use super::settings::TenantArguments;
 use super::values::{delivery_id, event_code, status, time_ms};
-use docket_domain::resend::{MAX_COUNT, MAX_PER_SECOND};
 
 /// `docket deliveries …`
 #[derive(Debug, Subcommand)]

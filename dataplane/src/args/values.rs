@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use docket_crds::{EventCode, UnknownEventCode};
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::moment;
 use docket_program::arguments;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use url::Url;
-
-use docket_domain::moment;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -9,6 +9,11 @@ use anyhow::{Context, Result, anyhow};
 use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
+use docket_program::clock::Clock;
+use docket_schedule::redis::RedisSchedule;
+use docket_schedule::{SHARES, Schedule};
+use docket_store::Database;
+use docket_store::deliveries::{self, DeliveryFilter, Due};
 use jiff::Timestamp;
 
 use super::tenant::{Found, IfNew, find, open};
@@ -17,11 +22,6 @@ use crate::actions::resend::{self, Many};
 use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::Webhooks;
 use crate::{redis, wake};
-use docket_program::clock::Clock;
-use docket_schedule::redis::RedisSchedule;
-use docket_schedule::{SHARES, Schedule};
-use docket_store::Database;
-use docket_store::deliveries::{self, DeliveryFilter, Due};
 
 /// The caller, for the audit: the user's id in the operating system.
 fn requested_by() -> String {

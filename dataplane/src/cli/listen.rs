@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use docket_program::clock::Clock;
+use docket_program::signals::Signals;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 
 use crate::args::ListenArguments;
-use docket_program::clock::Clock;
-use docket_program::signals::Signals;
 
 /// `docket listen`: a receiver to compare your own with.
 pub async fn run(arguments: ListenArguments) -> Result<()> {

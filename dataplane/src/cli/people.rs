@@ -3,16 +3,16 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
-use secrecy::SecretString;
-
-use super::tenant::{IfNew, open};
-use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand};
-use crate::passwords::{self, MAX_PASSWORD_CHARS};
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
 use docket_store::{StoreError, next_number};
+use secrecy::SecretString;
+
+use super::tenant::{IfNew, open};
+use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand};
+use crate::passwords::{self, MAX_PASSWORD_CHARS};
 
 /// Characters of a password at least.
 const MIN_PASSWORD_CHARS: usize = 8;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::invoice::InvoiceFamily;
-use tokio_util::sync::CancellationToken;
-
-use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
-use crate::telemetry::Metrics;
-use crate::tenants::Tenant;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
 use docket_schedule::notifier::Notifier;
 use docket_store::sqlite::Looks;
 use docket_store::{Database, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
+use crate::telemetry::Metrics;
+use crate::tenants::Tenant;
 
 /// What each turn works with.
 pub(super) struct Scanner<S> {

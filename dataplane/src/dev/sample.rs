@@ -4,14 +4,14 @@ mod orders;
 
 use anyhow::Result;
 use docket_domain::token::Subject;
-use secrecy::SecretString;
-
-use crate::passwords;
-use crate::tenants::{Tenant, Tenants};
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
+use secrecy::SecretString;
+
+use crate::passwords;
+use crate::tenants::{Tenant, Tenants};
 
 /// The password of every sample user.
 pub const PASSWORD: &str = "docket-sample-1";

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use docket_board::Board;
-use docket_board::HEARTBEAT;
+use docket_board::{Board, HEARTBEAT};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

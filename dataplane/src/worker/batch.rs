@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use docket_domain::delivery::{self, DeliveryId, FailureClass, Outcome};
 use docket_egress::Sender;
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_schedule::Schedule;
 use tokio_util::task::TaskTracker;
 
 use super::begin::{Attempt, Begin, Begun};
@@ -13,9 +16,6 @@ use super::lease::Leases;
 use super::send;
 use super::settle::{Claimed, Ended, Settle};
 use crate::tenants::{Tenant, Tenants};
-use docket_program::clock::Clock;
-use docket_program::random;
-use docket_schedule::Schedule;
 
 /// When deliveries are due again whose database is unavailable.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);

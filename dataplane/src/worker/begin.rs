@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{DeliveryId, FailureClass};
+use docket_program::clock::{Clock, duration, millis};
+use docket_store::deliveries::{self, Started};
+use docket_store::events::{self, ToSend};
+use docket_store::{StoreError, Transaction};
 
 use super::lease::LEASE;
 use super::settle::UNKNOWN_AGAIN;
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
-use docket_program::clock::{Clock, duration, millis};
-use docket_store::deliveries::{self, Started};
-use docket_store::events::{self, ToSend};
-use docket_store::{StoreError, Transaction};
 
 /// Begins attempts.
 pub(super) struct Begin {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{self, FailureClass, Next, Outcome};
+use docket_program::clock::{Clock, duration};
+use docket_store::{Database, StoreError, deliveries};
 use jiff::Timestamp;
 
 use super::begin::Attempt;
@@ -11,8 +13,6 @@ use super::lease::LEASE;
 use super::report::Active;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
-use docket_program::clock::{Clock, duration};
-use docket_store::{Database, StoreError, deliveries};
 
 /// How long to retry while the database is unavailable; then the outcome is lost.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);

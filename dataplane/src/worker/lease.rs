@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
-
-use crate::tenants::Tenants;
 use docket_program::clock::{Clock, millis};
 use docket_schedule::{Claim, Schedule};
 use docket_store::stores::Store;
 use docket_store::{StoreError, deliveries};
+
+use crate::tenants::Tenants;
 
 /// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
 pub(super) const LEASE: Duration = Duration::from_secs(4);

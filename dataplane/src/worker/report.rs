@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
+use docket_program::clock::Clock;
+use docket_store::health;
 use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{Tenant, Tenants};
-use docket_program::clock::Clock;
-use docket_store::health;
 
 /// How often the health of tenants with attempts is published.
 const EVERY: Duration = Duration::from_secs(5);

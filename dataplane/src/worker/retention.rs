@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::Board;
+use docket_program::clock::{Clock, millis};
+use docket_store::{StoreError, retention};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{Tenant, Tenants};
-use docket_program::clock::{Clock, millis};
-use docket_store::{StoreError, retention};
 
 /// Deliveries per transaction; small, so that other writers get their turn.
 const BATCH: i64 = 200;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use docket_schedule::{Claim, Entry, Hint, Schedule};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::lease::KeptLease;
 use crate::tenants::Tenants;
-use docket_schedule::{Claim, Entry, Hint, Schedule};
 
 /// When a delivery is due again whose webhook or tenant this process may not know yet.
 pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);

@@ -16,6 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::Board;
+use docket_program::clock::Clock;
+use docket_schedule::{Loss, Schedule};
+use docket_store::StoreError;
+use docket_store::deliveries::Due;
+use docket_store::sqlite::Looks;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -23,11 +28,6 @@ use tokio_util::sync::CancellationToken;
 use super::report;
 use crate::telemetry::Metrics;
 use crate::tenants::{Tenant, Tenants};
-use docket_program::clock::Clock;
-use docket_schedule::{Loss, Schedule};
-use docket_store::StoreError;
-use docket_store::deliveries::Due;
-use docket_store::sqlite::Looks;
 use rebuild::Rebuild;
 use scan::{Extent, LeaseHolders, Scan};
 

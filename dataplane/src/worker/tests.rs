@@ -7,12 +7,6 @@ use docket_crds::TenantConfig;
 use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTERVAL, Status};
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
-use serde_json::json;
-use tokio_util::sync::DropGuard;
-
-use super::*;
-use crate::actions::publish_event::{Publication, publish_event};
-use crate::tenants::{HeldWebhooks, Tenant};
 use docket_program::clock::ManualClock;
 use docket_schedule::memory::MemorySchedule;
 use docket_schedule::{Entry, Hint, SHARES};
@@ -21,6 +15,12 @@ use docket_store::events::About;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
 use docket_store::{Database, contacts};
+use serde_json::json;
+use tokio_util::sync::DropGuard;
+
+use super::*;
+use crate::actions::publish_event::{Publication, publish_event};
+use crate::tenants::{HeldWebhooks, Tenant};
 
 struct Rig {
     time: ManualClock,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
+use docket_program::clock::Clock;
 use tokio::sync::Semaphore;
 
 use crate::connection::Transaction;
@@ -14,7 +15,6 @@ use crate::database::Database;
 use crate::error::StoreError;
 use crate::postgres::{Budget, Postgres};
 use crate::sqlite::Sqlite;
-use docket_program::clock::Clock;
 
 /// How long a request waits for the migration: longer than for a connection, whose error says more.
 const WAIT: Duration = Duration::from_secs(5);

@@ -2,21 +2,23 @@
 //!
 //! Its errors are those of `sanitize`, which quote no values.
 
-use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use docket_crds::{SecretBytes, ValueKind, is_object_name};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    runtime::events::Recorder,
-};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::events::Recorder;
+use kube::{Api, Client};
 
-use crate::{
-    kube::{lease::Leadership, sanitize::CallError},
-    metrics::Metrics,
-    state::{State, name::Name, own_secrets::OwnSecret},
-};
+use crate::kube::lease::Leadership;
+use crate::kube::sanitize::CallError;
+use crate::metrics::Metrics;
+use crate::state::State;
+use crate::state::name::Name;
+use crate::state::own_secrets::OwnSecret;
 
 /// The field manager of Secrets.
 pub const MANAGER: &str = "docket-operator";

@@ -9,16 +9,13 @@ use std::time::Duration;
 
 use docket_program::clock::Clock;
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::kube::sanitize::CallError;
 

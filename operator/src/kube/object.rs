@@ -2,26 +2,18 @@
 
 use docket_crds::API_VERSION;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-    runtime::events::{Event, EventType},
-};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::runtime::events::{Event, EventType};
 use serde_json::json;
 
-use crate::{
-    kube::{
-        client::{KubeApi, MANAGER, within},
-        sanitize::CallError,
-    },
-    state::{
-        cluster::Indexed,
-        declared::{Declared, Document, Meta, ObjectStatus},
-        labels::FINALIZER,
-        name::Name,
-        object_event::ObjectEvent,
-    },
-};
+use crate::kube::client::{KubeApi, MANAGER, within};
+use crate::kube::sanitize::CallError;
+use crate::state::cluster::Indexed;
+use crate::state::declared::{Declared, Document, Meta, ObjectStatus};
+use crate::state::labels::FINALIZER;
+use crate::state::name::Name;
+use crate::state::object_event::ObjectEvent;
 
 /// The field manager of statuses.
 const STATUS_MANAGER: &str = "docket-operator/status";

@@ -1,23 +1,20 @@
 //! The events of one watch, in the form that the index takes.
 
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use docket_crds::{Tenant, Webhook};
-use futures_util::{Stream, StreamExt, stream::BoxStream};
-use kube::{
-    Api, Client, Resource,
-    api::{DynamicObject, ObjectMeta, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher, watcher::Event},
-};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use kube::api::{DynamicObject, ObjectMeta, PartialObjectMeta};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::{
-    kube::object::resource,
-    state::{
-        declared::{Declared, Document},
-        name::Name,
-    },
-};
+use crate::kube::object::resource;
+use crate::state::declared::{Declared, Document};
+use crate::state::name::Name;
 
 /// One object of a watch.
 #[derive(Debug)]

@@ -3,33 +3,27 @@
 //! Secrets and ConfigMaps are watched by label and as metadata only: their values never come over a watch, and those of
 //! others cost nothing.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use docket_crds::{Tenant, ValueKind, Webhook, runtime};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1 as core;
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
-    runtime::{watcher, watcher::Event},
-};
+use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta};
+use kube::runtime::watcher;
+use kube::runtime::watcher::Event;
+use kube::{Api, Client};
 
-use crate::{
-    kube::{
-        object::resource,
-        sanitize::watch_error,
-        stream::{Events, Seen, all_metadata, metadata, objects},
-    },
-    metrics::Metrics,
-    state::{
-        State,
-        by_name::Listed,
-        cluster::{Cluster, Key, NamespaceState},
-        labels,
-        name::Name,
-        own_secrets::OwnSecret,
-    },
-};
+use crate::kube::object::resource;
+use crate::kube::sanitize::watch_error;
+use crate::kube::stream::{Events, Seen, all_metadata, metadata, objects};
+use crate::metrics::Metrics;
+use crate::state::by_name::Listed;
+use crate::state::cluster::{Cluster, Key, NamespaceState};
+use crate::state::name::Name;
+use crate::state::own_secrets::OwnSecret;
+use crate::state::{State, labels};
 
 /// How often the API server is asked for CRDs that are not installed yet.
 const KINDS_EVERY: Duration = Duration::from_secs(2);

@@ -3,23 +3,20 @@
 //! The watches feed it, the drivers query it. Every look-up is by key: with fifty thousand Webhooks nothing here
 //! iterates over all of them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use docket_crds::{ConditionType, ReasonCode, Tenant, ValueKind, Webhook, compile::claimed};
+use docket_crds::compile::claimed;
+use docket_crds::{ConditionType, ReasonCode, Tenant, ValueKind, Webhook};
 
-use crate::state::{
-    by_name::{ByName, Listed},
-    claims::Claims,
-    conditions,
-    declared::{Declared, Document, Meta},
-    name::Name,
-    outcome::WebhookOutcome,
-    own_secrets::{OwnSecret, OwnSecrets},
-    references::{References, Referrer, of_tenant, of_webhook},
-};
+use crate::state::by_name::{ByName, Listed};
+use crate::state::claims::Claims;
+use crate::state::conditions;
+use crate::state::declared::{Declared, Document, Meta};
+use crate::state::name::Name;
+use crate::state::outcome::WebhookOutcome;
+use crate::state::own_secrets::{OwnSecret, OwnSecrets};
+use crate::state::references::{References, Referrer, of_tenant, of_webhook};
 
 /// An object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,10 +3,8 @@
 //! A condition's time moves only when its status does, `Ready` takes the reason of the first condition that is not as
 //! it should be, and `Reconciling` and `Stalled` are there only while they are true, as kstatus wants it.
 
-use docket_crds::{
-    Reason,
-    conditions::{ConditionType, EventReason, ReasonCode, Remedy},
-};
+use docket_crds::Reason;
+use docket_crds::conditions::{ConditionType, EventReason, ReasonCode, Remedy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

@@ -1,6 +1,7 @@
 //! When each tenant's database is checked although nothing about it changed.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 

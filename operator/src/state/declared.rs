@@ -6,19 +6,17 @@
 
 use std::sync::Arc;
 
-use docket_crds::{
-    API_VERSION, ReasonCode, Tenant, TenantStatus, Violation, Webhook, WebhookStatus, compile::claimed_by,
-};
+use docket_crds::compile::claimed_by;
+use docket_crds::{API_VERSION, ReasonCode, Tenant, TenantStatus, Violation, Webhook, WebhookStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::DynamicObject;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::state::{
-    labels::{ADOPT_DATABASE, FINALIZER, RECONCILE, REQUESTED_AT},
-    name::Name,
-};
+use crate::state::labels::{ADOPT_DATABASE, FINALIZER, RECONCILE, REQUESTED_AT};
+use crate::state::name::Name;
 
 /// The kinds that users declare.
 pub trait Document: DeserializeOwned + Send + Sync + 'static {

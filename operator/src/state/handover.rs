@@ -1,19 +1,15 @@
 //! What was handed over to the data plane of each tenant, and which parts of it every pod serves.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use docket_crds::{Runtime, TenantConfig, WebhookConfig};
 
-use crate::state::{
-    conditions::Verdict,
-    declared::Meta,
-    name::Name,
-    pods::{Pods, programmed},
-};
+use crate::state::conditions::Verdict;
+use crate::state::declared::Meta;
+use crate::state::name::Name;
+use crate::state::pods::{Pods, programmed};
 
 /// How many revisions of a tenant are remembered; a pod that serves an older one is late.
 const REMEMBERED: usize = 8;

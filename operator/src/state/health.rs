@@ -1,6 +1,7 @@
 //! How deliveries to each Webhook go, and which of them need a new status.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use docket_crds::ApiKeyDigest;
 use jiff::Timestamp;
 
-use crate::state::{declared::Meta, name::Name};
+use crate::state::declared::Meta;
+use crate::state::name::Name;
 
 /// In the order of creation.
 type Holder = (Timestamp, String, Name);

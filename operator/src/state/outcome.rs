@@ -2,7 +2,8 @@
 
 use docket_crds::Reason;
 
-use crate::state::{conditions::Verdict, name::Name};
+use crate::state::conditions::Verdict;
+use crate::state::name::Name;
 
 /// What a Tenant's compilation said about one of its Webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]

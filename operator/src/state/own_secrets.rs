@@ -5,11 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use docket_crds::runtime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::state::{
-    by_name::{ByName, Listed},
-    labels,
-    name::Name,
-};
+use crate::state::by_name::{ByName, Listed};
+use crate::state::labels;
+use crate::state::name::Name;
 
 /// A Secret of ours, known by its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]

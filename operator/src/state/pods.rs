@@ -1,9 +1,7 @@
 //! The live pods of the data plane, and whether all of them serve a revision.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use docket_crds::conditions::{ConditionType, ReasonCode};
 

@@ -2,18 +2,17 @@
 //!
 //! The runtime Secret comes last: it refers to nothing that does not exist yet.
 
-use docket_crds::{
-    ConditionType, Runtime, Tenant,
-    conditions::{EventReason, Occurrence},
-    runtime,
-};
+use docket_crds::conditions::{EventReason, Occurrence};
+use docket_crds::{ConditionType, Runtime, Tenant, runtime};
 
-use crate::{
-    context::Context,
-    kube::sanitize::CallError,
-    state::{conditions, name::Name, object_event::ObjectEvent},
-    tenant::{compile::Compiled, fetch::Fetched, generated, stored},
-};
+use crate::context::Context;
+use crate::kube::sanitize::CallError;
+use crate::state::conditions;
+use crate::state::name::Name;
+use crate::state::object_event::ObjectEvent;
+use crate::tenant::compile::Compiled;
+use crate::tenant::fetch::Fetched;
+use crate::tenant::{generated, stored};
 
 /// A Tenant whose runtime Secret is as compiled, or refused by the API server.
 #[derive(Debug)]

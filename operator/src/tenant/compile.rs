@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use docket_crds::compile::{self, compile as compile_tenant};
 use docket_crds::{
     ApiKeyDigest, EventCode, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes,
     SigningKey, Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig,
-    compile::{self, compile as compile_tenant},
 };
 
-use crate::{
-    state::{declared::Declared, name::Name, outcome::WebhookOutcome},
-    tenant::{
-        database::ProvisionedDatabase, fetch::Fetched, provision::Provisioned, signing::KnownKey,
-        stored::Memory,
-    },
-};
+use crate::state::declared::Declared;
+use crate::state::name::Name;
+use crate::state::outcome::WebhookOutcome;
+use crate::tenant::database::ProvisionedDatabase;
+use crate::tenant::fetch::Fetched;
+use crate::tenant::provision::Provisioned;
+use crate::tenant::signing::KnownKey;
+use crate::tenant::stored::Memory;
 
 /// What came of a Tenant.
 #[derive(Debug)]

@@ -7,12 +7,14 @@ use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, V
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
-use crate::{
-    context::Context,
-    database::{DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external},
-    state::{conditions, declared::Declared, name::Name},
-    tenant::{fetch::Fetched, stored::EnsuredDatabase, validate::Valid},
-};
+use crate::context::Context;
+use crate::database::{DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external};
+use crate::state::conditions;
+use crate::state::declared::Declared;
+use crate::state::name::Name;
+use crate::tenant::fetch::Fetched;
+use crate::tenant::stored::EnsuredDatabase;
+use crate::tenant::validate::Valid;
 
 /// How the database is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,27 +1,21 @@
 //! I/O: reads the objects that a Tenant and its Webhooks refer to, and those that were made for it before.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use docket_crds::{Missing, SecretBytes, Tenant, ValueKind, compile, runtime};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
-use crate::{
-    kube::{
-        client::{KubeApi, ObjectData},
-        sanitize::CallError,
-    },
-    state::{
-        State,
-        declared::Declared,
-        name::Name,
-        references::{of_tenant, of_webhook},
-    },
-    tenant::{generated, stored::Stored, subject::Subject},
-};
+use crate::kube::client::{KubeApi, ObjectData};
+use crate::kube::sanitize::CallError;
+use crate::state::State;
+use crate::state::declared::Declared;
+use crate::state::name::Name;
+use crate::state::references::{of_tenant, of_webhook};
+use crate::tenant::generated;
+use crate::tenant::stored::Stored;
+use crate::tenant::subject::Subject;
 
 /// How many reads of one tenant are under way at once.
 const AT_ONCE: usize = 8;

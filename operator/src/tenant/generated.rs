@@ -5,22 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use docket_crds::{
-    API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant,
-    conditions::{EventReason, Occurrence, ReasonCode},
-    tenant::ApiKeySpec,
-};
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::Secret,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use docket_crds::conditions::{EventReason, Occurrence, ReasonCode};
+use docket_crds::tenant::ApiKeySpec;
+use docket_crds::{API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::{
-    database::role_of,
-    state::{declared::Meta, labels, name::Name, object_event::ObjectEvent},
-    tenant::signing::Random,
-};
+use crate::database::role_of;
+use crate::state::declared::Meta;
+use crate::state::labels;
+use crate::state::name::Name;
+use crate::state::object_event::ObjectEvent;
+use crate::tenant::signing::Random;
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";

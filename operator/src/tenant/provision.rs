@@ -3,21 +3,18 @@
 //! What a later step refers to is there before it. Values are made up once, under a guard, before anything depends on
 //! them.
 
-use docket_crds::{ConditionType, Reason, SecretBytes, Tenant, tenant::DeletionPolicy};
+use docket_crds::tenant::DeletionPolicy;
+use docket_crds::{ConditionType, Reason, SecretBytes, Tenant};
 
-use crate::{
-    context::Context,
-    kube::sanitize::CallError,
-    state::conditions,
-    tenant::{
-        database::{CheckedDatabase, ProvisionedDatabase, provision_database},
-        fetch::Fetched,
-        generated::{self, GeneratedSecret, PlannedSecret, SecretStep},
-        signing::{Rotated, rotate},
-        stored::Stored,
-        validate::{Refused, Valid},
-    },
-};
+use crate::context::Context;
+use crate::kube::sanitize::CallError;
+use crate::state::conditions;
+use crate::tenant::database::{CheckedDatabase, ProvisionedDatabase, provision_database};
+use crate::tenant::fetch::Fetched;
+use crate::tenant::generated::{self, GeneratedSecret, PlannedSecret, SecretStep};
+use crate::tenant::signing::{Rotated, rotate};
+use crate::tenant::stored::Stored;
+use crate::tenant::validate::{Refused, Valid};
 
 /// A Tenant with all that was made for it, in this pass or before.
 #[derive(Debug)]

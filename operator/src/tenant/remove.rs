@@ -4,29 +4,23 @@
 //! Nothing here waits for something that may never come: a database server that is away is tried again, and the
 //! condition says how to give up; in a namespace that is being deleted the database stays, and an Event reports it.
 
-use docket_crds::{
-    Tenant,
-    conditions::{EventReason, Occurrence},
-    runtime,
-    tenant::DeletionPolicy,
-};
+use docket_crds::conditions::{EventReason, Occurrence};
+use docket_crds::tenant::DeletionPolicy;
+use docket_crds::{Tenant, runtime};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    context::Context,
-    database::{DatabaseError, Dropped},
-    kube::sanitize::CallError,
-    state::{
-        State,
-        declared::Declared,
-        done::Done,
-        name::Name,
-        object_event::ObjectEvent,
-        own_secrets::OwnSecret,
-        pods::{CHECK_AGAIN, is_unserved},
-    },
-    tenant::{database::server_of, status},
-};
+use crate::context::Context;
+use crate::database::{DatabaseError, Dropped};
+use crate::kube::sanitize::CallError;
+use crate::state::State;
+use crate::state::declared::Declared;
+use crate::state::done::Done;
+use crate::state::name::Name;
+use crate::state::object_event::ObjectEvent;
+use crate::state::own_secrets::OwnSecret;
+use crate::state::pods::{CHECK_AGAIN, is_unserved};
+use crate::tenant::database::server_of;
+use crate::tenant::status;
 
 /// How long pods get to let go of a database before it is dropped under them.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);

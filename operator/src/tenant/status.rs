@@ -1,24 +1,21 @@
 //! Pure: what a Tenant's status says, and which Events go with it.
 
-use docket_crds::{
-    ConditionType, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus,
-    status::{ApiKeyStatus, DatabaseStatus},
-};
+use docket_crds::status::{ApiKeyStatus, DatabaseStatus};
+use docket_crds::{ConditionType, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus};
 use jiff::Timestamp;
 
-use crate::{
-    database::{DatabaseError, role_of},
-    kube::sanitize::CallError,
-    state::{
-        conditions::{self, Summary, Truth, Verdict},
-        declared::Meta,
-        handover::HandedOver,
-        object_event::ObjectEvent,
-        outcome::WebhookOutcome,
-        pods::Pods,
-    },
-    tenant::{apply::Applied, compile::Compiled, database::ProvisionedDatabase, generated},
-};
+use crate::database::{DatabaseError, role_of};
+use crate::kube::sanitize::CallError;
+use crate::state::conditions::{self, Summary, Truth, Verdict};
+use crate::state::declared::Meta;
+use crate::state::handover::HandedOver;
+use crate::state::object_event::ObjectEvent;
+use crate::state::outcome::WebhookOutcome;
+use crate::state::pods::Pods;
+use crate::tenant::apply::Applied;
+use crate::tenant::compile::Compiled;
+use crate::tenant::database::ProvisionedDatabase;
+use crate::tenant::generated;
 
 /// Whether the data plane serves a Tenant and each of its Webhooks.
 #[derive(Debug)]

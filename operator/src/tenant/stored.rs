@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use docket_crds::{Runtime, TenantConfig, runtime};
-use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    state::{labels, name::Name},
-    tenant::signing::KnownKey,
-};
+use crate::state::labels;
+use crate::state::name::Name;
+use crate::tenant::signing::KnownKey;
 
 /// The key with what only the operator reads.
 const MEMORY_KEY: &str = "operator.json";

@@ -1,17 +1,14 @@
 //! A Tenant with its surroundings, as the watches have them. Pure.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use docket_crds::{ReasonCode, Tenant, TenantStatus, Webhook, tenant::NamespacesFrom};
+use docket_crds::tenant::NamespacesFrom;
+use docket_crds::{ReasonCode, Tenant, TenantStatus, Webhook};
 
-use crate::state::{
-    cluster::Cluster,
-    declared::{Declared, Meta},
-    own_secrets::OwnSecret,
-};
+use crate::state::cluster::Cluster;
+use crate::state::declared::{Declared, Meta};
+use crate::state::own_secrets::OwnSecret;
 
 /// A Tenant with its surroundings.
 #[derive(Debug)]

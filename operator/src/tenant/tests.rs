@@ -1,33 +1,25 @@
 //! The pure steps together, from minimal YAML.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use docket_crds::{DatabaseUrl, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{
-    compile::Compiled,
-    fetch::Fetched,
-    signing::rotate,
-    status::status,
-    stored::{EnsuredDatabase, Memory, Stored},
-    subject::Subject,
-    *,
-};
-use crate::{
-    database::DatabaseError,
-    state::{
-        cluster::Cluster,
-        conditions::{Truth, Verdict, find},
-        examples,
-        pods::{Pods, programmed},
-    },
-};
+use super::compile::Compiled;
+use super::fetch::Fetched;
+use super::signing::rotate;
+use super::status::status;
+use super::stored::{EnsuredDatabase, Memory, Stored};
+use super::subject::Subject;
+use super::*;
+use crate::database::DatabaseError;
+use crate::state::cluster::Cluster;
+use crate::state::conditions::{Truth, Verdict, find};
+use crate::state::examples;
+use crate::state::pods::{Pods, programmed};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

@@ -1,12 +1,10 @@
 //! Pure: whether a Tenant may be acted on as declared.
 
-use docket_crds::{
-    Reason, ReasonCode, Tenant,
-    compile::{claimed, taken},
-    duplicates,
-};
+use docket_crds::compile::{claimed, taken};
+use docket_crds::{Reason, ReasonCode, Tenant, duplicates};
 
-use crate::tenant::{fetch::Fetched, subject::Subject};
+use crate::tenant::fetch::Fetched;
+use crate::tenant::subject::Subject;
 
 /// A Tenant that breaks no rule and claims nothing that an earlier one has.
 #[derive(Clone, Copy, Debug)]

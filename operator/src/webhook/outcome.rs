@@ -1,8 +1,11 @@
 //! Pure: what came of a Webhook, by its Tenant's pass, or why there was none for it.
 
-use docket_crds::{Reason, ReasonCode, Webhook, WebhookStatus, compile::unreachable_tenant};
+use docket_crds::compile::unreachable_tenant;
+use docket_crds::{Reason, ReasonCode, Webhook, WebhookStatus};
 
-use crate::state::{cluster::Cluster, declared::Declared, outcome::WebhookOutcome};
+use crate::state::cluster::Cluster;
+use crate::state::declared::Declared;
+use crate::state::outcome::WebhookOutcome;
 
 /// What there is to report; `None` while there was no pass of its Tenant over this generation, and where all was
 /// reported.

@@ -1,20 +1,16 @@
 //! Pure: what a Webhook's status says.
 
-use docket_crds::{
-    Reason, WebhookStatus,
-    conditions::{ConditionType, ReasonCode},
-    status::DeliveryStatus,
-};
+use docket_crds::conditions::{ConditionType, ReasonCode};
+use docket_crds::status::DeliveryStatus;
+use docket_crds::{Reason, WebhookStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::state::{
-    conditions::{self, Summary, Truth, Verdict},
-    declared::Meta,
-    health::Health,
-    object_event::ObjectEvent,
-    outcome::WebhookOutcome,
-};
+use crate::state::conditions::{self, Summary, Truth, Verdict};
+use crate::state::declared::Meta;
+use crate::state::health::Health;
+use crate::state::object_event::ObjectEvent;
+use crate::state::outcome::WebhookOutcome;
 
 /// What is known after a pass.
 #[derive(Debug)]

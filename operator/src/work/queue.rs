@@ -1,13 +1,12 @@
 //! Which object is next, and when: each at most once at a time, changes ahead of resyncs, failures with a backoff.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    hash::Hash,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::state::done::Done;
 

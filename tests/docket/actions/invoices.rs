@@ -9,16 +9,14 @@ use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
-use docket_store::invoices;
-use docket_store::stores::Store;
-use docket_store::{Database, StoreError};
-use jiff::Timestamp;
-use serde_json::{Value, json};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
     INVOICE_TABLES, Place, T0, TenantDatabase, insert_invoice_sql, tenant_config,
 };
+use docket_store::stores::Store;
+use docket_store::{Database, StoreError, invoices};
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 on_both_databases!(
     each_family_is_detected_with_all_its_fields,

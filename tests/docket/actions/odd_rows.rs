@@ -3,12 +3,12 @@
 use docket::actions::detect_invoices::detect_invoices;
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::TenantDatabase;
 use docket_store::invoices::{self, InvoiceFilter};
 use docket_store::processes::{self, ProcessFilter};
 
 use super::invoices::tenant;
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::TenantDatabase;
 
 on_both_databases!(a_value_of_another_type_is_refused_in_every_column);
 

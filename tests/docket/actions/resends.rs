@@ -1,6 +1,5 @@
 //! Dead letters that are sent again: which ones, how fast, never twice, and back again.
 
-use docket_program::clock::Clock;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -9,15 +8,15 @@ use docket::actions::resend::{self, Many, Progress, Stopped};
 use docket::tenants::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
-use docket_store::deliveries::{self, Due, NewDelivery};
-use docket_store::resends::{self, DeadFilter, Extent, Resend};
-use docket_store::{Database, StoreError};
-use jiff::Timestamp;
-
+use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
     CUSTOMER, Place, T0, TenantDatabase, WEBHOOK, delivery_id, event_id, new_delivery,
 };
+use docket_store::deliveries::{self, Due, NewDelivery};
+use docket_store::resends::{self, DeadFilter, Extent, Resend};
+use docket_store::{Database, StoreError};
+use jiff::Timestamp;
 
 on_both_databases!(
     the_oldest_dead_letters_come_first_and_each_filter_counts,

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use docket_tests::server::{api_key, eventually};
 use tokio::io::AsyncWriteExt;
 
 use super::rig::{Rig, bearer, captioned, connect, exchange, read_to_end, refused};
-use docket_tests::server::{api_key, eventually};
 
 /// The statuses of all answers to these bytes.
 async fn statuses(to: SocketAddr, bytes: impl AsRef<[u8]>) -> Vec<u16> {

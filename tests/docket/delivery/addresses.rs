@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_rig::ports::free_port;
+use docket_tests::receiver::Receiver;
 use docket_tests::server::{Options, Server, api_key, eventually};
 use tokio::net::TcpListener;
 
 use crate::delivery::stage::{
     ONCE, SOON, USER, Webhook, attempts_of, delivery_to, home, remains, save, stage, together,
 };
-use docket_tests::receiver::Receiver;
 
 /// Counts connections to loopback, whether or not they speak TLS.
 async fn listen(address: &str) -> (u16, Arc<AtomicUsize>) {

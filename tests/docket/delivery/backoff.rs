@@ -7,13 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use docket_rig::scratch::Folder;
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::stage::{
     SOON, USER, Webhook, attempts_of, deliveries, delivery_to, home, remains, save, together, whole_order,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 /// A wall clock for a `docket dev`; it stands still.
 struct StillClock {

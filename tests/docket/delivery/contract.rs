@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, Options, SECRET, Server, api_key, eventually, tenant_yaml};
 use regex::Regex;
 use serde_json::json;
@@ -13,7 +14,6 @@ use crate::delivery::stage::{
     FAST, ONCE, SOON, USER, Webhook, all_end, deliveries, deliveries_of, remains, save, stage, together,
     whole_order,
 };
-use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 
 /// Both signatures of a body, made by another language's libraries.
 fn signatures(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> (String, String) {

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Options, Server, eventually, signal};
 
 use crate::delivery::stage::{
     FAST, SOON, Webhook, all_end, attempts, deliveries, open, remains, save, stage, together,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 const SLOW: Duration = Duration::from_millis(500);
 

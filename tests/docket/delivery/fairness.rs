@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
 
 use crate::delivery::stage::{
     SOON, USER, Webhook, all_end_within, alone, deliveries, deliveries_of, home, queue, save,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 const FLAGS: &str =
     "--backoff-base 30s --poll-interval 200ms --attempt-timeout 5s --allow-egress 127.0.0.1/32";

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{eventually, signal};
 use serde_json::json;
 
 use crate::delivery::stage::{
     FAST, SOON, Webhook, all_end, attempts, attempts_of, deliveries, open, remains, save, stage, together,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 /// More than a lease, and more than the store waits for a lock.
 const LONG: Duration = Duration::from_secs(6);

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::Receiver;
 use docket_tests::server::{Home, Options, Server, eventually};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::delivery::stage::{SOON, Webhook, all_end_within, alone, home, open, reload, remains, together};
-use docket_tests::receiver::Receiver;
 
 const FLAGS: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s \
                      --allow-egress 127.0.0.1/32 --invoice-scan-interval 200ms";

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::Receiver;
 use docket_tests::server::{Home, eventually, tenant_yaml};
 use rusqlite::Connection;
 
 use crate::delivery::invoices::{arrives, assert_one_each, back_office, insert, insert_many, start, webhook};
 use crate::delivery::stage::{SOON, all_end_within, alone, deliveries_of, home, remains, together};
-use docket_tests::receiver::Receiver;
 
 /// The tenants `acme` and `globex`, each with a customer and a webhook for invoices.
 async fn two_tenants(acme: &Receiver, globex: &Receiver) -> Home {

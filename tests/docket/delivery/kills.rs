@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::{Post, Receiver, Response};
 use docket_tests::server::{Client, Options, Server, api_key, eventually};
 use serde_json::json;
 
@@ -15,7 +16,6 @@ use crate::delivery::stage::{
     FAST, SOON, USER, Webhook, all_end, all_end_within, alone, attempts, attempts_of, delivery_to, home,
     open, remains, save, stage, together, whole_order,
 };
-use docket_tests::receiver::{Post, Receiver, Response};
 
 const KILLS: u64 = 60;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{Client, Home, Options, SECRET, Server, api_key, eventually, tenant_yaml};
 use serde_json::json;
 
@@ -10,7 +11,6 @@ use crate::delivery::stage::{
     SOON, USER, Webhook, all_end, attempts, deliveries, delivery_to, home, reload, remains, save, stage,
     together,
 };
-use docket_tests::receiver::{Receiver, Response, ca_yaml};
 
 /// The first retry comes after 3 s: long enough to change something meanwhile.
 const RETRY_SOON: &str =

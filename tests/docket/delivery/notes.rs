@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use docket_tests::receiver::{Post, Receiver};
 use docket_tests::server::{Client, Home, Server};
 use serde_json::{Value, json};
 
 use crate::delivery::stage::{ONCE, Webhook, all_end, deliveries, open, remains, stage, together};
-use docket_tests::receiver::{Post, Receiver};
 
 async fn start(hook: &Receiver, events: &'static str) -> (Home, Server, Client) {
     stage(&[Webhook { events, ..Webhook::new("notes", hook.url("/")) }], ONCE).await

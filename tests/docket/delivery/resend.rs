@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Home, eventually};
 
 use crate::delivery::stage::{
     FAST, ONCE, SOON, Webhook, all_end, deliveries, delivery_to, open, queue, remains, save, stage, together,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 fn resend(home: &Home, id: &str) -> (bool, String) {
     home.command(&["deliveries", "resend", "--tenant", "ACME", id], "")

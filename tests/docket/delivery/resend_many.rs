@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Client, Home, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::stage::{
     ONCE, SOON, Webhook, all_end, attempts, deliveries, open, remains, save, stage, together,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 /// A failed delivery is a dead letter after some 30 ms.
 const DYING: &str =

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
+use docket_tests::{people, receiver};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-use docket_tests::{people, receiver};
 
 /// Scaled time: delays of 100, 200, 400 and 800 ms.
 pub(crate) const FAST: &str =

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use docket_rig::ports::free_port;
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::eventually;
 
 use crate::delivery::stage::{
     FAST, ONCE, SOON, Webhook, all_end, alone, attempts_of, deliveries, delivery_to, remains, save, stage,
     together,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_2xx_succeeds_at_once() {

@@ -1,13 +1,13 @@
 //! What metrics and logs say about deliveries, and what they never say.
 
 use docket_rig::ports::free_port;
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{SECRET, api_key, eventually};
 use serde_json::{Value, json};
 
 use crate::delivery::stage::{
     FAST, ONCE, SOON, Webhook, all_end, deliveries, save, stage, together, whole_order,
 };
-use docket_tests::receiver::{Receiver, Response};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_are_counted_by_class_and_deliveries_by_their_end() {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use docket_rig::postgres;
+use docket_rig::proxy::Proxy;
 use docket_tests::server::{Server, api_key, eventually, request};
 
 use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
-use docket_rig::proxy::Proxy;
 
 /// A hint that Redis does not take costs no more than this.
 const UNHURT: Duration = Duration::from_secs(1);

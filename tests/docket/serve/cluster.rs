@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use docket_crds::{Runtime, TenantConfig, runtime};
 use docket_rig::postgres;
+use docket_rig::proxy::Proxy;
 use docket_rig::tenant_database::tenant_config;
 use docket_tests::apiserver::{Cluster, cluster};
 use docket_tests::server::{Server, api_key, eventually, request};
 use serde_json::{Value, json};
 
 use crate::serve::stage::{SOON, Stage};
-use docket_rig::proxy::Proxy;
 
 /// A change is served within this.
 const AT_ONCE: Duration = Duration::from_secs(1);

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
-use super::{audit, command_line};
 use docket_rig::ports::free_port;
 use docket_rig::postgres::random_hex;
 use docket_rig::scratch::Folder;
+use serde_json::json;
+
+use super::{audit, command_line};
 
 /// What a guard runs: `$1` the folder, `$2` the log, then the program and its arguments.
 ///

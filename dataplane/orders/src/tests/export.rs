@@ -1,9 +1,10 @@
 //! What an export needs: every R by taking each field of the examples away in turn, every R* by its
 //! condition.
 
+use OrderType::{CountyRecording, Court, Delivery, FileAndServe, Investigation, PhotoCopy, Process};
+
 use super::read::{path, pointers};
 use super::*;
-use OrderType::{CountyRecording, Court, Delivery, FileAndServe, Investigation, PhotoCopy, Process};
 
 const COURT: [&str; 4] = ["court.name", "court.courtType", "court.county", "court.state"];
 const ATTORNEY: [&str; 3] = ["attorney", "attorney.name", "attorney.represents"];

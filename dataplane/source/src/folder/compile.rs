@@ -1,16 +1,14 @@
 //! Compiles the objects of the folder into tenants, one at a time.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
 
+use docket_crds::compile::{self, unreachable_tenant};
+use docket_crds::conditions::ReasonCode;
 use docket_crds::{
     Compiled, Inputs, KeyVersion, Missing, Reason, Runtime, TenantConfig, ValueKind, Values, Violation,
     Webhook,
-    compile::{self, unreachable_tenant},
-    conditions::ReasonCode,
 };
 
 use super::keys::{self, Keys, Random};

@@ -1,12 +1,10 @@
 //! The files of a folder: their names, versions and text.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read},
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Maximum size of a file. It is more than any folder of tenants needs: a larger file is most likely a mistake.
 const MAX_FILE_BYTES: u64 = 8 << 20;

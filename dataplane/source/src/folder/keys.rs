@@ -1,14 +1,12 @@
 //! Generated values of a tenant that must stay the same: its uid, API keys and signing keys. They are stored in
 //! `<data>/tenants/<clientCode>/keys.json`.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use docket_crds::{ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, Tenant};

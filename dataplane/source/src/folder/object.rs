@@ -1,8 +1,10 @@
 //! One document: the object that it declares, and the version that counts while it is broken.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use docket_crds::{SecretBytes, Tenant, Violation, Webhook};
 use serde_json::{Map, Value};
 

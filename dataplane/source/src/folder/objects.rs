@@ -1,9 +1,7 @@
 //! The objects of all files together: duplicates, conflicts, and the last good version of what is broken.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use docket_crds::{Reason, Tenant, Violation, Webhook, duplicates};
 use serde_json::Value;

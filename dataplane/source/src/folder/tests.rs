@@ -1,9 +1,7 @@
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use docket_crds::ApiKeyDigest;
 

@@ -2,13 +2,13 @@
 
 use docket_orders::OrderType;
 use docket_orders::order_type::OrderTypeComponent;
+use docket_store::orders::OrderStatus;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::Saved;
 use crate::api::words::words;
-use docket_store::orders::OrderStatus;
 
 words!(
     /// The status of a web order: [`OrderStatus`].

@@ -2,6 +2,8 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Status};
+use docket_store::deliveries::{Listed, StoredAttempt};
+use docket_store::events::About;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,8 +11,6 @@ use utoipa::ToSchema;
 
 use crate::api::times::time;
 use crate::api::words::words;
-use docket_store::deliveries::{Listed, StoredAttempt};
-use docket_store::events::About;
 
 words!(
     /// The status of a delivery: [`Status`].

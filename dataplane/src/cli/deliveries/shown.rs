@@ -1,11 +1,11 @@
 //! The texts that `docket deliveries` prints, with times in UTC.
 
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
+use docket_store::deliveries::{Listed, StoredAttempt};
+use docket_store::resends::{Extent, Resend};
 use jiff::Timestamp;
 
 use crate::actions::resend::{Many, Progress, Stopped};
-use docket_store::deliveries::{Listed, StoredAttempt};
-use docket_store::resends::{Extent, Resend};
 
 pub(super) fn deliveries(listed: &[Listed]) -> String {
     if listed.is_empty() {

@@ -12,17 +12,17 @@ use docket_domain::invoice::InvoiceFamily;
 use docket_domain::token::Subject;
 use docket_domain::work_order::WorkOrderType;
 use docket_orders::{OrderType, SaveRequest};
+use docket_program::random;
+use docket_store::Transaction;
+use docket_store::deliveries::{self, NewDelivery};
+use docket_store::events::{self, About, Event};
+use docket_store::samples::{self, Attempt};
 use jiff::Timestamp;
 
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::save_order;
 use crate::tenants::Tenant;
-use docket_program::random;
-use docket_store::Transaction;
-use docket_store::deliveries::{self, NewDelivery};
-use docket_store::events::{self, About, Event};
-use docket_store::samples::{self, Attempt};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// When the sample orders were exported.

@@ -2,14 +2,14 @@
 
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
-use serde_json::json;
-
-use super::*;
-use crate::tenants::HeldWebhooks;
 use docket_program::clock::ManualClock;
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
+use serde_json::json;
+
+use super::*;
+use crate::tenants::HeldWebhooks;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use docket_board::Board;
 use docket_domain::delivery::FailureClass;
-use jiff::Timestamp;
-
-use crate::telemetry::Metrics;
-use crate::tenants::Tenant;
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
 use docket_store::deliveries::{self, Due};
 use docket_store::{Database, StoreError, idempotency};
+use jiff::Timestamp;
+
+use crate::telemetry::Metrics;
+use crate::tenants::Tenant;
 
 /// Rows per page.
 const PAGE: i64 = 500;

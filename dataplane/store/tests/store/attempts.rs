@@ -1,6 +1,5 @@
 //! Beginning, keeping and finishing attempts: which worker may send, and whose finish counts.
 
-use docket_program::clock::Clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +7,13 @@ use std::time::Duration;
 use docket_domain::delivery::{
     DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Phase, PhaseTimes, Report, Status,
 };
+use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id};
 use docket_store::deliveries::{self, Started};
 use docket_store::{Database, StoreError};
 use jiff::Timestamp;
 use tokio::sync::Barrier;
-
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id};
 
 on_both_databases!(
     an_attempt_is_counted_and_leased,

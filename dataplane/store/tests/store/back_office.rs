@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use docket_store::Database;
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
+use docket_store::Database;
 
 on_both_databases!(the_statements_of_the_document_work);
 

@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_program::clock::Clock;
 use docket_rig::postgres;
-use docket_rig::tenant_database::tenant_config;
+use docket_rig::tenant_database::{CUSTOMER, TenantDatabase, tenant_config};
 use docket_store::postgres::{Budget, Limits, Postgres};
 use docket_store::stores::{Store, StoreSource, Stores};
 use docket_store::{Database, StoreError, contacts};
 use tokio::task::JoinSet;
-
-use docket_rig::tenant_database::{CUSTOMER, TenantDatabase};
 
 fn budget(total: usize, per_tenant: usize) -> Budget {
     Budget::new(Limits { total, per_tenant })

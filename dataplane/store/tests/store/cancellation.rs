@@ -1,18 +1,16 @@
 //! Requests that are cancelled anywhere poison nothing: acknowledged writes are stored, others are stored whole or
 //! not at all, and no connection is left inside a transaction.
 
-use docket_program::clock::Clock;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use docket_rig::postgres;
+use docket_program::clock::Clock;
+use docket_rig::tenant_database::{Place, T0, TenantDatabase};
+use docket_rig::{on_both_databases, postgres};
 use docket_store::contacts::{self, Contact};
 use docket_store::{Database, StoreError};
-
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{Place, T0, TenantDatabase};
 
 on_both_databases!(cancelled_by_time, cancelled_at_each_step, cancelled_at_each_step_while_under_way);
 

@@ -2,11 +2,10 @@
 
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_program::clock::Clock;
-use docket_store::StoreError;
-use docket_store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, event_id, new_delivery};
+use docket_store::StoreError;
+use docket_store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
 
 on_both_databases!(
     a_delivery_is_pending_and_due_at_once,

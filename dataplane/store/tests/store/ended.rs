@@ -1,10 +1,9 @@
 //! Deliveries that end, or are taken over, although no worker finishes an attempt.
 
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
-use docket_store::deliveries::{self, LATE_END_MS};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
+use docket_store::deliveries::{self, LATE_END_MS};
 
 on_both_databases!(
     deliveries_without_a_webhook_end,

@@ -1,11 +1,10 @@
 //! Events: the bytes that are signed and sent.
 
 use docket_crds::EventCode;
-use docket_store::StoreError;
-use docket_store::events::{self, About};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, event_id};
+use docket_store::StoreError;
+use docket_store::events::{self, About};
 
 on_both_databases!(
     bodies_of_more_events_than_one_list_holds,

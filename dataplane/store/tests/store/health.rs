@@ -1,11 +1,10 @@
 //! How webhooks are doing, as the operator shows it.
 
 use docket_domain::delivery::Status;
-use docket_store::deliveries as rows;
-use docket_store::health::{self, WebhookHealth};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
+use docket_store::deliveries as rows;
+use docket_store::health::{self, WebhookHealth};
 
 on_both_databases!(
     deliveries_are_counted_by_webhook,

@@ -1,11 +1,10 @@
 //! Responses that are kept for repeated requests.
 
 use docket_program::clock::Clock;
-use docket_store::StoreError;
-use docket_store::idempotency::{self, Kept};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
+use docket_store::StoreError;
+use docket_store::idempotency::{self, Kept};
 
 on_both_databases!(
     an_answer_is_kept_per_caller_and_key,

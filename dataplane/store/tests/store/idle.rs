@@ -1,8 +1,8 @@
 //! Unused connections are given back, so that a thousand tenants at rest hold none.
 
-use docket_program::clock::Clock;
 use std::time::Duration;
 
+use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::TenantDatabase;
 

@@ -1,10 +1,8 @@
 //! A scan for new invoices reads only the new ones, however many old ones there are.
 
-use docket_store::invoices;
-
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::INVOICE_TABLES;
-use docket_rig::tenant_database::{Place, TenantDatabase};
+use docket_rig::tenant_database::{INVOICE_TABLES, Place, TenantDatabase};
+use docket_store::invoices;
 
 on_both_databases!(new_ones_are_found_by_their_own_index);
 

@@ -1,11 +1,9 @@
 //! Searching invoices: one order over four tables.
 
 use docket_domain::invoice::InvoiceFamily;
-use docket_store::invoices::{self, InvoiceFilter};
-
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{INVOICE_TABLES, insert_invoice_sql};
-use docket_rig::tenant_database::{T0, TenantDatabase};
+use docket_rig::tenant_database::{INVOICE_TABLES, T0, TenantDatabase, insert_invoice_sql};
+use docket_store::invoices::{self, InvoiceFilter};
 
 on_both_databases!(pages_run_through_all_families_whatever_the_ties, each_filter_keeps_what_it_names);
 

@@ -2,12 +2,12 @@
 
 use docket_domain::work_order::WorkOrderType;
 use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 use docket_store::notes::{self, NewNote, NoteFilter};
 use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
 
 use super::orders::{self, order};
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 
 on_both_databases!(
     lines_are_numbered_in_their_work_order,

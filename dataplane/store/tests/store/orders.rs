@@ -2,11 +2,10 @@
 
 use docket_domain::order_type::OrderType;
 use docket_program::clock::Clock;
-use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
-use docket_store::{StoreError, contacts};
-
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
+use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
+use docket_store::{StoreError, contacts};
 
 on_both_databases!(
     an_order_comes_back_as_it_was_stored,

@@ -1,14 +1,13 @@
 //! Customers, contacts, employees, and the counters their codes come from.
 
-use docket_program::clock::Clock;
 use std::collections::BTreeSet;
 
+use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
 use docket_store::{StoreError, next_number};
-
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 
 on_both_databases!(
     customers_are_found_by_their_code,

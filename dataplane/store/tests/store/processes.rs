@@ -2,12 +2,12 @@
 
 use docket_domain::process::ServiceStatus;
 use docket_domain::work_order::WorkOrderType;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::processes::{self, Process, ProcessFilter};
 use docket_store::work_orders::{self, NewWorkOrder};
 
 use super::orders::{self, order};
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase};
 
 on_both_databases!(
     an_export_makes_a_status_row_per_servee,

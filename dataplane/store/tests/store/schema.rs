@@ -1,14 +1,12 @@
 //! Bringing a database to this version's schema.
 
 use docket_program::clock::Clock;
+use docket_rig::tenant_database::{CUSTOMER, Place, T0, TenantDatabase};
+use docket_rig::{on_both_databases, postgres, scratch};
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::processes::{self, ProcessFilter};
 use docket_store::sql::Param;
 use docket_store::{Database, StoreError};
-
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{CUSTOMER, Place, T0, TenantDatabase};
-use docket_rig::{postgres, scratch};
 
 on_both_databases!(
     a_second_migration_changes_nothing,

@@ -1,12 +1,12 @@
 //! Searching web orders.
 
 use docket_domain::order_type::OrderType;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::contacts;
 use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
 
 use super::orders::order;
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase};
 
 on_both_databases!(
     each_filter_keeps_what_it_names,

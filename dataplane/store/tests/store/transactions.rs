@@ -1,11 +1,11 @@
 //! What a transaction promises, whatever it holds.
 
 use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 use docket_store::{StoreError, contacts};
 
 use super::cancellation::polled;
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase};
 
 on_both_databases!(
     a_commit_is_there_for_others_and_after_a_restart,

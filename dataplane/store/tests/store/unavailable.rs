@@ -1,15 +1,14 @@
 //! A database that is away or locked is reported as unavailable, soon, and is used again when it is back.
 
-use docket_program::clock::Clock;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
+use docket_program::clock::Clock;
+use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_rig::{postgres, scratch};
 use docket_store::postgres::Postgres;
 use docket_store::sqlite::Sqlite;
 use docket_store::{Database, StoreError, contacts};
-
-use docket_rig::tenant_database::{T0, TenantDatabase};
 
 /// Three seconds of waiting and one of work.
 const SOON: Duration = Duration::from_secs(4);

@@ -1,12 +1,12 @@
 //! Work orders: what an export makes.
 
 use docket_domain::work_order::WorkOrderType;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::StoreError;
 use docket_store::work_orders::{self, NewWorkOrder};
 
 use super::orders::{self, order};
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase};
 
 on_both_databases!(work_orders_keep_the_order_of_the_export, a_work_order_number_is_taken_once);
 

@@ -1,10 +1,10 @@
 //! Which objects a change concerns.
 
+use std::collections::HashSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-
-use std::collections::HashSet;
 
 use super::*;
 use crate::state::examples;

@@ -1,12 +1,12 @@
 //! Responses of the routes around resends. Those of writes are kept for repeats under the same Idempotency-Key.
 
+use docket_store::resends::{Extent, Resend};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actions::resend::{Many, Progress, Resent, Stopped};
 use crate::api::times::time;
-use docket_store::resends::{Extent, Resend};
 
 /// The response of POST /WebhookLogs/Resend: one of three.
 #[derive(Serialize, ToSchema)]
