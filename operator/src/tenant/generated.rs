@@ -385,7 +385,7 @@ mod tests {
         let reason = wanted.plan(Some(&secret), &meta, &mut |_| {}).unwrap_err();
         assert_eq!(
             reason.to_string(),
-            "SecretInvalid: spec.apiKeys[0].generate: Secret tenants/acme-apikey-primary exists and was not made for \
+            "SecretInvalid: spec.apiKeys[0].generate: Secret tenants/acme-apikey-primary exists and was not created for \
              this Tenant; remove it, or choose another name"
         );
         assert!(wanted.value(&secret, &meta).is_none());
