@@ -130,7 +130,7 @@ fn refused(text: &str, expected: &[&str]) -> (Case, Declaration) {
 }
 
 #[test]
-fn the_shipped_examples_load_without_problems() {
+fn shipped_examples_load_without_problems() {
     let case = Case::new();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut folder = Folder::new(examples, case.root.join("data"));
@@ -149,7 +149,7 @@ fn the_shipped_examples_load_without_problems() {
 }
 
 #[test]
-fn a_look_makes_no_keys() {
+fn load_without_writing_stores_no_keys() {
     let case = Case::with(&[("a.yaml", &tenant("acme", "apiKeys: [{name: primary, generate: {}}]"))]);
     let mut folder = Folder::new(case.root.join("config"), case.root.join("data")).without_writing();
     assert_eq!(names(&folder.load(&mut random()).unwrap()), ["acme"]);
@@ -157,7 +157,7 @@ fn a_look_makes_no_keys() {
 }
 
 #[test]
-fn a_broken_rule_names_file_document_object_and_field() {
+fn broken_rule_names_file_document_object_and_field() {
     let text = tenant("acme", "") + &webhook("w", "acme", BAD_URL);
     let message = "config/a.yaml, document 2 (Webhook default/w): spec.targetURL: targetURL must be an absolute \
                    https:// URL";
@@ -170,7 +170,7 @@ fn a_broken_rule_names_file_document_object_and_field() {
 }
 
 #[test]
-fn a_broken_tenant_does_not_touch_the_others() {
+fn broken_tenant_does_not_affect_the_others() {
     let text = tenant("acme", "suspend: 1") + &webhook("w", "acme", URL) + &tenant("globex", "");
     let message =
         "config/a.yaml, document 1 (Tenant default/acme): spec.suspend: must be true or false, not a number";
@@ -179,7 +179,7 @@ fn a_broken_tenant_does_not_touch_the_others() {
 }
 
 #[test]
-fn documents_that_do_not_say_what_they_are() {
+fn document_without_kind_or_name_is_reported() {
     let text = "kind: Tenant\nmetadata: {}\n---\nspec: {}\n---\n{apiVersion: docket.dev/v1alpha1, kind: Webhok}\n---\n\
                 {apiVersion: apps/v1, kind: Deployment}\n---\n{kind: Secret, metadata: {name: s, namespace: 1}}\n";
     let kinds = "Tenant, Webhook, Secret, ConfigMap";
@@ -201,7 +201,7 @@ fn documents_that_do_not_say_what_they_are() {
 }
 
 #[test]
-fn a_syntax_error_carries_line_and_column() {
+fn syntax_error_names_line_and_column() {
     let text = tenant("acme", "") + "a:\n  b: hunter2\n c: 1\n";
     let message = "config/a.yaml, document 2: while parsing a block mapping, did not find expected key at line 8, \
                    column 2";
@@ -211,7 +211,7 @@ fn a_syntax_error_carries_line_and_column() {
 }
 
 #[test]
-fn files_that_cannot_be_read() {
+fn unreadable_file_is_reported() {
     let mut case = Case::with(&[("b.yaml", &tenant("acme", ""))]);
     symlink("nowhere", case.path("a.yaml")).unwrap();
     fs::write(case.path("c.yaml"), [0xff]).unwrap();
@@ -250,7 +250,7 @@ fn missing_folder_is_an_error_and_reported_once() {
 }
 
 #[test]
-fn of_two_documents_of_an_object_the_first_wins() {
+fn first_of_two_documents_of_an_object_wins() {
     let mut case = Case::with(&[
         ("b.yaml", &tenant("acme", "displayName: second")),
         ("a.yaml", &(tenant("globex", "") + &tenant("acme", "displayName: first"))),
@@ -267,7 +267,7 @@ fn of_two_documents_of_an_object_the_first_wins() {
 }
 
 #[test]
-fn two_tenants_cannot_share_a_client_code_or_a_subdomain() {
+fn second_tenant_of_a_client_code_or_subdomain_is_refused() {
     let text = tenant("acme", "subdomains: [x]")
         + &tenant("globex", "subdomains: [z, x]")
         + &tenant("other", "").replace("OTHER", "acme");
@@ -287,7 +287,7 @@ fn two_tenants_cannot_share_a_client_code_or_a_subdomain() {
 }
 
 #[test]
-fn an_earlier_tenant_cannot_take_what_a_later_one_has_but_may_once_it_lets_go() {
+fn tenant_keeps_its_subdomain_from_an_earlier_one_until_removed() {
     let mut case = Case::with(&[
         ("a.yaml", &tenant("acme", "subdomains: [a]")),
         ("b.yaml", &tenant("globex", "subdomains: [b, c]")),
@@ -316,7 +316,7 @@ fn an_earlier_tenant_cannot_take_what_a_later_one_has_but_may_once_it_lets_go() 
 }
 
 #[test]
-fn a_webhook_without_a_tenant() {
+fn webhook_of_an_undeclared_tenant_is_reported() {
     let own = "config/a.yaml, document 1 (Webhook default/w): spec.tenantRef: there is no Tenant \"acme\" in \
                namespace \"default\"";
     refused(&webhook("w", "acme", URL), &[own]);
@@ -362,7 +362,7 @@ fn missing_value_is_reported_with_what_to_add() {
 }
 
 #[test]
-fn an_api_key_that_is_not_there_degrades_the_tenant() {
+fn missing_api_key_degrades_the_tenant() {
     let keys = "apiKeys: [{name: own, secretKeyRef: {name: s, key: k}}, {name: made, generate: {}}, \
                 {name: old, generate: {}, version: v1}, {name: idle, generate: {}, active: false}]";
     let message = "config/a.yaml, document 1 (Tenant default/acme): spec.apiKeys[0].secretKeyRef: there is no Secret \
@@ -378,7 +378,7 @@ fn an_api_key_that_is_not_there_degrades_the_tenant() {
 }
 
 #[test]
-fn secrets_are_read_as_in_a_cluster() {
+fn secret_is_read_as_in_a_cluster() {
     let text = tenant("acme", "")
         + &webhook("plain", "acme", &format!("{URL}, secretRef: {{name: s, key: p}}"))
         + &webhook("encoded", "acme", &format!("{URL}, secretRef: {{name: s, key: e}}"))
@@ -394,7 +394,7 @@ fn secrets_are_read_as_in_a_cluster() {
 }
 
 #[test]
-fn broken_secrets_and_config_maps() {
+fn broken_secret_and_config_map_are_reported() {
     let at = "config/a.yaml, document 1 (Secret default/s):";
     for (fields, expected) in [
         ("data: {k: hunter2}", "data.k: must be base64; plain text goes under stringData"),
@@ -464,7 +464,7 @@ fn change_of_an_immutable_field_is_reported_as_by_the_crd() {
 }
 
 #[test]
-fn switching_off_counts_even_in_a_broken_document() {
+fn broken_document_still_switches_off() {
     let keys = |first: &str| format!("apiKeys: [{first}, {{name: b, generate: {{}}}}], subdomains: [x, z]");
     let text = |spec: &str, url: &str, more: &str| {
         tenant("acme", spec) + &webhook("w", "acme", &format!("{url}{more}"))
@@ -484,7 +484,7 @@ fn switching_off_counts_even_in_a_broken_document() {
 }
 
 #[test]
-fn a_secret_keeps_the_values_that_became_unreadable() {
+fn secret_keeps_values_that_became_unreadable() {
     let rest = tenant("acme", "") + &webhook("w", "acme", &format!("{URL}, secretRef: {{name: s}}"));
     let mut case = Case::with(&[("a.yaml", &rest), ("s.yaml", &secret("s", "data: {secret: b25l}"))]);
     assert_eq!(case.load().problems, []);
@@ -501,7 +501,7 @@ fn a_secret_keeps_the_values_that_became_unreadable() {
 }
 
 #[test]
-fn what_is_removed_is_gone() {
+fn removed_documents_end_their_objects() {
     let all = [tenant("acme", ""), webhook("v", "acme", URL), webhook("w", "acme", URL)];
     let mut case = Case::with(&[("a.yaml", &all.concat()), ("b.yaml", &tenant("globex", ""))]);
     case.load();
@@ -517,7 +517,7 @@ fn what_is_removed_is_gone() {
 }
 
 #[test]
-fn an_object_may_move_to_another_file_while_its_old_one_is_broken() {
+fn object_moves_to_another_file_while_its_old_file_is_broken() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
     case.load();
     case.write("a.yaml", "a: [");
@@ -527,7 +527,7 @@ fn an_object_may_move_to_another_file_while_its_old_one_is_broken() {
 }
 
 #[test]
-fn webhooks_that_were_never_good_are_held_even_when_their_file_breaks() {
+fn webhook_that_was_never_good_is_held_when_its_file_breaks() {
     let text = tenant("acme", "") + &tenant("globex", "");
     let mut case = Case::with(&[("a.yaml", &text), ("w.yaml", &webhook("w", "acme", BAD_URL))]);
     let held = BTreeSet::from(["file:default/w".to_owned()]);
@@ -545,7 +545,7 @@ fn webhooks_that_were_never_good_are_held_even_when_their_file_breaks() {
 }
 
 #[test]
-fn generated_keys_outlive_the_process() {
+fn generated_keys_survive_a_restart() {
     let spec = |generation: u32| {
         format!(
             "apiKeys: [{{name: a, generate: {{}}}}, {{name: b, generate: {{rotationGeneration: {generation}}}}}]"
@@ -578,7 +578,7 @@ fn generated_keys_outlive_the_process() {
 }
 
 #[test]
-fn a_removed_key_is_forgotten() {
+fn removed_key_is_not_restored() {
     let spec = "apiKeys: [{name: a, generate: {}}]";
     let mut case = Case::with(&[("a.yaml", &tenant("acme", spec))]);
     let first = of(&case.load(), "acme").api_keys.clone();
@@ -589,7 +589,7 @@ fn a_removed_key_is_forgotten() {
 }
 
 #[test]
-fn keys_are_for_their_owner_alone() {
+fn key_file_is_readable_by_its_owner_only() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
     case.load();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -630,7 +630,7 @@ fn damaged_keys_are_reported_and_never_overwritten() {
 }
 
 #[test]
-fn keys_and_data_of_one_tenant_are_never_given_to_another() {
+fn keys_of_a_tenant_are_never_given_to_another() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
     case.load();
     case.restart();
@@ -642,7 +642,7 @@ fn keys_and_data_of_one_tenant_are_never_given_to_another() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_used() {
+fn unusable_data_folder_is_reported() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
     fs::create_dir_all(case.root.join("data")).unwrap();
     symlink("nowhere/at/all", case.root.join("data/tenants")).unwrap();
@@ -653,7 +653,7 @@ fn a_data_folder_that_cannot_be_used() {
 }
 
 #[test]
-fn a_change_is_seen_once_it_has_settled() {
+fn change_is_seen_once_it_has_settled() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
     assert!(case.folder.changed(), "nothing is loaded yet");
     case.load();
@@ -701,7 +701,7 @@ fn every_kind_of_change_is_seen() {
 }
 
 #[test]
-fn a_kubernetes_volume_works() {
+fn update_of_a_kubernetes_volume_is_seen() {
     let mut case = Case::new();
     let version = |case: &Case, number: u32, text: &str| {
         fs::create_dir(case.path(&format!("..{number}"))).unwrap();
@@ -726,7 +726,7 @@ fn debug_prints_no_key() {
 }
 
 #[test]
-fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_secret() {
+fn external_databases_come_from_secrets_and_managed_ones_are_refused() {
     let managed = tenant("managed", "");
     let secret =
         "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {url: \"postgres://u:p@db/x\"}\n";
@@ -755,7 +755,7 @@ fn with_external_databases_a_managed_one_is_refused_and_another_comes_from_its_s
 }
 
 #[test]
-fn processes_that_begin_at_once_have_the_same_keys() {
+fn processes_that_start_at_once_have_the_same_keys() {
     let case = Case::with(&[("a.yaml", &tenant("acme", "apiKeys: [{name: one, generate: {}}]"))]);
     let keys = std::thread::scope(|scope| {
         let load = || {

@@ -1,5 +1,5 @@
-//! Sample orders with what a back office would have done about them since, so that every route answers something on a
-//! first run. They publish nothing: the tenant they are made for has no webhooks. One dead letter waits to be resent.
+//! Sample orders with the records that a back office would have added, so that every route returns data on a first run. They
+//! publish nothing: the tenant that creates them has no webhooks. One dead letter can be resent.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ async fn notes(
     Ok(())
 }
 
-/// What a process server's program would write about the first servee.
+/// Records that a process server's program would write about the first servee.
 async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp) -> Result<()> {
     let attempts = [
         (48, "NoAnswer", "No answer; lights on, a car in the drive."),
@@ -121,7 +121,7 @@ async fn service(transaction: &mut Transaction, work_order: &str, now: Timestamp
     Ok(())
 }
 
-/// One invoice of each family, announced long ago.
+/// One invoice of each family, published long ago.
 async fn invoices(
     transaction: &mut Transaction,
     work_orders: &[(InvoiceFamily, &str)],
@@ -136,7 +136,7 @@ async fn invoices(
     Ok(())
 }
 
-/// A delivery of an export that its receiver has refused five times: made by the same steps as a real one.
+/// A delivery of an export that its receiver refused five times, created by the same steps as a real one.
 async fn dead_letter(
     transaction: &mut Transaction,
     tenant: &Tenant,
