@@ -287,7 +287,7 @@ fn every_command_has_help() {
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let (done, text) = home.command(&arguments, "");
-        assert!(done && text.contains(&format!(" {command} ")), "{command}: {text}");
+        assert!(done && text.contains(&format!("Usage: docket {command}")), "{command}: {text}");
     }
     let (done, text) = home.command(&["--version"], "");
     assert!(done && text.starts_with("docket "), "{text}");
