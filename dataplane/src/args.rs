@@ -22,7 +22,7 @@ pub use settings::{DeliveryArguments, HostArguments, RedisArguments, SourceArgum
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
 #[derive(Debug, Parser)]
-#[command(name = "docket", version, about, after_help = "Without a command, `docket dev` runs.")]
+#[command(name = "docket", version, after_help = "Without a command, `docket dev` runs.")]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

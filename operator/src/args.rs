@@ -11,7 +11,7 @@ use docket_program::logging::LogArguments;
 
 /// The operator of Docket: provisions what Tenants and Webhooks need, and reports their status.
 #[derive(Debug, Parser)]
-#[command(name = "docket-operator", version, about)]
+#[command(name = "docket-operator", version)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
