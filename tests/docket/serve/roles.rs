@@ -105,7 +105,7 @@ async fn on_sigterm_readiness_fails_and_requests_are_served_until_the_delay_ends
     let management = api.management;
     eventually("it is not ready any more", Duration::from_secs(1), async || {
         let reply = request(management, "GET", "/readyz", &[], "").await.expect("an answer");
-        reply.status == 503 && reply.text().contains("stopping")
+        reply.status == 503 && reply.text().contains("shutting down")
     })
     .await;
     while begun.elapsed() < Duration::from_millis(1500) {
