@@ -46,7 +46,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     logging::start(&arguments.log);
     ensure!(
         arguments.database_connections_per_tenant <= arguments.database_connections,
-        "--database-connections-per-tenant is {}, more than --database-connections, which is {}; lower it",
+        "--database-connections-per-tenant is {}, but --database-connections is {}; lower the first, or raise the second",
         arguments.database_connections_per_tenant,
         arguments.database_connections
     );
