@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use docket_tests::receiver::{Receiver, Response};
-use docket_tests::server::{eventually, signal};
+use docket_tests::server::{Home, eventually, signal};
 use serde_json::json;
 
 use crate::delivery::stage::{
@@ -91,15 +91,14 @@ async fn an_attempt_that_lasts_longer_than_a_lease_is_made_once() {
 }
 
 /// An attempt that was overtaken comes back while the one that overtook it is under way, and must not take its lease
-/// along.
+/// along. The test writes what another worker would, so that each of them is overtaken for certain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     let _turn = together().await;
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let hook = Receiver::scripted(move |post| {
-        let count = seen.entry(post.delivery()).or_default();
-        *count += 1;
-        let delay_ms = [6_500, 8_000].get(*count - 1).copied().unwrap_or(0);
+    let mut count = 0;
+    let hook = Receiver::scripted(move |_| {
+        count += 1;
+        let delay_ms = if count <= 10 { 3_000 } else { 0 };
         Response::after(Duration::from_millis(delay_ms), Response::Status(200))
     })
     .await;
@@ -110,17 +109,52 @@ async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     }
     eventually("they are under way", SOON, async || hook.count() == 10).await;
     signal(server.id(), "STOP");
-    remains("nothing is sent", Duration::from_secs(5), async || hook.count() == 10).await;
+    let until_ms = overtake_all(&home);
+    eventually("the answers wait for it", SOON, async || hook.answered() == 10).await;
     signal(server.id(), "CONT");
+    let stale = async || server.metric("docket_delivery_stale_finishes_total").await;
+    eventually("each late end is refused", SOON, async || stale().await == 10.0).await;
+    assert_eq!(leases(&home), vec![("another worker".to_owned(), until_ms); 10]);
+    assert_eq!(hook.count(), 10, "nothing is sent while the other worker has the lease");
+
+    // The other worker never ends its attempts, so this one makes the third.
     let rows = all_end(&home, 10).await;
-    eventually("each POST is answered", SOON, async || hook.answered() == hook.count()).await;
-    // Which of them were overtaken and which kept their lease in time is a race; nothing came after either.
     for row in rows {
-        let attempts = attempts_of(&home, &row.id);
-        assert!(row.status == "Succeeded" && row.attempts <= 2, "{row:?} {attempts:?}");
+        let classes: Vec<_> = attempts_of(&home, &row.id).iter().map(|a| a.class().to_owned()).collect();
+        assert_eq!((row.status.as_str(), row.attempts), ("Succeeded", 3), "{row:?}");
+        assert_eq!(classes, ["WorkerLost", "WorkerLost", ""], "{row:?}");
     }
-    let overtaken = hook.count() as f64 - 10.0;
-    println!("{overtaken} of 10 were overtaken");
+    assert_eq!(hook.count(), 20);
     assert_eq!(server.metric("docket_deliveries_total{status=\"Succeeded\"}").await, 10.0, "each ended once");
-    assert_eq!(server.metric("docket_delivery_stale_finishes_total").await, overtaken);
+    assert_eq!(stale().await, 10.0);
+}
+
+/// Takes all ten first attempts over, as another worker does once their leases have expired. Returns when its leases
+/// expire.
+fn overtake_all(home: &Home) -> i64 {
+    let mut database = open(home, "ACME");
+    let transaction = database.transaction().expect("a transaction");
+    let sql = "SELECT max(lease_until_ms) + 6000 FROM delivery";
+    let until_ms: i64 = transaction.query_row(sql, [], |row| row.get(0)).expect("leases");
+    let sql = "UPDATE delivery SET attempt_count = 2, status = 'Failed', lease_token = 'another worker', \
+               lease_until_ms = ?1 WHERE attempt_count = 1 AND lease_token IS NOT NULL";
+    assert_eq!(transaction.execute(sql, [until_ms]).expect("a statement"), 10);
+    transaction
+        .execute_batch(
+            "UPDATE attempt SET finished_at_ms = started_at_ms + 1, failure_class = 'WorkerLost'; \
+             INSERT INTO attempt (delivery_id, attempt_no, started_at_ms) \
+             SELECT delivery_id, 2, started_at_ms + 1 FROM attempt",
+        )
+        .expect("the second attempts");
+    transaction.commit().expect("committed");
+    until_ms
+}
+
+/// The token and the end of each lease.
+fn leases(home: &Home) -> Vec<(String, i64)> {
+    let database = open(home, "ACME");
+    let mut statement =
+        database.prepare("SELECT lease_token, lease_until_ms FROM delivery").expect("a statement");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
+    rows.collect::<Result<_, _>>().expect("leases")
 }
