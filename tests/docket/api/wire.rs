@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use docket_tests::server::{api_key, eventually};
+use docket_orders::OrderType;
+use docket_tests::server::{api_key, eventually, webhook_yaml};
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::rig::{Rig, bearer, captioned, connect, exchange, read_to_end, refused};
+use super::rig::{Rig, bearer, captioned, connect, example, exchange, read_to_end, refused, with};
 
 /// The statuses of all answers to these bytes.
 async fn statuses(to: SocketAddr, bytes: impl AsRef<[u8]>) -> Vec<u16> {
@@ -305,6 +307,35 @@ async fn a_client_that_leaves_in_the_middle_saves_nothing_and_harms_no_other() {
     }
     is_healthy(&rig).await;
     assert_eq!(rig.orders(), 0);
+}
+
+/// A disconnect cancels nothing: what was sent whole is saved whole, whether its client waits for the response or not.
+#[tokio::test]
+async fn a_client_that_hangs_up_after_its_request_has_saved_one_whole_order() {
+    let rig = Rig::with(&webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"), "").await;
+    let head = save_head(&rig).await;
+    let order = with(example(OrderType::FileAndServe), json!({"export": true})).to_string();
+    const CLIENTS: usize = 20;
+    for client in 0..CLIENTS {
+        let mut stream = connect(rig.server.api).await;
+        let message = format!("{head}Content-Length: {}\r\n\r\n{order}", order.len());
+        stream.write_all(message.as_bytes()).await.expect("writable");
+        // From before the server has read it to while it writes.
+        tokio::time::sleep(Duration::from_micros(300 * client as u64)).await;
+        drop(stream);
+    }
+    let count = |sql: &str| rig.count(sql) as usize;
+    eventually("each is saved", Duration::from_secs(10), async || {
+        count("SELECT count(*) FROM web_order WHERE status = 'Exported'") == CLIENTS
+    })
+    .await;
+    is_healthy(&rig).await;
+    assert_eq!(count("SELECT count(*) FROM web_order"), CLIENTS, "and once");
+    assert_eq!(count("SELECT count(*) FROM work_order"), 2 * CLIENTS);
+    for code in ["order.created", "order.exported"] {
+        assert_eq!(rig.published(code).len(), CLIENTS, "{code}");
+    }
+    assert_eq!(count("SELECT count(*) FROM delivery"), 2 * CLIENTS);
 }
 
 #[tokio::test]
