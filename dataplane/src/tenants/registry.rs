@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use docket_crds::{ApiKeyDigest, KeyVersion};
+use docket_crds::{ApiKey, ApiKeyDigest, KeyVersion};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -38,27 +38,27 @@ struct Index {
 }
 
 impl Index {
-    fn of(tenants: Vec<Arc<Tenant>>) -> Self {
+    /// The index of these tenants, which replaces `before`.
+    fn of(tenants: Vec<Arc<Tenant>>, before: &Self) -> Self {
         let mut index = Self::default();
+        // A folder does not check keys across tenants. A tenant keeps its key, whichever file comes first: another one
+        // must not take over its requests.
+        for tenant in &tenants {
+            let keeps =
+                |digest| before.by_key.get(digest).is_some_and(|was| was.config.uid == tenant.config.uid);
+            let kept = working_keys(tenant).filter(|key| keeps(&key.digest));
+            index.by_key.extend(kept.map(|key| (key.digest, Arc::clone(tenant))));
+        }
         for tenant in tenants {
-            let config = &tenant.config;
-            index.by_uid.insert(config.uid.clone(), Arc::clone(&tenant));
-            let code = config.client_code.as_str().to_ascii_lowercase();
-            index.by_client_code.insert(code, Arc::clone(&tenant));
-            if !config.suspended {
-                index.add_addresses(&tenant);
-            }
+            index.add(tenant);
         }
         index
     }
 
-    /// Adds what requests name a tenant by. A suspended tenant has none of them.
-    fn add_addresses(&mut self, tenant: &Arc<Tenant>) {
+    fn add(&mut self, tenant: Arc<Tenant>) {
         let config = &tenant.config;
-        for key in config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2) {
-            // A folder does not check keys across tenants. The first tenant keeps its key: a second must not take over its
-            // requests.
-            let holder = self.by_key.entry(key.digest).or_insert_with(|| Arc::clone(tenant));
+        for key in working_keys(&tenant) {
+            let holder = self.by_key.entry(key.digest).or_insert_with(|| Arc::clone(&tenant));
             if holder.config.uid != config.uid {
                 let (code, other) = (config.client_code.as_str(), holder.config.client_code.as_str());
                 let name = &key.name;
@@ -68,17 +68,26 @@ impl Index {
                 );
             }
         }
-        for subdomain in &config.subdomains {
-            self.by_subdomain.insert(subdomain.to_ascii_lowercase(), Arc::clone(tenant));
+        if !config.suspended {
+            for subdomain in &config.subdomains {
+                self.by_subdomain.insert(subdomain.to_ascii_lowercase(), Arc::clone(&tenant));
+            }
         }
+        self.by_client_code.insert(config.client_code.as_str().to_ascii_lowercase(), Arc::clone(&tenant));
+        self.by_uid.insert(config.uid.clone(), Arc::clone(&tenant));
     }
+}
+
+/// The keys that name a tenant. Those of a suspended tenant are refused, and stay its own.
+fn working_keys(tenant: &Tenant) -> impl Iterator<Item = &ApiKey> {
+    tenant.config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2)
 }
 
 impl Tenants {
     /// Serves these tenants and no others from now on.
     pub fn replace(&self, tenants: Vec<Arc<Tenant>>) {
-        let index = Arc::new(Index::of(tenants));
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let index = Arc::new(Index::of(tenants, &current));
         let before = std::mem::replace(&mut *current, Arc::clone(&index));
         drop(current);
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +134,8 @@ impl Tenants {
     /// The tenant of this API key. `None`: the key is unknown, inactive or of the older API, or its tenant is suspended.
     pub fn by_key(&self, key: &str) -> Option<Arc<Tenant>> {
         let digest = ApiKeyDigest::of(key).ok()?;
-        self.current().by_key.get(&digest).cloned()
+        let tenant = self.current().by_key.get(&digest).cloned();
+        tenant.filter(|tenant| !tenant.config.suspended)
     }
 
     /// The tenant of this subdomain, in lower case.

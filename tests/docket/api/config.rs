@@ -5,7 +5,7 @@ use std::time::Duration;
 use docket_tests::people::{ADA, add_tenant};
 use docket_tests::server::{JSON, api_key, eventually, tenant_yaml};
 
-use super::rig::{Rig, credentials, home};
+use super::rig::{ADA, Rig, add_tenant, captioned, credentials, home, save};
 
 /// An edit is served by then: it is looked for every 0.4 s and must be seen twice the same.
 const FOLLOWED: Duration = Duration::from_secs(3);
@@ -153,6 +153,32 @@ async fn two_tenants_with_the_same_key_or_host_do_not_share_it() {
     let headers = [("host", "acme.localhost"), ("authorization", &*format!("Bearer {token}"))];
     assert_eq!(rig.server.send("GET", "/Orders/Search", &headers, "").await.status, 200);
     assert!(rig.log().contains("WARN"), "{}", rig.log());
+}
+
+#[tokio::test]
+async fn a_newcomer_whose_file_comes_first_takes_no_key_over() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    add_tenant(&rig.home, "aaa", 'a');
+    read_again(&rig, 1).await;
+    assert_eq!(ada.get("/Orders/Search").await.status, 200, "the key is still the tenant's of the token");
+    let id = save(&rig.ada().await, &captioned("x")).await;
+    assert_eq!((id.as_str(), rig.orders()), ("W00000001", 1), "in ACME's database");
+    assert!(rig.log().contains("belongs to tenant ACME already"), "{}", rig.log());
+
+    // Nor while it is suspended: its clients must not reach another tenant.
+    let acme = tenant_yaml("acme", 'a');
+    rig.home.write("acme.yaml", &acme.replace("spec:\n", "spec:\n  suspend: true\n"));
+    becomes(&rig, 'a', 401).await;
+    rig.home.write("acme.yaml", &acme);
+    becomes(&rig, 'a', 200).await;
+    assert_eq!(ada.get("/Orders/Search").await.status, 200);
+
+    // Once it has given the key up, the other one has it.
+    std::fs::remove_file(rig.home.config().join("acme.yaml")).expect("removable");
+    eventually("the other one has it", FOLLOWED, async || ada.get("/Orders/Search").await.status == 401)
+        .await;
+    becomes(&rig, 'a', 200).await;
 }
 
 #[tokio::test]
