@@ -15,6 +15,8 @@ use crate::serve::stage::{SOON, Stage};
 
 /// A change is served within this.
 const AT_ONCE: Duration = Duration::from_secs(1);
+/// Between two retries of a watch.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The whole of a test's cluster: a namespace, and a way to the API that can be cut.
 struct Place {
@@ -111,16 +113,24 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
     place.serve(config("uid-d", "CORWIN", 'a', &other));
     stage.logs("API key primary is Secret docket-tenant-uid-a's already").await;
 
-    // The API server is away: the tenants are served, and a change meanwhile is found later.
-    place.proxy.cut();
-    stage.logs("the last good configuration stays active").await;
-    place.serve(config("uid-e", "EVE", 'e', &other));
-    for _ in 0..20 {
+    // The API server is away, for longer than the longest pause between two retries, and again before all has settled:
+    // the tenants are served, and a change meanwhile is found later.
+    for (digit, away) in [('e', LONGEST_PAUSE + AT_ONCE), ('f', AT_ONCE)] {
+        let failures = || stage.log().matches("the last good configuration stays active").count();
+        let before = failures();
+        place.proxy.cut();
+        let begun = Instant::now();
+        eventually("it is noticed", SOON, async || failures() > before).await;
+        place.serve(config("uid-e", "EVE", digit, &other));
+        while begun.elapsed() < away {
+            assert!(knows(&api, 'a').await && knows(&api, 'c').await && !knows(&api, digit).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        place.proxy.restore();
+        eventually("what was missed is caught up with", SOON, async || knows(&api, digit).await).await;
         assert!(knows(&api, 'a').await && knows(&api, 'c').await);
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    place.proxy.restore();
-    eventually("what was missed is caught up with", SOON, async || knows(&api, 'e').await).await;
+    assert!(!knows(&api, 'e').await, "the older key of two is gone");
 
     // Removed.
     place.delete("uid-b");
