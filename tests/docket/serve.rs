@@ -7,4 +7,5 @@ mod commands;
 mod faults;
 mod roles;
 mod settings;
+mod simultaneous;
 mod stage;

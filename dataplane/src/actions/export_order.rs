@@ -50,6 +50,8 @@ pub async fn export_order(
     web_order_id: &str,
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
+    // Of two exports at once, the second one reads what the first one has written.
+    orders::lock(transaction, web_order_id).await?;
     let stored =
         orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
     match stored.head.status {

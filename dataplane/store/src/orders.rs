@@ -171,6 +171,11 @@ pub async fn find(
     Ok(order.filter(|order| customer_code.is_none_or(|code| order.head.customer_code == code)))
 }
 
+/// Makes others that lock this order wait until the transaction ends.
+pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreError> {
+    transaction.lock("SELECT id FROM web_order WHERE id = $1 FOR UPDATE", params![id]).await
+}
+
 /// What a search asks for; times are inclusive at the start and exclusive at the end.
 #[derive(Clone, Default)]
 pub struct OrderFilter {
