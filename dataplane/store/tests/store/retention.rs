@@ -1,6 +1,6 @@
 //! Which rows are deleted when they are old, and which never are.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docket_domain::delivery::Status;
 use docket_program::clock::Clock;
@@ -9,6 +9,9 @@ use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, new_
 use docket_store::deliveries::{self, NewDelivery};
 use docket_store::resends::{self, Resend};
 use docket_store::{StoreError, retention};
+
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
 
 on_both_databases!(
     what_has_ended_long_ago_goes_with_its_attempts_and_its_event,
@@ -140,9 +143,21 @@ async fn a_resend_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
         let deleted = retention::delete_finished(&mut transaction, T0 + 1, 100).await?;
         transaction.commit().await.map(|()| deleted)
     });
-    // Time to get as far as it can: it has to wait for the resend.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    waits_for_the_resend(&rig).await;
     resend.commit().await.expect("committed");
     assert_eq!(retention.await.expect("no panic").expect("no conflict"), 1);
     assert_eq!(left(&rig).await, [1, 0, 1], "the event of the resend is there");
+}
+
+/// Returns once PostgreSQL reports that a transaction waits for another one's lock. A file has one writer at a time:
+/// whenever the other one begins, it begins after the resend.
+async fn waits_for_the_resend(rig: &TenantDatabase) {
+    let Place::Url(url) = &rig.place else { return };
+    let client = docket_rig::postgres::client(url).await;
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let begun = Instant::now();
+    while client.query_one(sql, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "nothing waits for the resend");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
