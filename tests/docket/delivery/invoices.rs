@@ -158,15 +158,26 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
     println!("{cut} of 40 ends left new invoices behind");
     assert!(cut > 0, "all ends came too late");
     let server = start(&home).await;
-    all_end_within(&home, 400, Duration::from_secs(30)).await;
+    let rows = all_end_within(&home, 400, Duration::from_secs(30)).await;
     assert_one_each(&home, &["one", "two"], 200);
-    let sent: BTreeSet<(String, String)> = hook
-        .posts()
-        .iter()
-        .zip(invoice_numbers(&hook))
-        .map(|(post, number)| (post.path.clone(), number))
-        .collect();
+    // Of each invoice and webhook, the deliveries that came and how often. A kill may repeat a delivery, but none beyond
+    // the attempts that were counted.
+    let mut sent: BTreeMap<(String, String), BTreeMap<String, i64>> = BTreeMap::new();
+    for (post, number) in hook.posts().iter().zip(invoice_numbers(&hook)) {
+        *sent.entry((post.path.clone(), number)).or_default().entry(post.delivery()).or_default() += 1;
+    }
     assert_eq!(sent.len(), 400);
+    let attempts: BTreeMap<&str, i64> = rows.iter().map(|row| (row.id.as_str(), row.attempts)).collect();
+    for (what, deliveries) in sent {
+        assert_eq!(deliveries.len(), 1, "{what:?}: {deliveries:?}");
+        for (id, count) in deliveries {
+            assert!(
+                count <= attempts[id.as_str()],
+                "{count} POSTs of {what:?}, {} counted",
+                attempts[id.as_str()]
+            );
+        }
+    }
     drop(server);
 }
 
