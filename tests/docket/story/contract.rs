@@ -1,5 +1,6 @@
 //! tests/contract.md and the tests in step: each row names tests, and each of them is there. That all of them
-//! ran and passed is the step "contract table" of tests/run.
+//! ran and passed is the step "contract table" of tests/run. Whether a test fits its sentence is for people to judge, but
+//! a sentence about a field of a resource (`TokenResponse.token: …`) needs a test that mentions the field.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,9 @@ fn the_contract_table_and_the_tests_are_in_step() {
     assert!(rows >= ROWS, "only {rows} rows");
 }
 
-/// How many tests have a name: the unit tests of the library `docket` and the suite `docket` share a target's name.
-type Tests = BTreeMap<String, u32>;
+/// The bodies of the tests of each name: the unit tests of the library `docket` and the suite `docket` share a target's
+/// name.
+type Tests = BTreeMap<String, Vec<String>>;
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -41,20 +43,35 @@ fn check(table: &str, tests: &Tests) -> (usize, Vec<String>) {
             continue;
         }
         rows += 1;
+        let mut bodies = Vec::new();
         for name in names.split(',').map(str::trim) {
             let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
             match quoted {
                 None => offenders.push(format!("line {number}: no name of a test: {name:?} for: {sentence}")),
-                Some(name) => match tests.get(name) {
-                    Some(1) => {}
+                Some(name) => match tests.get(name).map(Vec::as_slice) {
+                    Some([body]) => bodies.push(body),
                     Some(_) => offenders.push(format!("line {number}: two tests have this name: {name}")),
                     None => offenders
                         .push(format!("line {number}: there is no such test, or it is ignored: {name}")),
                 },
             }
         }
+        if let Some(field) = field(sentence)
+            && !bodies.is_empty()
+            && !bodies.iter().any(|body| body.contains(field))
+        {
+            offenders.push(format!("line {number}: none of its tests mentions the field {field}"));
+        }
     }
     (rows, offenders)
+}
+
+/// The field that a sentence is about: `token` of `TokenResponse.token: string, required.`
+fn field(sentence: &str) -> Option<&str> {
+    let (resource, rest) = sentence.split_once('.')?;
+    let (field, _) = rest.split_once([':', ','])?;
+    let is_name = |text: &str| !text.is_empty() && text.chars().all(char::is_alphanumeric);
+    (is_name(resource) && is_name(field)).then_some(field)
 }
 
 /// Each test target of the workspace and the file it begins with, named as cargo names its program.
@@ -97,8 +114,8 @@ fn targets(root: &Path) -> Vec<(String, PathBuf)> {
 /// The tests of a file and of its modules, each with its target in front.
 fn collect(file: &Path, is_root: bool, path: &str, tests: &mut Tests) {
     let found = scan(&read(file));
-    for test in &found.tests {
-        *tests.entry(format!("{path}::{test}")).or_default() += 1;
+    for (test, body) in found.tests {
+        tests.entry(format!("{path}::{test}")).or_default().push(body);
     }
     let folder = if is_root { file.with_file_name("") } else { file.with_extension("") };
     for module in &found.modules {
@@ -112,8 +129,9 @@ fn collect(file: &Path, is_root: bool, path: &str, tests: &mut Tests) {
 
 #[derive(Default)]
 struct Found {
-    tests: Vec<String>,
-    /// In their own files.
+    /// With their bodies; a case for both databases is called from elsewhere and has none here.
+    tests: Vec<(String, String)>,
+    /// In files of their own.
     modules: Vec<String>,
 }
 
@@ -123,7 +141,8 @@ fn scan(text: &str) -> Found {
     // Inline modules around the line, with their indentation.
     let mut around: Vec<(usize, &str)> = Vec::new();
     let (mut is_test, mut is_ignored, mut in_cases) = (false, false, false);
-    for line in text.lines() {
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
         let words = line.trim_start();
         let indentation = line.len() - words.len();
         if words == "}" && around.last().is_some_and(|(at, _)| *at == indentation) {
@@ -136,7 +155,8 @@ fn scan(text: &str) -> Found {
                 cases.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|case| !case.is_empty())
             {
                 let both = ["on_sqlite", "on_postgresql"];
-                found.tests.extend(both.map(|database| within(&around, &format!("{database}::{case}"))));
+                let named = |database| within(&around, &format!("{database}::{case}"));
+                found.tests.extend(both.map(|database| (named(database), String::new())));
             }
             continue;
         }
@@ -156,7 +176,9 @@ fn scan(text: &str) -> Found {
         if let Some(function) = function {
             let name = function.split(['(', '<']).next().expect("there is always a first part");
             if is_test && !is_ignored {
-                found.tests.push(within(&around, name));
+                let end = format!("{}}}", " ".repeat(indentation));
+                let body: Vec<&str> = lines[at..].iter().copied().take_while(|line| **line != *end).collect();
+                found.tests.push((within(&around, name), body.join("\n")));
             }
             (is_test, is_ignored) = (false, false);
         }
@@ -183,8 +205,10 @@ fn tests_are_found_by_their_path_unless_they_are_ignored() {
     let found = scan(text);
     let databases = ["on_sqlite::three", "on_postgresql::three", "on_sqlite::four", "on_postgresql::four"];
     let expected = [&["one"][..], &databases, &["tests::inner::five", "seven"]].concat();
+    let names: Vec<String> = found.tests.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(found.tests[0].1, "fn one() {");
     assert_eq!(
-        (found.tests, found.modules),
+        (names, found.modules),
         (expected.iter().map(ToString::to_string).collect(), vec!["other".into(), "more".into()])
     );
 }
@@ -192,17 +216,22 @@ fn tests_are_found_by_their_path_unless_they_are_ignored() {
 #[test]
 fn a_row_without_an_existing_test_is_reported() {
     let tests = ["one", "two", "same", "same"].iter().fold(Tests::new(), |mut tests, name| {
-        *tests.entry(format!("api::auth::{name}")).or_default() += 1;
+        tests.entry(format!("api::auth::{name}")).or_default().push(format!("fn {name}() {{ token }}"));
         tests
     });
     let good = "text\n| Sentence | Test |\n|---|---|\n| a | `api::auth::one` |\n\
-                | b | `api::auth::one`, `api::auth::two` |";
-    assert_eq!(check(good, &tests), (2, Vec::new()));
+                | b | `api::auth::one`, `api::auth::two` |\n| Reply.token: string. | `api::auth::one` |";
+    assert_eq!(check(good, &tests), (3, Vec::new()));
     let bad = "| c | |\n| d | MISSING |\n| e | api::auth::one |\n\
-               | f | `api::auth::one`, `api::auth::three` |\n| g | h | i |\n| j | `api::auth::same` |";
+               | f | `api::auth::one`, `api::auth::three` |\n| g | h | i |\n| j | `api::auth::same` |\n\
+               | Reply.key: string. | `api::auth::one`, `api::auth::two` |";
     let (rows, offenders) = check(bad, &tests);
-    assert_eq!(rows, 5);
+    assert_eq!(rows, 6);
     let lines: Vec<&str> = offenders.iter().map(|offender| &offender[..6]).collect();
-    assert_eq!(lines, ["line 1", "line 2", "line 3", "line 4", "line 5", "line 6"], "{offenders:#?}");
+    assert_eq!(
+        lines,
+        ["line 1", "line 2", "line 3", "line 4", "line 5", "line 6", "line 7"],
+        "{offenders:#?}"
+    );
     assert!(offenders[3].ends_with("api::auth::three"), "{offenders:#?}");
 }
