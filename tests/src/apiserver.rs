@@ -10,6 +10,7 @@
 //! As with PostgreSQL, guards that wait on a pipe of this process end the servers however it ends.
 
 mod audit;
+mod gate;
 mod launch;
 
 use std::ffi::OsStr;
@@ -22,7 +23,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 pub use audit::Write;
-use docket_rig::scratch::Folder;
+pub use gate::Gate;
+use launch::ApiServer;
 
 use crate::server::signal;
 use launch::ApiServer;
@@ -111,9 +113,8 @@ impl Cluster {
 
     /// Runs kubectl with a kubeconfig.
     pub fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
-        let mut command = Command::new(&self.kubectl);
-        command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
-        command.env("KUBECACHEDIR", self.files.join("cache"));
+        let mut command = self.command_as(kubeconfig);
+        command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("kubectl is a program, see `tests/cluster/build`");
         // It may end without reading; its output then is the better error.
@@ -121,6 +122,13 @@ impl Cluster {
         let output = child.wait_with_output().expect("its output can be read");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Said { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    fn command_as(&self, kubeconfig: &Path) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(kubeconfig);
+        command.env("KUBECACHEDIR", self.files.join("cache"));
+        command
     }
 
     /// `GET` of a path of the API.

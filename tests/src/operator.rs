@@ -8,7 +8,7 @@ use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
 use serde_json::{Value, json};
 
-use crate::apiserver::{Cluster, Write, cluster};
+use crate::apiserver::{Cluster, Gate, Write, cluster};
 use crate::server::{eventually, request, signal};
 
 /// How long anything may take that takes well under a second on a quiet machine.
@@ -138,6 +138,13 @@ impl Release {
         let file = self.file("redis.url", &server.url());
         self.flags.push(format!("--redis-url-file={}", file.display()));
         server
+    }
+
+    /// A gate that its operators pass from now on.
+    pub async fn with_gate(&mut self) -> Gate {
+        let (gate, kubeconfig) = Gate::new(self.cluster, &self.kubeconfig).await;
+        self.kubeconfig = self.file("gate.kubeconfig", &kubeconfig.to_string());
+        gate
     }
 
     /// Starts the operator and waits until it is ready.

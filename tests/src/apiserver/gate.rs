@@ -1,0 +1,136 @@
+//! A way to the Kubernetes API that lets a chosen number of writes through.
+
+use std::convert::Infallible;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::Cluster;
+
+type Body = BoxBody<Bytes, hyper::Error>;
+
+/// Passes HTTP on to `kubectl proxy`, which speaks TLS and signs in. Writes beyond the limit get no response and never
+/// reach the API server. Renewals of leases and dry runs do not count.
+#[derive(Debug)]
+pub struct Gate {
+    state: Arc<State>,
+    proxy: Child,
+}
+
+#[derive(Debug)]
+struct State {
+    api: SocketAddr,
+    limit: AtomicUsize,
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Gate {
+    /// A gate for the user of a kubeconfig, and the kubeconfig that leads through it. Everything passes at first.
+    pub async fn new(cluster: &Cluster, kubeconfig: &Path) -> (Self, Value) {
+        let mut command = cluster.command_as(kubeconfig);
+        command.args(["proxy", "--port=0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut proxy = command.spawn().expect("kubectl is a program");
+        let mut line = String::new();
+        let mut output = BufReader::new(proxy.stdout.take().expect("it is piped"));
+        output.read_line(&mut line).expect("it says where it listens");
+        let api = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
+        let api = api.unwrap_or_else(|| panic!("an address: {line:?}"));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let [begun, ended] = [(); 2].map(|()| AtomicUsize::new(0));
+        let state = Arc::new(State { api, limit: AtomicUsize::new(usize::MAX), begun, ended });
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(serve(client, Arc::clone(&shared)));
+            }
+        });
+        let text = std::fs::read(kubeconfig).expect("a kubeconfig");
+        let mut kubeconfig: Value = serde_json::from_slice(&text).expect("it is JSON");
+        kubeconfig["clusters"][0]["cluster"] = json!({"server": format!("http://{address}")});
+        kubeconfig["users"][0]["user"] = json!({});
+        (Self { state, proxy }, kubeconfig)
+    }
+
+    /// Lets so many more writes through, and no more.
+    pub fn allow(&self, writes: usize) {
+        self.state.begun.store(0, Ordering::SeqCst);
+        self.state.ended.store(0, Ordering::SeqCst);
+        self.state.limit.store(writes, Ordering::SeqCst);
+    }
+
+    /// Lets everything through.
+    pub fn allow_all(&self) {
+        self.allow(usize::MAX);
+    }
+
+    /// How many of the allowed writes have got their response.
+    pub fn ended(&self) -> usize {
+        self.state.ended.load(Ordering::SeqCst)
+    }
+
+    /// How many writes wait at the gate.
+    pub fn waiting(&self) -> usize {
+        self.state.begun.load(Ordering::SeqCst).saturating_sub(self.state.limit.load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = self.proxy.kill();
+        let _ = self.proxy.wait();
+    }
+}
+
+async fn serve(client: TcpStream, state: Arc<State>) {
+    let service = service_fn(|request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(pass(request, &state).await) }
+    });
+    // A client that hangs up is none of our concern.
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+}
+
+async fn pass(request: Request<Incoming>, state: &State) -> Response<Body> {
+    let counts = is_write(&request);
+    if counts && state.begun.fetch_add(1, Ordering::SeqCst) >= state.limit.load(Ordering::SeqCst) {
+        std::future::pending::<()>().await;
+    }
+    let response = forward(request, state.api).await;
+    if counts {
+        state.ended.fetch_add(1, Ordering::SeqCst);
+    }
+    response.unwrap_or_else(|| {
+        let mut response = Response::new(Empty::new().map_err(|never| match never {}).boxed());
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        response
+    })
+}
+
+fn is_write(request: &Request<Incoming>) -> bool {
+    let is_dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
+    let is_lease = request.uri().path().contains("/leases");
+    ![Method::GET, Method::HEAD].contains(request.method()) && !is_dry_run && !is_lease
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
+async fn forward(request: Request<Incoming>, api: SocketAddr) -> Option<Response<Body>> {
+    let stream = TcpStream::connect(api).await.ok()?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    tokio::spawn(connection);
+    Some(sender.send_request(request).await.ok()?.map(BodyExt::boxed))
+}
