@@ -48,7 +48,7 @@ impl Sent {
                 Err(format!("must have at most {max} characters"))
             }
             Self::Json(Json::String(text)) if text.chars().any(char::is_control) => {
-                Err("must not hold control characters".to_owned())
+                Err("must not contain control characters".to_owned())
             }
             Self::Json(Json::String(text)) => Ok(text),
             Self::Json(_) => Err("must be a string".to_owned()),

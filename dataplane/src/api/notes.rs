@@ -48,7 +48,7 @@ impl Kind for NoteText {
     fn read(sent: Sent) -> Result<String, String> {
         let text = of_order::<ReportText>(sent)?;
         match holds_card_number(text.as_str()) {
-            true => Err("must not hold a card number: notes are sent to webhooks".to_owned()),
+            true => Err("must not contain a card number: notes are sent to webhooks".to_owned()),
             false => Ok(text.as_str().to_owned()),
         }
     }
