@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 pub use audit::Write;
+use docket_rig::scratch::Folder;
 pub use gate::Gate;
 use launch::ApiServer;
 
 use crate::server::signal;
-use launch::ApiServer;
 
 /// A Kubernetes API to test against.
 #[derive(Debug)]

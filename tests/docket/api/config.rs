@@ -5,7 +5,7 @@ use std::time::Duration;
 use docket_tests::people::{ADA, add_tenant};
 use docket_tests::server::{JSON, api_key, eventually, tenant_yaml};
 
-use super::rig::{ADA, Rig, add_tenant, captioned, credentials, home, save};
+use super::rig::{Rig, captioned, credentials, home, save};
 
 /// An edit is served by then: it is looked for every 0.4 s and must be seen twice the same.
 const FOLLOWED: Duration = Duration::from_secs(3);

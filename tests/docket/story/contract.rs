@@ -131,7 +131,7 @@ fn collect(file: &Path, is_root: bool, path: &str, tests: &mut Tests) {
 struct Found {
     /// With their bodies; a case for both databases is called from elsewhere and has none here.
     tests: Vec<(String, String)>,
-    /// In files of their own.
+    /// In their own files.
     modules: Vec<String>,
 }
 

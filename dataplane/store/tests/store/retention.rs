@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 use docket_domain::delivery::Status;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
+use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
 use docket_store::deliveries::{self, NewDelivery};
 use docket_store::resends::{self, Resend};
 use docket_store::{StoreError, retention};
-
-use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
 
 on_both_databases!(
     what_has_ended_long_ago_goes_with_its_attempts_and_its_event,
