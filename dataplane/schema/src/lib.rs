@@ -5,13 +5,13 @@
 //! runs them itself.
 //!
 //! ```
-//! use docket_schema::{Applied, MIGRATIONS};
+//! use docket_schema::{AppliedMigrations, MIGRATIONS};
 //!
 //! // A database without a schema lacks all of them; one that is ahead by an additive step lacks none.
-//! assert_eq!(Applied::default().missing(), Ok(MIGRATIONS));
+//! assert_eq!(AppliedMigrations::default().missing(), Ok(MIGRATIONS));
 //! let newest = MIGRATIONS.len() as i64;
-//! assert_eq!(Applied { version: newest + 1, needed: newest }.missing(), Ok(&[][..]));
-//! assert!(Applied { version: newest + 1, needed: newest + 1 }.missing().is_err());
+//! assert_eq!(AppliedMigrations { version: newest + 1, needed: newest }.missing(), Ok(&[][..]));
+//! assert!(AppliedMigrations { version: newest + 1, needed: newest + 1 }.missing().is_err());
 //! ```
 
 #[cfg(feature = "postgres")]
@@ -51,7 +51,7 @@ pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_versio
 /// Whether that table exists, on PostgreSQL.
 pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 
-/// [`Applied`]: the highest version, and the highest that is not additive; 0 on an empty database.
+/// [`AppliedMigrations`]: the highest version, and the highest that is not additive; 0 on an empty database.
 pub const CURRENT_VERSION: &str = "SELECT coalesce(max(version), 0), \
      coalesce(max(CASE WHEN name NOT LIKE '% (additive)' THEN version END), 0) FROM schema_version";
 
@@ -84,14 +84,14 @@ impl std::error::Error for NewerSchema {}
 
 /// The steps that a database has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedMigrations {
     /// The highest version applied.
     pub version: i64,
     /// The version that a program has to know to use the database: later steps are additive.
     pub needed: i64,
 }
 
-impl Applied {
+impl AppliedMigrations {
     /// The steps that the database lacks; none if it is ahead by additive steps only.
     pub fn missing(self) -> Result<&'static [Migration], NewerSchema> {
         let version = usize::try_from(self.version).unwrap_or(usize::MAX);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn missing_are_the_steps_after_the_applied_ones() {
-        let missing = |version, needed| Applied { version, needed }.missing();
+        let missing = |version, needed| AppliedMigrations { version, needed }.missing();
         assert_eq!(missing(0, 0), Ok(MIGRATIONS));
         let newest = MIGRATIONS.len() as i64;
         assert_eq!(missing(newest, newest), Ok(&[][..]));

@@ -6,7 +6,9 @@ use tokio_postgres::{Client, Error, Transaction};
 
 pub use target::{InvalidUrl, Target};
 
-use crate::{ADVISORY_LOCK, Applied, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema};
+use crate::{
+    ADVISORY_LOCK, AppliedMigrations, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema,
+};
 
 /// Why a database was not migrated. It is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +43,13 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
 }
 
 /// The steps that a database has.
-pub async fn applied(client: &Client) -> Result<Applied, Error> {
+pub async fn applied(client: &Client) -> Result<AppliedMigrations, Error> {
     let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
     if !there.get::<_, bool>(0) {
-        return Ok(Applied::default());
+        return Ok(AppliedMigrations::default());
     }
     let row = client.query_one(CURRENT_VERSION, &[]).await?;
-    Ok(Applied { version: row.try_get(0)?, needed: row.try_get(1)? })
+    Ok(AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? })
 }
 
 /// The uid of the tenant that owns a database which Docket did not create; `None`: no tenant owns it.
@@ -90,7 +92,7 @@ pub async fn claim(client: &mut Client, uid: &str, adopt: bool) -> Result<(), Er
 
 async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError> {
     let row = transaction.query_one(CURRENT_VERSION, &[]).await?;
-    let applied = Applied { version: row.try_get(0)?, needed: row.try_get(1)? };
+    let applied = AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? };
     for migration in applied.missing()? {
         transaction.batch_execute(migration.sql).await?;
         // The server's clock: the program may run anywhere.

@@ -4,7 +4,7 @@
 //! [`Transaction`]; both take the texts, the order and the lock from `docket_schema`.
 
 use docket_program::clock::Clock;
-use docket_schema::{Applied, Migration};
+use docket_schema::{AppliedMigrations, Migration};
 
 use crate::connection::{Connection, Transaction};
 use crate::database::Database;
@@ -51,6 +51,6 @@ async fn missing(connection: &mut Connection) -> Result<&'static [Migration], St
     applied.missing().map_err(|error| StoreError::Unavailable(Box::new(error)))
 }
 
-fn applied(row: &Row) -> Result<Applied, StoreError> {
-    Ok(Applied { version: row.get(0)?, needed: row.get(1)? })
+fn applied(row: &Row) -> Result<AppliedMigrations, StoreError> {
+    Ok(AppliedMigrations { version: row.get(0)?, needed: row.get(1)? })
 }
