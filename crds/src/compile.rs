@@ -96,7 +96,7 @@ impl fmt::Debug for Generated {
 
 /// The result of the compile step.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct Compilation {
     /// What to serve, or why nothing can be served.
     pub config: Result<TenantConfig, Vec<Reason>>,
     /// What is wrong with a tenant that is served nevertheless: keys that could not be resolved.
@@ -141,14 +141,14 @@ impl From<Violation> for Reason {
 }
 
 /// Compiles one Tenant.
-pub fn compile(inputs: &Inputs<'_>) -> Compiled {
+pub fn compile(inputs: &Inputs<'_>) -> Compilation {
     let (served, webhooks) = compile_webhooks(inputs);
     let (api_keys, degraded) = compile_api_keys(inputs);
     match compile_tenant(inputs, api_keys, served) {
-        Ok(config) => Compiled { config: Ok(config), degraded, webhooks },
+        Ok(config) => Compilation { config: Ok(config), degraded, webhooks },
         Err(mut reasons) => {
             reasons.extend(degraded);
-            Compiled { config: Err(reasons), degraded: Vec::new(), webhooks }
+            Compilation { config: Err(reasons), degraded: Vec::new(), webhooks }
         }
     }
 }

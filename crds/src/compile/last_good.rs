@@ -1,10 +1,10 @@
 //! Keeps serving what was served: what can't be resolved now stays as it last was.
 
-use super::{Compiled, Inputs, Reason};
+use super::{Compilation, Inputs, Reason};
 use crate::conditions::ReasonCode;
 use crate::{ApiKey, TenantConfig, WebhookConfig};
 
-impl Compiled {
+impl Compilation {
     /// Restores from `previous` what this compilation could not resolve. The reasons stay; those of a tenant that keeps
     /// its previous configuration move to `degraded`.
     ///

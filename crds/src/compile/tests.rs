@@ -34,11 +34,11 @@ struct Case {
 }
 
 impl Case {
-    fn compile(&self) -> Compiled {
+    fn compile(&self) -> Compilation {
         self.with_inputs(compile)
     }
 
-    fn compile_after(&self, previous: &TenantConfig) -> Compiled {
+    fn compile_after(&self, previous: &TenantConfig) -> Compilation {
         self.with_inputs(|inputs| compile(inputs).or_last_good(inputs, previous))
     }
 
@@ -93,7 +93,7 @@ fn webhook(namespace: &str, spec: Value) -> Webhook {
 }
 
 #[track_caller]
-fn config(compiled: &Compiled) -> &TenantConfig {
+fn config(compiled: &Compilation) -> &TenantConfig {
     compiled.config.as_ref().unwrap()
 }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use docket_crds::TenantConfig;
 
-use self::compile::Compilation;
+use self::compile::Compiler;
 use self::files::Listing;
 use self::keys::Random;
 use self::object::Name;
@@ -165,10 +165,10 @@ impl Folder {
     /// Compiles the tenants from the objects.
     fn compile(&mut self, declaration: &mut Declaration, random: Random<'_>) {
         let last = std::mem::take(&mut self.compiled);
-        let compilation = Compilation::new(&self.data_dir, self.keeps_keys, self.is_external, &self.objects);
-        declaration.problems.extend(compilation.strays());
+        let compiler = Compiler::new(&self.data_dir, self.keeps_keys, self.is_external, &self.objects);
+        declaration.problems.extend(compiler.strays());
         for (name, entry) in self.objects.tenants.by_place() {
-            let tenant = compilation.tenant(name, entry, last.get(name), random, &mut declaration.problems);
+            let tenant = compiler.tenant(name, entry, last.get(name), random, &mut declaration.problems);
             let Some(tenant) = tenant else { continue };
             self.compiled.insert(name.clone(), tenant.runtime.config.clone());
             declaration.tenants.push(tenant);

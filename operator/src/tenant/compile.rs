@@ -85,7 +85,7 @@ fn of_readable<'a>(
         compiled = compiled.or_last_good(&inputs, previous);
     }
     let reasons = reasons(&provisioned, &compiled);
-    let compile::Compiled { config, webhooks: decided, .. } = compiled;
+    let compile::Compilation { config, webhooks: decided, .. } = compiled;
     let mut config = config.ok();
     if let (Some(config), Some(previous)) = (config.as_mut(), &previous) {
         config.webhooks.extend(unreadable_webhooks(config, previous, fetched));
@@ -104,7 +104,7 @@ fn of_readable<'a>(
 }
 
 /// What could not be made, then what could not be compiled, then why it is refused; each once.
-fn reasons(provisioned: &Provisioned<'_>, compiled: &compile::Compiled) -> Vec<Reason> {
+fn reasons(provisioned: &Provisioned<'_>, compiled: &compile::Compilation) -> Vec<Reason> {
     let mut reasons = provisioned.reasons.clone();
     for reason in compiled.config.as_ref().err().into_iter().flatten().chain(&compiled.degraded) {
         if !reasons.contains(reason) && !is_explained(reason, &reasons) {

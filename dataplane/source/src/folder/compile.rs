@@ -7,7 +7,7 @@ use std::sync::Arc;
 use docket_crds::compile::{self, unreachable_tenant};
 use docket_crds::conditions::ReasonCode;
 use docket_crds::{
-    Compiled, Inputs, KeyVersion, Missing, Reason, Runtime, TenantConfig, ValueKind, Values, Violation,
+    Compilation, Inputs, KeyVersion, Missing, Reason, Runtime, TenantConfig, ValueKind, Values, Violation,
     Webhook,
 };
 
@@ -17,7 +17,7 @@ use super::objects::{Entry, Objects};
 use crate::declaration::DeclaredTenant;
 use crate::problem::{Place, Problem};
 
-pub(super) struct Compilation<'a> {
+pub(super) struct Compiler<'a> {
     data_dir: &'a Path,
     keeps_keys: bool,
     is_external: bool,
@@ -28,7 +28,7 @@ pub(super) struct Compilation<'a> {
     places: Vec<(&'a Name, &'a Place)>,
 }
 
-impl<'a> Compilation<'a> {
+impl<'a> Compiler<'a> {
     pub(super) fn new(data_dir: &'a Path, keeps_keys: bool, is_external: bool, objects: &'a Objects) -> Self {
         let entries = objects.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
@@ -85,7 +85,7 @@ impl<'a> Compilation<'a> {
         Some(self.declared(name, config, printed))
     }
 
-    fn problems(&self, name: &Name, place: &Place, compiled: &Compiled) -> Vec<Problem> {
+    fn problems(&self, name: &Name, place: &Place, compiled: &Compilation) -> Vec<Problem> {
         let refused = compiled.config.as_ref().err().into_iter().flatten();
         let of_tenant = refused.chain(&compiled.degraded);
         let of_tenant = of_tenant.map(|reason| problem(place, Kind::Tenant, name, reason.clone()));
@@ -169,7 +169,7 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
     Problem::at(place, Some(kind.of(name)), violation)
 }
 
-impl Values for Compilation<'_> {
+impl Values for Compiler<'_> {
     fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing> {
         let objects = match kind {
             ValueKind::Secret => &self.objects.secrets,
