@@ -10,9 +10,6 @@ use docket_program::clock::Clock;
 use crate::database::Servers;
 use crate::kube::client::KubeApi;
 
-/// Fills a slice with random bytes fit for keys.
-pub type Random = fn(&mut [u8]);
-
 /// What a step may use.
 #[derive(Debug)]
 pub struct Context {
@@ -22,8 +19,8 @@ pub struct Context {
     pub databases: Servers,
     /// The time.
     pub clock: Clock,
-    /// Randomness for keys and passwords.
-    pub random: Random,
+    /// Fills a slice with random bytes fit for keys and passwords.
+    pub random: fn(&mut [u8]),
     /// What was set at start.
     pub settings: Settings,
 }

@@ -39,7 +39,7 @@ use self::database_checks::DatabaseChecks;
 use self::declared::Meta;
 use self::handover::{HandedOver, Handovers};
 use self::health::{COUNTS_EVERY, Health, Healths};
-use self::keys::Keys;
+use self::keys::ApiKeyClaims;
 use self::name::Name;
 use self::pods::Pods;
 use self::progress::Progress;
@@ -59,7 +59,7 @@ pub struct State {
     /// How far the watches are.
     pub progress: Progress,
     cluster: Mutex<Cluster>,
-    keys: Mutex<Keys>,
+    keys: Mutex<ApiKeyClaims>,
     handovers: Mutex<Handovers>,
     healths: Mutex<Healths>,
     database_checks: Mutex<DatabaseChecks>,

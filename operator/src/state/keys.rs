@@ -13,12 +13,12 @@ type Holder = (Timestamp, String, Name);
 
 /// The API keys of all Tenants, by their digests.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub struct ApiKeyClaims {
     holders: HashMap<ApiKeyDigest, BTreeSet<Holder>>,
     of: HashMap<String, HashSet<ApiKeyDigest>>,
 }
 
-impl Keys {
+impl ApiKeyClaims {
     /// A Tenant has these keys from now on. Returns those that an earlier Tenant has, and the Tenants that the change
     /// concerns.
     pub fn set(&mut self, meta: &Meta, keys: HashSet<ApiKeyDigest>) -> (HashSet<ApiKeyDigest>, Vec<Name>) {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn key_belongs_to_the_earliest_tenant() {
         let (first, second) = (meta("first", 1), meta("second", 2));
-        let mut all = Keys::default();
+        let mut all = ApiKeyClaims::default();
         assert_eq!(all.set(&second, keys("12")), (keys(""), Vec::new()));
         assert_eq!(
             all.set(&first, keys("23")),
