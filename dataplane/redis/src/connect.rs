@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
 use crate::error::Error;
-use crate::url::{Address, RedisUrl, Topology};
+use crate::url::{Endpoint, RedisUrl, Topology};
 
 /// A server responds within this time, or the connection is dropped.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -261,7 +261,7 @@ impl Inner {
         }
     }
 
-    fn cluster(&self, nodes: &[Address]) -> Result<ClusterClient, RedisError> {
+    fn cluster(&self, nodes: &[Endpoint]) -> Result<ClusterClient, RedisError> {
         let mut infos = Vec::with_capacity(nodes.len());
         for node in nodes {
             infos.push(self.client(node, Some(&self.target))?.get_connection_info().clone());
@@ -297,7 +297,7 @@ impl Inner {
     ///
     /// Not `redis::sentinel` (1.8): it takes responses in the order of the URL, so that one silent Sentinel uses up our second,
     /// and it has to know beforehand whether the Sentinels require a password.
-    async fn ask_sentinels(&self, sentinels: &[Address], name: &str) -> Result<Client, Error> {
+    async fn ask_sentinels(&self, sentinels: &[Endpoint], name: &str) -> Result<Client, Error> {
         let mut asked = JoinSet::new();
         for sentinel in sentinels {
             let open = self.client(sentinel, None).map_err(unconnected)?;
@@ -338,7 +338,7 @@ impl Inner {
     }
 
     /// `log_in`: whose credentials and which database to use.
-    fn client(&self, (host, port): &Address, log_in: Option<&RedisUrl>) -> Result<Client, RedisError> {
+    fn client(&self, (host, port): &Endpoint, log_in: Option<&RedisUrl>) -> Result<Client, RedisError> {
         let mut redis = RedisConnectionInfo::default();
         if let Some(target) = log_in {
             redis = redis.set_db(target.db);
@@ -376,7 +376,7 @@ async fn multiplexed(client: &Client) -> Result<MultiplexedConnection, RedisErro
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-async fn ask_sentinel(client: &Client, name: &str) -> Result<Option<Address>, RedisError> {
+async fn ask_sentinel(client: &Client, name: &str) -> Result<Option<Endpoint>, RedisError> {
     let mut connection = multiplexed(client).await?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection).await

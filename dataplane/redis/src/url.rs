@@ -32,15 +32,15 @@ pub struct RedisUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
-    Standalone(Address),
+    Standalone(Endpoint),
     /// Sentinels, and the name by which they know the primary.
-    Sentinel(Vec<Address>, String),
+    Sentinel(Vec<Endpoint>, String),
     /// Some nodes of a Cluster.
-    Cluster(Vec<Address>),
+    Cluster(Vec<Endpoint>),
 }
 
 /// Host and port. An IPv6 address has no brackets here.
-pub type Address = (String, u16);
+pub type Endpoint = (String, u16);
 
 /// Why a URL cannot be used. The text never shows the URL, which holds a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -126,12 +126,12 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
-fn addresses(hosts: &str, default_port: u16) -> Result<Vec<Address>, BadUrl> {
+fn addresses(hosts: &str, default_port: u16) -> Result<Vec<Endpoint>, BadUrl> {
     let address = |(index, text): (usize, &str)| address(text, default_port).ok_or(BadUrl::Host(index + 1));
     hosts.split(',').enumerate().map(address).collect()
 }
 
-fn address(text: &str, default_port: u16) -> Option<Address> {
+fn address(text: &str, default_port: u16) -> Option<Endpoint> {
     // A colon inside brackets belongs to an IPv6 address.
     let (host, port) = match text.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
         Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)?),
@@ -184,7 +184,7 @@ fn decoded(text: &str) -> Result<Option<String>, BadUrl> {
 mod tests {
     use super::*;
 
-    fn address(host: &str, port: u16) -> Address {
+    fn address(host: &str, port: u16) -> Endpoint {
         (host.to_owned(), port)
     }
 
