@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use docket_domain::signature::sign;
-//! use docket_receiver::{Hint, Verdict};
+//! use docket_receiver::{Advice, Verdict};
 //!
 //! let secrets = [b"secret".to_vec()];
 //! let body = br#"{"id":"evt_1"}"#;
@@ -23,7 +23,7 @@
 //!
 //! // A secret file that was written by `echo` ends in a newline.
 //! let verdict = Verdict::of(&secrets, Some(&sign(b"secret\n", body)), body);
-//! assert_eq!(verdict, Verdict::Wrong(Hint::SecretNewline));
+//! assert_eq!(verdict, Verdict::Wrong(Advice::SecretNewline));
 //! assert!(verdict.rejects());
 //! ```
 
@@ -38,4 +38,4 @@ pub use behaviour::{Behaviour, Fail};
 pub use certificate::Certificate;
 pub use line::line;
 pub use server::{MAX_BODY_BYTES, Received, Receiver, Secrets, Settings};
-pub use verdict::{Hint, Verdict};
+pub use verdict::{Advice, Verdict};

@@ -52,7 +52,7 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::{Hint, Verdict};
+    use crate::{Advice, Verdict};
 
     fn received() -> Received {
         Received {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn line_shows_verdict_repetition_and_hang_up() {
-        let verdict = Verdict::Wrong(Hint::SecretNewline);
+        let verdict = Verdict::Wrong(Advice::SecretNewline);
         let received = Received { verdict, answered: Some(401), attempt: 2, seen_before: true, ..received() };
         assert!(line(&received, "10:02:31").ends_with(
             "attempt 2  → 401  signature wrong: the secret ends in a newline on one side only  seen before"

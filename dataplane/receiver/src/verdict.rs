@@ -16,14 +16,14 @@ pub enum Verdict {
     /// There is no signature, but a secret is known. Rejected.
     Missing,
     /// There is a signature, and it does not match. Rejected.
-    Wrong(Hint),
+    Wrong(Advice),
     /// There is a signature, but no secret to verify it with. Accepted, unverified.
     NoSecret,
 }
 
 /// Why a signature is probably wrong: the change with which it would match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
+pub enum Advice {
     /// One side's secret ends in a newline, as a file written by `echo` does.
     SecretNewline,
     /// One side's secret has spaces around it.
@@ -47,7 +47,7 @@ impl Verdict {
             Some(_) if secrets.is_empty() => Self::NoSecret,
             Some(signature) if secrets.iter().any(|secret| verify(secret, body, signature)) => Self::Verified,
             Some(signature) => Self::Wrong(
-                secrets.iter().find_map(|secret| cause(secret, signature, body)).unwrap_or(Hint::Unknown),
+                secrets.iter().find_map(|secret| cause(secret, signature, body)).unwrap_or(Advice::Unknown),
             ),
         }
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl fmt::Display for Hint {
+impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SecretNewline => "the secret ends in a newline on one side only",
@@ -86,7 +86,7 @@ impl fmt::Display for Hint {
     }
 }
 
-fn cause(secret: &[u8], signature: &str, body: &[u8]) -> Option<Hint> {
+fn cause(secret: &[u8], signature: &str, body: &[u8]) -> Option<Advice> {
     let by_secret = |other: &[u8]| other != secret && verify(other, body, signature);
     let by_body = |other: &[u8]| other != body && verify(secret, other, signature);
     let joined = |parts: &[&[u8]]| parts.concat();
@@ -95,21 +95,21 @@ fn cause(secret: &[u8], signature: &str, body: &[u8]) -> Option<Hint> {
         || by_secret(&joined(&[secret, b"\n"]))
         || by_secret(&joined(&[secret, b"\r\n"]))
     {
-        Some(Hint::SecretNewline)
+        Some(Advice::SecretNewline)
     } else if by_secret(secret.trim_ascii())
         || by_secret(&joined(&[secret, b" "]))
         || by_secret(&joined(&[b" ", secret]))
     {
-        Some(Hint::SecretWhitespace)
+        Some(Advice::SecretWhitespace)
     } else if verify(secret, body, &signature.to_ascii_lowercase()) {
-        Some(Hint::UpperCase)
+        Some(Advice::UpperCase)
     } else if hex_of_base64(signature).is_some_and(|signature| verify(secret, body, &signature)) {
-        Some(Hint::Base64)
+        Some(Advice::Base64)
     } else if by_body(without_newline(body))
         || by_body(&joined(&[body, b"\n"]))
         || by_body(&joined(&[body, b"\r\n"]))
     {
-        Some(Hint::BodyNewline)
+        Some(Advice::BodyNewline)
     } else {
         None
     }
@@ -157,17 +157,17 @@ mod tests {
         };
         let with_newline = [BODY, b"\n"].concat();
         for (secret, signature, body, hint) in [
-            (b"s\n".as_slice(), sign(b"s", BODY), BODY, Hint::SecretNewline),
-            (b"s\r\n", sign(b"s", BODY), BODY, Hint::SecretNewline),
-            (b"s", sign(b"s\n", BODY), BODY, Hint::SecretNewline),
-            (b" s ", sign(b"s", BODY), BODY, Hint::SecretWhitespace),
-            (b"s", sign(b"s ", BODY), BODY, Hint::SecretWhitespace),
-            (b"s", sign(b"s", BODY).to_uppercase(), BODY, Hint::UpperCase),
-            (b"s", base64, BODY, Hint::Base64),
-            (b"s", sign(b"s", BODY), &with_newline, Hint::BodyNewline),
-            (b"s", sign(b"s", &with_newline), BODY, Hint::BodyNewline),
-            (b"s", sign(b"t", BODY), BODY, Hint::Unknown),
-            (b"s", String::new(), BODY, Hint::Unknown),
+            (b"s\n".as_slice(), sign(b"s", BODY), BODY, Advice::SecretNewline),
+            (b"s\r\n", sign(b"s", BODY), BODY, Advice::SecretNewline),
+            (b"s", sign(b"s\n", BODY), BODY, Advice::SecretNewline),
+            (b" s ", sign(b"s", BODY), BODY, Advice::SecretWhitespace),
+            (b"s", sign(b"s ", BODY), BODY, Advice::SecretWhitespace),
+            (b"s", sign(b"s", BODY).to_uppercase(), BODY, Advice::UpperCase),
+            (b"s", base64, BODY, Advice::Base64),
+            (b"s", sign(b"s", BODY), &with_newline, Advice::BodyNewline),
+            (b"s", sign(b"s", &with_newline), BODY, Advice::BodyNewline),
+            (b"s", sign(b"t", BODY), BODY, Advice::Unknown),
+            (b"s", String::new(), BODY, Advice::Unknown),
         ] {
             assert_eq!(judge(secret, &signature, body), Verdict::Wrong(hint), "{secret:?} {signature}");
         }

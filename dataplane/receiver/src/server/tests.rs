@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::{Fail, Hint};
+use crate::{Advice, Fail};
 
 const SECRET: &[u8] = b"secret";
 const BODY: &str = r#"{"id":"evt_1","event":"order.created"}"#;
@@ -127,9 +127,9 @@ async fn missing_and_wrong_are_rejected_and_unsigned_is_not() {
     let with_newline = sign(b"secret\n", BODY.as_bytes());
     for (path, signature, status, verdict) in [
         ("/hook", None, 401, Verdict::Missing),
-        ("/hook", Some("00"), 401, Verdict::Wrong(Hint::Unknown)),
-        ("/hook", Some("\u{fc}"), 401, Verdict::Wrong(Hint::Unknown)),
-        ("/hook", Some(with_newline.as_str()), 401, Verdict::Wrong(Hint::SecretNewline)),
+        ("/hook", Some("00"), 401, Verdict::Wrong(Advice::Unknown)),
+        ("/hook", Some("\u{fc}"), 401, Verdict::Wrong(Advice::Unknown)),
+        ("/hook", Some(with_newline.as_str()), 401, Verdict::Wrong(Advice::SecretNewline)),
         ("/open", None, 200, Verdict::Unsigned),
         ("/open", Some("00"), 200, Verdict::NoSecret),
     ] {
