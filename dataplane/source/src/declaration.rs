@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use docket_crds::Runtime;
 
-use crate::problem::Problem;
+use crate::problem::ConfigProblem;
 
 /// What a source declares, as of one moment.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Declaration {
     /// The tenants to serve.
     pub tenants: Vec<DeclaredTenant>,
     /// What is not served as it is written.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
     /// Whether some of what is declared is unknown, since a file has never been readable. Then nothing that is missing counts
     /// as removed.
     pub incomplete: bool,

@@ -2,7 +2,7 @@
 //!
 //! - [`Folder`] reads YAML files: the source of `docket dev`, and of `docket serve` without a cluster.
 //! - [`Cluster`] watches the operator's runtime Secrets in one namespace: the source of `docket serve` in a cluster.
-//! - Both yield a [`Declaration`]: the tenants to serve, and the [`Problem`]s of those that are not served as written.
+//! - Both yield a [`Declaration`]: the tenants to serve, and the [`ConfigProblem`]s of those that are not served as written.
 //! - [`Source`] is either of them.
 //!
 //! Both doors keep what was good. A document or Secret that can't be read any more keeps its tenant's last good version. A
@@ -38,5 +38,5 @@ mod source;
 pub use cluster::Cluster;
 pub use declaration::{Declaration, DeclaredTenant};
 pub use folder::Folder;
-pub use problem::Problem;
+pub use problem::ConfigProblem;
 pub use source::Source;

@@ -21,7 +21,7 @@ impl fmt::Display for Place {
 
 /// Something that is not served as it is written. The text never holds a secret's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The file, below the folder's path as it was given; `None` in a cluster.
     pub file: Option<PathBuf>,
     /// The document in the file, from 1, not counting empty documents. `None`: the file as a whole.
@@ -34,7 +34,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// A problem of a whole file, or of a document that can't be parsed.
     pub(crate) fn in_file(file: &Path, document: Option<usize>, message: impl Into<String>) -> Self {
         Self { file: Some(file.to_owned()), document, object: None, field: None, message: message.into() }
@@ -68,7 +68,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let field = self.field.clone().unwrap_or_default();
         let parts = [self.place(), field, self.message.clone()];

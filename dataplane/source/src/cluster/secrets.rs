@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::declaration::{Declaration, DeclaredTenant};
-use crate::problem::Problem;
+use crate::problem::ConfigProblem;
 
 /// The Secrets by name.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Secrets {
     pub(super) fn declaration(&self) -> Declaration {
         let mut declaration = Declaration::default();
         if self.is_emptied {
-            declaration.problems.push(Problem::general(format!(
+            declaration.problems.push(ConfigProblem::general(format!(
                 "the namespace has no runtime Secrets any more: the last {} stay active until a Secret appears or this \
                  process restarts",
                 self.known.len()
@@ -99,7 +99,7 @@ impl Secrets {
                     Some(_) => "the last good version stays active",
                     None => "its tenant is not served",
                 };
-                declaration.problems.push(Problem::of_secret(name, format!("{problem}; {then}")));
+                declaration.problems.push(ConfigProblem::of_secret(name, format!("{problem}; {then}")));
             }
             if let Some(runtime) = &known.runtime {
                 let runtime = taken.take(name, runtime, &mut declaration.problems);
@@ -126,7 +126,7 @@ impl<'a> Taken<'a> {
         &mut self,
         name: &'a str,
         runtime: &'a Arc<Runtime>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<ConfigProblem>,
     ) -> Option<Arc<Runtime>> {
         let config = &runtime.config;
         let code = config.client_code.as_str().to_ascii_lowercase();
@@ -134,7 +134,7 @@ impl<'a> Taken<'a> {
         let whole = whole.or_else(|| self.client_codes.get(&code).map(|other| ("clientCode", other)));
         if let Some((what, other)) = whole {
             let message = format!("its {what} is Secret {other}'s already; its tenant is not served");
-            problems.push(Problem::of_secret(name, message));
+            problems.push(ConfigProblem::of_secret(name, message));
             return None;
         }
         self.uids.insert(&config.uid, name);
@@ -144,7 +144,7 @@ impl<'a> Taken<'a> {
             let other = *self.subdomains.entry(subdomain.to_ascii_lowercase()).or_insert(name);
             if other != name {
                 let message = format!("subdomain {subdomain} is Secret {other}'s already");
-                problems.push(Problem::of_secret(name, message));
+                problems.push(ConfigProblem::of_secret(name, message));
                 let left = left.get_or_insert_with(|| (**runtime).clone());
                 left.config.subdomains.retain(|other| other != subdomain);
             }
@@ -153,7 +153,7 @@ impl<'a> Taken<'a> {
             let other = *self.keys.entry(key.digest).or_insert(name);
             if other != name {
                 let message = format!("API key {} is Secret {other}'s already", key.name);
-                problems.push(Problem::of_secret(name, message));
+                problems.push(ConfigProblem::of_secret(name, message));
                 let left = left.get_or_insert_with(|| (**runtime).clone());
                 left.config.api_keys.retain(|other| other.digest != key.digest);
             }

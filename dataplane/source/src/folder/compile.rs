@@ -15,7 +15,7 @@ use super::keys::{self, Keys, Random};
 use super::object::{Kind, Name};
 use super::objects::{Entry, Objects};
 use crate::declaration::DeclaredTenant;
-use crate::problem::{Place, Problem};
+use crate::problem::{ConfigProblem, Place};
 
 pub(super) struct Compiler<'a> {
     data_dir: &'a Path,
@@ -38,7 +38,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Problems of webhooks whose tenant is not declared.
-    pub(super) fn strays(&self) -> impl Iterator<Item = Problem> {
+    pub(super) fn strays(&self) -> impl Iterator<Item = ConfigProblem> {
         let all = self.webhooks.iter().zip(&self.places);
         let strays = all.filter(|((_, webhook), _)| self.objects.tenants.get(&tenant_of(webhook)).is_none());
         strays.map(|((_, webhook), (name, place))| {
@@ -53,14 +53,14 @@ impl<'a> Compiler<'a> {
         entry: &Entry<docket_crds::Tenant>,
         previous: Option<&TenantConfig>,
         random: Random<'_>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<ConfigProblem>,
     ) -> Option<DeclaredTenant> {
         let tenant = entry.now.as_ref()?;
         let keys = match keys::ensure(self.data_dir, self.keeps_keys, name, tenant, random) {
             Ok(keys) => keys,
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
-                problems.push(Problem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
+                problems.push(ConfigProblem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
                 return previous.map(|config| self.declared(name, config.clone(), Vec::new()));
             }
         };
@@ -85,7 +85,7 @@ impl<'a> Compiler<'a> {
         Some(self.declared(name, config, printed))
     }
 
-    fn problems(&self, name: &Name, place: &Place, compiled: &Compilation) -> Vec<Problem> {
+    fn problems(&self, name: &Name, place: &Place, compiled: &Compilation) -> Vec<ConfigProblem> {
         let refused = compiled.config.as_ref().err().into_iter().flatten();
         let of_tenant = refused.chain(&compiled.degraded);
         let of_tenant = of_tenant.map(|reason| problem(place, Kind::Tenant, name, reason.clone()));
@@ -126,7 +126,7 @@ fn printed_keys(config: &TenantConfig, keys: &Keys) -> Vec<(String, String)> {
     generated.map(|(name, key)| (name.clone(), key.clone())).collect()
 }
 
-fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
+fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> ConfigProblem {
     let advice = match reason.code {
         ReasonCode::SecretNotFound => "; add a document of kind Secret with this name",
         ReasonCode::ConfigMapNotFound => "; add a document of kind ConfigMap with this name",
@@ -166,7 +166,7 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> Problem {
         | ReasonCode::DeadLettered => "",
     };
     let violation = Violation::new(reason.field, reason.message + advice);
-    Problem::at(place, Some(kind.of(name)), violation)
+    ConfigProblem::at(place, Some(kind.of(name)), violation)
 }
 
 impl Values for Compiler<'_> {

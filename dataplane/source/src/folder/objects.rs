@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::object::{Data, Identity, Kind, Name, Object};
 use super::{documents, files};
-use crate::problem::{Place, Problem};
+use crate::problem::{ConfigProblem, Place};
 
 /// An object of the folder.
 #[derive(Clone, Debug)]
@@ -87,11 +87,11 @@ pub(super) struct Reading<'a> {
     last: &'a Objects,
     objects: Objects,
     unclear: BTreeSet<PathBuf>,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<ConfigProblem>,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(last: &'a Objects, problems: &'a mut Vec<Problem>) -> Self {
+    pub(super) fn new(last: &'a Objects, problems: &'a mut Vec<ConfigProblem>) -> Self {
         Self { last, objects: Objects::default(), unclear: BTreeSet::new(), problems }
     }
 
@@ -121,11 +121,11 @@ impl<'a> Reading<'a> {
         let (kind, name) = match Identity::of(&document) {
             Identity::Known(kind, name) => (kind, name),
             Identity::Foreign(violation) => {
-                self.problems.push(Problem::at(&place, None, violation));
+                self.problems.push(ConfigProblem::at(&place, None, violation));
                 return true;
             }
             Identity::Unclear(violation) => {
-                self.problems.push(Problem::at(&place, None, violation));
+                self.problems.push(ConfigProblem::at(&place, None, violation));
                 return false;
             }
         };
@@ -137,8 +137,9 @@ impl<'a> Reading<'a> {
             Kind::ConfigMap => objects.config_maps.add(&last.config_maps, &name, &place, document),
         };
         let object = kind.of(&name);
-        let problems =
-            violations.into_iter().map(|violation| Problem::at(&place, Some(object.clone()), violation));
+        let problems = violations
+            .into_iter()
+            .map(|violation| ConfigProblem::at(&place, Some(object.clone()), violation));
         self.problems.extend(problems);
         true
     }
@@ -155,14 +156,14 @@ impl<'a> Reading<'a> {
     }
 }
 
-fn read_documents(path: &Path) -> Result<Vec<Value>, Problem> {
-    let text = files::read(path).map_err(|message| Problem::in_file(path, None, message))?;
-    documents::parse(&text).map_err(|error| Problem::in_file(path, Some(error.document), error.message))
+fn read_documents(path: &Path) -> Result<Vec<Value>, ConfigProblem> {
+    let text = files::read(path).map_err(|message| ConfigProblem::in_file(path, None, message))?;
+    documents::parse(&text).map_err(|error| ConfigProblem::in_file(path, Some(error.document), error.message))
 }
 
 /// Tenants that want what another one has fall back to what they had. In the order of places, except that what a later
 /// tenant had before and still wants is its own.
-fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Vec<Problem> {
+fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Vec<ConfigProblem> {
     let order: Vec<Name> = tenants.by_place().into_iter().map(|(name, _)| name.clone()).collect();
     let all: Vec<_> = order.iter().filter_map(|name| tenants.get(name)?.now.as_ref()).collect();
     if duplicates(&all).is_empty() {
@@ -185,7 +186,11 @@ fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Ve
         entry.now = Tenant::fall_back(entry.good.as_ref(), Some(now));
         let object = Kind::Tenant.of(name);
         problems.extend(found.into_iter().map(|reason| {
-            Problem::at(&entry.place, Some(object.clone()), Violation::new(reason.field, reason.message))
+            ConfigProblem::at(
+                &entry.place,
+                Some(object.clone()),
+                Violation::new(reason.field, reason.message),
+            )
         }));
     }
     problems
