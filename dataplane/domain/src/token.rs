@@ -24,7 +24,7 @@ pub const MAX_TOKEN_BYTES: usize = 4096;
 /// The user that a token identifies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Subject {
+pub enum TokenSubject {
     /// A customer's user. Sees and changes only the data of its customer.
     #[serde(rename_all = "camelCase")]
     Contact {
@@ -43,7 +43,7 @@ pub enum Subject {
     },
 }
 
-impl Subject {
+impl TokenSubject {
     /// The customer of a contact; `None` for an employee.
     pub fn own_customer(&self) -> Option<&str> {
         match self {
@@ -69,7 +69,7 @@ struct Claims {
     iat: i64,
     exp: i64,
     #[serde(flatten)]
-    subject: Subject,
+    subject: TokenSubject,
 }
 
 /// A token was refused. Neither the caller nor the log learns the reason.
@@ -81,7 +81,7 @@ pub struct InvalidToken;
 pub fn issue(
     key: Key<'_>,
     tenant_uid: &str,
-    subject: Subject,
+    subject: TokenSubject,
     now: Timestamp,
     lifetime_minutes: u32,
 ) -> String {
@@ -106,7 +106,7 @@ pub fn verify(
     keys: &[Key<'_>],
     tenant_uid: &str,
     now: Timestamp,
-) -> Result<Subject, InvalidToken> {
+) -> Result<TokenSubject, InvalidToken> {
     install_provider();
     if token.len() > MAX_TOKEN_BYTES {
         return Err(InvalidToken);
@@ -211,8 +211,8 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    fn contact() -> Subject {
-        Subject::Contact { contact_code: "1042".into(), customer_code: "C-1001".into() }
+    fn contact() -> TokenSubject {
+        TokenSubject::Contact { contact_code: "1042".into(), customer_code: "C-1001".into() }
     }
 
     fn token() -> String {
@@ -236,7 +236,7 @@ mod tests {
                "contactCode": "1042", "customerCode": "C-1001"})
     }
 
-    fn verdict(token: &str) -> Result<Subject, InvalidToken> {
+    fn verdict(token: &str) -> Result<TokenSubject, InvalidToken> {
         verify(token, &[KEY, OTHER], "uid-a", at(1_000))
     }
 

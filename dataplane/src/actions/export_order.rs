@@ -1,7 +1,7 @@
 //! Exports a web order: creates its work orders in the back office and publishes order.exported.
 
 use docket_domain::event::{OrderExported, Payload};
-use docket_domain::token::Subject;
+use docket_domain::token::TokenSubject;
 use docket_domain::work_order::WorkOrderType;
 use docket_orders::{Order, OrderType, Problems};
 use docket_schedule::Hint;
@@ -46,7 +46,7 @@ pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such we
 pub async fn export_order(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    caller: &Subject,
+    caller: &TokenSubject,
     web_order_id: &str,
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {

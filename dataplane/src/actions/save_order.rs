@@ -1,7 +1,7 @@
 //! Saves a web order: creates or changes it, and exports it if the request says so.
 
 use docket_domain::event::{OrderSaved, Payload};
-use docket_domain::token::Subject;
+use docket_domain::token::TokenSubject;
 use docket_orders::{OrderType, SaveRequest};
 use docket_schedule::Hint;
 use docket_store::events::About;
@@ -35,7 +35,7 @@ pub struct Saved {
 pub async fn save_order(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    caller: &Subject,
+    caller: &TokenSubject,
     request: SaveRequest,
     now: Timestamp,
 ) -> Result<(Saved, Vec<Hint>), Refusal> {
@@ -69,7 +69,7 @@ type Written = (StoredOrder, bool, bool, Vec<Hint>);
 async fn create(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    caller: &Subject,
+    caller: &TokenSubject,
     request: &SaveRequest,
     now: Timestamp,
 ) -> Result<Written, Refusal> {
@@ -101,7 +101,7 @@ async fn create(
 async fn update(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    caller: &Subject,
+    caller: &TokenSubject,
     request: &SaveRequest,
     id: &str,
     now: Timestamp,
@@ -145,19 +145,21 @@ async fn update(
 /// The customer of a new order: a contact's own, or the one that an employee names.
 async fn customer_of_new(
     transaction: &mut Transaction,
-    caller: &Subject,
+    caller: &TokenSubject,
     named: Option<&str>,
 ) -> Result<String, Refusal> {
     match (caller, named) {
-        (Subject::Contact { customer_code, .. }, None) => Ok(customer_code.clone()),
-        (Subject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
-        (Subject::Employee { .. }, Some(code)) if contacts::customer_exists(transaction, code).await? => {
+        (TokenSubject::Contact { customer_code, .. }, None) => Ok(customer_code.clone()),
+        (TokenSubject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
+        (TokenSubject::Employee { .. }, Some(code))
+            if contacts::customer_exists(transaction, code).await? =>
+        {
             Ok(code.to_owned())
         }
-        (Subject::Employee { .. }, Some(_)) => {
+        (TokenSubject::Employee { .. }, Some(_)) => {
             Err(invalid("customerCode", "no customer of the tenant has this code"))
         }
-        (Subject::Employee { .. }, None) => {
+        (TokenSubject::Employee { .. }, None) => {
             Err(invalid("customerCode", "required: an employee names the customer"))
         }
     }
@@ -167,15 +169,15 @@ const ONLY_EMPLOYEES: &str =
     "only employees name the customer; a contact's orders belong to its own customer; leave it out";
 
 fn check_customer_unchanged(
-    caller: &Subject,
+    caller: &TokenSubject,
     request: &SaveRequest,
     before: &StoredOrder,
 ) -> Result<(), Refusal> {
     match (caller, &request.customer_code) {
         (_, None) => Ok(()),
-        (Subject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
-        (Subject::Employee { .. }, Some(code)) if *code == before.head.customer_code => Ok(()),
-        (Subject::Employee { .. }, Some(_)) => {
+        (TokenSubject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
+        (TokenSubject::Employee { .. }, Some(code)) if *code == before.head.customer_code => Ok(()),
+        (TokenSubject::Employee { .. }, Some(_)) => {
             Err(invalid("customerCode", "the customer of a saved order can't change; create a new order"))
         }
     }

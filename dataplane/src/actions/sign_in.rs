@@ -3,7 +3,7 @@
 //! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal after
 //! the same work, so that neither the response nor its time distinguishes them.
 
-use docket_domain::token::{self, Key, Subject};
+use docket_domain::token::{self, Key, TokenSubject};
 use docket_program::clock::Clock;
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
@@ -45,7 +45,7 @@ pub struct Issued {
     /// Its lifetime.
     pub expires_in_minutes: u32,
     /// The user that signed in.
-    pub subject: Subject,
+    pub subject: TokenSubject,
     /// Display name.
     pub name: String,
 }
@@ -69,7 +69,7 @@ pub enum SignInError {
 
 /// A user that may sign in if the password is right.
 struct Candidate {
-    subject: Subject,
+    subject: TokenSubject,
     name: String,
     password_hash: Option<String>,
 }
@@ -114,7 +114,10 @@ impl SignIn<'_> {
         let mut reader = tenant.store.ready(self.clock).await?.reader().await?;
         let contact = contacts::find(&mut reader, user_id).await?.filter(|contact| contact.active);
         Ok(contact.map(|contact| Candidate {
-            subject: Subject::Contact { contact_code: contact.code, customer_code: contact.customer_code },
+            subject: TokenSubject::Contact {
+                contact_code: contact.code,
+                customer_code: contact.customer_code,
+            },
             name: contact.name,
             password_hash: contact.password_hash,
         }))
@@ -124,7 +127,7 @@ impl SignIn<'_> {
         let mut reader = tenant.store.ready(self.clock).await?.reader().await?;
         let employee = employees::find(&mut reader, user_id).await?.filter(|employee| employee.active);
         Ok(employee.map(|employee| Candidate {
-            subject: Subject::Employee {
+            subject: TokenSubject::Employee {
                 employee_code: employee.code,
                 administrator: employee.administrator,
             },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request, State};
-use docket_domain::token::Subject;
+use docket_domain::token::TokenSubject;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -142,7 +142,7 @@ pub async fn employee_sign_in(
     let issued = state.sign_in().employee(&tenant, credentials).await;
     let Issued { token, expires_in_minutes, subject, name } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
-    let Subject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
+    let TokenSubject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
     Ok(Json(EmployeeTokenResponse {
         token,
         token_type: "Bearer",
@@ -175,10 +175,10 @@ async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Resul
     let Issued { token, expires_in_minutes, subject, name: contact } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     match subject {
-        Subject::Contact { contact_code, customer_code } => {
+        TokenSubject::Contact { contact_code, customer_code } => {
             Ok(SignedIn { token, expires_in_minutes, customer_code, contact_code, contact })
         }
-        Subject::Employee { .. } => Err(ApiError::Internal),
+        TokenSubject::Employee { .. } => Err(ApiError::Internal),
     }
 }
 

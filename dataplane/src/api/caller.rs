@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use docket_domain::token::{self, Key, Subject};
+use docket_domain::token::{self, Key, TokenSubject};
 use docket_store::{Connection, StoreError, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -19,7 +19,7 @@ pub struct Caller {
     /// The tenant of the key or the host; on the legacy host, of the token.
     pub tenant: Arc<Tenant>,
     /// The contact or employee.
-    pub subject: Subject,
+    pub subject: TokenSubject,
 }
 
 impl Caller {
@@ -31,8 +31,8 @@ impl Caller {
     /// The caller's name in logs, with kept responses, and as the author of notes. It is the same for all its tokens.
     pub fn name(&self) -> String {
         match &self.subject {
-            Subject::Contact { contact_code, .. } => format!("contact {contact_code}"),
-            Subject::Employee { employee_code, .. } => format!("employee {employee_code}"),
+            TokenSubject::Contact { contact_code, .. } => format!("contact {contact_code}"),
+            TokenSubject::Employee { employee_code, .. } => format!("employee {employee_code}"),
         }
     }
 }
@@ -74,7 +74,7 @@ impl FromRequestParts<Arc<ApiState>> for Administrator {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        let Subject::Employee { administrator: true, employee_code } = &caller.subject else {
+        let TokenSubject::Employee { administrator: true, employee_code } = &caller.subject else {
             return Err(ApiError::NotAdministrator);
         };
         // A token outlives a dismissal, so the database has the last word.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use docket_domain::token::Subject;
+use docket_domain::token::TokenSubject;
 use docket_source::{Declaration, DeclaredTenant};
 
 use super::sample::{PASSWORD, Sample};
@@ -44,7 +44,7 @@ pub fn text(
     }
     problems(&mut out, declaration);
     line(&mut out, "");
-    match samples.iter().find(|sample| matches!(sample.subject, Subject::Contact { .. })) {
+    match samples.iter().find(|sample| matches!(sample.subject, TokenSubject::Contact { .. })) {
         Some(sample) => try_it(&mut out, arguments, declaration, samples, sample),
         None => add_people(&mut out, arguments, declaration),
     }
@@ -136,9 +136,9 @@ fn try_it(
     line(out, "Sample users; the command below has their password:");
     for sample in samples {
         let kind = match &sample.subject {
-            Subject::Contact { customer_code, .. } => format!("contact of customer {customer_code}"),
-            Subject::Employee { administrator: true, .. } => "administrator".to_owned(),
-            Subject::Employee { administrator: false, .. } => "employee".to_owned(),
+            TokenSubject::Contact { customer_code, .. } => format!("contact of customer {customer_code}"),
+            TokenSubject::Employee { administrator: true, .. } => "administrator".to_owned(),
+            TokenSubject::Employee { administrator: false, .. } => "employee".to_owned(),
         };
         line(out, &format!("  {}  {}  ({kind})", sample.client_code, sample.user_id));
     }

@@ -3,7 +3,7 @@
 mod orders;
 
 use anyhow::Result;
-use docket_domain::token::Subject;
+use docket_domain::token::TokenSubject;
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::contacts::{self, Contact};
@@ -27,13 +27,13 @@ pub struct Sample {
     /// The user id to sign in with.
     pub user_id: &'static str,
     /// Contact or employee.
-    pub subject: Subject,
+    pub subject: TokenSubject,
 }
 
 struct Person {
     user_id: &'static str,
     name: &'static str,
-    subject: Subject,
+    subject: TokenSubject,
 }
 
 /// Customers and people of one example.
@@ -49,12 +49,12 @@ fn examples() -> Vec<Example> {
     let contact = |user_id, name, code: &str, customer: &str| Person {
         user_id,
         name,
-        subject: Subject::Contact { contact_code: code.into(), customer_code: customer.into() },
+        subject: TokenSubject::Contact { contact_code: code.into(), customer_code: customer.into() },
     };
     let employee = |user_id, name, code: &str, administrator| Person {
         user_id,
         name,
-        subject: Subject::Employee { employee_code: code.into(), administrator },
+        subject: TokenSubject::Employee { employee_code: code.into(), administrator },
     };
     vec![
         Example {
@@ -122,11 +122,11 @@ async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Resul
         let password_hash = Some(passwords::hash(&SecretString::from(PASSWORD), random::bytes()));
         let name = person.name.to_owned();
         match person.subject.clone() {
-            Subject::Contact { contact_code: code, customer_code } => {
+            TokenSubject::Contact { contact_code: code, customer_code } => {
                 let contact = Contact { code, customer_code, name, password_hash, active: true };
                 contacts::insert_contact(&mut transaction, &contact, person.user_id, now_ms).await?;
             }
-            Subject::Employee { employee_code: code, administrator } => {
+            TokenSubject::Employee { employee_code: code, administrator } => {
                 let employee = Employee { code, name, password_hash, administrator, active: true };
                 employees::insert(&mut transaction, &employee, person.user_id, now_ms).await?;
             }
@@ -139,5 +139,5 @@ async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Resul
 }
 
 fn is_contact(person: &Person) -> bool {
-    matches!(person.subject, Subject::Contact { .. })
+    matches!(person.subject, TokenSubject::Contact { .. })
 }

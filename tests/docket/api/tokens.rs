@@ -1,6 +1,6 @@
 //! Bearer tokens: which are taken and which are not.
 
-use docket_domain::token::{self, Key, Subject};
+use docket_domain::token::{self, Key, TokenSubject};
 use docket_tests::people::ADA;
 use docket_tests::server::{Client, api_key};
 use jiff::Timestamp;
@@ -31,8 +31,8 @@ fn signing(rig: &Rig, client_code: &str) -> Signing {
     }
 }
 
-fn ada_subject() -> Subject {
-    Subject::Contact { contact_code: "11".into(), customer_code: "C-1".into() }
+fn ada_subject() -> TokenSubject {
+    TokenSubject::Contact { contact_code: "11".into(), customer_code: "C-1".into() }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the server reads the same clock")]

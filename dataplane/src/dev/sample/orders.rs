@@ -9,7 +9,7 @@ use docket_domain::delivery::{
 };
 use docket_domain::event::{EventId, OrderExported, Payload, envelope};
 use docket_domain::invoice::InvoiceFamily;
-use docket_domain::token::Subject;
+use docket_domain::token::TokenSubject;
 use docket_domain::work_order::WorkOrderType;
 use docket_orders::{OrderType, SaveRequest};
 use docket_program::random;
@@ -41,7 +41,7 @@ const ORDERS: [OrderType; 5] = [
 pub(super) async fn seed(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    contact: &Subject,
+    contact: &TokenSubject,
     now: Timestamp,
 ) -> Result<()> {
     let quiet = tenant.without_webhooks();
@@ -68,7 +68,7 @@ pub(super) async fn seed(
 async fn export(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    contact: &Subject,
+    contact: &TokenSubject,
     order_type: OrderType,
     at: Timestamp,
 ) -> Result<Exported> {
@@ -85,7 +85,7 @@ async fn export(
 async fn notes(
     transaction: &mut Transaction,
     tenant: &Tenant,
-    contact: &Subject,
+    contact: &TokenSubject,
     work_order: &str,
     now: Timestamp,
 ) -> Result<()> {
