@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_program::random;
-use docket_store::deliveries::{self, Due, Listed, NewDelivery};
+use docket_store::deliveries::{self, Due, ListedDelivery, NewDelivery};
 use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
 use docket_store::{Connection, StoreError, Transaction, events};
 use jiff::Timestamp;
@@ -110,7 +110,7 @@ fn check_status(status: Status) -> Result<(), Refusal> {
 
 /// An inactive webhook receives no new deliveries (Webhook endpoint configuration), and a resend is one. A webhook that is
 /// declared but not served right now is accepted: it may come back.
-fn check_webhook(webhooks: Webhooks<'_>, listed: &Listed) -> Result<(), Refusal> {
+fn check_webhook(webhooks: Webhooks<'_>, listed: &ListedDelivery) -> Result<(), Refusal> {
     match webhooks.get(&listed.webhook) {
         Some(webhook) if !webhook.active => Err(INACTIVE),
         Some(webhook) if webhook.customer_code.as_str() != listed.customer_code => Err(OF_ANOTHER),

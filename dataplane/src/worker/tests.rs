@@ -10,7 +10,7 @@ use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_program::clock::ManualClock;
 use docket_schedule::memory::MemorySchedule;
 use docket_schedule::{Entry, Hint, SHARES};
-use docket_store::deliveries::{self, Listed};
+use docket_store::deliveries::{self, ListedDelivery};
 use docket_store::events::About;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
@@ -92,7 +92,7 @@ impl Rig {
         id
     }
 
-    async fn delivery(&self, id: DeliveryId) -> Listed {
+    async fn delivery(&self, id: DeliveryId) -> ListedDelivery {
         let mut reader = self.tenant.store.database().reader().await.expect("a reader");
         deliveries::find(&mut reader, id).await.expect("a statement").expect("the delivery")
     }
@@ -103,7 +103,7 @@ impl Rig {
         self.attempted(witness, 1).await;
     }
 
-    async fn attempted(&self, id: DeliveryId, attempts: i64) -> Listed {
+    async fn attempted(&self, id: DeliveryId, attempts: i64) -> ListedDelivery {
         for _ in 0..5_000 {
             let mut reader = self.tenant.store.database().reader().await.expect("a reader");
             let attempt = deliveries::attempts(&mut reader, id).await.expect("a statement").pop();

@@ -16,4 +16,4 @@ pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use end::{end_lost_fifths, end_lost_fifths_of, end_without_webhook};
 pub use finish::finish_attempt;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
-pub use search::{DeliveryFilter, Listed, StoredAttempt, attempts, find, search};
+pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, attempts, find, search};

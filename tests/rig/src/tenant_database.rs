@@ -183,7 +183,7 @@ impl TenantDatabase {
     }
 
     /// A delivery as it is stored.
-    pub async fn delivery(&self, id: DeliveryId) -> rows::Listed {
+    pub async fn delivery(&self, id: DeliveryId) -> rows::ListedDelivery {
         let mut reader = self.reader().await;
         rows::find(&mut reader, id).await.expect("a statement").expect("the delivery is there")
     }

@@ -2,7 +2,7 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Status};
-use docket_store::deliveries::{Listed, StoredAttempt};
+use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -91,8 +91,8 @@ pub struct DeliverySummary {
     finished_at: Option<Timestamp>,
 }
 
-impl From<Listed> for DeliverySummary {
-    fn from(listed: Listed) -> Self {
+impl From<ListedDelivery> for DeliverySummary {
+    fn from(listed: ListedDelivery) -> Self {
         let About { web_order_id, work_order, invoice_number } = listed.about;
         Self {
             delivery_id: listed.id,
@@ -144,7 +144,7 @@ pub struct DeliveryAnswer {
 
 impl DeliveryAnswer {
     /// From what is stored.
-    pub fn new(listed: Listed, attempts: Vec<StoredAttempt>, payload: Box<RawValue>) -> Self {
+    pub fn new(listed: ListedDelivery, attempts: Vec<StoredAttempt>, payload: Box<RawValue>) -> Self {
         let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
         Self {
             remedy: failure.map(FailureClass::remedy),

@@ -1,13 +1,13 @@
 //! The texts that `docket deliveries` prints, with times in UTC.
 
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
-use docket_store::deliveries::{Listed, StoredAttempt};
+use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::resends::{Extent, Resend};
 use jiff::Timestamp;
 
 use crate::actions::resend::{Many, Progress, Stopped};
 
-pub(super) fn deliveries(listed: &[Listed]) -> String {
+pub(super) fn deliveries(listed: &[ListedDelivery]) -> String {
     if listed.is_empty() {
         return "No deliveries.\n".to_owned();
     }
@@ -112,7 +112,7 @@ fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]
         .collect()
 }
 
-pub(super) fn details(listed: &Listed, attempts: &[StoredAttempt]) -> String {
+pub(super) fn details(listed: &ListedDelivery, attempts: &[StoredAttempt]) -> String {
     let mut out = format!(
         "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
         listed.id,

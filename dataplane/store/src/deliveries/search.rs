@@ -11,7 +11,7 @@ use crate::sql::{Row, Search, params};
 /// A delivery with its event, without its payload: what the logs and the CLI list.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the columns of the table")]
-pub struct Listed {
+pub struct ListedDelivery {
     pub id: String,
     pub event_id: String,
     pub event_code: EventCode,
@@ -37,9 +37,9 @@ const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_or
                       d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
                       d.created_at_ms, d.finished_at_ms FROM delivery d JOIN event e ON e.id = d.event_id";
 
-fn listed(row: &Row) -> Result<Listed, StoreError> {
+fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
-    Ok(Listed {
+    Ok(ListedDelivery {
         id: row.get(0)?,
         event_id: row.get(1)?,
         event_code: row.parsed(2)?,
@@ -93,7 +93,7 @@ pub async fn search(
     connection: &mut Connection,
     filter: &DeliveryFilter,
     limit: i64,
-) -> Result<Vec<Listed>, StoreError> {
+) -> Result<Vec<ListedDelivery>, StoreError> {
     let DeliveryFilter { status, webhook, event_code, failure_class, from_ms, to_ms, .. } = filter;
     let DeliveryFilter { web_order_id, work_order, invoice_number, about, after, .. } = filter;
     let mut search = Search::new(LISTED);
@@ -127,7 +127,7 @@ pub async fn search(
 }
 
 /// One delivery.
-pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<Listed>, StoreError> {
+pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<ListedDelivery>, StoreError> {
     let sql = format!("{LISTED} WHERE d.id = $1");
     connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
 }
