@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::Metrics;
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 use scan::{Memory, Scanner};
 use turns::{End, Turn, Turns};
 
@@ -150,7 +150,7 @@ impl<S: Schedule> Detector<S> {
 async fn run_turn<S: Schedule>(
     scanner: Arc<Scanner<S>>,
     turn: Turn,
-    tenant: Arc<Tenant>,
+    tenant: Arc<ServedTenant>,
     mut memory: Memory,
     shutdown: CancellationToken,
 ) -> Ended {

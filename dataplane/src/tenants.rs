@@ -9,4 +9,4 @@ mod tenant;
 
 pub use activation::{Activation, Revisions};
 pub use registry::{SOURCE_LAG, Tenants};
-pub use tenant::{HeldWebhooks, LocalReceiver, Tenant, Webhooks};
+pub use tenant::{HeldWebhooks, LocalReceiver, ServedTenant, Webhooks};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::detect_invoices;
-use docket::tenants::{HeldWebhooks, Tenant};
+use docket::tenants::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
@@ -27,7 +27,7 @@ const PER_WORK_ORDER: usize = 2;
 
 struct Subject {
     database: Database,
-    tenant: Tenant,
+    tenant: ServedTenant,
     sqlite: bool,
     full: Vec<Duration>,
     empty: Vec<Duration>,
@@ -38,7 +38,7 @@ impl Subject {
         let json = tenant_config("uid-1", "ACME", "C-1", 1);
         let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
         let store = Arc::new(Store::new(database.clone()));
-        let tenant = Tenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None);
+        let tenant = ServedTenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None);
         let sqlite = matches!(database, Database::Sqlite(_));
         let subject = Self { database, tenant, sqlite, full: Vec::new(), empty: Vec::new() };
         subject.database.migrate(&Clock::System).await.expect("a schema");

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// A note to be added, as requested.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ struct Target {
 /// after the commit. A caller with an `own_customer` may use that customer's work orders only.
 pub async fn add_note(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     own_customer: Option<&str>,
     author: &str,
     note: &Note,

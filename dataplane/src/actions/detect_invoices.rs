@@ -12,7 +12,7 @@ use docket_store::{Database, StoreError, Transaction};
 use jiff::Timestamp;
 
 use super::publish_event::{Publication, publish_event};
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// The most invoices in one transaction.
 pub const BATCH: usize = 100;
@@ -41,7 +41,7 @@ impl Detected {
 /// second one to reach a row skips it.
 pub async fn detect_invoices(
     database: &Database,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     family: InvoiceFamily,
     clock: &Clock,
 ) -> Result<Detected, StoreError> {
@@ -65,7 +65,7 @@ pub async fn detect_invoices(
 /// Marks these invoices and publishes each, in one transaction. Returns the hints of each that this transaction marked.
 async fn announce_all(
     database: &Database,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     family: InvoiceFamily,
     numbers: &[String],
     clock: &Clock,
@@ -91,7 +91,7 @@ async fn announce_all(
 /// Announces each invoice in its own transaction, as long as the database is available.
 async fn announce_each(
     database: &Database,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     family: InvoiceFamily,
     numbers: &[String],
     clock: &Clock,
@@ -112,7 +112,7 @@ async fn announce_each(
     }
 }
 
-fn log_failure(tenant: &Tenant, family: InvoiceFamily, number: &str, error: &StoreError) {
+fn log_failure(tenant: &ServedTenant, family: InvoiceFamily, number: &str, error: &StoreError) {
     tracing::error!(
         tenant.code = tenant.config.client_code.as_str(),
         order_type = family.as_str(),
@@ -130,7 +130,7 @@ pub async fn count_waiting(database: &Database) -> Result<i64, StoreError> {
 /// Marks one invoice and publishes it. Returns `None` if another process has marked it.
 async fn announce(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     family: InvoiceFamily,
     number: &str,
     now: Timestamp,
@@ -147,7 +147,7 @@ async fn announce(
 
 async fn publish(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     invoice: Invoice,
     now: Timestamp,
 ) -> Result<Vec<Hint>, StoreError> {
@@ -167,7 +167,7 @@ async fn publish(
     publish_event(transaction, tenant, publication, now).await
 }
 
-fn data(tenant: &Tenant, invoice: Invoice) -> InvoiceCreated {
+fn data(tenant: &ServedTenant, invoice: Invoice) -> InvoiceCreated {
     let invoice_date = invoice.invoice_date.as_deref().and_then(invoice::date_time);
     if invoice_date.is_none() && invoice.invoice_date.is_some() {
         tracing::warn!(

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::Refusal;
 use super::publish_event::{Publication, publish_event};
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// The result of an export, of this one or of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such we
 /// Exports the order with this id. A second export returns the numbers of the first and publishes nothing.
 pub async fn export_order(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     caller: &TokenSubject,
     web_order_id: &str,
     now: Timestamp,
@@ -64,7 +64,7 @@ pub async fn export_order(
 /// Exports an order that this transaction has read or written and that is not exported yet.
 pub(super) async fn export_stored(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     mut stored: StoredOrder,
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {

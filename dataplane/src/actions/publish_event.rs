@@ -9,7 +9,7 @@ use docket_store::events::{self, About, Event};
 use docket_store::{StoreError, Transaction};
 use jiff::Timestamp;
 
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// An event to publish.
 pub struct Publication<'a> {
@@ -27,7 +27,7 @@ pub struct Publication<'a> {
 /// Returns the hints about its deliveries, which the caller publishes to the schedule after the commit.
 pub async fn publish_event(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     publication: Publication<'_>,
     now: Timestamp,
 ) -> Result<Vec<Hint>, StoreError> {

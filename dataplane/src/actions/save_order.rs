@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
 use super::publish_event::{Publication, publish_event};
 use super::{Refusal, invalid};
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// What a save did.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub struct Saved {
 /// Saves an order with its events in one transaction. The caller publishes the hints after the commit.
 pub async fn save_order(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     caller: &TokenSubject,
     request: SaveRequest,
     now: Timestamp,
@@ -68,7 +68,7 @@ type Written = (StoredOrder, bool, bool, Vec<Hint>);
 
 async fn create(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     caller: &TokenSubject,
     request: &SaveRequest,
     now: Timestamp,
@@ -100,7 +100,7 @@ async fn create(
 
 async fn update(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     caller: &TokenSubject,
     request: &SaveRequest,
     id: &str,

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use crate::passwords::{Busy, Passwords};
 use crate::telemetry::Metrics;
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 use crate::throttle::{Guess, Throttle, TryLater};
 
 /// What sign-in needs.
@@ -76,14 +76,22 @@ struct Candidate {
 
 impl SignIn<'_> {
     /// Signs a contact in (POST /Auth/Token, POST /Session/Create).
-    pub async fn contact(self, tenant: &Tenant, credentials: Credentials) -> Result<Issued, SignInError> {
+    pub async fn contact(
+        self,
+        tenant: &ServedTenant,
+        credentials: Credentials,
+    ) -> Result<Issued, SignInError> {
         let guess = self.guess(&tenant.config.uid, "contact", &credentials)?;
         let candidate = self.find_contact(tenant, &credentials.user_id).await?;
         self.check(tenant, &guess, credentials, candidate).await
     }
 
     /// Signs an employee in (POST /Employee/SignIn).
-    pub async fn employee(self, tenant: &Tenant, credentials: Credentials) -> Result<Issued, SignInError> {
+    pub async fn employee(
+        self,
+        tenant: &ServedTenant,
+        credentials: Credentials,
+    ) -> Result<Issued, SignInError> {
         let guess = self.guess(&tenant.config.uid, "employee", &credentials)?;
         let candidate = self.find_employee(tenant, &credentials.user_id).await?;
         self.check(tenant, &guess, credentials, candidate).await
@@ -110,7 +118,11 @@ impl SignIn<'_> {
         Ok(guess)
     }
 
-    async fn find_contact(self, tenant: &Tenant, user_id: &str) -> Result<Option<Candidate>, StoreError> {
+    async fn find_contact(
+        self,
+        tenant: &ServedTenant,
+        user_id: &str,
+    ) -> Result<Option<Candidate>, StoreError> {
         let mut reader = tenant.store.ready(self.clock).await?.reader().await?;
         let contact = contacts::find(&mut reader, user_id).await?.filter(|contact| contact.active);
         Ok(contact.map(|contact| Candidate {
@@ -123,7 +135,11 @@ impl SignIn<'_> {
         }))
     }
 
-    async fn find_employee(self, tenant: &Tenant, user_id: &str) -> Result<Option<Candidate>, StoreError> {
+    async fn find_employee(
+        self,
+        tenant: &ServedTenant,
+        user_id: &str,
+    ) -> Result<Option<Candidate>, StoreError> {
         let mut reader = tenant.store.ready(self.clock).await?.reader().await?;
         let employee = employees::find(&mut reader, user_id).await?.filter(|employee| employee.active);
         Ok(employee.map(|employee| Candidate {
@@ -158,7 +174,7 @@ impl SignIn<'_> {
 
     async fn check(
         self,
-        tenant: &Tenant,
+        tenant: &ServedTenant,
         guess: &Guess,
         credentials: Credentials,
         candidate: Option<Candidate>,

@@ -16,7 +16,7 @@ use super::request::{FromBody, request};
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 request! {
     /// The body of the token endpoints.
@@ -183,7 +183,7 @@ async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Resul
 }
 
 /// The tenant of a request to the legacy host, by its client code. The hexadecimal key is refused as client code.
-fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<Arc<Tenant>>, ApiError> {
+fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<Arc<ServedTenant>>, ApiError> {
     let Some(code) = &credentials.client_code else {
         return Err(ApiError::field("clientCode", "required on this host"));
     };

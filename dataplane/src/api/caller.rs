@@ -11,13 +11,13 @@ use http::request::Parts;
 use super::error::ApiError;
 use super::state::ApiState;
 use super::tenant::Addressed;
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// The tenant and the verified token. A handler with this argument can't forget the check.
 #[derive(Clone)]
 pub struct Caller {
     /// The tenant of the key or the host; on the legacy host, of the token.
-    pub tenant: Arc<Tenant>,
+    pub tenant: Arc<ServedTenant>,
     /// The contact or employee.
     pub subject: TokenSubject,
 }

@@ -9,18 +9,18 @@ use http::request::Parts;
 use super::error::ApiError;
 use super::host::{HostKind, host};
 use super::state::ApiState;
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// How a request identifies its tenant.
 pub enum Addressed {
     /// On the v2 API: by the API key or the subdomain.
-    Tenant(Arc<Tenant>),
+    Tenant(Arc<ServedTenant>),
     /// On the legacy host: by the `clientCode` in the body or the session's token.
     Legacy,
 }
 
 /// The proof that a request on the v2 API is for this tenant. A request to the legacy host is refused.
-pub struct AtTenant(pub Arc<Tenant>);
+pub struct AtTenant(pub Arc<ServedTenant>);
 
 impl FromRequestParts<Arc<ApiState>> for Addressed {
     type Rejection = ApiError;

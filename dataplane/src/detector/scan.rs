@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::telemetry::Metrics;
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// What each turn works with.
 pub(super) struct Scanner<S> {
@@ -53,7 +53,7 @@ impl<S: Schedule> Scanner<S> {
     /// Publishes a batch of new invoices of each family. Returns whether there may be more.
     pub(super) async fn scan(
         &self,
-        tenant: &Tenant,
+        tenant: &ServedTenant,
         memory: &mut Memory,
         shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
@@ -79,7 +79,7 @@ impl<S: Schedule> Scanner<S> {
 
     async fn read(
         &self,
-        tenant: &Tenant,
+        tenant: &ServedTenant,
         memory: &mut Memory,
         shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
@@ -110,7 +110,7 @@ impl<S: Schedule> Scanner<S> {
     }
 
     /// Counts, logs and schedules what a committed transaction detected.
-    async fn record(&self, tenant: &Tenant, family: InvoiceFamily, detected: Detected) {
+    async fn record(&self, tenant: &ServedTenant, family: InvoiceFamily, detected: Detected) {
         let Detected { count, hints, full: _, failed: _ } = detected;
         if count == 0 {
             return;
@@ -130,7 +130,7 @@ impl<S: Schedule> Scanner<S> {
 /// Logs how many new invoices refer to a work order that does not exist, whenever that number changes.
 async fn warn_of_waiting(
     database: &Database,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     memory: &mut Memory,
 ) -> Result<(), StoreError> {
     let waiting = count_waiting(database).await?;

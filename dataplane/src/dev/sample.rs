@@ -11,7 +11,7 @@ use docket_store::employees::{self, Employee};
 use secrecy::SecretString;
 
 use crate::passwords;
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 
 /// The password of every sample user.
 pub const PASSWORD: &str = "docket-sample-1";
@@ -98,7 +98,7 @@ pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
     samples
 }
 
-fn is_example(tenant: &Tenant) -> bool {
+fn is_example(tenant: &ServedTenant) -> bool {
     tenant
         .config
         .webhooks
@@ -107,7 +107,7 @@ fn is_example(tenant: &Tenant) -> bool {
         .any(|secret| secret.expose().ends_with(SAMPLE_SECRET_SUFFIX.as_bytes()))
 }
 
-async fn seed_tenant(tenant: &Tenant, example: &Example, clock: &Clock) -> Result<()> {
+async fn seed_tenant(tenant: &ServedTenant, example: &Example, clock: &Clock) -> Result<()> {
     let database = tenant.store.ready(clock).await?;
     let mut transaction = database.begin(clock).await?;
     // Only once: a sample user that was deleted does not come back.

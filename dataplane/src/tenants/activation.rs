@@ -10,7 +10,7 @@ use docket_store::stores::Stores;
 use tokio::sync::watch;
 
 use super::registry::Tenants;
-use super::tenant::{HeldWebhooks, LocalReceiver, Tenant, literal_target};
+use super::tenant::{HeldWebhooks, LocalReceiver, ServedTenant, literal_target};
 use crate::telemetry::Metrics;
 
 /// The revision of each served tenant, by uid.
@@ -110,7 +110,7 @@ impl Activation {
         self.problems = problems;
     }
 
-    fn tenant(&self, runtime: &Runtime) -> anyhow::Result<Tenant> {
+    fn tenant(&self, runtime: &Runtime) -> anyhow::Result<ServedTenant> {
         let Runtime { config, held_webhooks, .. } = runtime;
         for webhook in &config.webhooks {
             self.warn_if_out_of_reach(webhook);
@@ -120,7 +120,7 @@ impl Activation {
             true => HeldWebhooks::AllUnknown,
             false => HeldWebhooks::These(held_webhooks.clone()),
         };
-        Ok(Tenant::new(config.clone(), store, held, &self.public, self.local.as_ref()))
+        Ok(ServedTenant::new(config.clone(), store, held, &self.public, self.local.as_ref()))
     }
 
     /// Warns of a target that is written as an address and is refused at each attempt. A name is looked up later.

@@ -8,7 +8,7 @@ use docket_crds::{ApiKey, ApiKeyDigest, KeyVersion};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::tenant::Tenant;
+use super::tenant::ServedTenant;
 
 /// How far the tenants of one process may be behind those of another although no failure is known: a watch that receives
 /// nothing is closed after 75 s.
@@ -31,15 +31,15 @@ const DOUBT: Duration = Duration::from_secs(90);
 
 #[derive(Default)]
 struct Index {
-    by_uid: HashMap<String, Arc<Tenant>>,
-    by_key: HashMap<ApiKeyDigest, Arc<Tenant>>,
-    by_subdomain: HashMap<String, Arc<Tenant>>,
-    by_client_code: HashMap<String, Arc<Tenant>>,
+    by_uid: HashMap<String, Arc<ServedTenant>>,
+    by_key: HashMap<ApiKeyDigest, Arc<ServedTenant>>,
+    by_subdomain: HashMap<String, Arc<ServedTenant>>,
+    by_client_code: HashMap<String, Arc<ServedTenant>>,
 }
 
 impl Index {
     /// The index of these tenants, which replaces `before`.
-    fn of(tenants: Vec<Arc<Tenant>>, before: &Self) -> Self {
+    fn of(tenants: Vec<Arc<ServedTenant>>, before: &Self) -> Self {
         let mut index = Self::default();
         // A folder does not check keys across tenants. A tenant keeps its key, whichever file comes first: another one
         // must not take over its requests.
@@ -55,7 +55,7 @@ impl Index {
         index
     }
 
-    fn add(&mut self, tenant: Arc<Tenant>) {
+    fn add(&mut self, tenant: Arc<ServedTenant>) {
         let config = &tenant.config;
         for key in working_keys(&tenant) {
             let holder = self.by_key.entry(key.digest).or_insert_with(|| Arc::clone(&tenant));
@@ -79,17 +79,17 @@ impl Index {
 }
 
 /// The keys that name a tenant. Those of a suspended tenant are refused, and stay its own.
-fn working_keys(tenant: &Tenant) -> impl Iterator<Item = &ApiKey> {
+fn working_keys(tenant: &ServedTenant) -> impl Iterator<Item = &ApiKey> {
     tenant.config.api_keys.iter().filter(|key| key.active && key.version == KeyVersion::V2)
 }
 
 impl Tenants {
     /// Serves these tenants and no others from now on.
-    pub fn replace(&self, tenants: Vec<Arc<Tenant>>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let index = Arc::new(Index::of(tenants, &current));
-        let before = std::mem::replace(&mut *current, Arc::clone(&index));
-        drop(current);
+    pub fn replace(&self, tenants: Vec<Arc<ServedTenant>>) {
+        // One task replaces the tenants, so nothing comes between. Requests wait for the exchange only.
+        let before = self.current();
+        let index = Arc::new(Index::of(tenants, &before));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&index);
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         changed.retain(|uid| index.by_uid.contains_key(uid));
         let new_or_changed = index.by_uid.iter().filter(|(uid, tenant)| {
@@ -132,30 +132,30 @@ impl Tenants {
     }
 
     /// The tenant of this API key. `None`: the key is unknown, inactive or of the older API, or its tenant is suspended.
-    pub fn by_key(&self, key: &str) -> Option<Arc<Tenant>> {
+    pub fn by_key(&self, key: &str) -> Option<Arc<ServedTenant>> {
         let digest = ApiKeyDigest::of(key).ok()?;
         let tenant = self.current().by_key.get(&digest).cloned();
         tenant.filter(|tenant| !tenant.config.suspended)
     }
 
     /// The tenant of this subdomain, in lower case.
-    pub fn by_subdomain(&self, label: &str) -> Option<Arc<Tenant>> {
+    pub fn by_subdomain(&self, label: &str) -> Option<Arc<ServedTenant>> {
         self.current().by_subdomain.get(label).cloned()
     }
 
     /// The tenant with this client code, in any case; a suspended one is not served.
-    pub fn by_client_code(&self, code: &str) -> Option<Arc<Tenant>> {
+    pub fn by_client_code(&self, code: &str) -> Option<Arc<ServedTenant>> {
         let tenant = self.current().by_client_code.get(&code.to_ascii_lowercase()).cloned();
         tenant.filter(|tenant| !tenant.config.suspended)
     }
 
     /// The tenant with this uid, suspended or not.
-    pub fn by_uid(&self, uid: &str) -> Option<Arc<Tenant>> {
+    pub fn by_uid(&self, uid: &str) -> Option<Arc<ServedTenant>> {
         self.current().by_uid.get(uid).cloned()
     }
 
     /// All of them, in no particular order.
-    pub fn all(&self) -> Vec<Arc<Tenant>> {
+    pub fn all(&self) -> Vec<Arc<ServedTenant>> {
         self.current().by_uid.values().cloned().collect()
     }
 }

@@ -12,7 +12,7 @@ use docket_store::stores::Store;
 use jiff::Timestamp;
 
 /// A tenant that is served.
-pub struct Tenant {
+pub struct ServedTenant {
     /// Its configuration.
     pub config: TenantConfig,
     /// Its database.
@@ -22,7 +22,7 @@ pub struct Tenant {
     public: Trust,
 }
 
-impl Tenant {
+impl ServedTenant {
     /// A tenant with the certificates that its webhooks trust: their own CA bundle, else `local` for a webhook that sends to
     /// that receiver, else `public`.
     pub fn new(

@@ -15,7 +15,7 @@ use super::finish::Finish;
 use super::lease::Leases;
 use super::send;
 use super::settle::{Claimed, Ended, Settle};
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 
 /// When deliveries are due again whose database is unavailable.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ impl<S: Schedule> Batches<S> {
 
     /// Begins the attempts and settles the other claims. Keeps the leases from here on, because the wait for a database
     /// may outlast a lease.
-    async fn run_of(self: Arc<Self>, tenant: Arc<Tenant>, claimed: Vec<Claimed>, until: Duration) {
+    async fn run_of(self: Arc<Self>, tenant: Arc<ServedTenant>, claimed: Vec<Claimed>, until: Duration) {
         let (on_hold, mut claimed): (Vec<_>, Vec<_>) =
             claimed.into_iter().partition(|claimed| tenant.holds(&claimed.claim.entry.webhook));
         if !on_hold.is_empty() {

@@ -13,7 +13,7 @@ use docket_store::{StoreError, Transaction};
 use super::lease::LEASE;
 use super::settle::UNKNOWN_AGAIN;
 use crate::telemetry::Metrics;
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 
 /// Begins attempts.
 pub(super) struct Begin {
@@ -26,7 +26,7 @@ pub(super) struct Begin {
 
 /// An attempt that is counted and whose row is leased.
 pub(super) struct Attempt {
-    pub(super) tenant: Arc<Tenant>,
+    pub(super) tenant: Arc<ServedTenant>,
     pub(super) started: Started,
     /// Only its holder may finish the attempt.
     pub(super) token: Arc<str>,
@@ -46,7 +46,7 @@ impl Begin {
     /// out of attempts. Ends the deliveries in `unknown`, whose webhooks are not served, once they are old enough.
     pub(super) async fn begin(
         &self,
-        tenant: &Arc<Tenant>,
+        tenant: &Arc<ServedTenant>,
         known: &[DeliveryId],
         unknown: &[DeliveryId],
         token: &Arc<str>,

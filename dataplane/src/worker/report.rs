@@ -10,7 +10,7 @@ use docket_program::clock::Clock;
 use docket_store::health;
 use tokio_util::sync::CancellationToken;
 
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 
 /// How often the health of tenants with attempts is published.
 const EVERY: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ pub async fn run(
 
 /// Publishes the health of the tenant's webhooks for the operator's status. A failure is only logged: nothing else
 /// depends on the health.
-pub(super) async fn publish(tenant: &Tenant, board: &Board) {
+pub(super) async fn publish(tenant: &ServedTenant, board: &Board) {
     let code = tenant.config.client_code.as_str();
     let read = async { health::by_webhook(&mut tenant.store.database().patient_reader().await?).await };
     let healths = match tokio::time::timeout(READ, read).await {

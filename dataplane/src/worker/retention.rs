@@ -9,7 +9,7 @@ use docket_store::{StoreError, retention};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 
 /// Deliveries per transaction; small, so that other writers get their turn.
 const BATCH: i64 = 200;
@@ -88,7 +88,7 @@ impl Retention {
         while rounds.join_next().await.is_some() {}
     }
 
-    async fn clean(&self, tenant: &Tenant) {
+    async fn clean(&self, tenant: &ServedTenant) {
         let code = tenant.config.client_code.as_str();
         let database = tenant.store.database();
         let was_open = database.is_open();
@@ -106,7 +106,7 @@ impl Retention {
     }
 
     /// Returns how many deliveries were deleted.
-    async fn delete_old(&self, tenant: &Tenant) -> Result<u64, StoreError> {
+    async fn delete_old(&self, tenant: &ServedTenant) -> Result<u64, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut deleted = 0;
         loop {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::report;
 use crate::telemetry::Metrics;
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{ServedTenant, Tenants};
 use rebuild::Rebuild;
 use scan::{Extent, LeaseHolders, Scan};
 
@@ -64,7 +64,7 @@ pub struct Sweeper<S> {
 
 /// A sweep that has ended.
 struct Swept {
-    tenant: Arc<Tenant>,
+    tenant: Arc<ServedTenant>,
     /// The state of its files, if it was read from the start.
     looks: Option<Looks>,
     /// The last delivery if there are more.
@@ -201,7 +201,7 @@ impl<S: Schedule> Sweeper<S> {
         }
     }
 
-    fn begin(&mut self, tenant: Arc<Tenant>, holders: LeaseHolders, wait: Duration, extent: Extent) {
+    fn begin(&mut self, tenant: Arc<ServedTenant>, holders: LeaseHolders, wait: Duration, extent: Extent) {
         let uid = tenant.config.uid.clone();
         let looks = tenant.store.database().look();
         let is_unchanged = looks.is_some() && self.seen.get(&uid) == looks.as_ref();

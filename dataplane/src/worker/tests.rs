@@ -20,11 +20,11 @@ use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
-use crate::tenants::{HeldWebhooks, Tenant};
+use crate::tenants::{HeldWebhooks, ServedTenant};
 
 struct Rig {
     time: ManualClock,
-    tenant: Arc<Tenant>,
+    tenant: Arc<ServedTenant>,
     schedule: Arc<MemorySchedule>,
     clock: Clock,
     folder: std::path::PathBuf,
@@ -44,7 +44,7 @@ impl Rig {
         let folder = std::env::temp_dir().join(format!("docket-worker-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("writable");
         let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
-        let tenant = Arc::new(Tenant::new(
+        let tenant = Arc::new(ServedTenant::new(
             config(),
             store,
             HeldWebhooks::These(Default::default()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use docket::detector::{Detector, PLACES};
 use docket::telemetry::Metrics;
-use docket::tenants::{HeldWebhooks, Tenant, Tenants};
+use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
 use docket_crds::TenantConfig;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
@@ -48,11 +48,11 @@ fn insert(path: &Path, from: usize, count: usize) {
     transaction.commit().expect("commits");
 }
 
-fn tenant(number: usize, path: &Path) -> Arc<Tenant> {
+fn tenant(number: usize, path: &Path) -> Arc<ServedTenant> {
     let json = tenant_config(&format!("uid-{number}"), &format!("T{number}"), "C-1", 1);
     let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
     let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(path.to_owned()))));
-    Arc::new(Tenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None))
+    Arc::new(ServedTenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::public(), None))
 }
 
 fn number_of(metrics: &Metrics, series: &str) -> usize {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
-use docket::tenants::{HeldWebhooks, Tenant};
+use docket::tenants::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
@@ -37,10 +37,16 @@ fn clock() -> Clock {
 }
 
 /// A tenant with so many webhooks of the customer, over this database.
-pub(super) fn tenant(database: Database, webhooks: usize) -> Tenant {
+pub(super) fn tenant(database: Database, webhooks: usize) -> ServedTenant {
     let json = tenant_config("uid-1", "ACME", "SMITH", webhooks);
     let config: TenantConfig = serde_json::from_value(json).expect("a configuration");
-    Tenant::new(config, Arc::new(Store::new(database)), HeldWebhooks::AllUnknown, &Trust::public(), None)
+    ServedTenant::new(
+        config,
+        Arc::new(Store::new(database)),
+        HeldWebhooks::AllUnknown,
+        &Trust::public(),
+        None,
+    )
 }
 
 async fn insert(rig: &TenantDatabase, table: &str, number: &str) {

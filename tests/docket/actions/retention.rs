@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket::tenants::{HeldWebhooks, Tenant, Tenants};
+use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
 use docket::worker::retention::Retention;
 use docket_domain::delivery::Status;
 use docket_egress::Trust;
@@ -34,7 +34,7 @@ async fn retention_goes_by_the_clock_of_the_database() {
     let store = Arc::new(Store::new(rig.opened_again()));
     let held = HeldWebhooks::These(BTreeSet::new());
     let tenants = Arc::new(Tenants::default());
-    tenants.replace(vec![Arc::new(Tenant::new(config, store, held, &Trust::none(), None))]);
+    tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))]);
     Retention::new(Clock::Manual(far_ahead), tenants, day).round().await;
     assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 1, "only what is older than a day");
     assert_eq!(rig.delivery(delivery_id(0)).await.status, Status::Succeeded);

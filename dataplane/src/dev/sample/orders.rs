@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use crate::actions::add_note::{Note, add_note};
 use crate::actions::export_order::Exported;
 use crate::actions::save_order::save_order;
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// When the sample orders were exported.
@@ -40,7 +40,7 @@ const ORDERS: [OrderType; 5] = [
 /// Adds the orders, notes, service of process, invoices and the dead letter, as of `now`.
 pub(super) async fn seed(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     contact: &TokenSubject,
     now: Timestamp,
 ) -> Result<()> {
@@ -67,7 +67,7 @@ pub(super) async fn seed(
 
 async fn export(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     contact: &TokenSubject,
     order_type: OrderType,
     at: Timestamp,
@@ -84,7 +84,7 @@ async fn export(
 
 async fn notes(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     contact: &TokenSubject,
     work_order: &str,
     now: Timestamp,
@@ -139,7 +139,7 @@ async fn invoices(
 /// A delivery of an export that its receiver refused five times, created by the same steps as a real one.
 async fn dead_letter(
     transaction: &mut Transaction,
-    tenant: &Tenant,
+    tenant: &ServedTenant,
     exported: &Exported,
     mut at: Timestamp,
 ) -> Result<()> {

@@ -16,7 +16,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 struct Rig {
     time: ManualClock,
     retention: Retention,
-    tenants: Vec<Arc<Tenant>>,
+    tenants: Vec<Arc<ServedTenant>>,
     folder: std::path::PathBuf,
 }
 
@@ -38,9 +38,9 @@ impl Rig {
             let database = Database::Sqlite(Sqlite::new(folder.join(code)));
             let held = HeldWebhooks::These(Default::default());
             let store = Arc::new(Store::new(database));
-            Arc::new(Tenant::new(config(code), store, held, &Trust::none(), None))
+            Arc::new(ServedTenant::new(config(code), store, held, &Trust::none(), None))
         };
-        let tenants: Vec<Arc<Tenant>> = tenants.iter().map(tenant).collect();
+        let tenants: Vec<Arc<ServedTenant>> = tenants.iter().map(tenant).collect();
         for tenant in &tenants {
             fill(tenant, &clock, count).await;
         }
@@ -63,7 +63,7 @@ fn config(code: &str) -> TenantConfig {
     .expect("a configuration")
 }
 
-async fn fill(tenant: &Tenant, clock: &Clock, count: usize) {
+async fn fill(tenant: &ServedTenant, clock: &Clock, count: usize) {
     let mut transaction = tenant.store.begin(clock).await.expect("a schema");
     let sql = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
                VALUES ('e', 'order.created', 'C-1', X'7B7D', 0)";
@@ -79,7 +79,7 @@ async fn fill(tenant: &Tenant, clock: &Clock, count: usize) {
     transaction.commit().await.expect("commits");
 }
 
-async fn count(tenant: &Tenant) -> i64 {
+async fn count(tenant: &ServedTenant) -> i64 {
     let mut reader = tenant.store.database().reader().await.expect("a reader");
     let row = reader.query_opt("SELECT count(*) FROM delivery", Vec::new()).await.expect("a statement");
     row.expect("a row").get(0).expect("a number")

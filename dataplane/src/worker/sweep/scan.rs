@@ -13,7 +13,7 @@ use docket_store::{Database, StoreError, idempotency};
 use jiff::Timestamp;
 
 use crate::telemetry::Metrics;
-use crate::tenants::Tenant;
+use crate::tenants::ServedTenant;
 
 /// Rows per page.
 const PAGE: i64 = 500;
@@ -66,7 +66,7 @@ impl<S: Schedule> Scan<S> {
     /// Schedules a tenant's unfinished deliveries that follow `after`. Returns the last one if there are more.
     pub(super) async fn run(
         &self,
-        tenant: &Tenant,
+        tenant: &ServedTenant,
         holders: LeaseHolders,
         mut after: Option<Due>,
         extent: Extent,
