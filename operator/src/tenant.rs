@@ -1,8 +1,9 @@
 //! The driver of Tenants: fetch, validate, provision, compile, apply, status, in this order, for one Tenant at a time.
 //!
 //! Each step takes the type that the step before returns, so none can be skipped: `Fetched`, `Valid` (or `Refused`),
-//! `Provisioned`, `Compiled`, `Applied`. Only `provision` and `apply` write, before the status is published. Deletion
-//! comes first (`remove`), and nothing is made for a Tenant that is being deleted.
+//! `Provisioned`, `Compiled`, `Applied`. `remove` comes first: it deletes what an earlier Tenant of the name left, and a
+//! Tenant that is being deleted goes no further. Before the status only `provision` (the finalizer first, which guards
+//! what it makes) and `apply` write.
 //!
 //! What is wrong with a user's declaration is part of a pass's result; an error is only what kept the pass from ending.
 
