@@ -211,10 +211,10 @@ async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
         ("wrong client code", "localhost", wrong("else@x.example", "BLUE")),
         ("wrong client code on the legacy host", "old.localhost", wrong("other@x.example", "BLUE")),
     ];
-    // The shortest of many: a busy machine only adds. An Argon2id takes tens of milliseconds, all else about one, so half
-    // of its work shows.
+    // The shortest of as many as one user may guess: a busy machine only adds. An Argon2id takes tens of milliseconds, all
+    // else about one, so half of its work shows.
     let mut shortest = [Duration::MAX; 6];
-    for _ in 0..8 {
+    for _ in 0..5 {
         for (time, (what, host, body)) in shortest.iter_mut().zip(&cases) {
             let key = api_key('a');
             let headers = [("x-api-key", key.as_str()), ("host", host), JSON];
@@ -225,7 +225,7 @@ async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
         }
     }
     for (time, (what, ..)) in shortest.iter().zip(&cases) {
-        assert!(*time * 3 > shortest[0] * 2, "{what}: {time:?} beside {:?}", shortest[0]);
+        assert!(*time * 2 > shortest[0], "{what}: {time:?} beside {:?}", shortest[0]);
     }
 }
 
