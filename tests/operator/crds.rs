@@ -1,5 +1,5 @@
-//! The two definitions in a real kube-apiserver, compared with our own reader: YAML that `docket dev` takes is taken
-//! by a cluster, and the other way round.
+//! The two definitions in a real kube-apiserver, compared with our own reader: a cluster accepts the YAML that
+//! `docket dev` accepts, and the other way round.
 
 mod chart;
 mod shown;
@@ -7,42 +7,42 @@ mod tenant;
 mod webhook;
 
 use docket_crds::{Tenant, Violation, Webhook};
-use docket_tests::apiserver::{Cluster, Said, cluster};
+use docket_tests::apiserver::{Cluster, KubectlOutput, cluster};
 use serde_json::{Value, json};
 
-/// What the API server and our reader should say about a value.
+/// The verdict on a value that a test expects from the API server and from our reader.
 #[derive(Clone, Copy)]
-enum Says {
-    /// Nothing: both take it.
-    Taken,
-    /// The same by both: a rule in CEL.
+enum Expectation {
+    /// Both accept it.
+    Accepted,
+    /// Both refuse it with the same text: a rule in CEL.
     Both(&'static str),
-    /// By the API server and by our reader: a rule of the schema's structure, which the API server words by itself.
+    /// The texts of the API server and of our reader: a rule of the schema's structure, which the API server words by itself.
     Each(&'static str, &'static str),
-    /// Only the API server takes it; our reader says this. The operator reports it as `InvalidSpec`.
+    /// Only the API server accepts it; our reader refuses it with this text. The operator reports it as `InvalidSpec`.
     OnlyReader(&'static str),
-    /// Only our reader takes it.
+    /// Only our reader accepts it; the API server refuses it with this text.
     OnlyServer(&'static str),
 }
-use Says::{Both, Each, OnlyReader, OnlyServer, Taken};
+use Expectation::{Accepted, Both, Each, OnlyReader, OnlyServer};
 
-impl Says {
+impl Expectation {
     fn server(self) -> Option<&'static str> {
         match self {
-            Taken | OnlyReader(_) => None,
+            Accepted | OnlyReader(_) => None,
             Both(text) | Each(text, _) | OnlyServer(text) => Some(text),
         }
     }
 
     fn reader(self) -> Option<&'static str> {
         match self {
-            Taken | OnlyServer(_) => None,
+            Accepted | OnlyServer(_) => None,
             Both(text) | Each(_, text) | OnlyReader(text) => Some(text),
         }
     }
 }
 
-/// What our reader has against a document, also as a change of another.
+/// Returns what our reader refuses in a document, also as a change of another.
 type Reader = fn(document: &Value, old: Option<&Value>) -> Vec<Violation>;
 
 fn read_tenant(document: &Value, old: Option<&Value>) -> Vec<Violation> {
@@ -87,18 +87,18 @@ impl Kind {
         Self { cluster, path, empty, base, stored, reader }
     }
 
-    /// The base with another value at `pointer`; `Value::Null` takes the member out.
+    /// The base with another value at `pointer`; `Value::Null` removes the member.
     fn with(&self, pointer: &str, value: &Value) -> Value {
         let mut document = self.base.clone();
         set(&mut document, pointer, value);
         document
     }
 
-    fn create(&self, document: &Value) -> Said {
+    fn create(&self, document: &Value) -> KubectlOutput {
         self.cluster.post(&format!("{}?dryRun=All&fieldValidation=Strict", self.empty), document)
     }
 
-    fn change(&self, document: &Value) -> Said {
+    fn change(&self, document: &Value) -> KubectlOutput {
         let mut document = document.clone();
         set(&mut document, "/metadata/resourceVersion", &self.stored["metadata"]["resourceVersion"]);
         let name = self.base["metadata"]["name"].as_str().expect("it has a name");
@@ -106,24 +106,24 @@ impl Kind {
     }
 
     /// Checks each case of a rule as a creation and, where the name stays, as a change.
-    fn hold(&self, cases: &[(&str, Value, Says)]) {
+    fn hold(&self, cases: &[(&str, Value, Expectation)]) {
         let mut wrong = Vec::new();
-        for (pointer, value, says) in cases {
+        for (pointer, value, expectation) in cases {
             let document = self.with(pointer, value);
             let mut compare = |how: &str, server: Option<String>, reader: &[Violation]| {
                 let reader = (!reader.is_empty())
                     .then(|| reader.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
-                for (who, expected, said) in
-                    [("server", says.server(), server), ("reader", says.reader(), reader)]
+                for (side, expected, message) in
+                    [("server", expectation.server(), server), ("reader", expectation.reader(), reader)]
                 {
-                    let fits = match (expected, &said) {
+                    let fits = match (expected, &message) {
                         (None, None) => true,
-                        (Some(expected), Some(said)) => said.contains(expected),
+                        (Some(expected), Some(message)) => message.contains(expected),
                         _ => false,
                     };
                     if !fits {
                         wrong.push(format!(
-                            "{how} {pointer} = {value}\n  the {who} said {said:?}\n  and not {expected:?}"
+                            "{how} {pointer} = {value}\n  message of the {side}: {message:?}\n  expected: {expected:?}"
                         ));
                     }
                 }
@@ -132,7 +132,7 @@ impl Kind {
             let as_change = (self.reader)(&document, Some(&self.base));
             let same_name = document["metadata"]["name"] == self.base["metadata"]["name"];
             // What is valid but must not change is in the tables of changes.
-            let immutable = says.reader().is_none() && !as_change.is_empty();
+            let immutable = expectation.reader().is_none() && !as_change.is_empty();
             if same_name && !immutable {
                 compare("change", refusal(self.change(&document)), &as_change);
             }
@@ -141,8 +141,8 @@ impl Kind {
     }
 
     /// Holds each case as a change from the first value to the second.
-    fn hold_changes(&self, cases: &[(&str, Value, Value, Says)]) {
-        for (pointer, before, after, says) in cases {
+    fn hold_changes(&self, cases: &[(&str, Value, Value, Expectation)]) {
+        for (pointer, before, after, expectation) in cases {
             let mut before = self.with(pointer, before);
             before["metadata"]["name"] = json!("changing");
             let stored = self.cluster.post(&self.path, &before).expect("what is changed is valid");
@@ -153,12 +153,15 @@ impl Kind {
             after_document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
             let server = refusal(self.cluster.put(&format!("{}/changing", self.path), &after_document));
             let reader = (!reader.is_empty()).then(|| reader[0].to_string());
-            for (who, expected, said) in
-                [("server", says.server(), server), ("reader", says.reader(), reader)]
+            for (side, expected, message) in
+                [("server", expectation.server(), server), ("reader", expectation.reader(), reader)]
             {
-                let fits = expected.is_none() == said.is_none()
-                    && said.as_deref().unwrap_or_default().contains(expected.unwrap_or_default());
-                assert!(fits, "{pointer} to {after}: the {who} said {said:?}, not {expected:?}");
+                let fits = expected.is_none() == message.is_none()
+                    && message.as_deref().unwrap_or_default().contains(expected.unwrap_or_default());
+                assert!(
+                    fits,
+                    "{pointer} to {after}: message of the {side}: {message:?}, expected: {expected:?}"
+                );
             }
             let plural = self.path.rsplit('/').next().expect("the path ends with the kind");
             let namespace = self.path.split('/').nth(5).expect("the path names the namespace");
@@ -169,8 +172,8 @@ impl Kind {
     }
 }
 
-fn refusal(said: Said) -> Option<String> {
-    (!said.ok).then_some(said.err)
+fn refusal(output: KubectlOutput) -> Option<String> {
+    (!output.ok).then_some(output.err)
 }
 
 /// Sets or, with `Value::Null`, removes what is at `pointer`; members on the way are made.

@@ -36,7 +36,7 @@ fn define(loose: bool) {
         }
         text += &format!("---\n{definition}\n");
     }
-    cluster().kubectl(&["replace", "-f", "-"], &text).expect("the API server takes the definitions");
+    cluster().kubectl(&["replace", "-f", "-"], &text).expect("the API server accepts the definitions");
 }
 
 fn schema_rules(definition: &mut Value) {

@@ -44,7 +44,7 @@ pub struct Cluster {
 
 /// The result of kubectl.
 #[derive(Debug)]
-pub struct Said {
+pub struct KubectlOutput {
     /// Whether it succeeded.
     pub ok: bool,
     /// Its standard output.
@@ -53,7 +53,7 @@ pub struct Said {
     pub err: String,
 }
 
-impl Said {
+impl KubectlOutput {
     /// Its standard output; panics where it failed.
     #[track_caller]
     pub fn expect(self, why: &str) -> String {
@@ -107,12 +107,12 @@ impl Cluster {
     }
 
     /// Runs kubectl as the administrator, with `input` as its standard input.
-    pub fn kubectl(&self, arguments: &[&str], input: &str) -> Said {
+    pub fn kubectl(&self, arguments: &[&str], input: &str) -> KubectlOutput {
         self.kubectl_as(&self.admin, arguments, input)
     }
 
     /// Runs kubectl with a kubeconfig.
-    pub fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
+    pub fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> KubectlOutput {
         let mut command = self.command_as(kubeconfig);
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -121,7 +121,7 @@ impl Cluster {
         let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("its output can be read");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Said { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
+        KubectlOutput { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
     }
 
     fn command_as(&self, kubeconfig: &Path) -> Command {
@@ -132,17 +132,17 @@ impl Cluster {
     }
 
     /// `GET` of a path of the API.
-    pub fn get(&self, path: &str) -> Said {
+    pub fn get(&self, path: &str) -> KubectlOutput {
         self.kubectl(&["get", "--raw", path], "")
     }
 
     /// `POST` to a path of the API.
-    pub fn post(&self, path: &str, body: &Value) -> Said {
+    pub fn post(&self, path: &str, body: &Value) -> KubectlOutput {
         self.kubectl(&["create", "--raw", path, "-f", "-"], &body.to_string())
     }
 
     /// `PUT` to a path of the API.
-    pub fn put(&self, path: &str, body: &Value) -> Said {
+    pub fn put(&self, path: &str, body: &Value) -> KubectlOutput {
         self.kubectl(&["replace", "--raw", path, "-f", "-"], &body.to_string())
     }
 
@@ -158,7 +158,7 @@ impl Cluster {
     pub fn install_crds(&self) {
         self.has_crds.get_or_init(|| {
             let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-            self.kubectl(&apply, &docket_crds::crd::yaml()).expect("the API server takes the definitions");
+            self.kubectl(&apply, &docket_crds::crd::yaml()).expect("the API server accepts the definitions");
             let both = ["crd/tenants.docket.dev", "crd/webhooks.docket.dev"];
             let wait = ["wait", "--for=condition=Established", "--timeout=60s", both[0], both[1]];
             self.kubectl(&wait, "").expect("the definitions are established");

@@ -23,7 +23,7 @@ fn server() -> &'static Cluster {
         assert!(folder.is_dir(), "tests/cluster/foreign-crds fetches {}", folder.display());
         let folder = folder.to_str().expect("a plain path");
         let apply = ["apply", "--server-side", "--force-conflicts", "--filename", folder];
-        cluster.kubectl(&apply, "").expect("the API server takes the definitions");
+        cluster.kubectl(&apply, "").expect("the API server accepts the definitions");
         let all = ["wait", "--for=condition=Established", "--timeout=60s", "--all", "crd"];
         cluster.kubectl(&all, "").expect("the definitions are established");
         // Those that a value set watches.

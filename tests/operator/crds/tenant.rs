@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Both, Each, Kind, OnlyServer, Says, Taken, read_tenant};
+use super::{Accepted, Both, Each, Expectation, Kind, OnlyServer, read_tenant};
 
-const LABEL: Says =
+const LABEL: Expectation =
     Both("must be lower-case letters, digits and \"-\", beginning and ending with a letter or digit");
-const MISSING: Says = Each("Required value", "is required");
+const MISSING: Expectation = Each("Required value", "is required");
 
 fn tenants() -> Kind {
     let base = json!({
@@ -24,24 +24,24 @@ fn list(entries: usize, entry: impl Fn(usize) -> Value) -> Value {
 fn names_codes_and_subdomains() {
     let unknown = "unknown field \"spec.clientcode\"";
     tenants().hold(&[
-        ("/metadata/name", json!("a".repeat(50)), Taken),
+        ("/metadata/name", json!("a".repeat(50)), Accepted),
         ("/metadata/name", json!("a".repeat(51)), Both("metadata.name must be at most 50 characters")),
         ("/metadata/name", json!("Acme"), Each("RFC 1123", "must be lower-case")),
         ("/spec/clientcode", json!("ACME"), Each(unknown, "spec.clientcode: unknown field")),
-        ("/spec/displayName", json!("ü".repeat(128)), Taken),
+        ("/spec/displayName", json!("ü".repeat(128)), Accepted),
         ("/spec/displayName", json!("ü".repeat(129)), Each("Too long", "must have 0 to 128 characters")),
         ("/spec/clientCode", Value::Null, MISSING),
         ("/spec/clientCode", json!(12), Each("must be of type string", "put it in quotes")),
         ("/spec/clientCode", json!(""), Each("at least 1 chars long", "must have 1 to 63 characters")),
         ("/spec/clientCode", json!("a".repeat(63) + "x"), Each("Too long", "must have 1 to 63 characters")),
-        ("/spec/clientCode", json!("z".repeat(63)), Taken),
+        ("/spec/clientCode", json!("z".repeat(63)), Accepted),
         ("/spec/clientCode", json!("_x"), Both("must be letters, digits, \"-\" and \"_\"")),
-        ("/spec/clientCode", json!("aBc_-9"), Taken),
+        ("/spec/clientCode", json!("aBc_-9"), Accepted),
         ("/spec/clientCode", json!("0aF".repeat(11)), Both("must not look like a hexadecimal API key")),
-        ("/spec/clientCode", json!("a".repeat(31)), Taken),
-        ("/spec/suspend", json!(true), Taken),
+        ("/spec/clientCode", json!("a".repeat(31)), Accepted),
+        ("/spec/suspend", json!(true), Accepted),
         ("/spec/suspend", json!("yes"), Each("must be of type boolean", "must be true or false")),
-        ("/spec/subdomains", list(8, |n| json!(format!("acme-{n}"))), Taken),
+        ("/spec/subdomains", list(8, |n| json!(format!("acme-{n}"))), Accepted),
         ("/spec/subdomains", list(9, |n| json!(format!("acme-{n}"))), Each("Too many", "0 to 8 entries")),
         ("/spec/subdomains", json!(["a", "a"]), Each("Duplicate value", "listed twice")),
         ("/spec/subdomains", json!([""]), Each("at least 1 chars long", "1 to 63 characters")),
@@ -64,7 +64,7 @@ fn keys_and_tokens() {
     let one_of = Both("set exactly one of secretKeyRef or generate");
     let both = json!([{"name": "a", "generate": {}, "secretKeyRef": {"name": "s", "key": "k"}}]);
     kind.hold(&[
-        ("/spec/apiKeys", list(8, |n| json!({"name": format!("k{n}"), "generate": {}})), Taken),
+        ("/spec/apiKeys", list(8, |n| json!({"name": format!("k{n}"), "generate": {}})), Accepted),
         (
             "/spec/apiKeys",
             list(9, |n| json!({"name": format!("k{n}"), "generate": {}})),
@@ -72,8 +72,8 @@ fn keys_and_tokens() {
         ),
         ("/spec/apiKeys", json!([{"name": "a"}]), one_of),
         ("/spec/apiKeys", both, one_of),
-        ("/spec/apiKeys", key("secretKeyRef", Value::Null), Taken),
-        ("/spec/apiKeys", reference(json!({"name": "a.b-1", "key": "A_b.c-1"})), Taken),
+        ("/spec/apiKeys", key("secretKeyRef", Value::Null), Accepted),
+        ("/spec/apiKeys", reference(json!({"name": "a.b-1", "key": "A_b.c-1"})), Accepted),
         (
             "/spec/apiKeys",
             reference(json!({"name": "?limit=1", "key": "k"})),
@@ -93,21 +93,21 @@ fn keys_and_tokens() {
         ("/spec/apiKeys", key("name", json!("A")), LABEL),
         ("/spec/apiKeys", key("name", json!("")), Each("at least 1 chars long", "1 to 63 characters")),
         ("/spec/apiKeys", key("name", json!("a".repeat(64))), Each("Too long", "1 to 63 characters")),
-        ("/spec/apiKeys", key("active", json!(false)), Taken),
-        ("/spec/apiKeys", key("version", json!("v1")), Taken),
+        ("/spec/apiKeys", key("active", json!(false)), Accepted),
+        ("/spec/apiKeys", key("version", json!("v1")), Accepted),
         (
             "/spec/apiKeys",
             key("version", json!("v3")),
             Each("supported values: \"v1\", \"v2\"", "one of: v1, v2"),
         ),
-        ("/spec/apiKeys", key("generate", json!({"rotationGeneration": 7})), Taken),
+        ("/spec/apiKeys", key("generate", json!({"rotationGeneration": 7})), Accepted),
         (
             "/spec/apiKeys",
             key("generate", json!({"rotationGeneration": -1})),
             Each("greater than or equal to 0", "at least 0"),
         ),
         ("/spec/apiKeys", key("generate", json!({"rotation": 1})), Each("unknown field", "unknown field")),
-        ("/spec/apiKeys", reference(json!({"name": "s", "key": "k"})), Taken),
+        ("/spec/apiKeys", reference(json!({"name": "s", "key": "k"})), Accepted),
         ("/spec/apiKeys", reference(json!({"name": "s"})), MISSING),
         ("/spec/apiKeys", reference(json!({"key": "k"})), MISSING),
         (
@@ -120,8 +120,8 @@ fn keys_and_tokens() {
             reference(json!({"name": "s", "key": "k".repeat(254)})),
             Each("Too long", "1 to 253 characters"),
         ),
-        ("/spec/tokens", json!({"lifetimeMinutes": 1, "signingKeyRotationDays": 365}), Taken),
-        ("/spec/tokens", json!({"lifetimeMinutes": 1440, "signingKeyRotationDays": 1}), Taken),
+        ("/spec/tokens", json!({"lifetimeMinutes": 1, "signingKeyRotationDays": 365}), Accepted),
+        ("/spec/tokens", json!({"lifetimeMinutes": 1440, "signingKeyRotationDays": 1}), Accepted),
         ("/spec/tokens", json!({"lifetimeMinutes": 0}), Each("greater than or equal to 1", "from 1 to 1440")),
         (
             "/spec/tokens",
@@ -152,10 +152,10 @@ fn databases() {
         ("/spec/database", Value::Null, MISSING),
         ("/spec/database", json!({}), one_of),
         ("/spec/database/external", external.clone(), one_of),
-        ("/spec/database", json!({"managed": null, "external": external}), Taken),
+        ("/spec/database", json!({"managed": null, "external": external}), Accepted),
         ("/spec/database", json!({"external": {}}), MISSING),
         ("/spec/database/managed/name", Value::Null, MISSING),
-        ("/spec/database/managed/name", json!("_x9".to_owned() + &"y".repeat(60)), Taken),
+        ("/spec/database/managed/name", json!("_x9".to_owned() + &"y".repeat(60)), Accepted),
         ("/spec/database/managed/name", json!("y".repeat(64)), Each("Too long", "1 to 63 characters")),
         ("/spec/database/managed/name", json!(""), Each("at least 1 chars long", "1 to 63 characters")),
         ("/spec/database/managed/name", json!("1x"), name),
@@ -164,19 +164,19 @@ fn databases() {
         ("/spec/database/managed/name", json!("template0"), reserved),
         ("/spec/database/managed/name", json!("template1"), reserved),
         ("/spec/database/managed/name", json!("pg_x"), Both("names starting with pg_ are reserved")),
-        ("/spec/database/managed/name", json!("pgx"), Taken),
-        ("/spec/database/managed/server", json!("eu-1"), Taken),
+        ("/spec/database/managed/name", json!("pgx"), Accepted),
+        ("/spec/database/managed/server", json!("eu-1"), Accepted),
         ("/spec/database/managed/server", json!("EU"), LABEL),
         ("/spec/database/managed/server", json!(""), Each("at least 1 chars long", "1 to 63 characters")),
         ("/spec/database/managed/server", json!("a".repeat(64)), Each("Too long", "1 to 63 characters")),
-        ("/spec/database/managed/deletionPolicy", json!("Delete"), Taken),
+        ("/spec/database/managed/deletionPolicy", json!("Delete"), Accepted),
         (
             "/spec/database/managed/deletionPolicy",
             json!("Keep"),
             Each("supported values: \"Retain\", \"Delete\"", "one of: Retain, Delete"),
         ),
-        ("/spec/database/managed/connectionLimit", json!(1), Taken),
-        ("/spec/database/managed/connectionLimit", json!(1000), Taken),
+        ("/spec/database/managed/connectionLimit", json!(1), Accepted),
+        ("/spec/database/managed/connectionLimit", json!(1000), Accepted),
         (
             "/spec/database/managed/connectionLimit",
             json!(0),
@@ -187,7 +187,7 @@ fn databases() {
             json!(1001),
             Each("less than or equal to 1000", "from 1 to 1000"),
         ),
-        ("/spec/database/managed/passwordRotationGeneration", json!(i64::MAX), Taken),
+        ("/spec/database/managed/passwordRotationGeneration", json!(i64::MAX), Accepted),
         (
             "/spec/database/managed/passwordRotationGeneration",
             json!(-1),
@@ -207,10 +207,10 @@ fn webhooks() {
     let values = Both("values must be given for In and NotIn, and left out for Exists and DoesNotExist");
     let expressions = |count: usize| list(count, |_| json!({"key": "team", "operator": "Exists"}));
     tenants().hold(&[
-        ("/spec/webhooks", json!({}), Taken),
+        ("/spec/webhooks", json!({}), Accepted),
         ("/spec/webhooks", json!({"disabled": []}), Each("unknown field", "unknown field")),
-        ("/spec/webhooks", json!({"disabledEvents": ["note.created"]}), Taken),
-        ("/spec/webhooks", json!({"disabledEvents": []}), Taken),
+        ("/spec/webhooks", json!({"disabledEvents": ["note.created"]}), Accepted),
+        ("/spec/webhooks", json!({"disabledEvents": []}), Accepted),
         ("/spec/webhooks", json!({"disabledEvents": ["note.create"]}), Each("supported values", "unknown event")),
         (
             "/spec/webhooks",
@@ -219,14 +219,14 @@ fn webhooks() {
         ),
         ("/spec/webhooks", json!({"disabledEvents": list(17, |_| json!("note.created"))}), Each("Too many", "0 to 16")),
         ("/spec/webhooks", json!({"allowedNamespaces": "All"}), Each("must be of type object", "must be an object")),
-        ("/spec/webhooks", json!({"allowedNamespaces": {"from": "All"}}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": {"from": "All"}}), Accepted),
         ("/spec/webhooks", json!({"allowedNamespaces": {"from": "Some"}}), Each("supported values", "unknown from")),
         ("/spec/webhooks", json!({"allowedNamespaces": {"from": "Selector"}}), pair),
         ("/spec/webhooks", json!({"allowedNamespaces": {"from": "All", "selector": {}}}), pair),
         ("/spec/webhooks", json!({"allowedNamespaces": {"selector": {}}}), pair),
-        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({}))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({}))}), Accepted),
         ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchlabels": {}}))}), Each("unknown field", "unknown field")),
-        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchLabels": labels(64)}))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchLabels": labels(64)}))}), Accepted),
         (
             "/spec/webhooks",
             json!({"allowedNamespaces": selector(json!({"matchLabels": labels(65)}))}),
@@ -242,17 +242,17 @@ fn webhooks() {
             json!({"allowedNamespaces": selector(json!({"matchLabels": {"a": 1}}))}),
             Each("must be of type string", "put it in quotes"),
         ),
-        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchExpressions": expressions(64)}))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": selector(json!({"matchExpressions": expressions(64)}))}), Accepted),
         (
             "/spec/webhooks",
             json!({"allowedNamespaces": selector(json!({"matchExpressions": expressions(65)}))}),
             Each("Too many", "0 to 64 entries"),
         ),
-        ("/spec/webhooks", json!({"allowedNamespaces": expression("In", json!(["a"]))}), Taken),
-        ("/spec/webhooks", json!({"allowedNamespaces": expression("NotIn", json!(["a", "a"]))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("In", json!(["a"]))}), Accepted),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("NotIn", json!(["a", "a"]))}), Accepted),
         ("/spec/webhooks", json!({"allowedNamespaces": expression("In", json!([]))}), values),
         ("/spec/webhooks", json!({"allowedNamespaces": expression("NotIn", Value::Null)}), values),
-        ("/spec/webhooks", json!({"allowedNamespaces": expression("DoesNotExist", json!([]))}), Taken),
+        ("/spec/webhooks", json!({"allowedNamespaces": expression("DoesNotExist", json!([]))}), Accepted),
         ("/spec/webhooks", json!({"allowedNamespaces": expression("Exists", json!(["a"]))}), values),
         ("/spec/webhooks", json!({"allowedNamespaces": expression("DoesNotExist", json!(["a"]))}), values),
         ("/spec/webhooks", json!({"allowedNamespaces": expression("Is", json!(["a"]))}), Each("supported values", "unknown operator")),
@@ -297,15 +297,15 @@ fn immutable_fields_are_refused() {
     let switch = Both("a tenant cannot switch between managed and external databases");
     tenants().hold_changes(&[
         ("/spec/clientCode", json!("ACME"), json!("acme"), Both("clientCode is immutable")),
-        ("/spec/displayName", json!("Acme"), json!("Acme Legal"), Taken),
+        ("/spec/displayName", json!("Acme"), json!("Acme Legal"), Accepted),
         ("/spec/database/managed/name", json!("one"), json!("two"), Both("database name is immutable")),
         ("/spec/database", managed(json!("a")), managed(json!("b")), server),
         ("/spec/database", managed(json!("a")), managed(Value::Null), server),
         ("/spec/database", managed(Value::Null), managed(json!("a")), server),
-        ("/spec/database/managed/connectionLimit", json!(1), json!(2), Taken),
+        ("/spec/database/managed/connectionLimit", json!(1), json!(2), Accepted),
         ("/spec/database", managed(Value::Null), external("s"), switch),
         ("/spec/database", external("s"), managed(Value::Null), switch),
-        ("/spec/database", external("s"), external("t"), Taken),
+        ("/spec/database", external("s"), external("t"), Accepted),
     ]);
 }
 
