@@ -7,7 +7,7 @@ use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
 use docket_schedule::notifier::Notifier;
-use docket_store::sqlite::Looks;
+use docket_store::sqlite::FileState;
 use docket_store::{Database, StoreError};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,7 @@ use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
-/// What each turn works with.
+/// The dependencies of a turn.
 pub(super) struct Scanner<S> {
     pub(super) clock: Clock,
     pub(super) notifier: Notifier<S>,
@@ -26,7 +26,7 @@ pub(super) struct Scanner<S> {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// The state of its files when they were last read to the end, and whether two reads in a row saw that state.
-    seen: Option<(Looks, bool)>,
+    seen: Option<(FileState, bool)>,
     /// The detector opened its connections and has to close them.
     opened: bool,
     /// The number of new invoices without their work order that was logged last.
@@ -36,13 +36,13 @@ pub(super) struct Memory {
 impl Memory {
     /// Whether nothing was written since. File times are coarse: a second write in the same tick does not change them.
     /// So files that look unchanged are read once more before they count as settled.
-    fn is_settled(&self, looks: Option<&Looks>) -> bool {
-        looks.is_some_and(|now| self.seen.as_ref().is_some_and(|(seen, twice)| *twice && seen == now))
+    fn is_settled(&self, files: Option<&FileState>) -> bool {
+        files.is_some_and(|now| self.seen.as_ref().is_some_and(|(seen, twice)| *twice && seen == now))
     }
 
-    fn has_read(&mut self, looks: Option<Looks>) {
+    fn has_read(&mut self, files: Option<FileState>) {
         let before = self.seen.take();
-        self.seen = looks.map(|now| {
+        self.seen = files.map(|now| {
             let twice = before.is_some_and(|(seen, _)| seen == now);
             (now, twice)
         });
@@ -58,15 +58,15 @@ impl<S: Schedule> Scanner<S> {
         shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.database();
-        let looks = database.look();
-        let never_made = looks.as_ref().is_some_and(Looks::is_never_made);
-        if never_made || memory.is_settled(looks.as_ref()) {
+        let files = database.file_state();
+        let does_not_exist = files.as_ref().is_some_and(FileState::does_not_exist);
+        if does_not_exist || memory.is_settled(files.as_ref()) {
             return Ok(false);
         }
         memory.opened |= !database.is_open();
         let result = self.read(tenant, memory, shutdown).await;
         match result {
-            Ok(false) => memory.has_read(looks),
+            Ok(false) => memory.has_read(files),
             _ => memory.seen = None,
         }
         let continues = matches!(result, Ok(true)) && !shutdown.is_cancelled();
@@ -151,12 +151,12 @@ mod tests {
 
     #[test]
     fn files_are_settled_once_two_reads_saw_the_same_state() {
-        let (one, other) = (Looks::default(), Looks::of_length(1));
+        let (one, other) = (FileState::default(), FileState::of_length(1));
         let mut memory = Memory::default();
-        for (looks, settled) in [(&one, false), (&one, true), (&other, false), (&one, false), (&one, true)] {
-            assert!(!memory.is_settled(Some(looks)));
-            memory.has_read(Some(looks.clone()));
-            assert_eq!(memory.is_settled(Some(looks)), settled);
+        for (files, settled) in [(&one, false), (&one, true), (&other, false), (&one, false), (&one, true)] {
+            assert!(!memory.is_settled(Some(files)));
+            memory.has_read(Some(files.clone()));
+            assert_eq!(memory.is_settled(Some(files)), settled);
         }
         assert!(!memory.is_settled(None));
         memory.has_read(None);

@@ -20,7 +20,7 @@ use docket_program::clock::Clock;
 use docket_schedule::{Loss, Schedule};
 use docket_store::StoreError;
 use docket_store::deliveries::Due;
-use docket_store::sqlite::Looks;
+use docket_store::sqlite::FileState;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ pub struct Sweeper<S> {
     /// For databases that were available last time, and for the others.
     places: [Arc<Semaphore>; 2],
     /// The state of each tenant's files when they were swept last.
-    seen: HashMap<String, Looks>,
+    seen: HashMap<String, FileState>,
     /// The last delivery of each sweep that had too many to schedule at once.
     stopped_at: HashMap<String, Due>,
     /// The tenants whose databases were unavailable last time.
@@ -66,7 +66,7 @@ pub struct Sweeper<S> {
 struct Swept {
     tenant: Arc<ServedTenant>,
     /// The state of its files, if it was read from the start.
-    looks: Option<Looks>,
+    files: Option<FileState>,
     /// The last delivery if there are more.
     result: Result<Option<Due>, StoreError>,
 }
@@ -203,11 +203,11 @@ impl<S: Schedule> Sweeper<S> {
 
     fn begin(&mut self, tenant: Arc<ServedTenant>, holders: LeaseHolders, wait: Duration, extent: Extent) {
         let uid = tenant.config.uid.clone();
-        let looks = tenant.store.database().look();
-        let is_unchanged = looks.is_some() && self.seen.get(&uid) == looks.as_ref();
+        let files = tenant.store.database().file_state();
+        let is_unchanged = files.is_some() && self.seen.get(&uid) == files.as_ref();
         // Without a file, nothing was ever queued.
-        let is_never_made = looks.as_ref().is_some_and(Looks::is_never_made);
-        if is_unchanged || is_never_made {
+        let does_not_exist = files.as_ref().is_some_and(FileState::does_not_exist);
+        if is_unchanged || does_not_exist {
             self.rebuild.indexed(&uid);
             return;
         }
@@ -219,7 +219,7 @@ impl<S: Schedule> Sweeper<S> {
                 scan.clock.sleep(wait).await;
             }
             let _place = places.acquire().await;
-            let looks = looks.filter(|_| after.is_none());
+            let files = files.filter(|_| after.is_none());
             let was_open = tenant.store.database().is_open();
             let result = scan.run(&tenant, holders, after, extent).await;
             // After a loss each process sweeps everything; one report of the health is enough.
@@ -231,7 +231,7 @@ impl<S: Schedule> Sweeper<S> {
                 // Most tenants are idle; hundreds of open files would cost tens of megabytes.
                 tenant.store.database().close_idle(Duration::ZERO).await;
             }
-            Swept { tenant, looks, result }
+            Swept { tenant, files, result }
         });
         self.running.insert(sweep.id(), uid);
     }
@@ -242,7 +242,7 @@ impl<S: Schedule> Sweeper<S> {
             Err(error) => (error.id(), None),
         };
         self.running.remove(&id);
-        let Some(Swept { tenant, looks, result }) = swept else { return };
+        let Some(Swept { tenant, files, result }) = swept else { return };
         let uid = tenant.config.uid.clone();
         self.seen.remove(&uid);
         self.stopped_at.remove(&uid);
@@ -253,14 +253,14 @@ impl<S: Schedule> Sweeper<S> {
             self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, extent);
             return;
         }
-        self.record(tenant.config.client_code.as_str(), uid, looks, result);
+        self.record(tenant.config.client_code.as_str(), uid, files, result);
     }
 
     fn record(
         &mut self,
         tenant_code: &str,
         uid: String,
-        looks: Option<Looks>,
+        files: Option<FileState>,
         result: Result<Option<Due>, StoreError>,
     ) {
         match result {
@@ -268,7 +268,7 @@ impl<S: Schedule> Sweeper<S> {
             Ok(None) => {
                 self.away.remove(&uid);
                 self.rebuild.indexed(&uid);
-                self.seen.extend(looks.map(|looks| (uid, looks)));
+                self.seen.extend(files.map(|files| (uid, files)));
             }
             Ok(Some(last)) => {
                 self.away.remove(&uid);
@@ -276,7 +276,7 @@ impl<S: Schedule> Sweeper<S> {
             }
             Err(error) => {
                 if self.away.insert(uid) {
-                    tracing::warn!(tenant.code = tenant_code, error = %error, "sweeping the tenant failed; the next sweep retries");
+                    tracing::warn!(tenant.code = tenant_code, error = %error, "sweeping the tenant failed; retrying");
                 } else {
                     tracing::debug!(tenant.code = tenant_code, error = %error, "sweeping the tenant failed again");
                 }

@@ -7,7 +7,7 @@ use docket_program::clock::Clock;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
-use crate::sqlite::{Looks, Sqlite};
+use crate::sqlite::{FileState, Sqlite};
 
 /// One tenant's database.
 #[derive(Clone)]
@@ -51,17 +51,17 @@ impl Database {
         Ok(Transaction::new(connection, now))
     }
 
-    /// When its files were written and how long they are; `None`: it is no file, only a query can tell.
-    pub fn look(&self) -> Option<Looks> {
+    /// When its files were written and how long they are; `None` for PostgreSQL, where only a query finds a change.
+    pub fn file_state(&self) -> Option<FileState> {
         match self {
-            Self::Sqlite(database) => Some(database.look()),
+            Self::Sqlite(database) => Some(database.file_state()),
             Self::Postgres(_) => None,
         }
     }
 
     /// Whether it was ever created. Does not create the file.
     pub fn is_made(&self) -> bool {
-        self.look().is_none_or(|looks| !looks.is_never_made())
+        self.file_state().is_none_or(|state| !state.does_not_exist())
     }
 
     /// Whether a connection is open, in use or idle.

@@ -33,14 +33,14 @@ struct Shared {
     reader: Lane,
 }
 
-/// When the file and its log were written last, and how long they are. The same looks mean the same content, except for
+/// When the file and its log were written last, and how long they are. The same state means the same content, except for
 /// writes in the same tick of the file system's clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Looks([Option<(SystemTime, u64)>; 2]);
+pub struct FileState([Option<(SystemTime, u64)>; 2]);
 
-impl Looks {
+impl FileState {
     /// There is no file, or it is empty.
-    pub fn is_never_made(&self) -> bool {
+    pub fn does_not_exist(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
@@ -120,9 +120,9 @@ impl Sqlite {
 
     /// When the files were written and how long they are. An empty log counts as none: opening creates one and closing
     /// deletes it.
-    pub fn look(&self) -> Looks {
+    pub fn file_state(&self) -> FileState {
         let wal = self.path().with_extension("db-wal");
-        Looks([self.path(), &wal].map(|path| {
+        FileState([self.path(), &wal].map(|path| {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.modified().ok()?, metadata.len())).filter(|(_, length)| *length > 0)
         }))

@@ -22,7 +22,7 @@ async fn a_redis_that_is_away_at_start_is_waited_for_and_named() {
         reply.is_ok_and(|reply| reply.status == 503 && reply.text() == "not ready: Redis\n")
     })
     .await;
-    stage.logs("Redis is not available, retrying").await;
+    stage.logs("Redis is not available; retrying").await;
     stage.redis.restart();
     let api = api.ready(&stage.home).await;
     save(&sign_in(&api).await).await;
@@ -126,7 +126,7 @@ async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     stage.redis.cli(&["FLUSHALL"]);
     save(&sign_in(&api).await).await;
     stage.received(2).await;
-    stage.logs("sweeping the tenant failed; the next sweep retries").await;
+    stage.logs("sweeping the tenant failed; retrying").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let built = || stage.redis.cli(&["HGET", "{docket}:1:state", "built"]);
     assert_eq!(built(), "", "one tenant is missing");

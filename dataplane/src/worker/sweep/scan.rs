@@ -37,13 +37,13 @@ pub(super) enum LeaseHolders {
 /// How much of a tenant one sweep may schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// At most [`MAX_PAGES`].
+    /// At most [`MAX_PAGES`] pages of deliveries.
     SomePages,
     /// Everything, to rebuild a lost schedule.
     All,
 }
 
-/// What the sweep of a tenant works with.
+/// The dependencies of a sweep.
 pub(super) struct Scan<S> {
     pub(super) clock: Clock,
     pub(super) schedule: Arc<S>,
@@ -97,7 +97,7 @@ impl<S: Schedule> Scan<S> {
             if let Err(error) = put {
                 // Logged once and not for each tenant.
                 if !was_away {
-                    tracing::warn!(error = %error, "scheduling swept deliveries failed; the next sweep retries");
+                    tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
                 }
                 return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
             }
