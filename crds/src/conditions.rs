@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A text that is none of an enum's names.
+/// A text that names no variant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown name {0:?}")]
 pub struct UnknownName(pub String);

@@ -97,7 +97,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     }
     let released = tokio::time::timeout(RELEASE, lease::release(writing, &lease, &leadership)).await;
     if !matches!(released, Ok(Ok(()))) {
-        tracing::warn!("giving up the lease failed; it expires");
+        tracing::warn!("giving up the lease failed; the lease expires by itself");
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ fn lease_settings(arguments: &RunArguments) -> anyhow::Result<LeaseSettings> {
 /// watches and the queue do, more slowly and in view.
 async fn clients() -> anyhow::Result<(Client, Client)> {
     let mut config = Config::infer().await.context(
-        "no way to the API server: outside of a pod, KUBECONFIG has to name a file with a current context",
+        "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file with a current context, or run as a pod",
     )?;
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));

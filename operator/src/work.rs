@@ -137,7 +137,7 @@ async fn worker<T: Document>(
             Ok(Ok(done)) => (done, "ok"),
             Ok(Err(CallError::NotLeader)) => (Done::Withheld, "withheld"),
             Ok(Err(error)) => {
-                tracing::warn!(kind = T::KIND, object = %name, %error, "reconciliation failed; it is retried");
+                tracing::warn!(kind = T::KIND, object = %name, %error, "reconciliation failed; retrying");
                 (Done::Failed, "failed")
             }
             // The panic hook has logged where.

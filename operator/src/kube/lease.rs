@@ -168,9 +168,12 @@ pub async fn keep(client: Client, settings: &LeaseSettings, leadership: &Leaders
             }
             Ok(Err(error)) => {
                 let error = CallError::from(error);
-                tracing::warn!(%error, "reading or renewing the lease failed; it is retried");
+                tracing::warn!(%error, "reading or renewing the lease failed; retrying in {:?}", settings.renew_every);
             }
-            Err(_) => tracing::warn!("renewing the lease failed: no response from the API server in time"),
+            Err(_) => tracing::warn!(
+                "reading or renewing the lease failed: the API server did not respond in time; retrying in {:?}",
+                settings.renew_every
+            ),
         }
         leadership.notice_expiry();
         tokio::time::sleep(settings.renew_every).await;

@@ -15,7 +15,7 @@ pub enum CallError {
     #[error("the object changed meanwhile")]
     Conflict,
     /// The object does not exist.
-    #[error("the object is not there")]
+    #[error("the object does not exist")]
     NotFound,
     /// A right is missing, or a quota is used up.
     #[error("forbidden: {0}")]
@@ -24,7 +24,7 @@ pub enum CallError {
     #[error("refused by the API server: {0}")]
     Refused(String),
     /// The API server is away or too slow.
-    #[error("the API server is away: {0}")]
+    #[error("the API server is not available: {0}")]
     Away(String),
 }
 

@@ -134,7 +134,7 @@ impl Watch {
             self.complete(sink);
         }
         let (subject, namespace, error) = (self.subject, &self.scope, watch_error(error));
-        tracing::warn!(?subject, namespace, error, "watching the API server failed; the watch starts again");
+        tracing::warn!(?subject, namespace, error, "watching the API server failed; retrying");
     }
 
     fn complete(&mut self, sink: &Sink) {

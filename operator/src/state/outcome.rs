@@ -1,11 +1,11 @@
-//! What a Tenant's compilation said about one of its Webhooks: the facts behind that Webhook's status.
+//! The result of compiling a Tenant, for one of its Webhooks: the facts behind that Webhook's status.
 
 use docket_crds::Reason;
 
 use crate::state::conditions::Verdict;
 use crate::state::name::Name;
 
-/// What a Tenant's compilation said about one of its Webhooks.
+/// The result of compiling a Tenant, for one of its Webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookOutcome {
     /// The Webhook.

@@ -17,7 +17,7 @@ use crate::tenant::provision::Provisioned;
 use crate::tenant::signing::KnownKey;
 use crate::tenant::stored::Memory;
 
-/// What came of a Tenant.
+/// The result of compiling a Tenant.
 #[derive(Debug)]
 pub struct Compiled<'a> {
     /// What it was made from.

@@ -16,19 +16,19 @@ use crate::tenant::fetch::Fetched;
 use crate::tenant::stored::EnsuredDatabase;
 use crate::tenant::validate::Valid;
 
-/// How the database is.
+/// The state of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProvisionedDatabase {
-    /// It is as wanted, at this URL.
+    /// It has the declared state, at this URL.
     Ready(EnsuredDatabase, DatabaseUrl),
-    /// It could not be made so. With the URL that its role logs in with, if all but the schema is as wanted.
+    /// It could not be brought to the declared state. With the URL that its role logs in with, if only the schema differs.
     Failed(DatabaseError, Option<DatabaseUrl>),
     /// Something else has to be fixed first, and is reported elsewhere.
     NotTried,
 }
 
 impl ProvisionedDatabase {
-    /// As it was before.
+    /// The last known state: nothing was checked.
     pub fn unchanged(fetched: &Fetched) -> Self {
         let known = fetched.stored.as_ref().and_then(|stored| stored.memory.database.clone());
         let url = fetched.stored.as_ref().and_then(|stored| stored.config()?.database.clone());
@@ -39,12 +39,12 @@ impl ProvisionedDatabase {
     }
 }
 
-/// The database, and whether it was checked in this pass or is known to be well.
+/// The state of the database, and whether this pass checked it.
 #[derive(Debug)]
 pub struct CheckedDatabase {
-    /// How it is.
+    /// The state of the database.
     pub database: ProvisionedDatabase,
-    /// It was checked in this pass.
+    /// This pass checked it; otherwise its last known state is reported.
     pub is_checked: bool,
 }
 
@@ -54,14 +54,14 @@ enum Want<'a> {
     External(WantedExternalDatabase<'a>),
 }
 
-/// What is known of a database beside its declaration.
-struct Beside<'a> {
+/// What the operator knows of a database from elsewhere than its declaration.
+struct Surroundings<'a> {
     /// `namespace/name` of the Tenant.
     tenant: String,
     installation: String,
     server: Option<String>,
     password: Option<SecretString>,
-    /// As it was last: the URL that is served, and the version of the schema there.
+    /// The last known URL and schema version.
     known: Option<(&'a DatabaseUrl, i64)>,
 }
 
@@ -79,14 +79,14 @@ pub async fn provision_database(
     let stored = fetched.stored.as_ref();
     let known = stored.and_then(|stored| stored.memory.database.as_ref());
     let url = stored.and_then(|stored| stored.config()?.database.as_ref());
-    let beside = Beside {
+    let surroundings = Surroundings {
         tenant: meta.name.to_string(),
         installation: context.kube.installation(),
         server: server_of(declared),
         password: password.map(|password| text(password).into()),
         known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(declared)),
     };
-    let Some(mut want) = want(valid, &beside) else {
+    let Some(mut want) = want(valid, &surroundings) else {
         return CheckedDatabase { database: ProvisionedDatabase::NotTried, is_checked: false };
     };
     let mark = match &want {
@@ -146,21 +146,21 @@ pub fn server_of(tenant: &Declared<Tenant>) -> Option<String> {
     declared.and_then(|managed| managed.server.clone()).or_else(made)
 }
 
-fn want<'a>(valid: Valid<'a>, beside: &'a Beside<'a>) -> Option<Want<'a>> {
+fn want<'a>(valid: Valid<'a>, surroundings: &'a Surroundings<'a>) -> Option<Want<'a>> {
     let (tenant, fetched) = (valid.tenant(), valid.fetched());
     let meta = fetched.subject.meta();
     let adopts = |database: &str| meta.adopt_database.as_deref() == Some(database);
     if let Some(managed) = &tenant.spec.database.managed {
         return Some(Want::Managed(WantedDatabase {
-            server: beside.server.as_deref(),
+            server: surroundings.server.as_deref(),
             name: &managed.name,
             owner_uid: &meta.uid,
-            tenant: &beside.tenant,
-            installation: &beside.installation,
+            tenant: &surroundings.tenant,
+            installation: &surroundings.installation,
             adopt: adopts(&managed.name),
             connection_limit: managed.connection_limit,
-            password: beside.password.as_ref()?,
-            known: beside.known,
+            password: surroundings.password.as_ref()?,
+            known: surroundings.known,
         }));
     }
     let secret = &tenant.spec.database.external.as_ref()?.secret_key_ref;

@@ -1,7 +1,7 @@
-//! I/O: the end of a Tenant. First no pod serves it any more, then its database is dropped, if that was declared, then
-//! the object goes.
+//! I/O: removes a Tenant. The operator waits until no pod serves it, then drops its database, if that was declared, then
+//! removes the finalizer.
 //!
-//! Nothing here waits for something that may never come: a database server that is away is tried again, and the
+//! Nothing here waits for something that may never come: an unavailable database server is retried, and the
 //! condition says how to give up; in a namespace that is being deleted the database stays, and an Event reports it.
 
 use docket_crds::conditions::{EventReason, Occurrence};

@@ -55,7 +55,7 @@ fn of_reasons(webhook: &Declared<Webhook>, reasons: Vec<Reason>, served: bool) -
     }
 }
 
-/// How a Tenant that exists is of no use to its webhooks.
+/// Why an existing Tenant serves no webhook.
 #[derive(Clone, Copy, Debug)]
 enum Lost {
     Deleting,
