@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is missing. The process is ready when nothing is.
+/// The parts of the process that are not ready yet. The process is ready when there are none.
 #[derive(Debug)]
 pub struct Readiness(Mutex<BTreeSet<&'static str>>);
 
 impl Readiness {
-    /// Not ready until all of these are there.
+    /// Creates a state that is not ready until each of these parts is.
     pub fn without<const N: usize>(missing: [&'static str; N]) -> Self {
         Self(Mutex::new(missing.into()))
     }
@@ -17,17 +17,17 @@ impl Readiness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that `what` is there.
+    /// Records that the part `what` is ready.
     pub fn has(&self, what: &'static str) {
         self.lock().remove(what);
     }
 
-    /// Records that `what` is missing.
+    /// Records that the part `what` is not ready.
     pub fn lacks(&self, what: &'static str) {
         self.lock().insert(what);
     }
 
-    /// What is missing.
+    /// Returns the parts that are not ready.
     pub fn missing(&self) -> Vec<&'static str> {
         self.lock().iter().copied().collect()
     }

@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::RedisArguments;
 
-/// How often an unavailable Redis is tried again at start.
+/// The pause between two checks of an unavailable Redis at start.
 const RETRY: Duration = Duration::from_millis(500);
-/// How often its settings are checked later.
+/// The pause between two checks of the settings of Redis after the start.
 const CHECK: Duration = Duration::from_secs(60);
-/// One in so many failed tries is logged.
+/// The start logs one of this many failed checks.
 const LOGGED: u32 = 20;
 
 /// Returns the connection, which opens at its first use, and the names of the keys.
@@ -67,7 +67,7 @@ pub async fn check(connection: &RedisConnection) -> Result<()> {
             }
             Err(error @ Error::Unfit(_)) => return Err(error).context("--redis-url-file"),
             Err(error) if attempt % LOGGED == 0 => {
-                tracing::warn!(error = %error, "--redis-url-file: Redis is not available, retrying");
+                tracing::warn!(error = %error, "Redis is not available; retrying");
             }
             Err(_) => {}
         }

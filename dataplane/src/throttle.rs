@@ -16,11 +16,11 @@ struct Patience {
     longest_ms: i64,
 }
 
-/// For one user from one source.
+/// The limits for one user from one source.
 const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest_ms: 5 * 60 * 1000 };
-/// For one user from all sources: two guesses a minute in total.
+/// The limits for one user from all sources: two guesses a minute in total.
 const PER_USER: Patience = Patience { free: 20, longest_ms: 30 * 1000 };
-/// For all users from one source, such as an office behind one address.
+/// The limits for all users from one source, such as an office behind one address.
 const PER_SOURCE: Patience = Patience { free: 50, longest_ms: 5 * 60 * 1000 };
 /// A count without a guess for this long is forgotten.
 const FORGET_MS: i64 = 15 * 60 * 1000;
@@ -42,7 +42,7 @@ pub struct Guess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many failed sign-ins; try again in {seconds} s")]
 pub struct TryLater {
-    /// For `Retry-After`.
+    /// The value of the `Retry-After` header.
     pub seconds: u64,
 }
 

@@ -230,7 +230,7 @@ impl FailureClass {
                 "The receiver did not finish the TLS handshake in time; check its load."
             }
             Self::Timeout(Phase::FirstByte) => {
-                "The receiver did not answer in time; answer 2xx at once and do the work afterwards."
+                "The receiver did not respond in time; respond with 2xx at once and do the work afterwards."
             }
             Self::BodyTimeout => {
                 "The receiver's error answer did not end in time; see the receiver's log for the cause."

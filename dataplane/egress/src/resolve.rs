@@ -27,8 +27,8 @@ pub enum ResolveError {
     /// The name does not exist, or no server knows it.
     #[error("the name does not resolve")]
     Failed,
-    /// The servers did not answer in time.
-    #[error("the name servers did not answer in time")]
+    /// The servers did not respond in time.
+    #[error("the name servers did not respond in time")]
     TimedOut,
 }
 

@@ -103,12 +103,12 @@ impl RedisConnection {
         matches!(self.0.target.topology, Topology::Cluster(_))
     }
 
-    /// One command. It may be run twice when a connection breaks.
+    /// Runs one command. The command may run twice when a connection breaks.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
         self.try_query(command).await?.map_err(|NoScript| Error::Refused("NOSCRIPT".to_owned()))
     }
 
-    /// One command that names a script.
+    /// Runs one command that names a script by its digest.
     pub(crate) async fn try_query<T: FromRedisValue>(
         &self,
         command: &Cmd,

@@ -1,4 +1,4 @@
-//! What can go wrong with Redis.
+//! The errors of calls to Redis.
 
 /// Redis is unavailable, refused a command, or is not suitable. The text names servers and settings, never a password.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -6,10 +6,10 @@ pub enum Error {
     /// No usable server responded in time. Calls work again once one does.
     #[error("Redis is not available: {0}")]
     Away(String),
-    /// It responded with an error.
+    /// Redis responded with an error.
     #[error("Redis refused: {0}")]
     Refused(String),
-    /// It is not suitable for Docket. An operator has to change a setting.
+    /// This Redis is not suitable for Docket. An operator has to change a setting.
     #[error("Redis can't be used: {0}")]
     Unfit(String),
 }

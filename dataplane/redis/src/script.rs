@@ -13,14 +13,14 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script of these parts, in this order.
+    /// Creates a script from these parts, in this order.
     pub fn new(parts: &[&str]) -> Self {
         let text = parts.concat();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Self { text, sha1 }
     }
 
-    /// Runs it. All keys carry one hash tag.
+    /// Runs the script. All keys must have the same hash tag.
     pub async fn run<T: FromRedisValue>(
         &self,
         connection: &RedisConnection,

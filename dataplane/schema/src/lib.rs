@@ -20,7 +20,7 @@ pub mod postgres;
 /// One step forward. A released step is never edited: a correction is a new step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// From 1, without gaps.
+    /// The number of the step: from 1, without gaps.
     pub version: i64,
     /// What it adds, for people. Ends in ` (additive)` if programs that do not know the step keep working: during an upgrade
     /// both versions use one database.
@@ -48,7 +48,7 @@ pub const MIGRATIONS: &[Migration] = &[
 pub const CREATE_VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version \
      (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at_ms BIGINT NOT NULL)";
 
-/// Whether that table exists, on PostgreSQL.
+/// Returns whether the table of applied steps exists, on PostgreSQL.
 pub const HAS_VERSION_TABLE: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 
 /// [`AppliedMigrations`]: the highest version, and the highest that is not additive; 0 on an empty database.

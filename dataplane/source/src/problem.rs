@@ -9,7 +9,7 @@ use docket_crds::Violation;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) file: PathBuf,
-    /// From 1; empty documents do not count.
+    /// The document's number in the file, from 1; empty documents do not count.
     pub(crate) document: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Either door.
+//! A source of tenants: a folder or a cluster.
 
 use anyhow::{Context, Result};
 

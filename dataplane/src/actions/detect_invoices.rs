@@ -118,7 +118,7 @@ fn log_failure(tenant: &ServedTenant, family: InvoiceFamily, number: &str, error
         order_type = family.as_str(),
         invoice.number = %number.escape_debug(),
         error = %error,
-        "announce invoice failed; it stays new and is tried again"
+        "publishing an invoice failed; it stays new; retrying"
     );
 }
 
@@ -174,7 +174,7 @@ fn data(tenant: &ServedTenant, invoice: Invoice) -> InvoiceCreated {
             tenant.code = tenant.config.client_code.as_str(),
             order_type = invoice.family.as_str(),
             invoice.number = %invoice.invoice_number.escape_debug(),
-            "invoice date is not a date without a time zone; sending null"
+            "invoice date is not a local date and time (YYYY-MM-DDThh:mm:ss); sending null"
         );
     }
     InvoiceCreated {

@@ -39,7 +39,7 @@ impl From<Exported> for OrderExported {
     }
 }
 
-/// Also for another customer's order.
+/// The order does not exist, or belongs to another customer: both get the same message.
 pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
 
 /// Exports the order with this id. A second export returns the numbers of the first and publishes nothing.

@@ -13,7 +13,7 @@ use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 use crate::throttle::{Guess, Throttle, TryLater};
 
-/// What sign-in needs.
+/// The dependencies of sign-in.
 #[derive(Clone, Copy)]
 pub struct SignIn<'a> {
     /// The time.
@@ -26,7 +26,7 @@ pub struct SignIn<'a> {
     pub metrics: &'a Metrics,
 }
 
-/// What the caller sent.
+/// The credentials that the caller sent.
 pub struct Credentials {
     /// The client code. If sent, it must be the tenant's.
     pub client_code: Option<String>,

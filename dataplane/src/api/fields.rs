@@ -10,7 +10,7 @@ use super::error::ApiError;
 
 /// A kind of value: how it is read and described.
 pub trait Kind {
-    /// What it is read into.
+    /// The Rust type that a value of this kind is read into.
     type Value;
 
     /// Reads a value that is not `null`, or returns what it must be.
@@ -23,9 +23,9 @@ pub trait Kind {
 /// Where the fields of a request are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In a JSON object.
+    /// The fields of the JSON object in the body.
     Body,
-    /// In the query string.
+    /// The parameters of the query string.
     Query,
 }
 

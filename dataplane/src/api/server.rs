@@ -62,7 +62,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
     drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
-        tracing::warn!("closing connections that are still busy at the end of the drain");
+        tracing::warn!("closing busy connections: not finished within the drain time");
     }
 }
 

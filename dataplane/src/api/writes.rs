@@ -58,7 +58,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// With this response.
+    /// A write that succeeded, with this response.
     pub fn new(answer: &impl Serialize) -> Self {
         let body = serde_json::to_string(answer).expect("plain structs serialise");
         Self { body, hints: Vec::new(), audit: None }

@@ -65,7 +65,7 @@ fn bounded(text: &str, max: usize) -> Result<String, String> {
     if (1..=max).contains(&count) && trimmed && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must have 1 to {max} characters, no control characters, and no spaces at its ends"))
+        Err(format!("must have 1 to {max} characters, no control characters, and no blanks at its ends"))
     }
 }
 

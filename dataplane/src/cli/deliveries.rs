@@ -155,13 +155,13 @@ fn webhooks(found: &Found) -> Webhooks<'_> {
     }
 }
 
-/// How the server learns of what was queued.
+/// How the server learns of queued deliveries.
 enum Notice<'a> {
     /// By the wake file of this data folder.
     Dev(&'a Path),
     /// By the schedule in Redis, for the tenant with this uid.
     Serve(Box<RedisSchedule>, &'a str),
-    /// By its next sweep.
+    /// By its next sweep: nothing notifies it.
     None,
 }
 

@@ -86,7 +86,7 @@ pub async fn seed(tenants: &Tenants, clock: &Clock) -> Vec<Sample> {
         };
         // A tenant without its database does not keep the others from starting.
         if let Err(error) = seed_tenant(&tenant, &example, clock).await {
-            tracing::warn!(tenant.code = example.client_code, "add sample data failed: {error:#}");
+            tracing::warn!(tenant.code = example.client_code, "adding sample data failed: {error:#}");
             continue;
         }
         samples.extend(example.people.into_iter().map(|person| Sample {

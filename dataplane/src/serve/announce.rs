@@ -32,7 +32,7 @@ pub(super) async fn announce(
         if let Err(error) = &result
             && was_announced
         {
-            tracing::warn!(error = %error, "announce served revisions to the operator failed, retrying");
+            tracing::warn!(error = %error, "announcing the served revisions failed; retrying");
         }
         was_announced = result.is_ok();
         tokio::select! {

@@ -123,9 +123,9 @@ fn bundle(webhook: &WebhookConfig, pem: &str) -> Trust {
 /// Webhooks on hold: not served and yet not deleted. Their queued deliveries wait.
 #[derive(Debug, Clone)]
 pub enum HeldWebhooks {
-    /// Those that are declared but broken now.
+    /// The webhooks with these uids, which are declared but broken now.
     These(BTreeSet<String>),
-    /// All that are not served: some of what is declared could not be read, so nothing counts as deleted.
+    /// All webhooks that are not served: a part of the declaration can't be read, so no webhook counts as deleted.
     AllUnknown,
 }
 

@@ -39,7 +39,7 @@ type Key = (Arc<str>, DeliveryId, Arc<str>);
 struct Lease {
     claim: Claim,
     store: Arc<Store>,
-    /// By [`Clock::elapsed`].
+    /// When the lease expires, by [`Clock::elapsed`].
     until: Duration,
 }
 

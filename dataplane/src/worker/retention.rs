@@ -96,7 +96,7 @@ impl Retention {
             Ok(0) => {}
             Ok(count) => tracing::info!(tenant.code = code, count, "old deliveries deleted"),
             Err(error) => {
-                tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries failed; the next round retries")
+                tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries failed; retrying")
             }
         }
         if !was_open {

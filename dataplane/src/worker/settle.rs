@@ -38,7 +38,7 @@ impl<S: Schedule> Settle<S> {
         if !ended.is_empty()
             && let Err(error) = self.schedule.settle(ended).await
         {
-            tracing::warn!(error = %error, "settling claims failed; they expire and the rows decide");
+            tracing::warn!(error = %error, "settling claims failed; the claims expire by themselves");
         }
     }
 
@@ -64,7 +64,7 @@ impl<S: Schedule> Settle<S> {
         if !back.is_empty()
             && let Err(error) = self.schedule.put(back).await
         {
-            tracing::warn!(error = %error, "scheduling deliveries failed; the next sweep retries");
+            tracing::warn!(error = %error, "scheduling deliveries failed; retrying");
         }
     }
 }

@@ -132,7 +132,7 @@ async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
     assert_eq!(data, expected);
     assert_eq!(server.metric("docket_invoices_detected_total").await, 5.0);
     let log = std::fs::read_to_string(home.log("err")).expect("a log");
-    assert_eq!(log.matches("invoice date is not a date").count(), 1, "{log}");
+    assert_eq!(log.matches("invoice date is not a local date").count(), 1, "{log}");
     assert!(log.contains("88215-A") && !log.contains("CARRIER-9"), "{log}");
 }
 

@@ -111,7 +111,7 @@ async fn secrets_are_followed_and_an_api_server_that_is_away_changes_nothing() {
 
     // A key that a tenant has already stays with that tenant.
     place.serve(config("uid-d", "CORWIN", 'a', &other));
-    stage.logs("API key primary is Secret docket-tenant-uid-a's already").await;
+    stage.logs("API key primary is already used by Secret docket-tenant-uid-a").await;
 
     // The API server is away, for longer than the longest pause between two retries, and again before all has settled:
     // the tenants are served, and a change meanwhile is found later.

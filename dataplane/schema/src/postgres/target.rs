@@ -23,12 +23,12 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
 
-/// What a URL says about connecting.
+/// How to connect, read from a database URL.
 #[derive(Clone)]
 pub struct Target {
-    /// Where, as whom, and with which settings.
+    /// The server, the role, the database and the session's settings.
     pub config: Config,
-    /// How encrypted.
+    /// The TLS settings of the connection.
     pub tls: MakeRustlsConnect,
 }
 

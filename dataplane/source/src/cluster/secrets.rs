@@ -133,7 +133,7 @@ impl<'a> Taken<'a> {
         let whole = self.uids.get(config.uid.as_str()).map(|other| ("uid", other));
         let whole = whole.or_else(|| self.client_codes.get(&code).map(|other| ("clientCode", other)));
         if let Some((what, other)) = whole {
-            let message = format!("its {what} is Secret {other}'s already; its tenant is not served");
+            let message = format!("its {what} is already used by Secret {other}; its tenant is not served");
             problems.push(ConfigProblem::of_secret(name, message));
             return None;
         }
@@ -143,7 +143,7 @@ impl<'a> Taken<'a> {
         for subdomain in &config.subdomains {
             let other = *self.subdomains.entry(subdomain.to_ascii_lowercase()).or_insert(name);
             if other != name {
-                let message = format!("subdomain {subdomain} is Secret {other}'s already");
+                let message = format!("subdomain {subdomain} is already used by Secret {other}");
                 problems.push(ConfigProblem::of_secret(name, message));
                 let left = left.get_or_insert_with(|| (**runtime).clone());
                 left.config.subdomains.retain(|other| other != subdomain);
@@ -152,7 +152,7 @@ impl<'a> Taken<'a> {
         for key in &config.api_keys {
             let other = *self.keys.entry(key.digest).or_insert(name);
             if other != name {
-                let message = format!("API key {} is Secret {other}'s already", key.name);
+                let message = format!("API key {} is already used by Secret {other}", key.name);
                 problems.push(ConfigProblem::of_secret(name, message));
                 let left = left.get_or_insert_with(|| (**runtime).clone());
                 left.config.api_keys.retain(|other| other.digest != key.digest);

@@ -10,7 +10,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPoli
 pub(super) struct NotYaml {
     /// The document with the error, from 1.
     pub(super) document: usize,
-    /// With line and column.
+    /// The parser's message, with line and column.
     pub(super) message: String,
 }
 

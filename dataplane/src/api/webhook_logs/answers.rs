@@ -143,7 +143,7 @@ pub struct DeliveryAnswer {
 }
 
 impl DeliveryAnswer {
-    /// From what is stored.
+    /// The response for a stored delivery.
     pub fn new(listed: ListedDelivery, attempts: Vec<StoredAttempt>, payload: Box<RawValue>) -> Self {
         let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
         Self {

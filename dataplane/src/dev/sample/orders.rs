@@ -51,7 +51,7 @@ pub(super) async fn seed(
     }
     let work_orders: Vec<&str> = exports.iter().map(|exported| exported.work_order_id.as_str()).collect();
     let [court, process, delivery, investigation, photo_copy] = work_orders[..] else {
-        anyhow::bail!("an export of each family");
+        anyhow::bail!("the sample data needs one exported order of each type");
     };
     notes(transaction, &quiet, contact, photo_copy, now).await?;
     service(transaction, process, now).await?;

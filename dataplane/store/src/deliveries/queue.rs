@@ -64,7 +64,7 @@ pub async fn insert_many(
     Ok(inserted)
 }
 
-/// Of [`row_of`].
+/// The number of columns of a row that [`row_of`] returns.
 const COLUMNS: usize = 12;
 
 fn row_of(new: &NewDelivery, now_ms: i64) -> [Param; COLUMNS] {

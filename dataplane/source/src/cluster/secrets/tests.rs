@@ -125,9 +125,9 @@ fn older_secret_wins_what_two_declare() {
     assert_eq!(
         loaded.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
-            "Secret twin: its clientCode is Secret old's already; its tenant is not served",
-            "Secret young: subdomain shop is Secret old's already",
-            "Secret young: API key key-a is Secret old's already",
+            "Secret twin: its clientCode is already used by Secret old; its tenant is not served",
+            "Secret young: subdomain shop is already used by Secret old",
+            "Secret young: API key key-a is already used by Secret old",
         ]
     );
 }

@@ -12,11 +12,11 @@ use crate::api::times::time;
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ResendAnswer {
-    /// To `deliveryId`.
+    /// The request has the field `deliveryId`.
     One(ResentAnswer),
-    /// To `webhook`.
+    /// The request has the field `webhook`, without `preview`.
     Many(ResendManyAnswer),
-    /// To `webhook` with `preview`.
+    /// The request has the fields `webhook` and `preview`.
     Preview(PreviewAnswer),
 }
 
@@ -47,13 +47,13 @@ pub struct ResendManyAnswer {
 }
 
 impl ResendManyAnswer {
-    /// Of a bulk resend that was just created.
+    /// The response for a bulk resend that was just created.
     pub fn new(many: &Many, resend: &Resend, extent: Extent) -> Self {
         Self { resend_id: resend.id.clone(), extent: ExtentAnswer::new(many, extent) }
     }
 }
 
-/// What would be queued again.
+/// The dead letters that a bulk resend would queue again.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewAnswer {
@@ -66,7 +66,7 @@ pub struct PreviewAnswer {
 }
 
 impl PreviewAnswer {
-    /// Of the request.
+    /// The response for a preview of this request.
     pub fn new(many: &Many, extent: Extent, total: i64) -> Self {
         Self { preview: true, total, extent: ExtentAnswer::new(many, extent) }
     }
@@ -111,7 +111,7 @@ pub struct StopAnswer {
 }
 
 impl StopAnswer {
-    /// Of a bulk resend that was just stopped.
+    /// The response for a bulk resend that was just stopped.
     pub fn new(resend_id: &str, stopped: Stopped) -> Self {
         let Stopped { taken_back, gone } = stopped;
         Self { resend_id: resend_id.to_owned(), taken_back, gone }
