@@ -27,10 +27,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::{ConditionType, Remedy, Tenant, TenantStatus};
+use docket_program::apiserver::ApiServerError;
 use tokio::time::Instant;
 
 use crate::context::Context;
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 use crate::state::declared::{Declared, Meta};
 use crate::state::done::Done;
 use crate::state::name::Name;
@@ -48,7 +49,10 @@ use crate::tenant::validate::validate;
 pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {
     let result = pass(context, state, name).await;
     let tenant = state.cluster().tenant(name);
-    if let (Err(error @ (CallError::Forbidden(_) | CallError::Refused(_))), Some(tenant)) = (&result, tenant)
+    if let (
+        Err(error @ CallError::Api(ApiServerError::Forbidden(_) | ApiServerError::Refused(_))),
+        Some(tenant),
+    ) = (&result, tenant)
     {
         let previous = tenant.status();
         let status = status::refused(&tenant.meta, error, &previous, context.clock.now());

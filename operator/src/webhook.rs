@@ -9,7 +9,7 @@ pub mod status;
 use docket_crds::{TargetUrl, Webhook, WebhookStatus};
 
 use crate::context::Context;
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 use crate::state::State;
 use crate::state::declared::Declared;
 use crate::state::done::Done;

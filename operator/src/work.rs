@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
+use crate::kube::call_error::CallError;
 use crate::kube::lease::Leadership;
-use crate::kube::sanitize::CallError;
 use crate::metrics::Metrics;
 use crate::state::cluster::Key;
 use crate::state::declared::Document;

@@ -12,6 +12,8 @@
 //! assert_eq!(clock.now().to_string(), "2026-11-21T09:31:30Z");
 //! ```
 
+#[cfg(feature = "kube")]
+pub mod apiserver;
 pub mod arguments;
 pub mod clock;
 pub mod licenses;

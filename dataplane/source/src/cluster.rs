@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use docket_crds::runtime::{LABEL, LABEL_VALUE};
+use docket_program::apiserver::{ApiServerError, watch_error};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::{self, Event};
@@ -74,7 +75,7 @@ impl Cluster {
         let what = format!("the runtime Secrets of namespace {} can't be listed", self.namespace);
         let listed = tokio::time::timeout(LIST, self.secrets.list(&parameters)).await;
         let listed = listed.with_context(|| format!("{what} within {} s", LIST.as_secs()))?;
-        let listed = listed.map_err(|error| anyhow!("{what}: {}", described(&error)))?;
+        let listed = listed.map_err(|error| anyhow!("{what}: {}", ApiServerError::from(error)))?;
         let mut secrets = Secrets::default();
         secrets.begin_list();
         listed.items.iter().for_each(|secret| secrets.listed(secret));
@@ -162,45 +163,4 @@ fn apply(secrets: &mut Secrets, event: Event<Secret>) -> bool {
         Event::InitDone => secrets.end_list(),
     }
     true
-}
-
-fn watch_error(error: &watcher::Error) -> String {
-    use watcher::Error as Watch;
-    let (Watch::InitialListFailed(cause) | Watch::WatchStartFailed(cause) | Watch::WatchFailed(cause)) =
-        error
-    else {
-        return error.to_string();
-    };
-    described(cause)
-}
-
-/// An error with its causes. One that quotes a response, which may be a Secret, is replaced by a fixed text.
-fn described(cause: &kube::Error) -> String {
-    match cause {
-        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => "the response can't be parsed".to_owned(),
-        kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),
-        other => chain(other),
-    }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_that_quotes_a_response_is_replaced() {
-        let quotes = serde_json::from_str::<u8>("\"hunter2\"").expect_err("a text is no number");
-        assert!(quotes.to_string().contains("hunter2"));
-        assert_eq!(described(&kube::Error::SerdeError(quotes)), "the response can't be parsed");
-    }
 }

@@ -1,6 +1,6 @@
 //! The calls to the API server: each with a deadline, each write only while the lease is held.
 //!
-//! Its errors are those of `sanitize`, which quote no values.
+//! Its errors are those of `call_error`, which quote no values.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::{SecretBytes, ValueKind, is_object_name};
+use docket_program::apiserver::ApiServerError;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client};
 
+use crate::kube::call_error::CallError;
 use crate::kube::lease::Leadership;
-use crate::kube::sanitize::CallError;
 use crate::metrics::Metrics;
 use crate::state::State;
 use crate::state::name::Name;
@@ -114,7 +115,7 @@ impl KubeApi {
             }
         };
         match read {
-            Err(CallError::Forbidden(message)) => {
+            Err(CallError::Api(ApiServerError::Forbidden(message))) => {
                 tracing::warn!(object = %name, message, "reading a referenced object failed: forbidden; it counts as missing");
                 Ok(None)
             }
@@ -126,19 +127,19 @@ impl KubeApi {
     pub async fn namespace(&self, name: &str) -> Result<Option<Namespace>, CallError> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         match within(api.get_opt(name)).await {
-            Err(CallError::Forbidden(_)) => Ok(None),
+            Err(CallError::Api(ApiServerError::Forbidden(_))) => Ok(None),
             other => other,
         }
     }
 
-    /// Creates a Secret; [`CallError::Conflict`] when one of that name exists.
+    /// Creates a Secret; [`ApiServerError::Conflict`] when one of that name exists.
     pub async fn create_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
         let parameters = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
         self.write_secret(self.secrets(namespace).create(&parameters, secret)).await
     }
 
-    /// Replaces a Secret of the version that `secret` names; [`CallError::Conflict`] when it has another.
+    /// Replaces a Secret of the version that `secret` names; [`ApiServerError::Conflict`] when it has another.
     pub async fn replace_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let meta = &secret.metadata;
         let (namespace, name) = (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref());
@@ -161,7 +162,7 @@ impl KubeApi {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.write(self.secrets(&name.namespace).delete(&name.name, &parameters)).await {
-            Ok(_) | Err(CallError::NotFound | CallError::Conflict) => Ok(()),
+            Ok(_) | Err(CallError::Api(ApiServerError::NotFound | ApiServerError::Conflict)) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -170,7 +171,9 @@ impl KubeApi {
 pub(super) async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result.map_err(CallError::from),
-        Err(_) => Err(CallError::Away(format!("no response within {} s", DEADLINE.as_secs()))),
+        Err(_) => {
+            Err(ApiServerError::Unavailable(format!("no response within {} s", DEADLINE.as_secs())).into())
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 
 /// The Lease's name.
 pub const NAME: &str = "docket-operator";

@@ -7,8 +7,8 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use serde_json::json;
 
+use crate::kube::call_error::CallError;
 use crate::kube::client::{KubeApi, MANAGER, within};
-use crate::kube::sanitize::CallError;
 use crate::state::cluster::Indexed;
 use crate::state::declared::{Declared, Document, Meta, ObjectStatus};
 use crate::state::labels::FINALIZER;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::{Tenant, ValueKind, Webhook, runtime};
+use docket_program::apiserver::watch_error;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1 as core;
 use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta};
@@ -16,7 +17,6 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 
 use crate::kube::object::resource;
-use crate::kube::sanitize::watch_error;
 use crate::kube::stream::{Events, Seen, all_metadata, metadata, objects};
 use crate::metrics::Metrics;
 use crate::state::by_name::Listed;
@@ -133,7 +133,7 @@ impl Watch {
         if is_forbidden(&error) && self.subject.may_be_missing() {
             self.complete(sink);
         }
-        let (subject, namespace, error) = (self.subject, &self.scope, watch_error(error));
+        let (subject, namespace, error) = (self.subject, &self.scope, watch_error(&error));
         tracing::warn!(?subject, namespace, error, "watching the API server failed; retrying");
     }
 

@@ -4,9 +4,10 @@
 
 use docket_crds::conditions::{EventReason, Occurrence};
 use docket_crds::{ConditionType, Runtime, Tenant, runtime};
+use docket_program::apiserver::ApiServerError;
 
 use crate::context::Context;
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 use crate::state::conditions;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;
@@ -40,7 +41,7 @@ pub async fn apply<'a>(context: &Context, compiled: Compiled<'a>) -> Result<Appl
     remove_orphans(context, &compiled).await?;
     match write_runtime(context, &compiled).await {
         Ok(()) => Ok(Applied { compiled, refused: None }),
-        Err(CallError::Refused(why)) => Ok(Applied { compiled, refused: Some(why) }),
+        Err(CallError::Api(ApiServerError::Refused(why))) => Ok(Applied { compiled, refused: Some(why) }),
         Err(error) => Err(error),
     }
 }

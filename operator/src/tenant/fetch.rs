@@ -7,8 +7,8 @@ use docket_crds::{Missing, SecretBytes, Tenant, ValueKind, compile, runtime};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
+use crate::kube::call_error::CallError;
 use crate::kube::client::{KubeApi, ObjectData};
-use crate::kube::sanitize::CallError;
 use crate::state::State;
 use crate::state::declared::Declared;
 use crate::state::name::Name;

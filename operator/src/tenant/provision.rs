@@ -7,7 +7,7 @@ use docket_crds::tenant::DeletionPolicy;
 use docket_crds::{ConditionType, Reason, SecretBytes, Tenant};
 
 use crate::context::Context;
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 use crate::state::conditions;
 use crate::tenant::database::{CheckedDatabase, ProvisionedDatabase, provision_database};
 use crate::tenant::fetch::Fetched;

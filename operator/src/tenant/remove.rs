@@ -7,11 +7,12 @@
 use docket_crds::conditions::{EventReason, Occurrence};
 use docket_crds::tenant::DeletionPolicy;
 use docket_crds::{Tenant, runtime};
+use docket_program::apiserver::ApiServerError;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::context::Context;
 use crate::database::{DatabaseError, Dropped};
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 use crate::state::State;
 use crate::state::declared::Declared;
 use crate::state::done::Done;
@@ -98,7 +99,7 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
         report(context, tenant, occurrence, note).await;
     }
     match context.kube.set_finalizer::<Tenant>(meta, false).await {
-        Ok(()) | Err(CallError::NotFound) => Ok(Done::After(None)),
+        Ok(()) | Err(CallError::Api(ApiServerError::NotFound)) => Ok(Done::After(None)),
         Err(error) => Err(error),
     }
 }

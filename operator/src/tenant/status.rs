@@ -5,7 +5,7 @@ use docket_crds::{ConditionType, Reason, ReasonCode, Tenant, TenantConfig, Tenan
 use jiff::Timestamp;
 
 use crate::database::{DatabaseError, role_of};
-use crate::kube::sanitize::CallError;
+use crate::kube::call_error::CallError;
 use crate::state::conditions::{self, Summary, Truth, Verdict};
 use crate::state::declared::Meta;
 use crate::state::handover::HandedOver;

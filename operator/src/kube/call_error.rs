@@ -1,0 +1,20 @@
+//! Why a call had no result: the Lease, or the API server in the words of [`docket_program::apiserver`].
+
+use docket_program::apiserver::ApiServerError;
+
+/// Why a call had no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// This process does not hold the Lease, so nothing was written.
+    #[error("the lease is not held")]
+    NotLeader,
+    /// The API server did not do it.
+    #[error(transparent)]
+    Api(#[from] ApiServerError),
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(error.into())
+    }
+}
