@@ -33,7 +33,7 @@ pub fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "must be an address and a port, such as 127.0.0.1:8080 or [::1]:8080".into())
 }
 
-/// Checks a log level or a list of tracing directives, such as `docket=debug,warn`.
+/// Checks a log level or a list of tracing directives, such as `info,kube=debug`.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn log_filter(text: &str) -> Result<String, String> {
     match EnvFilter::try_new(text) {
         Ok(_) if is_sound => Ok(text.to_owned()),
         _ => {
-            Err("must be error, warn, info, debug or trace, or a tracing filter such as docket=debug,warn"
+            Err("must be error, warn, info, debug or trace, or a tracing filter such as info,kube=debug"
                 .into())
         }
     }

@@ -13,7 +13,7 @@ pub struct LogArguments {
     /// Format of the log lines on standard error.
     #[arg(long, env = "DOCKET_LOG_FORMAT", default_value = "text", value_enum, value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace, or a tracing filter such as docket=debug,warn.
+    /// What is logged: error, warn, info, debug, trace, or a tracing filter such as info,kube=debug.
     #[arg(long, env = "DOCKET_LOG", default_value = "info", value_name = "FILTER", value_parser = log_filter)]
     pub log: String,
 }
@@ -28,13 +28,15 @@ pub enum LogFormat {
 }
 
 /// Starts logging, and logs panics from now on.
-pub fn start(arguments: &LogArguments) {
+///
+/// A line of JSON names its target, the module that `--log` selects it by. A line of text does with `with_target`.
+pub fn start(arguments: &LogArguments, with_target: bool) {
     let filter = EnvFilter::try_new(&arguments.log).expect("log_filter has checked it");
     // kube's client logs a whole response that it can't parse, which may be a Secret.
     let filter = filter.add_directive("kube_client::client=error".parse().expect("a valid directive"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match arguments.log_format {
-        LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text => builder.with_target(with_target).with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     log_panics();
