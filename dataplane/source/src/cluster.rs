@@ -131,7 +131,7 @@ impl Cluster {
                     tracing::warn!(
                         namespace = self.namespace,
                         error = %watch_error(&error),
-                        "watch of the Kubernetes API failed, retrying; {then}"
+                        "watch of the Kubernetes API failed; retrying; {then}"
                     );
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSES.1);
