@@ -14,6 +14,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use docket_domain::delivery::{FailureClass, Phase, Report};
@@ -73,9 +74,10 @@ impl Connector {
         let (tcp, remote) = phase(Phase::Connect, until, &mut times.connect, open).await?;
         report.remote = Some(remote);
 
+        let socket = tcp.as_fd().try_clone_to_owned().map_err(|_| FailureClass::Connect)?.into();
         let handshake = handshake(trust, server_name, tcp);
         let tls = phase(Phase::Tls, self.until(deadline), &mut times.tls, handshake).await?;
-        Connection::start(tls, remote).await
+        Connection::start(tls, socket, remote).await
     }
 
     fn until(&self, deadline: Instant) -> Instant {

@@ -91,10 +91,11 @@ impl Shared {
         report: &mut Report,
     ) -> Result<(), FailureClass> {
         let Post { url, trust, headers, body, afresh } = post;
-        let target = Target::of(url, trust)?;
+        let target = Arc::new(Target::of(url, trust)?);
         let request = request(url, headers, body)?;
-        let kept = if afresh { None } else { self.pool.take(&target).await };
-        let (connection, response) = self.exchange(kept, &target, trust, request, deadline, report).await?;
+        let kept = if afresh { None } else { self.pool.take(&target) };
+        let (mut connection, response) =
+            self.exchange(kept, &target, trust, request, deadline, report).await?;
 
         let status = response.status();
         let until = match status.is_success() {
@@ -102,11 +103,12 @@ impl Shared {
             false => deadline,
         };
         let mut answer = Vec::new();
-        let end = read(response.into_body(), until, &mut answer).await;
+        let reading = connection.drive(read(response.into_body(), &mut answer));
+        let end = timeout_at(until, reading).await.unwrap_or(BodyEnd::TimedOut);
         report.http_status = Some(status.as_u16());
         report.answer = Some(kept_answer(&answer));
         if end == BodyEnd::Whole {
-            self.pool.keep(target, connection).await;
+            self.pool.keep(target, connection);
         }
         match class_of_status(status.as_u16()) {
             None => Ok(()),
@@ -130,7 +132,7 @@ impl Shared {
             let reused = kept.is_some();
             let mut connection = match kept.take() {
                 Some(connection) => connection,
-                None => self.connector.connect(target, trust, deadline, report).await?,
+                None => Box::pin(self.connector.connect(target, trust, deadline, report)).await?,
             };
             report.remote = Some(connection.remote);
             let first_byte = &mut report.times.first_byte;
@@ -175,13 +177,13 @@ fn request(url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Request<Ful
 enum BodyEnd {
     /// Read to its end.
     Whole,
-    /// Not read to its end: the limit was reached, or the connection broke.
+    /// Not read to its end: there was more than is kept, or the connection broke.
     Cut,
     TimedOut,
 }
 
 /// Reads at most [`READ_ANSWER_BYTES`] into `kept`, unchanged: a compressed answer stays compressed, so it cannot grow.
-async fn read(mut body: Incoming, until: Instant, kept: &mut Vec<u8>) -> BodyEnd {
+async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
     loop {
         if body.is_end_stream() {
             return BodyEnd::Whole;
@@ -190,14 +192,13 @@ async fn read(mut body: Incoming, until: Instant, kept: &mut Vec<u8>) -> BodyEnd
         if room == 0 {
             return BodyEnd::Cut;
         }
-        match timeout_at(until, body.frame()).await {
-            Ok(Some(Ok(frame))) => {
+        match body.frame().await {
+            Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default(); // trailers are not kept
                 kept.extend_from_slice(&data[..data.len().min(room)]);
             }
-            Ok(Some(Err(_))) => return BodyEnd::Cut,
-            Ok(None) => return BodyEnd::Whole,
-            Err(_) => return BodyEnd::TimedOut,
+            Some(Err(_)) => return BodyEnd::Cut,
+            None => return BodyEnd::Whole,
         }
     }
 }
@@ -220,6 +221,7 @@ mod tests {
     use docket_domain::delivery::ATTEMPT_TIMEOUT;
 
     use super::*;
+    use crate::connection::tests::{closed, connection};
     use crate::resolve::FixedDns;
 
     #[tokio::test]
@@ -228,10 +230,10 @@ mod tests {
         let (url, trust) = (Url::parse("https://gone.example/").expect("a url"), Trust::public());
         let target = Target::of(&url, &trust).expect("a target");
         let request = request(&url, HeaderMap::new(), Bytes::new()).expect("a request");
-        let (ours, theirs) = tokio::io::duplex(64);
-        let kept = Connection::start(ours, ([8, 8, 8, 8], 443).into()).await.expect("a connection");
-        tokio::task::yield_now().await; // lets hyper's task start waiting
+        let (kept, theirs) = connection().await;
         drop(theirs);
+        closed(&kept).await;
+        tokio::task::yield_now().await; // now the runtime notices as well
 
         let mut report = Report::default();
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;

@@ -9,7 +9,7 @@ use url::{Host, Url};
 use crate::trust::Trust;
 
 /// Host, port and trusted certificates of a POST. POSTs with equal targets may share a connection.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) host: Host<String>,
     pub(crate) port: u16,

@@ -153,10 +153,15 @@ impl Receiver {
         self.seen.posts.lock().expect("a lock").clone()
     }
 
+    /// Whether the scripts of this many connections have ended.
+    pub(crate) fn has_closed(&self, count: usize) -> bool {
+        self.seen.closed.load(Ordering::SeqCst) >= count
+    }
+
     /// Waits until the scripts of this many connections have ended.
     pub(crate) async fn closed(&self, count: usize) {
         let ended = async {
-            while self.seen.closed.load(Ordering::SeqCst) < count {
+            while !self.has_closed(count) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
