@@ -5,8 +5,18 @@ use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Outcome};
 use docket_domain::signature;
 use docket_egress::{Post, Sender, Trust};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
+
+const EVENT: HeaderName = HeaderName::from_static(signature::EVENT_HEADER);
+const DELIVERY_ID: HeaderName = HeaderName::from_static(signature::DELIVERY_ID_HEADER);
+const SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE_HEADER);
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+/// These headers and the four of the sender.
+const HEADERS: usize = 11;
 
 /// One delivery to send.
 pub(super) struct Message<'a> {
@@ -37,20 +47,21 @@ pub(super) async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) 
 /// signature and refuse replays.
 fn headers(message: &Message<'_>, now: Timestamp) -> HeaderMap {
     let Message { webhook, delivery, event_id, code, body, .. } = message;
-    let mut headers = HeaderMap::new();
-    let mut set = |name: &'static str, value: String| {
-        let value =
-            HeaderValue::from_str(&value).expect("ids, codes, digits and hexadecimal are visible ASCII");
-        headers.insert(HeaderName::from_static(name), value);
-    };
-    set("content-type", "application/json; charset=utf-8".into());
-    set(signature::EVENT_HEADER, code.as_str().into());
-    set(signature::DELIVERY_ID_HEADER, delivery.to_string());
-    set("webhook-id", (*event_id).into());
-    set("webhook-timestamp", now.as_second().to_string());
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    headers.insert(EVENT, HeaderValue::from_static(code.as_str()));
+    headers.insert(DELIVERY_ID, value(delivery.to_string()));
+    headers.insert(WEBHOOK_ID, value((*event_id).to_owned()));
+    headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(now.as_second()));
     if let Some(secret) = &webhook.secret {
-        set(signature::SIGNATURE_HEADER, signature::sign(secret.expose(), body));
-        set("webhook-signature", signature::standard_webhooks(secret.expose(), event_id, now, body));
+        let secret = secret.expose();
+        headers.insert(SIGNATURE, value(signature::sign(secret, body)));
+        headers.insert(WEBHOOK_SIGNATURE, value(signature::standard_webhooks(secret, event_id, now, body)));
     }
     headers
+}
+
+/// The value without a copy.
+fn value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("ids, digits and hexadecimal are visible ASCII")
 }
