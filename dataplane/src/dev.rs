@@ -34,7 +34,7 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 /// Runs until SIGTERM or Ctrl-C, then drains.
 pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let begun = Instant::now();
-    logging::start(&arguments.log, false);
+    let _logging = logging::start(&arguments.log, false);
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();
     let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());

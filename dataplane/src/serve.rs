@@ -43,7 +43,7 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 ///
 /// A setting is missing or wrong, an address is not available, or Redis does not meet the requirements.
 pub async fn run(arguments: ServeArguments) -> Result<()> {
-    logging::start(&arguments.log, false);
+    let _logging = logging::start(&arguments.log, false);
     ensure!(
         arguments.database_connections_per_tenant <= arguments.database_connections,
         "--database-connections-per-tenant is {}, but --database-connections is {}; lower the first, or raise the second",

@@ -17,7 +17,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn start(arguments: RunArguments) -> anyhow::Result<()> {
-    logging::start(&arguments.log, true);
+    let _logging = logging::start(&arguments.log, true);
     rustls::crypto::ring::default_provider().install_default().expect("no provider is installed before");
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run::run(arguments))
 }

@@ -1,11 +1,14 @@
 //! Logs on standard error, and panics as log lines.
 
-use std::io::IsTerminal;
+mod lines;
+
+use std::io::{IsTerminal, stderr};
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::arguments::log_filter;
+use lines::Lines;
 
 /// Logging, as flags and environment variables set it.
 #[derive(Debug, Clone, Args)]
@@ -27,19 +30,32 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging, and logs panics from now on.
+/// Logging that was started. Dropping it writes the lines that wait; from then on each line is written at once.
+#[must_use = "the last lines are lost unless this is dropped at the end of the program"]
+pub struct Logging(Lines);
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Starts logging, and logs panics from now on. Warnings and errors are written at once, other lines at most 50 ms later
+/// and many at a time; at most 512 KiB of them wait in memory, then logging waits.
 ///
 /// A line of JSON names its target, the module that `--log` selects it by. A line of text does with `with_target`.
-pub fn start(arguments: &LogArguments, with_target: bool) {
+pub fn start(arguments: &LogArguments, with_target: bool) -> Logging {
     let filter = EnvFilter::try_new(&arguments.log).expect("log_filter has checked it");
     // kube's client logs a whole response that it can't parse, which may be a Secret.
     let filter = filter.add_directive("kube_client::client=error".parse().expect("a valid directive"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = Lines::new(stderr());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone());
     match arguments.log_format {
-        LogFormat::Text => builder.with_target(with_target).with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text => builder.with_target(with_target).with_ansi(stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     log_panics();
+    Logging(lines)
 }
 
 /// Logs where a panic happened, without its message, which may quote what a client sent or what an object holds.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use docket_orders::OrderType;
 use docket_tests::people::{self, ADA, ALEX, BEA, MO};
-use docket_tests::server::{Client, Home, JSON, Options, PASSWORD, Reply, Server, api_key, request};
+use docket_tests::server::{
+    Client, Home, JSON, Options, PASSWORD, Reply, Server, api_key, eventually, request,
+};
 use http::StatusCode;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -141,9 +143,17 @@ impl Rig {
         self.server.send("POST", path, &[("x-api-key", &api_key('a')), JSON], &body.to_string()).await
     }
 
-    /// What it has logged.
+    /// What it has written to its log. It writes an informational line up to 50 ms later; see [`logged`](Self::logged).
     pub(super) fn log(&self) -> String {
         self.log.text()
+    }
+
+    /// Waits for the first line of its log with this text.
+    pub(super) async fn logged(&self, text: &str) -> String {
+        let is_whole = |line: &&str| line.ends_with('\n') && line.contains(text);
+        let line = || self.log().split_inclusive('\n').find(is_whole).map(str::to_owned);
+        eventually(text, Duration::from_secs(5), async || line().is_some()).await;
+        line().expect("a log only grows")
     }
 }
 

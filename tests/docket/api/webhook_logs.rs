@@ -141,8 +141,7 @@ async fn the_payload_is_the_stored_bytes_and_reading_it_is_logged_by_ids() {
     let sql = "SELECT CAST(body AS TEXT) FROM event";
     let body: String = rig.database("ACME").query_row(sql, (), |row| row.get(0)).expect("a body");
     assert!(reply.text().contains(&body), "{reply:?}");
-    let log = rig.log();
-    let line = log.lines().find(|line| line.contains("delivery read")).expect("a line");
+    let line = rig.logged("delivery read").await;
     assert!(line.contains(id.as_str().expect("text")) && line.contains("employee 52"), "{line}");
     assert!(!search(&alex, "").await[0].as_object().expect("an object").contains_key("payload"));
 }

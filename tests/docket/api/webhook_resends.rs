@@ -43,8 +43,7 @@ async fn one_delivery_is_queued_again_as_a_new_one_and_noted() {
     let new = alex.get(&format!("/WebhookLogs/Get?deliveryId={id}")).await.json();
     assert_eq!((&new["resendOf"], &new["eventId"]), (&old["deliveryId"], &old["eventId"]));
     assert_eq!((&new["requestedBy"], &new["resendId"]), (&json!("employee 52"), &Value::Null));
-    let log = rig.log();
-    let line = log.lines().find(|line| line.contains("delivery resent")).expect("a line");
+    let line = rig.logged("delivery resent").await;
     assert!(line.contains(&id) && line.contains("employee 52") && line.contains("ACME"), "{line}");
 }
 
@@ -125,9 +124,8 @@ async fn many_are_previewed_resent_followed_and_stopped() {
     let counts =
         ["pending", "failed", "succeeded", "deadLetter"].map(|name| state[name].as_i64().expect("a number"));
     assert_eq!(counts.iter().sum::<i64>(), gone, "{state}");
-    let log = rig.log();
     for what in ["dead letters resent", "resend stopped"] {
-        let line = log.lines().find(|line| line.contains(what)).expect("a line");
+        let line = rig.logged(what).await;
         assert!(line.contains(id.as_str().expect("text")) && line.contains("employee 52"), "{line}");
     }
     let unknown = alex.post("/WebhookLogs/StopResend", &json!({"resendId": "0".repeat(32)})).await;
