@@ -44,7 +44,12 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// A dedicated server, which keeps acknowledged writes when its processes are killed.
     pub async fn start() -> Self {
-        let start = || (1..=STARTS).find_map(|_| start("")).expect("a free port for PostgreSQL");
+        Self::start_with("").await
+    }
+
+    /// As [`start`](Self::start), with more lines of its configuration, which win over the rig's own, such as `fsync = on`.
+    pub async fn start_with(settings: &'static str) -> Self {
+        let start = || (1..=STARTS).find_map(|_| start(settings)).expect("a free port for PostgreSQL");
         tokio::task::spawn_blocking(start).await.expect("PostgreSQL starts, see above")
     }
 
@@ -76,7 +81,8 @@ impl PostgresServer {
         assert!(command.status().expect("it is a program").success(), "{arguments:?}: {}", log());
     }
 
-    fn url(&self, database: &str) -> String {
+    /// The URL of a database by its name.
+    pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres:{}@{}:{}/{database}", self.password, Ipv4Addr::LOCALHOST, self.port)
     }
 }

@@ -1,0 +1,201 @@
+//! The receiver of all webhooks: HTTPS with an authority of its own. It notes when each POST came and which order it is
+//! about, and does with it what the path says: `/<tenant>/<webhook>/<behaviour>`.
+
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::TlsAcceptor;
+
+use crate::order;
+
+/// How long a slow endpoint takes.
+pub(crate) const SLOW: Duration = Duration::from_secs(20);
+
+/// What a path does with a POST.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// Responds 200 at once.
+    Prompt,
+    /// Responds 200 after [`SLOW`].
+    Slow,
+    /// Never responds.
+    Silent,
+}
+
+impl Behaviour {
+    const ALL: [Self; 3] = [Self::Prompt, Self::Slow, Self::Silent];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Slow => "slow",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// A POST, read to its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) tenant: u32,
+    pub(crate) webhook: u32,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) order: u64,
+    pub(crate) at: Instant,
+}
+
+#[derive(Default)]
+struct Shared {
+    arrivals: Mutex<Vec<Arrival>>,
+    count: AtomicUsize,
+    handshakes: AtomicUsize,
+}
+
+/// The running receiver, on a thread of its own until the program ends.
+pub(crate) struct Receiver {
+    pub(crate) port: u16,
+    pub(crate) ca_pem: String,
+    shared: Arc<Shared>,
+}
+
+impl Receiver {
+    pub(crate) fn start() -> Self {
+        let (ca_pem, config) = certificate();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a socket");
+        let port = listener.local_addr().expect("it is bound").port();
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("receiver".to_owned())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.expect("a runtime").block_on(accept(listener, TlsAcceptor::from(config), own));
+            })
+            .expect("a thread");
+        Self { port, ca_pem, shared }
+    }
+
+    /// The target of a webhook.
+    pub(crate) fn url(&self, tenant: usize, webhook: usize, behaviour: Behaviour) -> String {
+        format!("https://127.0.0.1:{}/{tenant}/{webhook}/{}", self.port, behaviour.word())
+    }
+
+    /// How many POSTs came since the last [`take`](Self::take).
+    pub(crate) fn count(&self) -> usize {
+        self.shared.count.load(Ordering::Relaxed)
+    }
+
+    /// TLS handshakes since the start.
+    pub(crate) fn handshakes(&self) -> usize {
+        self.shared.handshakes.load(Ordering::Relaxed)
+    }
+
+    /// What came since the last call; counts from zero again.
+    pub(crate) fn take(&self) -> Vec<Arrival> {
+        let mut arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.count.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *arrivals)
+    }
+
+    /// A copy of what came since the last [`take`](Self::take).
+    pub(crate) fn look(&self) -> Vec<Arrival> {
+        self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// An authority, and a server with a certificate of it.
+fn certificate() -> (String, Arc<ServerConfig>) {
+    let mut authority = CertificateParams::new(Vec::new()).expect("no names");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    authority.distinguished_name.push(DnType::CommonName, "Docket benchmark, throw-away authority");
+    let key = KeyPair::generate().expect("a key");
+    let authority = CertifiedIssuer::self_signed(authority, key).expect("an authority");
+    let key = KeyPair::generate().expect("a key");
+    let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+    let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has them")
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into());
+    let mut config = config.expect("the key belongs to it");
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    (authority.pem(), Arc::new(config))
+}
+
+async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("in a runtime");
+    loop {
+        // An error here is one client's, or too many open files, which the counts will show.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            continue;
+        };
+        let (tls, shared) = (tls.clone(), Arc::clone(&shared));
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            let Ok(stream) = tls.accept(stream).await else { return };
+            shared.handshakes.fetch_add(1, Ordering::Relaxed);
+            let service = service_fn(|request| receive(request, &shared));
+            let http = hyper::server::conn::http1::Builder::new();
+            // A sender that is killed closes its connections.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn receive(request: Request<Incoming>, shared: &Shared) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let place = place(request.uri().path());
+    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+    let at = Instant::now();
+    let order = body.ok().and_then(|body| order::number(&body));
+    let (Some((tenant, webhook, behaviour)), Some(order)) = (place, order) else {
+        let mut response = Response::new(Empty::new());
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        return Ok(response);
+    };
+    let arrival = Arrival { tenant, webhook, behaviour, order, at };
+    shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+    shared.count.fetch_add(1, Ordering::Relaxed);
+    match behaviour {
+        Behaviour::Prompt => {}
+        Behaviour::Slow => tokio::time::sleep(SLOW).await,
+        Behaviour::Silent => std::future::pending().await,
+    }
+    Ok(Response::new(Empty::new()))
+}
+
+/// Tenant, webhook and behaviour of a path.
+fn place(path: &str) -> Option<(u32, u32, Behaviour)> {
+    let mut parts = path.strip_prefix('/')?.splitn(3, '/');
+    let (tenant, webhook, word) = (parts.next()?, parts.next()?, parts.next()?);
+    let behaviour = Behaviour::ALL.into_iter().find(|behaviour| behaviour.word() == word)?;
+    Some((tenant.parse().ok()?, webhook.parse().ok()?, behaviour))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_says_who_and_how() {
+        assert_eq!(place("/3/12/slow"), Some((3, 12, Behaviour::Slow)));
+        assert_eq!(place("/3/12/other"), None);
+        assert_eq!(place("/"), None);
+    }
+}

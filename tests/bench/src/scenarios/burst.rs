@@ -1,0 +1,109 @@
+//! Many saves as fast as the connections take the responses, beside the bare forwarder in the same run.
+
+use std::time::Duration;
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::load::{Client, Load, Saves};
+use crate::measure::{Delivered, percentile, save_times};
+use crate::order;
+use crate::process::cpu;
+use crate::receiver::Behaviour;
+use crate::stage::{CONNECTIONS, Fleet, Shape, Stage, WARM_UP, check};
+
+/// After the last arrival, what an attempt leaves is stored within this.
+const SETTLED: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
+    let messages = bench.sizes.messages;
+    let (before, bare_cpu) = bare(&stage, messages).await;
+    let burst = burst(&stage, shape, messages).await;
+    let (after, _) = bare(&stage, messages).await;
+    let bare = (before + after) / 2.0;
+
+    let Burst { saves, delivered, .. } = &burst;
+    let times = save_times(&saves.done);
+    let mut figures = vec![
+        Figure::new("deliveries per second", delivered.rate(), "/s").at_least(10_000.0),
+        Figure::new("of the bare forwarder's", delivered.rate() / bare, "").at_least(0.35),
+        Figure::new("bare forwarder: deliveries per second", bare, "/s"),
+        Figure::new("bare forwarder: CPU per message", bare_cpu, "ms"),
+        Figure::new("lost", delivered.lost as f64, "").at_most(0.0),
+        Figure::new("duplicates", delivered.duplicates as f64, "").at_most(0.0),
+        Figure::new("save p50", percentile(&times, 50.0), "ms"),
+        Figure::new("save p99", percentile(&times, 99.0), "ms").at_most(20.0),
+        Figure::new("end to end p50", percentile(&delivered.end_to_end, 50.0), "ms"),
+        Figure::new("end to end p99", percentile(&delivered.end_to_end, 99.0), "ms").at_most(25.0),
+    ];
+    figures.extend(burst.costs);
+    figures
+}
+
+/// What a burst did and cost.
+pub(super) struct Burst {
+    pub(super) saves: Saves,
+    pub(super) delivered: Delivered,
+    /// Buffers of PostgreSQL that were read per message.
+    pub(super) buffers: f64,
+    /// All costs.
+    pub(super) costs: Vec<Figure>,
+}
+
+/// A burst against new processes of a shape on a stage whose first tenant has one webhook.
+pub(super) async fn burst(stage: &Stage, shape: Shape, messages: usize) -> Burst {
+    let fleet = stage.serve(shape, &[]).await;
+    burst_on(stage, fleet, messages).await
+}
+
+/// As [`burst`], against these processes, which are ended.
+pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Burst {
+    let counted = stage.counted(0).await;
+    let clients = vec![stage.clients(&fleet).await.swap_remove(0)];
+    stage.warm_up(fleet.apis(), &clients, 1).await;
+    let (used, wal) = (stage.used(&fleet.processes), stage.wal().await);
+    let load = Load { apis: fleet.apis(), clients, connections: CONNECTIONS, messages, pace: None };
+    let saves = load.run().await;
+    check(&saves);
+    let arrivals = stage.received(messages).await;
+    tokio::time::sleep(SETTLED).await;
+    let (used, wal) = (stage.used(&fleet.processes).since(&used), stage.wal().await - wal);
+    let memory = fleet.peak_memory();
+    fleet.terminate().await;
+    let now = stage.counted(0).await;
+    // PostgreSQL's own counts are complete only now, and have the warm-up in them.
+    let all = (messages + WARM_UP) as f64;
+    let buffers = (now.buffers - counted.buffers) / all;
+    let delivered = Delivered::of(&saves.done, &arrivals, 1);
+    let per = |total: f64| total / messages as f64;
+    let cpu = |seconds: f64| per(seconds * 1_000.0);
+    let costs = vec![
+        Figure::new("CPU per message", cpu(used.server + used.postgres + used.redis), "ms").at_most(0.13),
+        Figure::new("CPU per message: server", cpu(used.server), "ms"),
+        Figure::new("CPU per message: PostgreSQL", cpu(used.postgres), "ms"),
+        Figure::new("CPU per message: Redis", cpu(used.redis), "ms"),
+        Figure::new("peak memory of the largest process", memory, "MB").at_most(40.0),
+        Figure::new("PostgreSQL: buffers read per message", buffers, ""),
+        Figure::new("PostgreSQL: commits per message", (now.commits - counted.commits) / all, ""),
+        Figure::new("PostgreSQL: bytes of WAL per message", per(wal), "B"),
+        Figure::new("Redis: calls per message, those of scripts too", per(used.redis_calls), ""),
+        Figure::new("Redis: bytes per message, in and out", per(used.redis_bytes), "B"),
+    ];
+    Burst { saves, delivered, buffers, costs }
+}
+
+/// The same burst through the bare forwarder: deliveries per second, and its CPU per message in ms.
+pub(super) async fn bare(stage: &Stage, messages: usize) -> (f64, f64) {
+    let bare = stage.bare().await;
+    let clients = vec![Client { tenant: 0, request: order::save("none", "none").into() }];
+    stage.warm_up(vec![bare.api], &clients, 1).await;
+    let before = cpu(bare.id());
+    let load = Load { apis: vec![bare.api], clients, connections: CONNECTIONS, messages, pace: None };
+    let saves = load.run().await;
+    check(&saves);
+    let arrivals = stage.received(messages).await;
+    let used = cpu(bare.id()) - before;
+    let delivered = Delivered::of(&saves.done, &arrivals, 1);
+    assert_eq!((delivered.lost, delivered.duplicates), (0, 0), "the bare forwarder loses nothing");
+    (delivered.rate(), used * 1_000.0 / messages as f64)
+}

@@ -1,0 +1,56 @@
+//! One tenant with ten webhooks, all of which get each order.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::load::Load;
+use crate::measure::{Delivered, percentile};
+use crate::receiver::Behaviour;
+use crate::stage::{CONNECTIONS, Shape, Stage, check};
+
+const WEBHOOKS: usize = 10;
+const MESSAGES: usize = 1_000;
+/// Lone messages, so far apart that each has the machine to itself.
+const LONE: usize = 100;
+const LONE_RATE: f64 = 10.0;
+
+pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt; WEBHOOKS]]).await;
+    let fleet = stage.serve(shape, &[]).await;
+    let clients = stage.clients(&fleet).await;
+    stage.warm_up(fleet.apis(), &clients, WEBHOOKS).await;
+    let warm = stage.receiver.handshakes();
+
+    let load = Load { apis: fleet.apis(), clients, connections: CONNECTIONS, messages: MESSAGES, pace: None };
+    let saves = load.clone().run().await;
+    check(&saves);
+    let arrivals = stage.received(MESSAGES * WEBHOOKS).await;
+    let handshakes = stage.receiver.handshakes();
+    let burst = Delivered::of(&saves.done, &arrivals, WEBHOOKS as u32);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+
+    let load = Load { connections: 1, messages: LONE, pace: Some(LONE_RATE), ..load };
+    let saves = load.run().await;
+    check(&saves);
+    let arrivals = stage.received(LONE * WEBHOOKS).await;
+    let lone = Delivered::of(&saves.done, &arrivals, WEBHOOKS as u32);
+    let mut last: HashMap<u64, Instant> = HashMap::new();
+    for arrival in &arrivals {
+        let at = last.entry(arrival.order).or_insert(arrival.at);
+        *at = arrival.at.max(*at);
+    }
+    let all_in = |save: &crate::load::Saved| Some(*last.get(&save.order)? - save.begun);
+    let mut all_in: Vec<_> = saves.done.iter().filter_map(all_in).collect();
+    all_in.sort_unstable();
+    vec![
+        Figure::new("burst of 1,000: deliveries per second", burst.rate(), "/s").at_least(15_000.0),
+        Figure::new("burst of 1,000: end to end p99", percentile(&burst.end_to_end, 99.0), "ms"),
+        Figure::new("burst of 1,000: new TLS connections", (handshakes - warm) as f64, ""),
+        Figure::new("lone message, all ten in, p50", percentile(&all_in, 50.0), "ms").at_most(3.0),
+        Figure::new("lone message, all ten in, p99", percentile(&all_in, 99.0), "ms"),
+        Figure::new("lost", (burst.lost + lone.lost) as f64, "").at_most(0.0),
+        Figure::new("duplicates", (burst.duplicates + lone.duplicates) as f64, "").at_most(0.0),
+    ]
+}

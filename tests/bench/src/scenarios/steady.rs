@@ -1,0 +1,33 @@
+//! A steady trickle: what one order takes when nothing waits.
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::load::Load;
+use crate::measure::{Delivered, percentile, save_times};
+use crate::receiver::Behaviour;
+use crate::stage::{Shape, Stage, check};
+
+const RATE: f64 = 100.0;
+const MESSAGES: usize = 2_000;
+
+pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
+    let fleet = stage.serve(shape, &[]).await;
+    let clients = stage.clients(&fleet).await;
+    stage.warm_up(fleet.apis(), &clients, 1).await;
+    let load = Load { apis: fleet.apis(), clients, connections: 8, messages: MESSAGES, pace: Some(RATE) };
+    let saves = load.run().await;
+    check(&saves);
+    let arrivals = stage.received(MESSAGES).await;
+    let delivered = Delivered::of(&saves.done, &arrivals, 1);
+    let times = save_times(&saves.done);
+    vec![
+        Figure::new("end to end p50", percentile(&delivered.end_to_end, 50.0), "ms").at_most(1.0),
+        Figure::new("end to end p99", percentile(&delivered.end_to_end, 99.0), "ms").at_most(2.5),
+        Figure::new("end to end max", percentile(&delivered.end_to_end, 100.0), "ms"),
+        Figure::new("save p50", percentile(&times, 50.0), "ms"),
+        Figure::new("save p99", percentile(&times, 99.0), "ms"),
+        Figure::new("lost", delivered.lost as f64, "").at_most(0.0),
+        Figure::new("duplicates", delivered.duplicates as f64, "").at_most(0.0),
+    ]
+}
