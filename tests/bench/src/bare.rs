@@ -1,6 +1,6 @@
 //! The bare forwarder, against which everything is compared: it takes the same request, gives it a number, sends its body
 //! over the same HTTPS stack with kept connections, and answers when the receiver has answered. It checks and stores
-//! nothing.
+//! nothing. With a database it also answers reads of orders, by the query that Docket asks.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,7 +20,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_postgres::{Client, Statement};
 use tokio_rustls::TlsConnector;
+
+use crate::sql;
 
 /// Its arguments.
 #[derive(Debug, clap::Args)]
@@ -36,7 +39,13 @@ pub(crate) struct BareArguments {
     /// Where /readyz is.
     #[arg(long)]
     management: SocketAddr,
+    /// URL of the database that orders are read from.
+    #[arg(long)]
+    database: Option<String>,
 }
+
+/// Connections to the database: as many as Docket has to one tenant's.
+const DATABASE_CONNECTIONS: usize = 8;
 
 struct Forwarder {
     target: Uri,
@@ -44,11 +53,12 @@ struct Forwarder {
     tls: TlsConnector,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     count: AtomicU64,
+    database: Vec<(Client, Statement)>,
 }
 
 /// Serves until it is killed.
 pub(crate) async fn run(arguments: BareArguments) {
-    let BareArguments { target, ca_file, listen, management } = arguments;
+    let BareArguments { target, ca_file, listen, management, database } = arguments;
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(ca_file).expect("a certificate");
     roots.add(authority).expect("an authority");
@@ -59,7 +69,16 @@ pub(crate) async fn run(arguments: BareArguments) {
     let to = target.authority().and_then(|authority| authority.as_str().parse().ok());
     let to = to.expect("a target with an address and a port");
     let tls = TlsConnector::from(Arc::new(config));
-    let forwarder = Forwarder { target, to, tls, idle: Mutex::default(), count: AtomicU64::new(0) };
+    let mut clients = Vec::new();
+    if let Some(url) = &database {
+        for _ in 0..DATABASE_CONNECTIONS {
+            let client = docket_rig::postgres::client(url).await;
+            let statement = client.prepare(sql::READ_ORDER).await.expect("the table is as it was");
+            clients.push((client, statement));
+        }
+    }
+    let forwarder =
+        Forwarder { target, to, tls, idle: Mutex::default(), count: AtomicU64::new(0), database: clients };
     let forwarder = Arc::new(forwarder);
     let requests = TcpListener::bind(listen).await.expect("a free port");
     let readiness = TcpListener::bind(management).await.expect("a free port");
@@ -85,7 +104,11 @@ async fn answer(
     forwarder: &Forwarder,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.method() == Method::GET {
-        return Ok(Response::new(Full::default()));
+        let order = request.uri().query().and_then(|query| query.strip_prefix("webOrderId="));
+        return Ok(match order {
+            Some(order) => forwarder.read(order).await,
+            None => Response::new(Full::default()),
+        });
     }
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
     let number = forwarder.count.fetch_add(1, Ordering::Relaxed);
@@ -102,6 +125,22 @@ async fn answer(
 }
 
 impl Forwarder {
+    /// An order as JSON.
+    async fn read(&self, order: &str) -> Response<Full<Bytes>> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) as usize;
+        let (client, statement) = &self.database[number % self.database.len()];
+        let row = client.query_one(statement, &[&order]).await.expect("the order is there");
+        let text = |at| row.get::<_, Option<&str>>(at);
+        let order = serde_json::value::RawValue::from_string(row.get("body")).expect("it is JSON");
+        let answer = serde_json::json!({
+            "webOrderId": text("id"), "orderType": text("order_type"), "status": text("status"),
+            "customerCode": text("customer_code"), "caseNumber": text("case_number"), "caption": text("caption"),
+            "clientMatterNumber": text("client_matter_number"), "order": order,
+            "createdAt": row.get::<_, i64>("created_at_ms"), "updatedAt": row.get::<_, i64>("updated_at_ms"),
+        });
+        Response::new(Full::from(answer.to_string()))
+    }
+
     async fn forward(&self, body: Bytes) -> io::Result<()> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut sender = match idle {

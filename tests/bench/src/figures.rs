@@ -73,7 +73,7 @@ pub(crate) fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) scenario: String,
-    pub(crate) shape: Option<Shape>,
+    pub(crate) shape: Shape,
     pub(crate) figures: Vec<Figure>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn json(measured: &[Measured]) -> Value {
     let of = |measured: &Measured| {
         let figure = |figure: &Figure| {
             json!({
-                "scenario": measured.scenario, "shape": measured.shape.map(Shape::name),
+                "scenario": measured.scenario, "shape": measured.shape.name(),
                 "figure": figure.name, "unit": figure.unit,
                 // JSON has no word for what is not a number.
                 "value": figure.value.is_finite().then_some(figure.value),
@@ -94,19 +94,33 @@ pub(crate) fn json(measured: &[Measured]) -> Value {
     measured.iter().flat_map(of).collect()
 }
 
-/// A scenario's figures as lines of a table.
-pub(crate) fn table(measured: &Measured) -> String {
-    let shape = measured.shape.map(|shape| format!(" ({})", shape.name())).unwrap_or_default();
-    let mut text = format!("{}{shape}\n", measured.scenario);
-    for figure in &measured.figures {
-        let value = format!("{} {}", number(figure.value), figure.unit);
-        let (goal, mark) = figure.goal.map_or((String::new(), ""), |goal| {
-            (goal.text(), if goal.is_met(figure.value) { "met" } else { "NOT MET" })
-        });
-        let line = format!("  {:<58} {:>18}  {:>10}  {mark}", figure.name, value.trim_end(), goal);
-        let _ = writeln!(text, "{}", line.trim_end());
+/// The figures of one scenario as a table, with a column for each shape that it was measured in.
+pub(crate) fn table(shapes: &[Measured]) -> String {
+    let Some(first) = shapes.first() else { return String::new() };
+    let mut text = format!("{:<72}", first.scenario);
+    for measured in shapes {
+        let _ = write!(text, "{:>24}", measured.shape.name());
+    }
+    text += "    must reach\n";
+    for (at, figure) in first.figures.iter().enumerate() {
+        let _ = write!(text, "  {:<70}", figure.name);
+        for measured in shapes {
+            let _ = write!(text, "{:>24}", measured.figures.get(at).map(cell).unwrap_or_default());
+        }
+        let goal = figure.goal.map(Goal::text).unwrap_or_default();
+        text = format!("{text}    {goal}").trim_end().to_owned() + "\n";
     }
     text
+}
+
+/// A value, and whether it is what it must be.
+fn cell(figure: &Figure) -> String {
+    let mark = match figure.goal.map(|goal| goal.is_met(figure.value)) {
+        None => ' ',
+        Some(true) => '✓',
+        Some(false) => '✗',
+    };
+    format!("{} {:<2} {mark}", number(figure.value), figure.unit)
 }
 
 /// Three digits that count, and all digits before the point.
@@ -151,6 +165,18 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_shape() {
+        let of = |shape, value| Measured {
+            scenario: "burst".to_owned(),
+            shape,
+            figures: vec![Figure::new("rate", value, "/s").at_least(10.0)],
+        };
+        let text = table(&[of(Shape::One, 12.0), of(Shape::Roles, 8.0)]);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["rate", "12", "/s", "✓", "8", "/s", "✗", ">=", "10"]);
     }
 
     #[test]

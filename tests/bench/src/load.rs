@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use crate::http::Connection;
-use crate::order;
 
 /// No load lasts longer than this.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -24,6 +23,8 @@ pub(crate) struct Client {
     pub(crate) tenant: u32,
     /// The whole request.
     pub(crate) request: Arc<[u8]>,
+    /// Finds the number of the order in the body of a response with the status 200.
+    pub(crate) number: fn(&[u8]) -> Option<u64>,
 }
 
 /// What to do.
@@ -57,6 +58,8 @@ pub(crate) struct Saves {
     pub(crate) refused: usize,
     /// Not answered, because the connection broke.
     pub(crate) broken: usize,
+    /// Begun, and neither of these when time was up.
+    pub(crate) unanswered: usize,
     /// The first answer that was not 200.
     pub(crate) refusal: Option<String>,
 }
@@ -84,10 +87,9 @@ impl Running {
         self.result.await.expect("the generator does not panic")
     }
 
-    /// Begins no more saves, and waits for the last response.
-    pub(crate) async fn stop(self) -> Saves {
+    /// Begins no more saves.
+    pub(crate) fn halt(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
-        self.end().await
     }
 }
 
@@ -101,7 +103,7 @@ impl Load {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime");
             let saves = LocalSet::new().block_on(&runtime, generate(self, own));
-            // Nobody waits for it if the scenario has failed.
+            // The scenario may have failed in the meantime.
             let _ = send.send(saves);
         };
         std::thread::Builder::new().name("generator".to_owned()).spawn(generate).expect("a thread");
@@ -130,9 +132,11 @@ async fn generate(load: Load, progress: Arc<Progress>) -> Saves {
             Some(rate) => paced(&generator, rate).await,
         }
     };
-    // What was not answered by then is neither refused nor done.
+    // The counts show whether time was up.
     let _ = tokio::time::timeout(LIMIT, work).await;
-    generator.saves.take()
+    let mut saves = generator.saves.take();
+    saves.unanswered = generator.begun.get() - saves.done.len() - saves.refused - saves.broken;
+    saves
 }
 
 /// Each connection sends its next save when it has a response.
@@ -183,7 +187,7 @@ impl Generator {
         more.then(|| self.begun.replace(message + 1))
     }
 
-    /// A connection, as soon as somebody listens.
+    /// A connection, as soon as a process listens.
     async fn open(&self, number: usize) -> Connection {
         loop {
             match Connection::open(self.load.apis[number % self.load.apis.len()]).await {
@@ -213,7 +217,7 @@ impl Generator {
             saves.broken += 1;
             return None;
         };
-        match order::number(response.body) {
+        match (client.number)(response.body) {
             Some(order) if response.status == 200 => {
                 saves.done.push(Saved { tenant: client.tenant, order, begun, took });
                 self.progress.answered.fetch_add(1, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 mod bare;
 mod figures;
+mod home;
 mod http;
 mod load;
 mod measure;
@@ -9,15 +10,19 @@ mod order;
 mod process;
 mod receiver;
 mod scenarios;
+mod sql;
 mod stage;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand, ValueEnum as _};
 use figures::{Measured, json, medians, table};
 use scenarios::{Bench, Scenario};
 use stage::Shape;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
 
 #[derive(Debug, Parser)]
 #[command(name = "docket-bench", about = "Measures a release binary of Docket on this machine")]
@@ -51,6 +56,12 @@ struct RunArguments {
     /// The program to measure [default: docket beside this program].
     #[arg(long, value_name = "FILE")]
     docket: Option<PathBuf>,
+    /// Run all scenarios, the long ones too.
+    #[arg(long, conflicts_with = "scenarios")]
+    all: bool,
+    /// What is measured, for the JSON.
+    #[arg(long, value_name = "TEXT")]
+    revision: Option<String>,
     /// What the scenarios can change.
     #[command(flatten)]
     bench: scenarios::Sizes,
@@ -65,49 +76,92 @@ fn main() {
         }
         Commands::Run(arguments) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(run(arguments));
+            let complete = LocalSet::new().block_on(&runtime.expect("a runtime"), async {
+                // What is dropped takes its processes and files with it.
+                tokio::select! {
+                    complete = run(arguments) => complete,
+                    () = ended() => false,
+                }
+            });
+            std::process::exit(i32::from(!complete));
         }
     }
 }
 
-async fn run(arguments: RunArguments) {
+/// Returns on Ctrl-C and SIGTERM.
+async fn ended() {
+    let signal = |kind| signal(kind).expect("signals can be handled");
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Returns whether every scenario came to its end.
+async fn run(arguments: RunArguments) -> bool {
     let beside = || std::env::current_exe().expect("a program has a path").with_file_name("docket");
     let docket = arguments.docket.unwrap_or_else(beside);
     assert!(docket.exists(), "{} is missing; tests/bench/run builds it", docket.display());
-    let bench = Bench { docket, sizes: arguments.bench };
+    let bench = Rc::new(Bench { docket, sizes: arguments.bench });
     let scenarios = if arguments.scenarios.is_empty() {
-        Scenario::value_variants().iter().copied().filter(|scenario| scenario.is_short()).collect()
+        let all = Scenario::value_variants().iter().copied();
+        all.filter(|scenario| arguments.all || scenario.is_short()).collect()
     } else {
         arguments.scenarios
     };
-    let begun = Instant::now();
-    let mut measured = Vec::new();
+    let (begun, machine) = (Instant::now(), machine(arguments.revision));
+    let (mut measured, mut complete) = (Vec::new(), true);
     for scenario in scenarios {
-        let shapes = match arguments.shape {
-            Some(shape) => vec![shape],
-            None => scenario.shapes().to_vec(),
-        };
+        let shapes = arguments.shape.map_or_else(|| scenario.shapes().to_vec(), |shape| vec![shape]);
+        let first = measured.len();
         for shape in shapes {
             let mut rounds = Vec::new();
             for round in 1..=arguments.rounds {
+                let (seconds, name) = (begun.elapsed().as_secs(), scenario.name());
                 eprintln!(
-                    "{:>4} s  {}, {}, round {round}",
-                    begun.elapsed().as_secs(),
-                    scenario.name(),
-                    shape.name()
+                    "{seconds:>4} s  {name} ({}), round {round}, load {}",
+                    shape.name(),
+                    load_average()
                 );
-                rounds.push(scenario.run(&bench, shape).await);
+                let bench = Rc::clone(&bench);
+                // A scenario that fails has said why, and the next one runs all the same.
+                let running = tokio::task::spawn_local(async move { scenario.run(&bench, shape).await });
+                match running.await {
+                    Ok(figures) => rounds.push(figures),
+                    Err(_) => complete = false,
+                }
             }
-            let name = scenario.name().to_owned();
-            let one = Measured { scenario: name, shape: Some(shape), figures: medians(rounds) };
-            println!("{}", table(&one));
-            measured.push(one);
-            // What was measured stays, also if a later scenario fails.
-            if let Some(file) = &arguments.json {
-                let text = serde_json::to_string_pretty(&json(&measured)).expect("it is JSON");
-                std::fs::write(file, text + "\n").expect("the file can be written");
+            if rounds.is_empty() {
+                println!("{} ({}): FAILED\n", scenario.name(), shape.name());
+                continue;
             }
+            measured.push(Measured { scenario: scenario.name(), shape, figures: medians(rounds) });
+        }
+        println!("{}", table(&measured[first..]));
+        // What was measured stays, however the run ends.
+        if let Some(file) = &arguments.json {
+            let all = serde_json::json!({"machine": machine, "figures": json(&measured)});
+            let text = serde_json::to_string_pretty(&all).expect("it is JSON");
+            std::fs::write(file, text + "\n").expect("the file can be written");
         }
     }
     eprintln!("{:>4} s  done", begun.elapsed().as_secs());
+    complete
+}
+
+/// What the figures were measured on.
+fn machine(revision: Option<String>) -> serde_json::Value {
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let memory = read("/proc/meminfo").lines().next().map(str::to_owned);
+    serde_json::json!({
+        "revision": revision, "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory": memory, "kernel": read("/proc/version").trim(), "load": load_average(),
+    })
+}
+
+/// How many processes wanted a core in the last minute: what other programs take is missing in the figures.
+fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
 }

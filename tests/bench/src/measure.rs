@@ -69,20 +69,13 @@ pub(crate) fn percentile(sorted: &[Duration], percent: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receiver::Behaviour;
 
     #[test]
     fn losses_duplicates_and_times_are_exact() {
         let begun = Instant::now();
         let ms = Duration::from_millis;
         let saved = |order| Saved { tenant: 0, order, begun: begun + ms(order), took: ms(5) };
-        let came = |order, webhook, after| Arrival {
-            tenant: 0,
-            webhook,
-            behaviour: Behaviour::Prompt,
-            order,
-            at: begun + ms(after),
-        };
+        let came = |order, webhook, after| Arrival { tenant: 0, webhook, order, at: begun + ms(after) };
         let arrivals = [came(1, 0, 11), came(1, 1, 21), came(1, 1, 31), came(2, 0, 12), came(9, 0, 40)];
         let delivered = Delivered::of(&[saved(1), saved(2)], &arrivals, 2);
         assert_eq!((delivered.lost, delivered.duplicates, delivered.unacknowledged), (1, 1, 1));

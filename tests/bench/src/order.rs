@@ -1,15 +1,17 @@
 //! The order that is saved, and the number that finds it again in responses and deliveries.
 
 use crate::http::{find, request};
+use crate::load::Client;
 
 /// An order for the court, 418 bytes long.
 pub(crate) const BODY: &str = r#"{"orderType":"Court","clientMatterNumber":"4410-0012","serviceLevel":"SameDay","courtTask":"Research","court":{"name":"Superior Court of California, County of Los Angeles","courtType":"Superior","county":"Los Angeles","state":"CA"},"case":{"caseNumber":"26STCV99901","caption":"Larkspur Tile Co. v. Brindle"},"attorney":{"name":"Dana Quillfeather","represents":"Plaintiff"},"request":"Copies of the last three orders"}"#;
 
-/// The request that saves it.
-pub(crate) fn save(key: &str, token: &str) -> Vec<u8> {
+/// The client that saves it in a tenant.
+pub(crate) fn client(tenant: u32, key: &str, token: &str) -> Client {
     let bearer = format!("Bearer {token}");
     let headers = [("x-api-key", key), ("authorization", &bearer), ("content-type", "application/json")];
-    request("POST", "/Orders/Save", &headers, BODY)
+    let request = request("POST", "/Orders/Save", &headers, BODY).into();
+    Client { tenant, request, number }
 }
 
 /// The number in `"webOrderId":"W00000042"`; `None` without one.

@@ -70,13 +70,6 @@ impl Process {
         }
     }
 
-    /// What /metrics says.
-    pub(crate) async fn metrics(&self) -> String {
-        let mut connection = Connection::open(self.management).await.expect("it listens");
-        let request = request("GET", "/metrics", &[], "");
-        connection.call(&request).await.expect("a response").text()
-    }
-
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()

@@ -2,7 +2,6 @@
 //! about, and does with it what the path says: `/<tenant>/<webhook>/<behaviour>`.
 
 use std::convert::Infallible;
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::order;
@@ -46,12 +46,11 @@ impl Behaviour {
     }
 }
 
-/// A POST, read to its end.
+/// A POST to a prompt endpoint, read to its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) tenant: u32,
     pub(crate) webhook: u32,
-    pub(crate) behaviour: Behaviour,
     pub(crate) order: u64,
     pub(crate) at: Instant,
 }
@@ -59,7 +58,8 @@ pub(crate) struct Arrival {
 #[derive(Default)]
 struct Shared {
     arrivals: Mutex<Vec<Arrival>>,
-    count: AtomicUsize,
+    answered: AtomicUsize,
+    stuck: AtomicUsize,
     handshakes: AtomicUsize,
 }
 
@@ -73,19 +73,19 @@ pub(crate) struct Receiver {
 impl Receiver {
     pub(crate) fn start() -> Self {
         let (ca_pem, config) = certificate();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("a socket");
-        let port = listener.local_addr().expect("it is bound").port();
         let shared = Arc::new(Shared::default());
-        let own = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("receiver".to_owned())
-            .spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                runtime.expect("a runtime").block_on(accept(listener, TlsAcceptor::from(config), own));
-            })
-            .expect("a thread");
-        Self { port, ca_pem, shared }
+        let (own, (say, hear)) = (Arc::clone(&shared), std::sync::mpsc::channel());
+        let serve = async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            say.send(listener.local_addr().expect("it is bound").port()).expect("it waits");
+            accept(listener, TlsAcceptor::from(config), own).await;
+        };
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(serve);
+        };
+        std::thread::Builder::new().name("receiver".to_owned()).spawn(run).expect("a thread");
+        Self { port: hear.recv().expect("it listens"), ca_pem, shared }
     }
 
     /// The target of a webhook.
@@ -93,9 +93,14 @@ impl Receiver {
         format!("https://127.0.0.1:{}/{tenant}/{webhook}/{}", self.port, behaviour.word())
     }
 
-    /// How many POSTs came since the last [`take`](Self::take).
-    pub(crate) fn count(&self) -> usize {
-        self.shared.count.load(Ordering::Relaxed)
+    /// How many POSTs to prompt endpoints came since the last [`take`](Self::take).
+    pub(crate) fn answered(&self) -> usize {
+        self.shared.answered.load(Ordering::Relaxed)
+    }
+
+    /// How many POSTs to all other endpoints came since the start.
+    pub(crate) fn stuck(&self) -> usize {
+        self.shared.stuck.load(Ordering::Relaxed)
     }
 
     /// TLS handshakes since the start.
@@ -103,16 +108,11 @@ impl Receiver {
         self.shared.handshakes.load(Ordering::Relaxed)
     }
 
-    /// What came since the last call; counts from zero again.
+    /// What came to prompt endpoints since the last call; counts from zero again.
     pub(crate) fn take(&self) -> Vec<Arrival> {
         let mut arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.count.store(0, Ordering::Relaxed);
+        self.shared.answered.store(0, Ordering::Relaxed);
         std::mem::take(&mut *arrivals)
-    }
-
-    /// A copy of what came since the last [`take`](Self::take).
-    pub(crate) fn look(&self) -> Vec<Arrival> {
-        self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -139,7 +139,6 @@ fn certificate() -> (String, Arc<ServerConfig>) {
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
-    let listener = tokio::net::TcpListener::from_std(listener).expect("in a runtime");
     loop {
         // An error here is one client's, or too many open files, which the counts will show.
         let Ok((stream, _)) = listener.accept().await else {
@@ -169,9 +168,13 @@ async fn receive(request: Request<Incoming>, shared: &Shared) -> Result<Response
         *response.status_mut() = StatusCode::BAD_REQUEST;
         return Ok(response);
     };
-    let arrival = Arrival { tenant, webhook, behaviour, order, at };
-    shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
-    shared.count.fetch_add(1, Ordering::Relaxed);
+    if behaviour == Behaviour::Prompt {
+        let arrival = Arrival { tenant, webhook, order, at };
+        shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+        shared.answered.fetch_add(1, Ordering::Relaxed);
+    } else {
+        shared.stuck.fetch_add(1, Ordering::Relaxed);
+    }
     match behaviour {
         Behaviour::Prompt => {}
         Behaviour::Slow => tokio::time::sleep(SLOW).await,

@@ -1,8 +1,18 @@
 //! What is measured: one file per scenario, each with a function that returns its figures.
 
+mod beside;
 mod burst;
+mod dev;
 mod fanout;
+mod flushall;
+mod growth;
+mod history;
+mod kill;
+mod processes;
+mod reads;
+mod retention;
 mod steady;
+mod tenants;
 
 use std::path::PathBuf;
 
@@ -26,6 +36,15 @@ pub(crate) struct Sizes {
     /// Saves in the burst.
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pub(crate) messages: usize,
+    /// Finished deliveries that a long history has.
+    #[arg(long, default_value_t = 1_000_000, value_name = "COUNT")]
+    pub(crate) history: usize,
+    /// Saves per second while retention deletes.
+    #[arg(long, default_value_t = 1_000.0, value_name = "COUNT")]
+    pub(crate) rate: f64,
+    /// In the burst, also print what each statement of PostgreSQL and each command of Redis cost. Counting slows it down.
+    #[arg(long)]
+    pub(crate) profile: bool,
 }
 
 /// A scenario.
@@ -37,27 +56,55 @@ pub(crate) enum Scenario {
     Steady,
     /// Ten webhooks: a burst of 1,000, and lone messages.
     Fanout,
+    /// A healthy tenant beside deliveries that are stuck at slow endpoints.
+    Beside,
+    /// kill -9 in the middle of 5,000.
+    Kill,
+    /// kill -9 between a commit and its hint in Redis.
+    Hint,
+    /// Twenty kill -9 in twenty seconds under saves.
+    Crashloop,
+    /// FLUSHALL in Redis under load.
+    Flushall,
+    /// `docket dev` on SQLite: burst and steady.
+    Dev,
+    /// `docket dev`: twenty kill -9 in twenty seconds under saves.
+    Devcrashloop,
+    /// The burst with 1, 2 and 4 worker processes and 2 api processes.
+    Processes,
+    /// A burst of 100,000 against one of 10,000.
+    Growth,
+    /// 500 saves per second spread over 500 databases.
+    Tenants,
+    /// Authorized reads beside a bare handler with the same query.
+    Reads,
+    /// The issue of tokens beside Argon2id alone.
+    Tokens,
+    /// 1,000 idle tenants (long: 6 minutes).
+    Idle,
+    /// The burst and all searches beside --history finished deliveries (long: 5 minutes).
+    History,
+    /// Retention of --history deliveries while --rate saves per second run (long: 5 minutes).
+    Retention,
 }
 
 impl Scenario {
     /// Its name on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Burst => "burst",
-            Self::Steady => "steady",
-            Self::Fanout => "fanout",
-        }
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Whether it is run without being named.
     pub(crate) fn is_short(self) -> bool {
-        true
+        !matches!(self, Self::Idle | Self::History | Self::Retention)
     }
 
     /// The shapes that it is measured in, unless one is asked for.
     pub(crate) fn shapes(self) -> &'static [Shape] {
         match self {
-            Self::Burst | Self::Steady | Self::Fanout => &Shape::ALL,
+            Self::Burst | Self::Steady | Self::Fanout | Self::Kill => &Shape::ALL,
+            Self::Processes => &[Shape::Roles],
+            _ => &[Shape::One],
         }
     }
 
@@ -67,6 +114,21 @@ impl Scenario {
             Self::Burst => burst::run(bench, shape).await,
             Self::Steady => steady::run(bench, shape).await,
             Self::Fanout => fanout::run(bench, shape).await,
+            Self::Beside => beside::run(bench, shape).await,
+            Self::Kill => kill::middle(bench, shape).await,
+            Self::Hint => kill::hint(bench, shape).await,
+            Self::Crashloop => kill::often(bench, shape).await,
+            Self::Flushall => flushall::run(bench, shape).await,
+            Self::Dev => dev::run(bench).await,
+            Self::Devcrashloop => dev::kills(bench).await,
+            Self::Processes => processes::run(bench).await,
+            Self::Growth => growth::run(bench, shape).await,
+            Self::Tenants => tenants::busy(bench).await,
+            Self::Reads => reads::get(bench, shape).await,
+            Self::Tokens => reads::tokens(bench, shape).await,
+            Self::Idle => tenants::idle(bench, shape).await,
+            Self::History => history::run(bench, shape).await,
+            Self::Retention => retention::run(bench, shape).await,
         }
     }
 }

@@ -4,21 +4,29 @@ use std::time::Duration;
 
 use super::Bench;
 use crate::figures::Figure;
-use crate::load::{Client, Load, Saves};
+use crate::home::{CONNECTIONS, Fleet, WARM_UP, check};
+use crate::load::{Load, Saves};
 use crate::measure::{Delivered, percentile, save_times};
 use crate::order;
 use crate::process::cpu;
 use crate::receiver::Behaviour;
-use crate::stage::{CONNECTIONS, Fleet, Shape, Stage, WARM_UP, check};
+use crate::stage::{Shape, Stage};
 
 /// After the last arrival, what an attempt leaves is stored within this.
 const SETTLED: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
-    let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
+    let tenants = [vec![Behaviour::Prompt]];
+    let stage = match bench.sizes.profile {
+        false => Stage::new(&bench.docket, &tenants).await,
+        true => Stage::with_statements(&bench.docket, &tenants).await,
+    };
     let messages = bench.sizes.messages;
     let (before, bare_cpu) = bare(&stage, messages).await;
     let burst = burst(&stage, shape, messages).await;
+    if bench.sizes.profile {
+        eprintln!("{}", stage.profile((messages + WARM_UP) as f64).await);
+    }
     let (after, _) = bare(&stage, messages).await;
     let bare = (before + after) / 2.0;
 
@@ -59,13 +67,13 @@ pub(super) async fn burst(stage: &Stage, shape: Shape, messages: usize) -> Burst
 /// As [`burst`], against these processes, which are ended.
 pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Burst {
     let counted = stage.counted(0).await;
-    let clients = vec![stage.clients(&fleet).await.swap_remove(0)];
-    stage.warm_up(fleet.apis(), &clients, 1).await;
+    let clients = vec![stage.home.clients(&fleet).await.swap_remove(0)];
+    stage.home.warm_up(&fleet.apis, &clients, 1).await;
     let (used, wal) = (stage.used(&fleet.processes), stage.wal().await);
-    let load = Load { apis: fleet.apis(), clients, connections: CONNECTIONS, messages, pace: None };
+    let load = Load { apis: fleet.apis.clone(), clients, connections: CONNECTIONS, messages, pace: None };
     let saves = load.run().await;
     check(&saves);
-    let arrivals = stage.received(messages).await;
+    let arrivals = stage.home.received(messages).await;
     tokio::time::sleep(SETTLED).await;
     let (used, wal) = (stage.used(&fleet.processes).since(&used), stage.wal().await - wal);
     let memory = fleet.peak_memory();
@@ -82,6 +90,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
         Figure::new("CPU per message: server", cpu(used.server), "ms"),
         Figure::new("CPU per message: PostgreSQL", cpu(used.postgres), "ms"),
         Figure::new("CPU per message: Redis", cpu(used.redis), "ms"),
+        Figure::new("CPU per message: load generator and receiver", cpu(used.bench), "ms"),
         Figure::new("peak memory of the largest process", memory, "MB").at_most(40.0),
         Figure::new("PostgreSQL: buffers read per message", buffers, ""),
         Figure::new("PostgreSQL: commits per message", (now.commits - counted.commits) / all, ""),
@@ -94,14 +103,14 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
 
 /// The same burst through the bare forwarder: deliveries per second, and its CPU per message in ms.
 pub(super) async fn bare(stage: &Stage, messages: usize) -> (f64, f64) {
-    let bare = stage.bare().await;
-    let clients = vec![Client { tenant: 0, request: order::save("none", "none").into() }];
-    stage.warm_up(vec![bare.api], &clients, 1).await;
+    let bare = stage.home.bare(&[]).await;
+    let clients = vec![order::client(0, "none", "none")];
+    stage.home.warm_up(&[bare.api], &clients, 1).await;
     let before = cpu(bare.id());
     let load = Load { apis: vec![bare.api], clients, connections: CONNECTIONS, messages, pace: None };
     let saves = load.run().await;
     check(&saves);
-    let arrivals = stage.received(messages).await;
+    let arrivals = stage.home.received(messages).await;
     let used = cpu(bare.id()) - before;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
     assert_eq!((delivered.lost, delivered.duplicates), (0, 0), "the bare forwarder loses nothing");

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::Bench;
 use crate::figures::Figure;
+use crate::home::{CONNECTIONS, check};
 use crate::load::Load;
 use crate::measure::{Delivered, percentile};
 use crate::receiver::Behaviour;
-use crate::stage::{CONNECTIONS, Shape, Stage, check};
+use crate::stage::{Shape, Stage};
 
 const WEBHOOKS: usize = 10;
 const MESSAGES: usize = 1_000;
@@ -19,22 +20,23 @@ const LONE_RATE: f64 = 10.0;
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt; WEBHOOKS]]).await;
     let fleet = stage.serve(shape, &[]).await;
-    let clients = stage.clients(&fleet).await;
-    stage.warm_up(fleet.apis(), &clients, WEBHOOKS).await;
-    let warm = stage.receiver.handshakes();
+    let clients = stage.home.clients(&fleet).await;
+    stage.home.warm_up(&fleet.apis, &clients, WEBHOOKS).await;
+    let warm = stage.home.receiver.handshakes();
 
-    let load = Load { apis: fleet.apis(), clients, connections: CONNECTIONS, messages: MESSAGES, pace: None };
+    let load =
+        Load { apis: fleet.apis.clone(), clients, connections: CONNECTIONS, messages: MESSAGES, pace: None };
     let saves = load.clone().run().await;
     check(&saves);
-    let arrivals = stage.received(MESSAGES * WEBHOOKS).await;
-    let handshakes = stage.receiver.handshakes();
+    let arrivals = stage.home.received(MESSAGES * WEBHOOKS).await;
+    let handshakes = stage.home.receiver.handshakes();
     let burst = Delivered::of(&saves.done, &arrivals, WEBHOOKS as u32);
     tokio::time::sleep(Duration::from_secs(2)).await;
 
     let load = Load { connections: 1, messages: LONE, pace: Some(LONE_RATE), ..load };
     let saves = load.run().await;
     check(&saves);
-    let arrivals = stage.received(LONE * WEBHOOKS).await;
+    let arrivals = stage.home.received(LONE * WEBHOOKS).await;
     let lone = Delivered::of(&saves.done, &arrivals, WEBHOOKS as u32);
     let mut last: HashMap<u64, Instant> = HashMap::new();
     for arrival in &arrivals {

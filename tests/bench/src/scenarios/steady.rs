@@ -2,10 +2,11 @@
 
 use super::Bench;
 use crate::figures::Figure;
+use crate::home::check;
 use crate::load::Load;
 use crate::measure::{Delivered, percentile, save_times};
 use crate::receiver::Behaviour;
-use crate::stage::{Shape, Stage, check};
+use crate::stage::{Shape, Stage};
 
 const RATE: f64 = 100.0;
 const MESSAGES: usize = 2_000;
@@ -13,12 +14,13 @@ const MESSAGES: usize = 2_000;
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let fleet = stage.serve(shape, &[]).await;
-    let clients = stage.clients(&fleet).await;
-    stage.warm_up(fleet.apis(), &clients, 1).await;
-    let load = Load { apis: fleet.apis(), clients, connections: 8, messages: MESSAGES, pace: Some(RATE) };
+    let clients = stage.home.clients(&fleet).await;
+    stage.home.warm_up(&fleet.apis, &clients, 1).await;
+    let load =
+        Load { apis: fleet.apis.clone(), clients, connections: 8, messages: MESSAGES, pace: Some(RATE) };
     let saves = load.run().await;
     check(&saves);
-    let arrivals = stage.received(MESSAGES).await;
+    let arrivals = stage.home.received(MESSAGES).await;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
     let times = save_times(&saves.done);
     vec![

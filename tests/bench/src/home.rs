@@ -1,0 +1,344 @@
+//! The files of the processes under test: tenants with people and webhooks, and the receiver of all webhooks.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use docket_rig::scratch::Folder;
+use tokio::task::JoinSet;
+
+use crate::http::{Connection, request};
+use crate::load::{Client, Load, Saves};
+use crate::order;
+use crate::process::{self, Process};
+use crate::receiver::{Arrival, Behaviour, Receiver};
+
+/// The one customer of each tenant.
+const CUSTOMER: &str = "C-1";
+const CONTACT: &str = "ada@quillfeather.example";
+const ADMINISTRATOR: &str = "alex.admin";
+const PASSWORD: &str = "a-password-for-the-benchmark";
+
+/// Connections of the load generator, unless a scenario says otherwise.
+pub(crate) const CONNECTIONS: usize = 64;
+/// Saves before a measurement, which are not counted.
+pub(crate) const WARM_UP: usize = 200;
+/// Without a further arrival for so long, what is missing is lost. Longer than a lease, and than a sweep takes.
+const GIVE_UP: Duration = Duration::from_secs(100);
+/// Sign-ins at the same time: as many as there are cores.
+const SIGN_INS: usize = 2;
+
+/// Files, and the receiver. Dropped, both go away.
+pub(crate) struct Home {
+    pub(crate) receiver: Receiver,
+    /// How many tenants there are.
+    pub(crate) tenants: usize,
+    docket: PathBuf,
+    folder: Folder,
+}
+
+impl Home {
+    /// One tenant for each of `tenants`, which lists the behaviours of the endpoints of its webhooks. `database`: what the
+    /// specification of a tenant says about its database, and the Secret that this takes.
+    pub(crate) fn new(
+        docket: &Path,
+        tenants: &[Vec<Behaviour>],
+        database: impl Fn(usize) -> (String, String),
+    ) -> Self {
+        let (receiver, folder) = (Receiver::start(), Folder::new("bench"));
+        let home = Self { receiver, tenants: tenants.len(), docket: docket.to_owned(), folder };
+        std::fs::create_dir(home.file("config")).expect("the folder is ours");
+        home.declare(tenants, database);
+        home
+    }
+
+    fn declare(&self, tenants: &[Vec<Behaviour>], database: impl Fn(usize) -> (String, String)) {
+        let ca: String = self.receiver.ca_pem.lines().map(|line| format!("    {line}\n")).collect();
+        let mut yaml = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: receiver-ca}}\ndata:\n  ca.crt: |\n{ca}"
+        );
+        yaml += &secret("signing", "secret", "a-signing-secret-for-the-benchmark");
+        for (tenant, webhooks) in tenants.iter().enumerate() {
+            let (place, more) = database(tenant);
+            let _ = write!(
+                yaml,
+                "---\napiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: t{tenant}}}\nspec:\n  \
+                 clientCode: T{tenant}\n  subdomains: [t{tenant}]\n  apiKeys:\n  - name: primary\n    secretKeyRef: \
+                 {{name: t{tenant}-key, key: key}}\n  database: {{{place}}}\n"
+            );
+            yaml += &secret(&format!("t{tenant}-key"), "key", &api_key(tenant));
+            yaml += &more;
+            for (webhook, behaviour) in webhooks.iter().enumerate() {
+                let url = self.receiver.url(tenant, webhook, *behaviour);
+                let _ = write!(
+                    yaml,
+                    "---\napiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {{name: t{tenant}-w{webhook}}}\n\
+                     spec:\n  tenantRef: {{name: t{tenant}}}\n  customerCode: {CUSTOMER}\n  targetURL: {url}\n  \
+                     secretRef: {{name: signing}}\n  caBundleRef: {{kind: ConfigMap, name: receiver-ca}}\n  \
+                     events: [order.created]\n"
+                );
+            }
+        }
+        std::fs::write(self.file("config/all.yaml"), yaml).expect("the folder is ours");
+    }
+
+    /// Gives a tenant its database, with a contact and an administrator. `way`: as the server will use it.
+    pub(crate) fn add_people(&self, tenant: usize, way: &[&str]) {
+        let code = format!("T{tenant}");
+        let run =
+            |words: &[&str], input: &str| self.command(&[words, &["--tenant", &code], way].concat(), input);
+        let contact = ["--email", CONTACT, "--name", "A contact"];
+        run(&["customer", "add", "--code", CUSTOMER, "--name", "A customer"], "");
+        run(&[&["contact", "add", "--customer", CUSTOMER], &contact[..]].concat(), PASSWORD);
+        let name = ["--name", "An administrator"];
+        run(
+            &[&["employee", "add", "--user", ADMINISTRATOR, "--administrator"], &name[..]].concat(),
+            PASSWORD,
+        );
+    }
+
+    fn command(&self, words: &[&str], input: &str) {
+        use std::io::Write as _;
+        let mut command = Command::new(&self.docket);
+        command.args(words).args(self.folders());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("docket starts");
+        // A command that reads no input closes it.
+        let _ = writeln!(child.stdin.take().expect("it is piped"), "{input}");
+        let output = child.wait_with_output().expect("its output");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Starts a process with this command, which reads these files. Does not wait.
+    pub(crate) fn start(&self, command: Vec<String>) -> Process {
+        // As the chart sets the log.
+        let fixed = ["--log=info", "--log-format=json", "--allow-egress=127.0.0.1/32"].map(str::to_owned);
+        let arguments = command.into_iter().chain(self.folders()).chain(fixed).collect();
+        Process::start(&self.docket, arguments, self.file("log"))
+    }
+
+    /// The bare forwarder, ready. `more`: further flags.
+    pub(crate) async fn bare(&self, more: &[String]) -> Process {
+        let program = std::env::current_exe().expect("a program has a path");
+        std::fs::write(self.file("ca.pem"), &self.receiver.ca_pem).expect("the folder is ours");
+        let mut arguments = vec!["bare".to_owned()];
+        arguments.push(format!("--target={}", self.receiver.url(0, 0, Behaviour::Prompt)));
+        arguments.push(format!("--ca-file={}", self.file("ca.pem").display()));
+        arguments.extend(more.iter().cloned());
+        let mut process = Process::start(&program, arguments, self.file("bare-log"));
+        process.ready().await;
+        process
+    }
+
+    fn folders(&self) -> [String; 2] {
+        let flag = |flag, folder| format!("--{flag}={}", self.file(folder).display());
+        [flag("config-dir", "config"), flag("data-dir", "data")]
+    }
+
+    /// The contact of each tenant, signed in.
+    pub(crate) async fn clients(&self, fleet: &Fleet) -> Vec<Client> {
+        let mut signing_in = JoinSet::new();
+        for first in 0..SIGN_INS {
+            let (api, tenants) = (fleet.apis[0], (first..self.tenants).step_by(SIGN_INS));
+            signing_in.spawn(async move {
+                let mut clients = Vec::new();
+                for tenant in tenants {
+                    let token = token(api, &sign_in(tenant, "/Auth/Token", CONTACT)).await;
+                    clients.push(order::client(tenant as u32, &api_key(tenant), &token));
+                }
+                clients
+            });
+        }
+        let mut clients: Vec<_> = signing_in.join_all().await.concat();
+        clients.sort_unstable_by_key(|client| client.tenant);
+        clients
+    }
+
+    /// The administrator of the first tenant, signed in.
+    pub(crate) async fn administrator(&self, fleet: &Fleet) -> Reader {
+        let token = token(fleet.apis[0], &sign_in(0, "/Employee/SignIn", ADMINISTRATOR)).await;
+        Reader { api: fleet.apis[0], connection: None, bearer: format!("Bearer {token}") }
+    }
+
+    /// The contact of the first tenant, signed in.
+    pub(crate) async fn contact(&self, fleet: &Fleet) -> Reader {
+        let token = token(fleet.apis[0], &sign_in(0, "/Auth/Token", CONTACT)).await;
+        Reader { api: fleet.apis[0], connection: None, bearer: format!("Bearer {token}") }
+    }
+
+    /// A client that signs the contact of the first tenant in, again and again.
+    pub(crate) fn sign_ins(&self) -> Client {
+        let request = sign_in(0, "/Auth/Token", CONTACT).into();
+        Client { tenant: 0, request, number: |_| Some(0) }
+    }
+
+    /// Waits until so many POSTs came to prompt endpoints, or until it is clear that they never will; returns those that
+    /// came.
+    pub(crate) async fn received(&self, count: usize) -> Vec<Arrival> {
+        let (mut seen, mut since) = (0, Instant::now());
+        while self.receiver.answered() < count && since.elapsed() < GIVE_UP {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let now = self.receiver.answered();
+            if now > seen {
+                (seen, since) = (now, Instant::now());
+            }
+        }
+        self.receiver.take()
+    }
+
+    /// Saves and deliveries that are not counted: connections are open then, and plans are made. Each save has so many
+    /// deliveries to prompt endpoints.
+    pub(crate) async fn warm_up(&self, apis: &[SocketAddr], clients: &[Client], deliveries: usize) {
+        let (apis, clients) = (apis.to_vec(), clients.to_vec());
+        let load = Load { apis, clients, connections: CONNECTIONS, messages: WARM_UP, pace: None };
+        check(&load.run().await);
+        self.received(WARM_UP * deliveries).await;
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Processes under test that are ready.
+pub(crate) struct Fleet {
+    pub(crate) processes: Vec<Process>,
+    /// Where requests go.
+    pub(crate) apis: Vec<SocketAddr>,
+}
+
+impl Fleet {
+    /// Waits until all are ready. The first so many serve requests.
+    pub(crate) async fn ready(mut processes: Vec<Process>, apis: usize) -> Self {
+        for process in &mut processes {
+            process.ready().await;
+        }
+        let apis = processes[..apis].iter().map(|process| process.api).collect();
+        Self { processes, apis }
+    }
+
+    /// The most memory that one of them has had, in MB.
+    pub(crate) fn peak_memory(&self) -> f64 {
+        self.processes.iter().map(|process| process::peak_memory(process.id())).fold(0.0, f64::max)
+    }
+
+    /// SIGKILL to all.
+    pub(crate) fn kill(&mut self) {
+        self.processes.iter_mut().for_each(Process::kill);
+    }
+
+    /// Starts all again, and does not wait.
+    pub(crate) fn start_again(&mut self) {
+        self.processes.iter_mut().for_each(Process::start_again);
+    }
+
+    /// SIGTERM to all; returns when they have ended.
+    pub(crate) async fn terminate(mut self) {
+        for process in &mut self.processes {
+            process.terminate().await;
+        }
+    }
+}
+
+/// A signed-in person who reads over one connection.
+pub(crate) struct Reader {
+    api: SocketAddr,
+    connection: Option<Connection>,
+    bearer: String,
+}
+
+impl Reader {
+    /// The request for a path.
+    pub(crate) fn request(&self, path: &str) -> Vec<u8> {
+        request("GET", path, &[("x-api-key", &api_key(0)), ("authorization", &self.bearer)], "")
+    }
+
+    /// GETs a path; returns status and body. While no process listens, it asks again.
+    pub(crate) async fn get(&mut self, path: &str) -> (u16, Vec<u8>) {
+        let (request, begun) = (self.request(path), Instant::now());
+        loop {
+            match self.try_get(&request).await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(begun.elapsed() < GIVE_UP, "GET {path}: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn try_get(&mut self, request: &[u8]) -> std::io::Result<(u16, Vec<u8>)> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(self.api).await?,
+        };
+        let response = connection.call(request).await?;
+        let answer = (response.status, response.body.to_vec());
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+
+    /// How many deliveries a search of the log finds; at most `most` are counted, of a hundred.
+    pub(crate) async fn deliveries(&mut self, filter: &str, most: usize) -> usize {
+        let path = format!("/WebhookLogs/Search?pageSize={most}&{filter}");
+        let (mut answer, begun) = (self.get(&path).await, Instant::now());
+        // A process that has just started may not have its database yet.
+        while answer.0 == 503 && begun.elapsed() < GIVE_UP {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            answer = self.get(&path).await;
+        }
+        let (status, body) = answer;
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        let page: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        page["items"].as_array().expect("a list").len()
+    }
+
+    /// Waits until no delivery is still to be made, at most so long; returns whether that is so.
+    pub(crate) async fn settled(&mut self, limit: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            if self.deliveries("status=Pending", 1).await + self.deliveries("status=Failed", 1).await == 0 {
+                return true;
+            }
+            if begun.elapsed() > limit {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Stops a scenario that measures something else than it should.
+pub(crate) fn check(saves: &Saves) {
+    let Saves { done, refused, broken, unanswered, refusal } = saves;
+    assert!(
+        *refused + *broken + *unanswered == 0,
+        "{} saved, {refused} refused, {broken} broken, {unanswered} not answered: {}",
+        done.len(),
+        refusal.as_deref().unwrap_or("no answer was refused")
+    );
+}
+
+fn sign_in(tenant: usize, path: &str, user: &str) -> Vec<u8> {
+    let body = serde_json::json!({"userId": user, "password": PASSWORD}).to_string();
+    request("POST", path, &[("x-api-key", &api_key(tenant)), ("content-type", "application/json")], &body)
+}
+
+async fn token(api: SocketAddr, sign_in: &[u8]) -> String {
+    let mut connection = Connection::open(api).await.expect("it listens");
+    let response = connection.call(sign_in).await.expect("a response");
+    assert_eq!(response.status, 200, "{}", response.text());
+    let body: serde_json::Value = serde_json::from_slice(response.body).expect("JSON");
+    body["token"].as_str().expect("a token").to_owned()
+}
+
+fn api_key(tenant: usize) -> String {
+    format!("{:064x}", tenant + 0xabc_def0)
+}
+
+/// A Secret with one key.
+pub(crate) fn secret(name: &str, key: &str, value: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\nstringData: {{{key}: \"{value}\"}}\n"
+    )
+}

@@ -1,0 +1,76 @@
+//! A healthy tenant beside deliveries that are stuck at slow endpoints.
+
+use std::time::Duration;
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::home::{CONNECTIONS, check};
+use crate::load::Load;
+use crate::measure::{Delivered, percentile};
+use crate::receiver::Behaviour;
+use crate::stage::{Shape, Stage};
+
+/// What the healthy tenant saves, in one burst.
+const MESSAGES: usize = 1_000;
+/// By then the slow endpoints have all that they will get at once.
+const STUCK: Duration = Duration::from_secs(3);
+
+pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let goal = |figure: Figure| figure.at_most(100.0);
+    let mut figures = vec![beside(bench, shape, 0, 0, "end to end p99 with nothing beside").await];
+    figures.push(goal(beside(bench, shape, 1, 1_000, "end to end p99 beside 1,000 stuck").await));
+    figures.push(goal(beside(bench, shape, 1, 10_000, "end to end p99 beside 10,000 stuck").await));
+    let name = "end to end p99 beside ten tenants with 1,000 stuck each";
+    figures.push(goal(beside(bench, shape, 10, 10_000, name).await));
+    figures.push(goal(own(bench, shape).await));
+    figures
+}
+
+/// A healthy tenant beside so many tenants with one slow endpoint each, to which so many deliveries are queued in all.
+async fn beside(bench: &Bench, shape: Shape, tenants: usize, stuck: usize, name: &str) -> Figure {
+    let mut all = vec![vec![Behaviour::Prompt]];
+    all.extend(vec![vec![Behaviour::Slow]; tenants]);
+    let stage = Stage::new(&bench.docket, &all).await;
+    let fleet = stage.serve(shape, &[]).await;
+    let mut clients = stage.home.clients(&fleet).await;
+    let slow = clients.split_off(1);
+    stage.home.warm_up(&fleet.apis, &clients, 1).await;
+    let load = |clients, messages| Load {
+        apis: fleet.apis.clone(),
+        clients,
+        connections: CONNECTIONS,
+        messages,
+        pace: None,
+    };
+    if stuck > 0 {
+        check(&load(slow, stuck).run().await);
+        tokio::time::sleep(STUCK).await;
+        assert!(stage.home.receiver.stuck() > 0, "nothing is stuck");
+    }
+    let saves = load(clients, MESSAGES).run().await;
+    check(&saves);
+    let delivered = Delivered::of(&saves.done, &stage.home.received(MESSAGES).await, 1);
+    figure(name, &delivered)
+}
+
+/// A tenant of whose ten endpoints one never responds: the other nine.
+async fn own(bench: &Bench, shape: Shape) -> Figure {
+    let mut webhooks = vec![Behaviour::Prompt; 9];
+    webhooks.push(Behaviour::Silent);
+    let stage = Stage::new(&bench.docket, &[webhooks]).await;
+    let fleet = stage.serve(shape, &[]).await;
+    let clients = stage.home.clients(&fleet).await;
+    stage.home.warm_up(&fleet.apis, &clients, 9).await;
+    let apis = fleet.apis.clone();
+    let load = Load { apis, clients, connections: CONNECTIONS, messages: MESSAGES, pace: None };
+    let saves = load.run().await;
+    check(&saves);
+    let delivered = Delivered::of(&saves.done, &stage.home.received(MESSAGES * 9).await, 9);
+    figure("end to end p99 of nine endpoints beside a dead one of the same tenant", &delivered)
+}
+
+/// Not a number if one was lost.
+fn figure(name: &str, delivered: &Delivered) -> Figure {
+    let p99 = if delivered.lost == 0 { percentile(&delivered.end_to_end, 99.0) } else { f64::NAN };
+    Figure::new(name, p99, "ms")
+}

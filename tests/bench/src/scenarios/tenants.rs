@@ -1,0 +1,85 @@
+//! Many tenants, each with a database: busy ones, and idle ones.
+
+use std::time::{Duration, Instant};
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::load::Load;
+use crate::measure::{Delivered, percentile, save_times};
+use crate::process::memory;
+use crate::receiver::Behaviour;
+use crate::stage::{Role, Shape, Stage};
+
+/// Busy tenants, and saves per second spread over them.
+const BUSY: usize = 500;
+const RATE: f64 = 500.0;
+const MESSAGES: usize = 15_000;
+/// Connections to PostgreSQL.
+const CONNECTIONS: u16 = 100;
+/// Idle tenants; what they cost is measured after so long, for so long.
+const IDLE: usize = 1_000;
+const REST: Duration = Duration::from_secs(90);
+const IDLE_FOR: Duration = Duration::from_secs(120);
+
+pub(super) async fn busy(bench: &Bench) -> Vec<Figure> {
+    let stage = Stage::new(&bench.docket, &vec![vec![Behaviour::Prompt]; BUSY]).await;
+    let role = Role { roles: "api,worker,detector", connections: CONNECTIONS, per_tenant: 8 };
+    let fleet = stage.serve_roles(&[role], &[]).await;
+    let clients = stage.home.clients(&fleet).await;
+    let load = |clients, messages| {
+        let apis = fleet.apis.clone();
+        Load { apis, clients, connections: 64, messages, pace: Some(RATE) }
+    };
+    // Each of them once, which opens its database.
+    let warm = load(clients.clone(), BUSY).run().await;
+    stage.home.received(warm.done.len()).await;
+    let (begun, used, logins) = (Instant::now(), stage.used(&fleet.processes), stage.logins().await);
+    let saves = load(clients, MESSAGES).run().await;
+    let seconds = begun.elapsed().as_secs_f64();
+    let (used, logins) = (stage.used(&fleet.processes).since(&used), stage.logins().await - logins);
+    let arrivals = stage.home.received(saves.done.len()).await;
+    let delivered = Delivered::of(&saves.done, &arrivals, 1);
+    let errors = saves.refused + saves.broken;
+    if let Some(refusal) = &saves.refusal {
+        eprintln!("the first refusal: {refusal}");
+    }
+    let times = save_times(&saves.done);
+    vec![
+        Figure::new("save p50", percentile(&times, 50.0), "ms"),
+        Figure::new("save p99", percentile(&times, 99.0), "ms").at_most(60.0),
+        Figure::new("end to end p99", percentile(&delivered.end_to_end, 99.0), "ms"),
+        Figure::new("errors", errors as f64, "").at_most(0.0),
+        Figure::new("lost", delivered.lost as f64, "").at_most(0.0),
+        Figure::new("cores of PostgreSQL", used.postgres / seconds, "").at_most(0.8),
+        Figure::new("cores of the server", used.server / seconds, ""),
+        Figure::new("logins to PostgreSQL per second", logins / seconds, "/s"),
+    ]
+}
+
+pub(super) async fn idle(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let few = resident(bench, shape).await;
+    let stage = Stage::new(&bench.docket, &vec![vec![Behaviour::Prompt]; IDLE]).await;
+    let fleet = stage.serve(shape, &[]).await;
+    tokio::time::sleep(REST).await;
+    let (begun, used, logins) = (Instant::now(), stage.used(&fleet.processes), stage.logins().await);
+    tokio::time::sleep(IDLE_FOR).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    let (used, logins) = (stage.used(&fleet.processes).since(&used), stage.logins().await - logins);
+    let resident: f64 = fleet.processes.iter().map(|process| memory(process.id())).sum();
+    vec![
+        Figure::new("logins to PostgreSQL per second", logins / seconds, "/s").at_most(5.0),
+        Figure::new("cores of PostgreSQL", used.postgres / seconds, "").at_most(0.02),
+        Figure::new("cores of the server", used.server / seconds, ""),
+        Figure::new("resident memory of the server", resident, "MB"),
+        Figure::new("resident memory per tenant", (resident - few) * 1_024.0 / (IDLE - 1) as f64, "KB")
+            .at_most(5.0),
+    ]
+}
+
+/// Of the same processes with one tenant, in MB.
+async fn resident(bench: &Bench, shape: Shape) -> f64 {
+    let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt]]).await;
+    let fleet = stage.serve(shape, &[]).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    fleet.processes.iter().map(|process| memory(process.id())).sum()
+}

@@ -1,0 +1,103 @@
+//! The statements that know tables of a tenant's database. When the tables change, only this file does.
+
+use std::time::Duration;
+
+use tokio_postgres::Client as Sql;
+
+use crate::order;
+use crate::stage::Stage;
+
+/// Finished deliveries that are made by one statement.
+const BATCH: i64 = 50_000;
+
+/// What the bare handler of a read asks for: the order with the id `$1`, as `GET /Orders/Get` does.
+pub(crate) const READ_ORDER: &str = "SELECT id, order_type, customer_code, status, finalized, body, case_number, caption, client_matter_number, \
+     search_text, version, created_at_ms, updated_at_ms, exported_at_ms FROM web_order WHERE id = $1";
+
+/// How many orders the first tenant has.
+pub(crate) async fn orders(stage: &Stage) -> i64 {
+    number(stage, "SELECT count(*) FROM web_order").await
+}
+
+/// How many deliveries of the first tenant have an attempt under way.
+pub(crate) async fn in_flight(stage: &Stage) -> i64 {
+    let statement =
+        "SELECT count(*) FROM delivery WHERE lease_token IS NOT NULL AND status IN ('Pending', 'Failed')";
+    number(stage, statement).await
+}
+
+async fn number(stage: &Stage, statement: &str) -> i64 {
+    stage.sql(0).await.query_one(statement, &[]).await.expect("the tables are as they were").get(0)
+}
+
+/// Gives the first tenant a history: so many orders with one finished delivery each, created between `oldest` and
+/// `newest` ago at equal distances. One of a thousand was given up. There is a delivery already, whose webhook they have.
+pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, newest: Duration) {
+    let sql = stage.sql(0).await;
+    let row = sql.query_one("SELECT webhook, webhook_name FROM delivery LIMIT 1", &[]).await;
+    let (webhook, name): (String, String) = row.map(|row| (row.get(0), row.get(1))).expect("a delivery");
+    stage.relax().await;
+    // Rows that fit together need no check.
+    run(&sql, "SET session_replication_role = replica").await;
+    run(&sql, &times(count, oldest, newest)).await;
+    for first in (1..=count).step_by(BATCH as usize) {
+        let last = count.min(first + BATCH - 1);
+        run(&sql, &history(first, last, &webhook, &name)).await;
+    }
+    run(&sql, "VACUUM ANALYZE").await;
+    stage.harden().await;
+}
+
+/// When the n-th one of the history was created, in milliseconds.
+fn times(count: i64, oldest: Duration, newest: Duration) -> String {
+    let step = (oldest - newest).as_millis() as f64 / count as f64;
+    format!(
+        "CREATE FUNCTION pg_temp.at(n bigint) RETURNS bigint LANGUAGE sql AS $$ SELECT \
+         (extract(epoch FROM date_trunc('minute', now())) * 1000)::bigint - {} + (n * {step})::bigint $$",
+        oldest.as_millis()
+    )
+}
+
+fn history(first: i64, last: i64, webhook: &str, name: &str) -> String {
+    let from = format!("FROM generate_series({first}::bigint, {last}) n");
+    let (order, event) = ("'H' || lpad(n::text, 8, '0')", "'evt_' || md5(n::text)");
+    let delivery = "regexp_replace(lpad(to_hex(pg_temp.at(n)), 12, '0') || '7' || substr(md5('d' || n), 1, 3) || '8' \
+                    || substr(md5('d' || n), 4, 15), '(.{8})(.{4})(.{4})(.{4})(.{12})', '\\1-\\2-\\3-\\4-\\5')";
+    let dead = |yes: &str, no: &str| format!("CASE WHEN n % 1000 = 0 THEN {yes} ELSE {no} END");
+    let (status, attempts) = (dead("'DeadLetter'", "'Succeeded'"), dead("5", "1"));
+    let (class, http) = (dead("'ServerError'", "NULL"), dead("500", "200"));
+    let body = order::BODY;
+    let envelope = format!(
+        "convert_to('{{\"id\":\"' || {event} || '\",\"event\":\"order.created\",\"occurredAt\":\"2026-11-21T05:06:07.123Z\",\
+         \"customerCode\":\"C-1\",\"data\":{{\"orderType\":\"Court\",\"webOrderId\":\"' || {order} || '\"}}}}', 'UTF8')"
+    );
+    format!(
+        "BEGIN; \
+         INSERT INTO web_order (id, order_type, customer_code, status, body, case_number, caption, client_matter_number, \
+         search_text, version, created_at_ms, updated_at_ms) SELECT {order}, 'Court', 'C-1', 'Draft', '{body}', \
+         '26STCV99901', 'Larkspur Tile Co. v. Brindle', '4410-0012', \
+         '26stcv99901 larkspur tile co. v. brindle 4410-0012 ' || n, 1, pg_temp.at(n), pg_temp.at(n) {from}; \
+         INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) SELECT {event}, \
+         'order.created', 'C-1', {order}, {envelope}, pg_temp.at(n) {from}; \
+         INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, failure_class, \
+         http_status, created_at_ms, finished_at_ms) SELECT {delivery}, {event}, '{webhook}', '{name}', {status}, \
+         {attempts}, pg_temp.at(n), {class}, {http}, pg_temp.at(n), pg_temp.at(n) + 5 {from}; \
+         INSERT INTO attempt (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, \
+         remote_address, total_us) SELECT {delivery}, {attempts}, pg_temp.at(n), pg_temp.at(n) + 5, {class}, {http}, \
+         '127.0.0.1:443', 900 {from}; \
+         COMMIT"
+    )
+}
+
+/// How many deliveries of the first tenant ended longer ago than this.
+pub(crate) async fn ended_before(stage: &Stage, ago: Duration) -> i64 {
+    let statement = format!(
+        "SELECT count(*) FROM delivery WHERE finished_at_ms < extract(epoch FROM now()) * 1000 - {}",
+        ago.as_millis()
+    );
+    number(stage, &statement).await
+}
+
+async fn run(sql: &Sql, statements: &str) {
+    sql.batch_execute(statements).await.expect("the tables are as they were");
+}
