@@ -1,6 +1,7 @@
 //! What the service does, free of HTTP: one file per action.
 
 pub mod add_note;
+pub mod create_orders;
 pub mod detect_invoices;
 pub mod export_order;
 pub mod publish_event;

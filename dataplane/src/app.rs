@@ -3,13 +3,14 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Result;
 use docket_board::Board;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::actions::create_orders::CreateOrders;
 use crate::api::host::Hosts;
 use crate::api::state::ApiState;
 use crate::api::{self, server};
@@ -32,7 +34,7 @@ use crate::throttle::Throttle;
 use crate::worker::report::Active;
 use crate::worker::retention::Retention;
 use crate::worker::sweep::Sweeper;
-use crate::worker::{Worker, WorkerSettings};
+use crate::worker::{HandOff, Worker, WorkerSettings};
 
 /// Maximum number of concurrent attempts, over all tenants.
 const SLOTS: usize = 1024;
@@ -53,6 +55,10 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
+    /// This process, as the owner of leases.
+    owner: Owner,
+    /// Set when the worker starts.
+    hand_off: Arc<OnceLock<Arc<HandOff<LiveSchedule>>>>,
     /// Maximum number of open files and sockets of the process.
     descriptors: u64,
     /// The parts that run.
@@ -75,8 +81,15 @@ impl Management {
 
 impl App {
     /// Nothing runs yet, no tenant is served, and the process is not ready until it has all that is `missing`.
-    pub fn new<const N: usize>(clock: Clock, schedule: LiveSchedule, missing: [&'static str; N]) -> Self {
+    pub fn new<const N: usize>(
+        clock: Clock,
+        schedule: LiveSchedule,
+        owner: Owner,
+        missing: [&'static str; N],
+    ) -> Self {
         Self {
+            owner,
+            hand_off: Arc::default(),
             clock,
             tenants: Arc::default(),
             schedule: Arc::new(schedule),
@@ -100,10 +113,13 @@ impl App {
 
     /// The state of the API's handlers.
     pub fn api_state(&self, hosts: &HostArguments) -> Arc<ApiState> {
+        let notifier = Arc::new(Notifier::new(Arc::clone(&self.schedule)));
+        let hand_off = Arc::clone(&self.hand_off);
         Arc::new(ApiState {
             clock: self.clock.clone(),
             tenants: Arc::clone(&self.tenants),
-            notifier: Arc::new(Notifier::new(Arc::clone(&self.schedule))),
+            create_orders: CreateOrders::new(self.clock.clone(), Arc::clone(&notifier), hand_off),
+            notifier,
             passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
             throttle: Throttle::default(),
             metrics: Arc::clone(&self.metrics),
@@ -156,9 +172,12 @@ impl App {
                 source_lag: if board.is_some() { SOURCE_LAG } else { Duration::ZERO },
                 drain: settings.attempt_timeout + STORE_ENDS,
             },
+            self.owner.clone(),
             Arc::clone(&self.metrics),
         );
         let active = worker.active();
+        // A process has one worker.
+        let _ = self.hand_off.set(worker.hand_off());
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
         let retention = Retention::new(clock, tenants, settings.delivery_retention).shared(board);
@@ -169,7 +188,7 @@ impl App {
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
     pub fn sweeper(&self) -> Sweeper<LiveSchedule> {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
-        Sweeper::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics))
+        Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone())
     }
 
     /// Sweeps at each interval, and when `wake` is notified.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_program::{logging, random};
 use docket_schedule::SHARES;
@@ -47,8 +48,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     arguments.listen = api_listener.local_addr()?;
     arguments.management = management_listener.local_addr()?;
 
-    let schedule = LiveSchedule::Memory(MemorySchedule::new(clock.clone(), SHARES));
-    let mut app = App::new(clock.clone(), schedule, [SCHEDULE]);
+    let schedule = LiveSchedule::Memory(Box::new(MemorySchedule::new(clock.clone(), SHARES)));
+    let mut app = App::new(clock.clone(), schedule, Owner::new(b"dev"), [SCHEDULE]);
     let (receiver, local) = receiver::start(&arguments, &app.tenants, &clock).await?.unzip();
     if let Some(receiver) = &receiver {
         arguments.receiver = receiver.address();

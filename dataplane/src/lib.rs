@@ -19,6 +19,7 @@ pub mod args;
 pub mod cli;
 pub mod detector;
 pub mod dev;
+pub mod groups;
 pub mod passwords;
 pub mod readiness;
 pub mod redis;

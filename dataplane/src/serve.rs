@@ -5,6 +5,7 @@
 
 mod announce;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_program::signals::Signals;
 use docket_program::{logging, random};
 use docket_redis::RedisConnection;
@@ -21,6 +23,7 @@ use docket_schedule::redis::RedisSchedule;
 use docket_source::{Cluster, Folder, Source};
 use docket_store::postgres::{Budget, Limits};
 use docket_store::stores::{StoreSource, Stores};
+use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -64,9 +67,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     let management_listener = bind(arguments.management, "--management").await?;
 
-    let schedule = RedisSchedule::new(connection.clone(), &keys, SHARES);
+    let owner = owner(management_listener.local_addr()?);
+    let schedule = RedisSchedule::new(connection.clone(), &keys, owner.clone(), SHARES);
     let schedule = LiveSchedule::Redis(Box::new(schedule));
-    let mut app = App::new(Clock::System, schedule, [CONFIGURATION, REDIS]);
+    let mut app = App::new(Clock::System, schedule, owner, [CONFIGURATION, REDIS]);
     let budget = Budget::new(Limits {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
@@ -118,6 +122,14 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let _ = announced.await;
     management.stop().await;
     Ok(())
+}
+
+/// This process. The one that listened on the management port of this host before is dead.
+fn owner(management: SocketAddr) -> Owner {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let name = Sha256::digest(format!("{host} {management}"));
+    Owner::new(&name[..8])
 }
 
 /// Opens the source that the arguments name.

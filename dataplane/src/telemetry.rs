@@ -109,11 +109,8 @@ impl Metrics {
     }
 
     /// Counts deliveries that ended without another attempt: their worker was lost, or their webhook is gone.
-    pub fn dead_lettered(&self, class: FailureClass, count: u64) {
+    pub fn dead_lettered(&self, count: u64) {
         if count > 0 {
-            if class == FailureClass::WorkerLost {
-                self.lost(count);
-            }
             self.deliveries.get_or_create(&[("status", "DeadLetter".to_owned())]).inc_by(count);
         }
     }

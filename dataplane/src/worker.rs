@@ -9,20 +9,27 @@
 //! 5. `finish` asks the domain for the transition and stores the outcome.
 //! 6. `settle` ends the claim in the schedule.
 //!
-//! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt.
+//! The row decides: a stale claim finds its row leased or finished, and is settled without an attempt. A delivery that this
+//! process has saved itself may skip the first and the third step: see `hand_off`.
 //!
-//! Beside these steps, `lease` renews the leases of long attempts, [`sweep`] finds deliveries that the schedule does
-//! not know, [`retention`] deletes old deliveries, and [`report`] publishes the health of webhooks for the operator.
+//! Beside these steps, `slots` limits the attempts at once, `lease` renews the leases of long attempts, [`sweep`] finds
+//! deliveries that the schedule does not know, [`retention`] deletes old deliveries, and [`report`] publishes the health
+//! of webhooks for the operator.
 
 mod batch;
 mod begin;
 mod finish;
+mod hand_off;
 mod lease;
 pub mod report;
 pub mod retention;
 mod send;
 mod settle;
+mod slots;
 pub mod sweep;
+
+pub use hand_off::{HandOff, HandedOff};
+pub use lease::LEASE;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,22 +38,26 @@ use std::time::Duration;
 use docket_domain::delivery::CLAIM_LIMIT;
 use docket_egress::Sender;
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_schedule::{Schedule, ScheduleError};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::groups::Groups;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use batch::Batches;
 use begin::Begin;
 use finish::Finish;
-use lease::{LEASE, Leases};
+use lease::Leases;
 use report::Active;
 use settle::{Claimed, Settle};
+use slots::Slots;
 
 /// How long to wait before the next claim when the schedule is unavailable.
 const SCHEDULE_AWAY: Duration = Duration::from_secs(1);
+/// How often to claim while slow attempts use all of their slots: what is due may be for quick webhooks or for slow ones.
+const SLOW_FULL: Duration = Duration::from_millis(100);
 
 /// The settings of the worker.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +81,7 @@ pub struct Worker<S> {
     schedule: Arc<S>,
     sender: Sender,
     settings: WorkerSettings,
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
     /// Batches, and attempts until their outcomes are stored.
     tasks: TaskTracker,
     leases: Arc<Leases<S>>,
@@ -86,39 +97,55 @@ impl<S: Schedule> Worker<S> {
         schedule: Arc<S>,
         sender: Sender,
         settings: WorkerSettings,
+        owner: Owner,
         metrics: Arc<Metrics>,
     ) -> Self {
         let WorkerSettings { backoff_base, source_lag, slots, .. } = settings;
         let (tasks, active) = (TaskTracker::new(), Arc::<Active>::default());
-        let leases = Arc::new(Leases::new(clock.clone(), Arc::clone(&tenants), Arc::clone(&schedule)));
-        let batches = Arc::new(Batches {
+        let leases = Arc::new(Leases::new(clock.clone(), Arc::clone(&tenants), Arc::clone(&schedule), owner));
+        let settle = Arc::new(Settle { tenants: Arc::clone(&tenants), schedule: Arc::clone(&schedule) });
+        let finish = Arc::new(Finish {
             clock: clock.clone(),
             tenants: Arc::clone(&tenants),
-            leases: Arc::clone(&leases),
-            begin: Begin {
-                clock: clock.clone(),
-                tenants: Arc::clone(&tenants),
-                source_lag,
-                metrics: Arc::clone(&metrics),
-            },
-            sender: sender.clone(),
-            finish: Finish {
-                clock: clock.clone(),
-                tenants: Arc::clone(&tenants),
-                backoff_base,
-                metrics,
-                active: Arc::clone(&active),
-            },
-            settle: Settle { tenants, schedule: Arc::clone(&schedule) },
+            backoff_base,
+            metrics: Arc::clone(&metrics),
+            active: Arc::clone(&active),
+            settle: Arc::clone(&settle),
             tasks: tasks.clone(),
+            groups: Groups::new(finish::GROUP),
         });
-        let slots = Arc::new(Semaphore::new(slots));
+        let begin =
+            Begin { clock: clock.clone(), tenants: Arc::clone(&tenants), backoff_base, source_lag, metrics };
+        let batches = Arc::new(Batches {
+            clock: clock.clone(),
+            tenants,
+            leases: Arc::clone(&leases),
+            begin,
+            sender: sender.clone(),
+            finish,
+            settle,
+            tasks: tasks.clone(),
+            stopping: CancellationToken::new(),
+        });
+        let slots = Slots::new(slots);
         Self { clock, schedule, sender, settings, slots, tasks, leases, batches, active }
     }
 
     /// The tenants that had attempts, for [`report`].
     pub fn active(&self) -> Arc<Active> {
         Arc::clone(&self.active)
+    }
+
+    /// What takes the deliveries that this process saves.
+    pub fn hand_off(&self) -> Arc<HandOff<S>> {
+        Arc::new(HandOff {
+            clock: self.clock.clone(),
+            schedule: Arc::clone(&self.schedule),
+            slots: Arc::clone(&self.slots),
+            leases: Arc::clone(&self.leases),
+            batches: Arc::clone(&self.batches),
+            settle: Arc::clone(&self.batches.settle),
+        })
     }
 
     /// Works until shutdown is requested, then waits for the running attempts.
@@ -132,6 +159,8 @@ impl<S: Schedule> Worker<S> {
                 () = shutdown.cancelled() => break,
             }
         }
+        self.slots.close();
+        self.batches.stopping.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.settings.drain, self.tasks.wait()).await.is_err() {
             tracing::warn!("shut down with attempts running; they are taken over when their leases expire");
@@ -142,17 +171,17 @@ impl<S: Schedule> Worker<S> {
     /// One poll: claims due deliveries, within the free slots and the contract's limit, and starts a task for each
     /// tenant's. Returns the number of claims.
     async fn claim_once(&self) -> Result<usize, ScheduleError> {
-        let free = self.slots.available_permits().min(CLAIM_LIMIT);
+        let mut reserved = self.slots.reserve(CLAIM_LIMIT);
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
-        let claims = self.schedule.claim(free, LEASE).await?;
+        let claims = self.schedule.claim(reserved.room(), LEASE).await?;
         let count = claims.len();
         let mut by_tenant: BTreeMap<Arc<str>, Vec<Claimed>> = BTreeMap::new();
         for claim in claims {
-            // Only this loop takes slots, and it has claimed no more than are free.
-            if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            if let Some(slot) = reserved.take(claim.quick) {
                 let tenant = Arc::clone(&claim.entry.tenant);
-                by_tenant.entry(tenant).or_default().push(Claimed { claim, slot: Some(slot), lease: None });
+                let claimed = Claimed { claim, slot: Some(slot), lease: None, held: None };
+                by_tenant.entry(tenant).or_default().push(claimed);
             }
         }
         for (tenant_uid, claimed) in by_tenant {
@@ -175,17 +204,18 @@ impl<S: Schedule> Worker<S> {
 
     async fn wait_for_work(&self) {
         let poll = self.settings.poll_interval;
+        let room = self.slots.reserve(CLAIM_LIMIT).room();
         let wait = match self.schedule.next_due().await {
-            Ok(due) if self.slots.available_permits() > 0 => due.unwrap_or(poll).min(poll),
+            Ok(due) if room.slow > 0 => due.unwrap_or(poll).min(poll),
             // Without a free slot, the next event is that one becomes free.
-            Ok(_) => poll,
+            Ok(_) if room.slots == 0 => poll,
+            Ok(due) => due.unwrap_or(poll).clamp(SLOW_FULL, poll.max(SLOW_FULL)),
             Err(_) => poll.min(SCHEDULE_AWAY),
         };
-        let is_full = self.slots.available_permits() == 0;
         tokio::select! {
             () = self.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
-            _ = self.slots.acquire(), if is_full => {}
+            () = self.slots.freed(), if room.slow == 0 => {}
         }
         self.sender.drop_idle();
     }

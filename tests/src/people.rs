@@ -29,7 +29,7 @@ fn database_with_people() -> &'static [u8] {
         let database = Connection::open(&path).expect("a file");
         database.execute_batch(docket_schema::CREATE_VERSION_TABLE).expect("a statement");
         for migration in docket_schema::MIGRATIONS {
-            database.execute_batch(migration.sql).expect("a migration");
+            database.execute_batch(migration.sql.sqlite()).expect("a migration");
             let row = (migration.version, migration.name, 0);
             database.execute(docket_schema::RECORD_VERSION, row).expect("a statement");
         }

@@ -251,7 +251,16 @@ impl Server {
     /// Starts `docket` with these arguments, and where to listen; its output goes to `home`. Does not wait.
     pub fn spawn_server(home: &Home, arguments: &[String], environment: &[(String, String)]) -> Self {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let (api, management) = (local(free_port()), local(free_port()));
+        Self::spawn_at(home, arguments, environment, [local(free_port()), local(free_port())])
+    }
+
+    /// Like [`spawn_server`](Self::spawn_server), listening where a process before it did: the API and the management.
+    pub fn spawn_at(
+        home: &Home,
+        arguments: &[String],
+        environment: &[(String, String)],
+        [api, management]: [SocketAddr; 2],
+    ) -> Self {
         let append = |name| {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(home.log(name));
             Stdio::from(file.expect("writable"))

@@ -28,8 +28,9 @@ pub const KEPT_ANSWER_CHARS: usize = 2_000;
 /// Bytes read of a receiver's answer: enough for [`KEPT_ANSWER_CHARS`] of four bytes each.
 pub const READ_ANSWER_BYTES: usize = 8 * 1024;
 
-/// The id of one delivery, sent in `X-Service-Delivery-Id`. Time-ordered, so that rows land together in an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The id of one delivery, sent in `X-Service-Delivery-Id`. Time-ordered, so that rows land together in an index. The default
+/// is the smallest, which no delivery has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(Uuid);
 
 impl DeliveryId {
@@ -380,6 +381,21 @@ pub fn after_attempt(outcome: &Outcome, attempts_made: u32, now: Timestamp, back
     }
 }
 
+/// Like [`after_attempt`], of an attempt whose worker was lost. The first time, the next attempt is due at once. From the
+/// second time on (`lost_before` counts the earlier ones) the backoff applies, so that no crash loop uses up the attempts.
+pub fn after_lost_attempt(
+    attempts_made: u32,
+    lost_before: u32,
+    now: Timestamp,
+    backoff_base: Duration,
+) -> Next {
+    let lost = Outcome::Failed(FailureClass::WorkerLost, Report::default());
+    match after_attempt(&lost, attempts_made, now, backoff_base) {
+        Next::RetryAt(_) if lost_before == 0 => Next::RetryAt(now),
+        next => next,
+    }
+}
+
 /// The delay after failed attempt `attempts_made`: `2^attempts_made * base`, so 60, 120, 240, 480 seconds.
 pub fn backoff(attempts_made: u32, base: Duration) -> Duration {
     base.saturating_mul(2u32.saturating_pow(attempts_made.min(MAX_ATTEMPTS)))
@@ -442,6 +458,16 @@ mod tests {
             after_attempt(&failed(FailureClass::WebhookGone), 1, at(0), BACKOFF_BASE),
             Next::DeadLetter
         );
+    }
+
+    #[test]
+    fn lost_attempt_is_repeated_at_once_and_a_second_lost_one_after_the_backoff() {
+        let after = |attempts, lost| after_lost_attempt(attempts, lost, at(1_000), BACKOFF_BASE);
+        assert_eq!(after(1, 0), Next::RetryAt(at(1_000)));
+        assert_eq!(after(4, 0), Next::RetryAt(at(1_000)));
+        assert_eq!(after(2, 1), Next::RetryAt(at(1_120)));
+        assert_eq!(after(4, 3), Next::RetryAt(at(1_480)));
+        assert_eq!((after(5, 0), after(5, 4)), (Next::DeadLetter, Next::DeadLetter));
     }
 
     #[test]

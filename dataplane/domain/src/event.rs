@@ -9,14 +9,15 @@ use docket_crds::EventCode;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// The id of an event: `evt_` and 32 hexadecimal characters.
+/// The id of an event: `evt_` and 32 hexadecimal characters. Time-ordered, so that rows land together in an index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct EventId(String);
 
 impl EventId {
-    /// A new id from sixteen random bytes.
-    pub fn new(random: [u8; 16]) -> Self {
-        Self(format!("evt_{}", hex::encode(random)))
+    /// A new id from the time and ten random bytes.
+    pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
+        let millis = u64::try_from(now.as_millisecond()).unwrap_or(0).to_be_bytes();
+        Self(format!("evt_{}{}", hex::encode(&millis[2..]), hex::encode(random)))
     }
 
     /// The text, as it is sent and stored.
@@ -154,14 +155,21 @@ pub fn envelope(id: &EventId, occurred_at: Timestamp, customer_code: &str, data:
 mod tests {
     use super::*;
 
+    fn at() -> Timestamp {
+        "2026-11-21T05:06:07.123Z".parse().expect("a timestamp")
+    }
+
     fn body(payload: Payload) -> String {
-        let at = "2026-11-21T05:06:07.123Z".parse().expect("a timestamp");
-        String::from_utf8(envelope(&EventId::new([0xab; 16]), at, "C-1001", &payload)).expect("JSON is UTF-8")
+        let id = EventId::new(at(), [0xab; 10]);
+        String::from_utf8(envelope(&id, at(), "C-1001", &payload)).expect("JSON is UTF-8")
     }
 
     #[test]
-    fn event_ids_are_evt_and_32_hex() {
-        assert_eq!(EventId::new([0xab; 16]).as_str(), format!("evt_{}", "ab".repeat(16)));
+    fn event_ids_are_evt_and_32_hex_in_the_order_of_time() {
+        let id = EventId::new(at(), [0xab; 10]);
+        assert_eq!(id.as_str(), format!("evt_{:012x}{}", at().as_millisecond(), "ab".repeat(10)));
+        let later = EventId::new(at() + std::time::Duration::from_millis(1), [0; 10]);
+        assert!(id.as_str() < later.as_str());
     }
 
     #[test]
@@ -169,7 +177,7 @@ mod tests {
         let saved = OrderSaved { order_type: "Court".into(), web_order_id: "W1".into(), finalize: None };
         assert_eq!(
             body(Payload::OrderCreated(saved)),
-            r#"{"id":"evt_abababababababababababababababab","event":"order.created","occurredAt":"2026-11-21T05:06:07.123Z","customerCode":"C-1001","data":{"orderType":"Court","webOrderId":"W1"}}"#
+            r#"{"id":"evt_01a1fc7f5a93abababababababababab","event":"order.created","occurredAt":"2026-11-21T05:06:07.123Z","customerCode":"C-1001","data":{"orderType":"Court","webOrderId":"W1"}}"#
         );
     }
 

@@ -18,5 +18,6 @@ pub mod arguments;
 pub mod clock;
 pub mod licenses;
 pub mod logging;
+pub mod owner;
 pub mod random;
 pub mod signals;

@@ -1,7 +1,7 @@
 //! Every key in Redis: its name, its type, its members and its scores. No other file names a key.
 //!
 //! All keys carry one hash tag, so a Cluster keeps them on one node. A claim finds the next of all tenants, so it needs
-//! everything in one place; and one node claims and settles some ten thousand deliveries a second on half a machine
+//! everything in one place; and one node hands off and settles some fifty thousand deliveries a second on one core
 //! (tests/bench/README.md), more attempts than the databases behind it can count.
 //!
 //! Times are milliseconds since 1970 of Redis' own clock. `␀` is a byte of value 0, which is in no uid.
@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The layout of the schedule's keys. A new number whenever their content changes, so that two versions of Docket at once
 /// do not read each other's keys. Each then has its own index, and the rows decide; the keys of an old layout can be deleted.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// The names of one installation's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +40,12 @@ impl Keys {
     /// The keys of every transition of the schedule, in this order (`queues.lua` names them). A queue is
     /// `<tenant>␀<webhook>`, an entry `<tenant>␀<delivery>`, by uids.
     ///
-    /// A queue with waiting entries is in `heads` until its first one is due, then in `ready`; in neither while the
-    /// webhook has its full share in flight. So a claim never looks at a queue from which it could take nothing.
-    pub fn schedule(&self) -> [String; 10] {
+    /// A queue with waiting entries is in `heads` until its first one is due, then in `ready` or, if its webhook is quick,
+    /// in `ready-quick`; in none of them while the webhook has its full share in flight. So a claim never looks at a queue
+    /// from which it could take nothing.
+    pub fn schedule(&self) -> [String; 13] {
         [
-            // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>` (claimed).
+            // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>␀<incarnation>␀<process>` (claimed).
             self.of_schedule("entries"),
             // ZSET, all scores 0: `<tenant>␀<webhook>␀<due in 15 digits>␀<delivery>`, so each queue is a lexical range in
             // the order of time.
@@ -53,18 +54,26 @@ impl Keys {
             self.of_schedule("claims"),
             // HASH tenant and queue -> claims in flight; no field for none.
             self.of_schedule("flight"),
+            // HASH queue -> `<share> <quick> <full> <decreased>` of its webhook; no field for one of which nothing is
+            // known. `quick`: 1 if it answers quickly; `full`: 1 if all places were in use since the share changed last;
+            // `decreased`: when the share decreased last, or 0.
+            self.of_schedule("shares"),
             // ZSET queue, score: when its first entry falls due.
             self.of_schedule("heads"),
-            // ZSET, all scores 0: queues with something due, below their webhook's share.
+            // ZSET, all scores 0: queues with something due, below the share of their webhook, which is not quick.
             self.of_schedule("ready"),
             // ZSET, all scores 0: tenants with a queue in `ready`, below their share.
             self.of_schedule("ring"),
-            // HASH tenant -> the webhook that was served last.
+            // The same two, of webhooks that are quick.
+            self.of_schedule("ready-quick"),
+            self.of_schedule("ring-quick"),
+            // HASH `w<tenant>`, `q<tenant>` -> the webhook that was served last of those that are not quick and that are.
             self.of_schedule("turns"),
-            // HASH `turn`: the tenant served last; `fence`: the last one given; `built`: the history of the server (its
-            // replication id) for which the index is complete; `swept`: when a process began to sweep.
+            // HASH `turn`, `turn-quick`: the tenant served last in each class; `fence`: the last one given; `built`: the
+            // history of the server (its replication id) for which the index is complete; `swept`: when a process began to
+            // sweep.
             self.of_schedule("state"),
-            // HASH process -> `<history>␀<number of the loss>` of the server for which it rebuilds.
+            // HASH incarnation of a process -> `<history>␀<number of the loss>` of the server for which it rebuilds.
             self.of_schedule("rebuilding"),
         ]
     }

@@ -33,5 +33,5 @@ pub mod url;
 pub use connect::RedisConnection;
 pub use error::Error;
 pub use keys::Keys;
-pub use redis::{FromRedisValue, cmd};
+pub use redis::{FromRedisValue, RedisWrite, ToRedisArgs, cmd};
 pub use url::RedisUrl;

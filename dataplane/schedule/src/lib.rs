@@ -4,13 +4,17 @@
 //! so that no tenant and no webhook delays the others. A worker claims an entry by moving it into the future, never by
 //! taking it out: if the worker dies, the entry falls due again.
 //!
+//! A webhook of which nothing is known has few places. It gets more while it answers quickly and needs them, and fewer
+//! while it does not ([`shares`]). A worker also says how many of its places webhooks may use that are not known to be
+//! quick, so that dead endpoints, however many, never fill it.
+//!
 //! ```
 //! use std::time::Duration;
 //!
 //! use docket_domain::delivery::DeliveryId;
 //! use docket_program::clock::Clock;
 //! use docket_schedule::memory::MemorySchedule;
-//! use docket_schedule::{Entry, Hint, SHARES, Schedule};
+//! use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), docket_schedule::ScheduleError> {
@@ -19,12 +23,13 @@
 //! let entry = Entry { tenant: "tenant-uid".into(), webhook: "webhook-uid".into(), id };
 //! schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await?;
 //!
-//! let lease = Duration::from_secs(15);
-//! let claims = schedule.claim(25, lease).await?;
-//! assert_eq!(claims[0].entry.id, id);
-//! // The attempt failed: the delivery is due again in a minute.
-//! schedule.settle(vec![(claims[0].clone(), Some(Duration::from_secs(60)))]).await?;
-//! assert!(schedule.claim(25, lease).await?.is_empty());
+//! let (room, lease) = (Room { slots: 25, slow: 10 }, Duration::from_secs(15));
+//! let claim = schedule.claim(room, lease).await?.remove(0);
+//! assert_eq!(claim.entry.id, id);
+//! // The attempt failed after 90 ms: the delivery is due again in a minute.
+//! let (again, held) = (Some(Duration::from_secs(60)), Some(Duration::from_millis(90)));
+//! schedule.settle(vec![Ended { claim, again, held }]).await?;
+//! assert!(schedule.claim(room, lease).await?.is_empty());
 //! # Ok(())
 //! # }
 //! ```
@@ -41,6 +46,10 @@ pub mod live;
 pub mod memory;
 pub mod notifier;
 pub mod redis;
+pub mod shares;
+
+pub use docket_program::owner::Owner;
+pub use shares::{SHARES, ShareLimits, Shares};
 
 /// A delivery in the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,19 +88,37 @@ pub struct Claim {
     pub entry: Entry,
     /// Keeps a late worker out: only the claim that holds the entry may settle it.
     pub fence: u64,
+    /// Whether its webhook was known to answer quickly when it was claimed.
+    pub quick: bool,
 }
 
-/// How much of the work one tenant and one webhook may have at a time.
-#[derive(Debug, Clone, Copy)]
-pub struct Shares {
-    /// Attempts to one webhook at once: a dead endpoint holds no more than these for a whole timeout.
-    pub per_webhook: usize,
-    /// Attempts of one tenant at once.
-    pub per_tenant: usize,
+/// How many entries a worker has room for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room {
+    /// In all.
+    pub slots: usize,
+    /// At most so many of them of webhooks that are not known to answer quickly.
+    pub slow: usize,
 }
 
-/// Enough for a fast endpoint to be served at full speed, and a small part of a worker's slots.
-pub const SHARES: Shares = Shares { per_webhook: 32, per_tenant: 256 };
+impl Room {
+    /// What is left beside one more entry; `None`: there is no room for it.
+    fn beside(self, quick: bool) -> Option<Self> {
+        let slow = if quick { Some(self.slow) } else { self.slow.checked_sub(1) };
+        Some(Self { slots: self.slots.checked_sub(1)?, slow: slow? })
+    }
+}
+
+/// The end of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// What ended.
+    pub claim: Claim,
+    /// When the entry is due again; `None`: never, it is removed.
+    pub again: Option<Duration>,
+    /// How long its attempt held the place; `None`: no attempt was made, which says nothing about the webhook.
+    pub held: Option<Duration>,
+}
 
 /// The index could not be reached. Nothing is lost: the rows are the truth, and a sweep finds them.
 #[derive(Debug, thiserror::Error)]
@@ -115,28 +142,44 @@ pub trait Schedule: Send + Sync + 'static {
     /// Adds entries, or moves them to another time; an entry that is claimed stays as it is.
     fn put(&self, hints: Vec<Hint>) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 
-    /// Up to `limit` due entries, taken in turn from the tenants and from each tenant's webhooks, within their shares.
-    /// They fall due again after `lease`.
+    /// Due entries for which there is room, taken in turn from the tenants and from each tenant's webhooks, within their
+    /// shares: first those of webhooks that are not known to be quick. They fall due again after `lease`.
     fn claim(
         &self,
-        limit: usize,
+        room: Room,
         lease: Duration,
     ) -> impl Future<Output = Result<Vec<Claim>, ScheduleError>> + Send;
 
-    /// Extends claims to `lease` from now. A claim that has expired stays expired.
+    /// Claims entries of deliveries that are about to be committed: those for which `room` and the shares of webhook and
+    /// tenant have a place, and whose webhook has nothing due that waits. The others wait for one `lease`, so that a
+    /// process that dies before it can [`put`](Self::put) them at once costs that time and not a sweep. An entry that is
+    /// in the schedule already stays as it is.
+    fn hand_off(
+        &self,
+        entries: Vec<Entry>,
+        room: Room,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Vec<Claim>, ScheduleError>> + Send;
+
+    /// Extends claims to `lease` from now. A claim that has expired stays expired. A claim that needs to be renewed holds
+    /// its place too long for its webhook to be quick.
     fn renew(
         &self,
         claims: &[Claim],
         lease: Duration,
     ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 
-    /// Ends claims: each entry is removed (`None`) or is due again after this time. An expired claim changes nothing.
-    fn settle(
-        &self,
-        ended: Vec<(Claim, Option<Duration>)>,
-    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+    /// Ends claims, and changes the shares of their webhooks. An expired claim changes nothing.
+    fn settle(&self, ended: Vec<Ended>) -> impl Future<Output = Result<(), ScheduleError>> + Send;
 
-    /// How long until the next entry that a claim could get falls due; zero: it is due; `None`: there is none.
+    /// The tenants of claims that an earlier incarnation of this process holds, which is dead.
+    fn abandoned(&self) -> impl Future<Output = Result<Vec<Arc<str>>, ScheduleError>> + Send;
+
+    /// Makes those claims due at once.
+    fn release_abandoned(&self) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+
+    /// How long until the next entry falls due that a claim with enough room could get; zero: it is due; `None`: there is
+    /// none.
     fn next_due(&self) -> impl Future<Output = Result<Option<Duration>, ScheduleError>> + Send;
 
     /// Returns after entries were added or claims ended since the last call of this; may return early.

@@ -1,15 +1,16 @@
 //! The schedule that a program runs with: in memory for one process, in Redis for many.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory::MemorySchedule;
 use super::redis::RedisSchedule;
-use super::{Claim, Hint, Loss, Schedule, ScheduleError};
+use super::{Claim, Ended, Entry, Hint, Loss, Room, Schedule, ScheduleError};
 
 /// The schedule that a program runs with.
 pub enum LiveSchedule {
     /// Of this process alone.
-    Memory(MemorySchedule),
+    Memory(Box<MemorySchedule>),
     /// Of all processes with the same Redis.
     Redis(Box<RedisSchedule>),
 }
@@ -28,16 +29,33 @@ impl Schedule for LiveSchedule {
         of_either!(self, schedule => schedule.put(hints))
     }
 
-    async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
-        of_either!(self, schedule => schedule.claim(limit, lease))
+    async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+        of_either!(self, schedule => schedule.claim(room, lease))
+    }
+
+    async fn hand_off(
+        &self,
+        entries: Vec<Entry>,
+        room: Room,
+        lease: Duration,
+    ) -> Result<Vec<Claim>, ScheduleError> {
+        of_either!(self, schedule => schedule.hand_off(entries, room, lease))
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
         of_either!(self, schedule => schedule.renew(claims, lease))
     }
 
-    async fn settle(&self, ended: Vec<(Claim, Option<Duration>)>) -> Result<(), ScheduleError> {
+    async fn settle(&self, ended: Vec<Ended>) -> Result<(), ScheduleError> {
         of_either!(self, schedule => schedule.settle(ended))
+    }
+
+    async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
+        of_either!(self, schedule => schedule.abandoned())
+    }
+
+    async fn release_abandoned(&self) -> Result<(), ScheduleError> {
+        of_either!(self, schedule => schedule.release_abandoned())
     }
 
     async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {

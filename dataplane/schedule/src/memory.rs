@@ -8,26 +8,29 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
-use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
+use super::shares::{Pace, Shares};
+use super::{Claim, Ended, Entry, Hint, Loss, Room, Schedule, ScheduleError};
 
 /// The schedule in memory.
 #[derive(Debug)]
 pub struct MemorySchedule {
     clock: Clock,
-    shares: Shares,
     state: Mutex<State>,
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    shares: Shares,
     tenants: BTreeMap<Arc<str>, TenantQueue>,
     /// Where each entry is.
     entries: HashMap<(Arc<str>, DeliveryId), Place>,
     /// Claims by the time they expire.
     claims: BTreeSet<(i64, Arc<str>, DeliveryId)>,
-    /// The tenant that was served last.
-    last_tenant: Option<Arc<str>>,
+    /// The tenant that was served last in each class of webhooks: not quick, quick.
+    last_tenant: [Option<Arc<str>>; 2],
+    /// What is known of webhooks, by tenant and webhook, that have no queue now.
+    known: BTreeMap<(Arc<str>, Arc<str>), Pace>,
     fences: u64,
 }
 
@@ -35,13 +38,15 @@ struct State {
 struct TenantQueue {
     webhooks: BTreeMap<Arc<str>, WebhookQueue>,
     in_flight: usize,
-    last_webhook: Option<Arc<str>>,
+    /// The webhook that was served last in each class.
+    last_webhook: [Option<Arc<str>>; 2],
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct WebhookQueue {
     waiting: BTreeSet<(i64, DeliveryId)>,
     in_flight: usize,
+    pace: Pace,
 }
 
 /// Where an entry is.
@@ -56,7 +61,16 @@ struct Place {
 impl MemorySchedule {
     /// Empty.
     pub fn new(clock: Clock, shares: Shares) -> Self {
-        Self { clock, shares, state: Mutex::default(), changed: Notify::new() }
+        let state = State {
+            shares,
+            tenants: BTreeMap::new(),
+            entries: HashMap::new(),
+            claims: BTreeSet::new(),
+            last_tenant: [None, None],
+            known: BTreeMap::new(),
+            fences: 0,
+        };
+        Self { clock, state: Mutex::new(state), changed: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -66,8 +80,13 @@ impl MemorySchedule {
 
 impl State {
     fn queue(&mut self, tenant: &Arc<str>, webhook: &Arc<str>) -> &mut WebhookQueue {
-        let tenant = self.tenants.entry(Arc::clone(tenant)).or_default();
-        tenant.webhooks.entry(Arc::clone(webhook)).or_default()
+        let Self { tenants, known, shares, .. } = self;
+        let queues = tenants.entry(Arc::clone(tenant)).or_default();
+        queues.webhooks.entry(Arc::clone(webhook)).or_insert_with(|| {
+            let pace = known.remove(&(Arc::clone(tenant), Arc::clone(webhook)));
+            let pace = pace.unwrap_or_else(|| Pace::unknown(shares.per_webhook));
+            WebhookQueue { waiting: BTreeSet::new(), in_flight: 0, pace }
+        })
     }
 
     fn put(&mut self, entry: Entry, at_ms: i64) {
@@ -86,6 +105,62 @@ impl State {
         self.queue(&tenant, &webhook).waiting.insert((at_ms, id));
     }
 
+    /// Takes the next entry in turn of a class of webhooks.
+    fn claim_next(&mut self, quick: bool, now_ms: i64, until_ms: i64) -> Option<Claim> {
+        let entry = self.next(quick, now_ms)?;
+        Some(self.hold(entry, until_ms))
+    }
+
+    /// The next entry in turn, no longer among the waiting: of the tenant after the last one served, of the webhook after
+    /// its last one served.
+    fn next(&mut self, quick: bool, now_ms: i64) -> Option<Entry> {
+        let (class, per_tenant) = (usize::from(quick), self.shares.per_tenant);
+        let is_next = |queue: &WebhookQueue| queue.pace.quick == quick && queue.is_due(now_ms);
+        let tenant = in_turn(&self.tenants, self.last_tenant[class].as_ref(), |queue| {
+            queue.in_flight < per_tenant && queue.webhooks.values().any(is_next)
+        })?;
+        let queue = self.tenants.get_mut(&tenant)?;
+        let webhook = in_turn(&queue.webhooks, queue.last_webhook[class].as_ref(), is_next)?;
+        queue.last_webhook[class] = Some(Arc::clone(&webhook));
+        let (_, id) = queue.webhooks.get_mut(&webhook)?.waiting.pop_first()?;
+        self.last_tenant[class] = Some(Arc::clone(&tenant));
+        Some(Entry { tenant, webhook, id })
+    }
+
+    /// Whether its webhook is quick, if a new entry could be claimed at once and would overtake nothing.
+    fn has_place(&mut self, entry: &Entry, now_ms: i64) -> Option<bool> {
+        let per_tenant = self.shares.per_tenant;
+        let tenant_is_full =
+            self.tenants.get(&entry.tenant).is_some_and(|queue| queue.in_flight >= per_tenant);
+        let queue = self.queue(&entry.tenant, &entry.webhook);
+        let overtakes = queue.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms);
+        let has_place = !tenant_is_full && !overtakes && queue.in_flight < queue.pace.share;
+        has_place.then_some(queue.pace.quick)
+    }
+
+    /// Claims an entry that is not among the waiting.
+    fn hold(&mut self, entry: Entry, until_ms: i64) -> Claim {
+        let Entry { tenant, webhook, id } = &entry;
+        let queue = self.queue(tenant, webhook);
+        queue.in_flight += 1;
+        queue.pace.claimed(queue.in_flight);
+        let quick = queue.pace.quick;
+        if let Some(queue) = self.tenants.get_mut(tenant) {
+            queue.in_flight += 1;
+        }
+        self.fences += 1;
+        let place = Place { webhook: Arc::clone(webhook), at_ms: until_ms, claimed: Some(self.fences) };
+        self.entries.insert((Arc::clone(tenant), *id), place);
+        self.claims.insert((until_ms, Arc::clone(tenant), *id));
+        Claim { entry, fence: self.fences, quick }
+    }
+
+    /// Whether the claim holds its entry: it has not expired.
+    fn holds(&self, Claim { entry, fence, .. }: &Claim) -> bool {
+        let place = self.entries.get(&(Arc::clone(&entry.tenant), entry.id));
+        place.is_some_and(|place| place.claimed == Some(*fence))
+    }
+
     /// Puts the entry of a claim back among the waiting, or removes it; then removes empty queues.
     fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>) {
         let Some(entry) = self.entries.get_mut(&(Arc::clone(tenant), id)) else { return };
@@ -102,15 +177,28 @@ impl State {
         }
         let Some(tenant_queue) = self.tenants.get_mut(tenant) else { return };
         tenant_queue.in_flight -= 1;
+        let mut idle = None;
         if let Some(queue) = tenant_queue.webhooks.get_mut(&webhook) {
             queue.in_flight -= 1;
             queue.waiting.extend(next_ms.map(|at_ms| (at_ms, id)));
             if queue.in_flight == 0 && queue.waiting.is_empty() {
-                tenant_queue.webhooks.remove(&webhook);
+                idle = tenant_queue.webhooks.remove(&webhook).map(|queue| queue.pace);
             }
         }
         if tenant_queue.webhooks.is_empty() {
             self.tenants.remove(tenant);
+        }
+        if let Some(pace) = idle {
+            self.remember(tenant, &webhook, pace);
+        }
+    }
+
+    fn remember(&mut self, tenant: &Arc<str>, webhook: &Arc<str>, pace: Pace) {
+        if pace != Pace::unknown(self.shares.per_webhook) {
+            self.known.insert((Arc::clone(tenant), Arc::clone(webhook)), pace);
+        }
+        if self.known.len() > self.shares.known {
+            self.known.pop_first();
         }
     }
 
@@ -122,28 +210,25 @@ impl State {
         }
     }
 
-    /// The next entry in turn: the tenant after the last one served, the webhook after its last one served.
-    fn next(&mut self, now_ms: i64, shares: Shares) -> Option<(Arc<str>, Arc<str>, DeliveryId)> {
-        let tenant = in_turn(&self.tenants, self.last_tenant.as_ref(), |queue| {
-            queue.in_flight < shares.per_tenant
-                && queue.webhooks.values().any(|queue| queue.is_due(now_ms, shares))
-        })?;
-        let queue = self.tenants.get_mut(&tenant)?;
-        let webhook =
-            in_turn(&queue.webhooks, queue.last_webhook.as_ref(), |queue| queue.is_due(now_ms, shares))?;
-        queue.last_webhook = Some(Arc::clone(&webhook));
-        queue.in_flight += 1;
-        let webhook_queue = queue.webhooks.get_mut(&webhook)?;
-        webhook_queue.in_flight += 1;
-        let (_, id) = webhook_queue.waiting.pop_first()?;
-        self.last_tenant = Some(Arc::clone(&tenant));
-        Some((tenant, webhook, id))
+    /// Changes the shares of the webhooks of claims that end together.
+    fn learn(&mut self, ended: &[Ended], now_ms: i64) {
+        let mut longest: HashMap<(&Arc<str>, &Arc<str>), Duration> = HashMap::new();
+        for Ended { claim, held, .. } in ended {
+            if let Some(held) = held.filter(|_| self.holds(claim)) {
+                let longest = longest.entry((&claim.entry.tenant, &claim.entry.webhook)).or_default();
+                *longest = held.max(*longest);
+            }
+        }
+        let limits = self.shares.per_webhook;
+        for ((tenant, webhook), held) in longest {
+            self.queue(tenant, webhook).pace.ended(held, now_ms, limits);
+        }
     }
 }
 
 impl WebhookQueue {
-    fn is_due(&self, now_ms: i64, shares: Shares) -> bool {
-        self.in_flight < shares.per_webhook && self.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+    fn is_due(&self, now_ms: i64) -> bool {
+        self.in_flight < self.pace.share && self.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
     }
 }
 
@@ -172,55 +257,97 @@ impl Schedule for MemorySchedule {
         Ok(())
     }
 
-    async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+    async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let mut state = self.state();
         state.release_expired(now_ms);
         let mut claims = Vec::new();
-        while claims.len() < limit
-            && let Some((tenant, webhook, id)) = state.next(now_ms, self.shares)
-        {
-            state.fences += 1;
-            let fence = state.fences;
-            state.claims.insert((until_ms, Arc::clone(&tenant), id));
-            if let Some(entry) = state.entries.get_mut(&(Arc::clone(&tenant), id)) {
-                entry.claimed = Some(fence);
-                entry.at_ms = until_ms;
+        for (quick, most) in [(false, room.slots.min(room.slow)), (true, room.slots)] {
+            while claims.len() < most
+                && let Some(claim) = state.claim_next(quick, now_ms, until_ms)
+            {
+                claims.push(claim);
             }
-            claims.push(Claim { entry: Entry { tenant, webhook, id }, fence });
+        }
+        Ok(claims)
+    }
+
+    async fn hand_off(
+        &self,
+        entries: Vec<Entry>,
+        mut room: Room,
+        lease: Duration,
+    ) -> Result<Vec<Claim>, ScheduleError> {
+        let now_ms = self.clock.now_ms();
+        let until_ms = now_ms + millis(lease);
+        let (mut claims, mut waits) = (Vec::new(), false);
+        {
+            let mut state = self.state();
+            for entry in entries {
+                if state.entries.contains_key(&(Arc::clone(&entry.tenant), entry.id)) {
+                    continue;
+                }
+                match state.has_place(&entry, now_ms).and_then(|quick| room.beside(quick)) {
+                    Some(left) => {
+                        room = left;
+                        claims.push(state.hold(entry, until_ms));
+                    }
+                    None => {
+                        waits = true;
+                        state.put(entry, until_ms);
+                    }
+                }
+            }
+        }
+        if waits {
+            self.changed.notify_one();
         }
         Ok(claims)
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
-        let until_ms = self.clock.now_ms() + millis(lease);
+        let now_ms = self.clock.now_ms();
+        let until_ms = now_ms + millis(lease);
         let mut state = self.state();
-        let State { entries, claims: by_time, .. } = &mut *state;
-        for Claim { entry: Entry { tenant, id, .. }, fence } in claims {
-            if let Some(entry) =
-                entries.get_mut(&(Arc::clone(tenant), *id)).filter(|e| e.claimed == Some(*fence))
-            {
-                by_time.remove(&(entry.at_ms, Arc::clone(tenant), *id));
-                by_time.insert((until_ms, Arc::clone(tenant), *id));
-                entry.at_ms = until_ms;
+        let limits = state.shares.per_webhook;
+        for claim in claims {
+            let Entry { tenant, webhook, id } = &claim.entry;
+            if !state.holds(claim) {
+                continue;
             }
+            if let Some(place) = state.entries.get_mut(&(Arc::clone(tenant), *id)) {
+                let before = std::mem::replace(&mut place.at_ms, until_ms);
+                state.claims.remove(&(before, Arc::clone(tenant), *id));
+                state.claims.insert((until_ms, Arc::clone(tenant), *id));
+            }
+            state.queue(tenant, webhook).pace.held_long(now_ms, limits);
         }
         Ok(())
     }
 
-    async fn settle(&self, ended: Vec<(Claim, Option<Duration>)>) -> Result<(), ScheduleError> {
+    async fn settle(&self, ended: Vec<Ended>) -> Result<(), ScheduleError> {
         let now_ms = self.clock.now_ms();
         {
             let mut state = self.state();
-            for (Claim { entry: Entry { tenant, id, .. }, fence }, next) in ended {
-                let place = state.entries.get(&(Arc::clone(&tenant), id));
-                if place.is_some_and(|place| place.claimed == Some(fence)) {
-                    state.end_claim(&tenant, id, next.map(|wait| now_ms.saturating_add(millis(wait))));
+            state.learn(&ended, now_ms);
+            for Ended { claim, again, .. } in ended {
+                if state.holds(&claim) {
+                    let next_ms = again.map(|wait| now_ms.saturating_add(millis(wait)));
+                    state.end_claim(&claim.entry.tenant, claim.entry.id, next_ms);
                 }
             }
         }
         self.changed.notify_one();
+        Ok(())
+    }
+
+    /// None: the index died with the process before.
+    async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
+        Ok(Vec::new())
+    }
+
+    async fn release_abandoned(&self) -> Result<(), ScheduleError> {
         Ok(())
     }
 
@@ -230,9 +357,9 @@ impl Schedule for MemorySchedule {
         let waiting = state
             .tenants
             .values()
-            .filter(|queue| queue.in_flight < self.shares.per_tenant)
+            .filter(|queue| queue.in_flight < state.shares.per_tenant)
             .flat_map(|queue| queue.webhooks.values())
-            .filter(|queue| queue.in_flight < self.shares.per_webhook)
+            .filter(|queue| queue.in_flight < queue.pace.share)
             .filter_map(|queue| queue.waiting.first())
             .map(|(at_ms, _)| *at_ms);
         let claimed = state.claims.first().map(|(until_ms, ..)| *until_ms);
@@ -268,9 +395,11 @@ mod tests {
         let id = DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [1; 10]);
         let entry = Entry { tenant: "a".into(), webhook: "w".into(), id };
         schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await.expect("puts");
-        let claims = schedule.claim(1, Duration::from_secs(1)).await.expect("claims");
-        schedule.settle(vec![(claims[0].clone(), None)]).await.expect("settles");
+        let claim = schedule.claim(Room { slots: 1, slow: 1 }, Duration::from_secs(1)).await.expect("claims");
+        let ended = Ended { claim: claim[0].clone(), again: None, held: None };
+        schedule.settle(vec![ended]).await.expect("settles");
         let state = schedule.state();
         assert!(state.tenants.is_empty() && state.entries.is_empty() && state.claims.is_empty());
+        assert!(state.known.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Hint, Schedule};
+use super::{Entry, Hint, Room, Schedule};
 
 /// How long a caller waits for the schedule.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -38,6 +38,16 @@ impl<S: Schedule> Notifier<S> {
 
     fn pending(&self) -> MutexGuard<'_, VecDeque<(Instant, Hint)>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts entries of rows that are about to be committed, due after one `lease`: if this process dies before it
+    /// can [`notify`](Self::notify), that is all it costs. Takes no longer than half a second; a failure costs a sweep.
+    pub async fn announce(&self, entries: Vec<Entry>, lease: Duration) {
+        if !entries.is_empty() {
+            // The notification after the commit logs it if the schedule is still unavailable.
+            let announced = self.schedule.hand_off(entries, Room::default(), lease);
+            let _ = tokio::time::timeout(TIMEOUT, announced).await;
+        }
     }
 
     /// Notifies the schedule of committed rows, or leaves that to [`run`](Self::run); takes no longer than half a second.

@@ -4,19 +4,20 @@
 //! in none of the structures that a claim reads (`docket_redis::keys`). Redis may lose everything: then
 //! [`lost`](Schedule::lost) returns and a sweep puts every entry again.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use docket_program::clock::millis;
-use docket_program::random;
+use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
-use docket_redis::{Keys, RedisConnection};
+use docket_redis::{FromRedisValue, Keys, RedisConnection, RedisWrite, ToRedisArgs};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Claim, Entry, Hint, Loss, Schedule, ScheduleError, Shares};
+use super::shares::{DECREASE_EVERY, QUICK, ShareLimits, Shares};
+use super::{Claim, Ended, Entry, Hint, Loss, Owner, Room, Schedule, ScheduleError};
 
 macro_rules! script {
     ($($file:literal),*) => {
@@ -26,14 +27,16 @@ macro_rules! script {
 
 static PUT: LazyLock<Script> = script!("queues", "put");
 static CLAIM: LazyLock<Script> = script!("queues", "claim");
+static HAND_OFF: LazyLock<Script> = script!("queues", "hand_off");
 static RENEW: LazyLock<Script> = script!("queues", "renew");
 static SETTLE: LazyLock<Script> = script!("queues", "settle");
+static ABANDONED: LazyLock<Script> = script!("queues", "abandoned");
 static NEXT_DUE: LazyLock<Script> = script!("queues", "next_due");
 static LOST: LazyLock<Script> = script!("history", "lost");
 static REBUILT: LazyLock<Script> = script!("history", "rebuilt");
 static SWEEP_TURN: LazyLock<Script> = script!("sweep_turn");
 
-/// Entries per script: each takes some 20 µs, during which Redis serves no other client.
+/// Entries per script: each takes 10 to 30 µs, during which Redis serves no other client.
 const CHUNK: usize = 250;
 /// How often to check that Redis has lost nothing.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -42,12 +45,11 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RedisSchedule {
     connection: RedisConnection,
-    keys: [String; 10],
+    keys: [String; 13],
     rebuilding: [String; 2],
-    /// What each transition's arguments begin with: the shares and the channel.
-    common: [String; 3],
-    /// Distinguishes this process from the others that rebuild.
-    process: String,
+    /// What each transition's arguments begin with: the owner, the shares and the channel.
+    common: [String; 10],
+    owner: Owner,
     changed: Arc<Notify>,
     checks: Mutex<Checks>,
     /// The number of the loss that this process learned of last.
@@ -64,8 +66,9 @@ struct Checks {
 }
 
 impl RedisSchedule {
-    /// Joins the processes with the same keys. Must be called on a runtime, where it listens to their changes.
-    pub fn new(connection: RedisConnection, keys: &Keys, shares: Shares) -> Self {
+    /// Joins the processes with the same keys, as this owner. Must be called on a runtime, where it listens to their
+    /// changes.
+    pub fn new(connection: RedisConnection, keys: &Keys, owner: Owner, shares: Shares) -> Self {
         let changed = Arc::new(Notify::new());
         let heard = Arc::clone(&changed);
         let listening = connection.clone().listen(keys.changed(), move || heard.notify_one());
@@ -74,8 +77,8 @@ impl RedisSchedule {
             connection,
             keys: keys.schedule(),
             rebuilding: keys.rebuilding(),
-            common: [shares.per_webhook.to_string(), shares.per_tenant.to_string(), keys.changed()],
-            process: hex::encode(random::bytes::<8>()),
+            common: common(&owner, shares, keys),
+            owner,
             changed,
             checks: Mutex::new(Checks { next: Instant::now(), count: 0 }),
             loss: AtomicU64::new(0),
@@ -83,13 +86,79 @@ impl RedisSchedule {
         }
     }
 
-    async fn run<T: docket_redis::FromRedisValue>(
+    /// The arguments that all transitions have, and these.
+    fn arguments<'a>(&'a self, own: impl IntoIterator<Item = Argument<'a>>) -> Vec<Argument<'a>> {
+        self.common.iter().map(|text| Argument::Text(text)).chain(own).collect()
+    }
+
+    async fn run<T: FromRedisValue>(
         &self,
         script: &Script,
-        arguments: impl IntoIterator<Item = String>,
+        arguments: Vec<Argument<'_>>,
     ) -> Result<T, ScheduleError> {
-        let arguments: Vec<String> = self.common.iter().cloned().chain(arguments).collect();
         script.run(&self.connection, &self.keys, &arguments).await.map_err(failed)
+    }
+
+    /// The tenants of abandoned claims; `release`: and makes the claims due.
+    async fn look_for_abandoned(&self, release: bool) -> Result<HashSet<Arc<str>>, ScheduleError> {
+        let (mut tenants, mut cursor) = (HashSet::new(), "0".to_owned());
+        loop {
+            let arguments = [Argument::Text(&cursor), Argument::Number(u64::from(release))];
+            let (next, found): (String, Vec<String>) =
+                self.run(&ABANDONED, self.arguments(arguments)).await?;
+            tenants.extend(found.into_iter().map(Arc::from));
+            if next == "0" {
+                return Ok(tenants);
+            }
+            cursor = next;
+        }
+    }
+}
+
+fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 10] {
+    let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
+    let [start, most, least, per_tenant, known] =
+        [start, most, least, per_tenant, known].map(|n| n.to_string());
+    let [quick, pause] = [QUICK, DECREASE_EVERY].map(|time| whole_millis(time).to_string());
+    let Owner { process, incarnation } = owner.clone();
+    [process, incarnation, start, most, least, per_tenant, known, quick, pause, keys.changed()]
+}
+
+/// One argument of a script.
+enum Argument<'a> {
+    Text(&'a str),
+    Id(DeliveryId),
+    Number(u64),
+    /// Empty.
+    Absent,
+}
+
+impl ToRedisArgs for Argument<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Text(text) => out.write_arg(text.as_bytes()),
+            Self::Id(id) => out.write_arg_fmt(id),
+            Self::Number(number) => out.write_arg_fmt(number),
+            Self::Absent => out.write_arg(b""),
+        }
+    }
+}
+
+impl<'a> Argument<'a> {
+    fn millis(duration: Duration) -> Self {
+        Self::Number(whole_millis(duration))
+    }
+
+    fn claim(Claim { entry: Entry { tenant, id, .. }, fence, .. }: &'a Claim) -> [Self; 3] {
+        [Self::Text(tenant), Self::Id(*id), Self::Number(*fence)]
+    }
+
+    fn entry(Entry { tenant, webhook, id }: &'a Entry) -> [Self; 3] {
+        [Self::Text(tenant), Self::Text(webhook), Self::Id(*id)]
+    }
+
+    fn count(count: usize) -> Self {
+        Self::Number(u64::try_from(count).unwrap_or(u64::MAX))
     }
 }
 
@@ -103,62 +172,105 @@ fn failed(error: docket_redis::Error) -> ScheduleError {
     ScheduleError(Box::new(error))
 }
 
-fn text(duration: Duration) -> String {
+fn whole_millis(duration: Duration) -> u64 {
     // Lua counts no further exactly, and the due time has 15 digits: a longer wait is for ever.
-    millis(duration).min(100_000_000_000_000).to_string()
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(100_000_000_000_000)
 }
 
-fn claim([tenant, webhook, id, fence]: [String; 4]) -> Option<Claim> {
+/// What `claim.lua` returns of each claim.
+type Claimed = (String, String, String, u64, bool);
+
+fn claim((tenant, webhook, id, fence, quick): Claimed) -> Option<Claim> {
     // `put` and `claim` wrote all of it.
     let entry = Entry { tenant: tenant.into(), webhook: webhook.into(), id: id.parse().ok()? };
-    Some(Claim { entry, fence: fence.parse().ok()? })
-}
-
-fn named(Claim { entry: Entry { tenant, id, .. }, fence }: &Claim) -> [String; 3] {
-    [tenant.to_string(), id.to_string(), fence.to_string()]
+    Some(Claim { entry, fence, quick })
 }
 
 impl Schedule for RedisSchedule {
     async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
         for chunk in hints.chunks(CHUNK) {
-            let arguments = chunk.iter().flat_map(|Hint { entry: Entry { tenant, webhook, id }, wait }| {
-                [tenant.to_string(), webhook.to_string(), id.to_string(), text(*wait)]
+            let arguments = chunk.iter().flat_map(|Hint { entry, wait }| {
+                Argument::entry(entry).into_iter().chain([Argument::millis(*wait)])
             });
+            let arguments = self.arguments(arguments);
             let () = self.run(&PUT, arguments).await?;
             self.changed.notify_one();
         }
         Ok(())
     }
 
-    async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
-        if limit == 0 {
+    async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
+        if room.slots == 0 {
             return Ok(Vec::new());
         }
-        let arguments = [limit.min(CHUNK).to_string(), text(lease)];
-        let claimed: Vec<[String; 4]> = self.run(&CLAIM, arguments).await?;
+        let [slots, slow] = [room.slots, room.slow].map(|count| Argument::count(count.min(CHUNK)));
+        let claimed: Vec<Claimed> =
+            self.run(&CLAIM, self.arguments([slots, slow, Argument::millis(lease)])).await?;
         Ok(claimed.into_iter().filter_map(claim).collect())
+    }
+
+    async fn hand_off(
+        &self,
+        entries: Vec<Entry>,
+        mut room: Room,
+        lease: Duration,
+    ) -> Result<Vec<Claim>, ScheduleError> {
+        let mut claims = Vec::new();
+        for chunk in entries.chunks(CHUNK) {
+            let arguments =
+                [Argument::count(room.slots), Argument::count(room.slow), Argument::millis(lease)];
+            let arguments =
+                self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
+            let claimed: Vec<(usize, u64, bool)> = self.run(&HAND_OFF, arguments).await?;
+            if claimed.len() < chunk.len() {
+                self.changed.notify_one();
+            }
+            for (place, fence, quick) in claimed {
+                room = room.beside(quick).unwrap_or(Room { slots: 0, slow: 0 });
+                claims.extend(chunk.get(place).map(|entry| Claim { entry: entry.clone(), fence, quick }));
+            }
+        }
+        Ok(claims)
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
         for chunk in claims.chunks(CHUNK) {
-            let () = self.run(&RENEW, [text(lease)].into_iter().chain(chunk.iter().flat_map(named))).await?;
+            let arguments = chunk.iter().flat_map(Argument::claim);
+            let arguments = self.arguments([Argument::millis(lease)].into_iter().chain(arguments));
+            let () = self.run(&RENEW, arguments).await?;
         }
         Ok(())
     }
 
-    async fn settle(&self, ended: Vec<(Claim, Option<Duration>)>) -> Result<(), ScheduleError> {
+    async fn settle(&self, ended: Vec<Ended>) -> Result<(), ScheduleError> {
+        let millis = |time: Option<Duration>| time.map_or(Argument::Absent, Argument::millis);
         for chunk in ended.chunks(CHUNK) {
-            let arguments = chunk.iter().flat_map(|(claim, wait)| {
-                named(claim).into_iter().chain([wait.map(text).unwrap_or_default()])
+            let arguments = chunk.iter().flat_map(|Ended { claim, again, held }| {
+                Argument::claim(claim).into_iter().chain([millis(*again), millis(*held)])
             });
-            let () = self.run(&SETTLE, arguments).await?;
+            let arguments = self.arguments(arguments);
+            let wakes: bool = self.run(&SETTLE, arguments).await?;
+            if wakes {
+                self.changed.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    async fn abandoned(&self) -> Result<Vec<Arc<str>>, ScheduleError> {
+        Ok(self.look_for_abandoned(false).await?.into_iter().collect())
+    }
+
+    async fn release_abandoned(&self) -> Result<(), ScheduleError> {
+        let released = self.look_for_abandoned(true).await?;
+        if !released.is_empty() {
             self.changed.notify_one();
         }
         Ok(())
     }
 
     async fn next_due(&self) -> Result<Option<Duration>, ScheduleError> {
-        let wait_ms: i64 = self.run(&NEXT_DUE, []).await?;
+        let wait_ms: i64 = self.run(&NEXT_DUE, self.arguments([])).await?;
         Ok(u64::try_from(wait_ms).ok().map(Duration::from_millis))
     }
 
@@ -177,7 +289,7 @@ impl Schedule for RedisSchedule {
             // A response that does not arrive may have reported a loss: its number is not the one that we know, so the next
             // response reports it again. A call that Redis never received changes nothing.
             let known = self.loss.load(Ordering::Relaxed);
-            let arguments = [self.process.clone(), known.to_string(), checks.count.to_string()];
+            let arguments = [self.owner.incarnation.clone(), known.to_string(), checks.count.to_string()];
             let loss = LOST.run::<u8>(&self.connection, &self.rebuilding, &arguments).await;
             match loss {
                 Ok(1) => {
@@ -193,13 +305,15 @@ impl Schedule for RedisSchedule {
 
     /// Counts only if [`lost`](Schedule::lost) returned in this process before the sweep, and nothing was lost during it.
     async fn rebuilt(&self) -> Result<(), ScheduleError> {
-        let arguments = [self.process.clone(), self.loss.load(Ordering::Relaxed).to_string()];
+        let arguments = [self.owner.incarnation.clone(), self.loss.load(Ordering::Relaxed).to_string()];
         REBUILT.run(&self.connection, &self.rebuilding, &arguments).await.map_err(failed)
     }
 
     async fn sweep_turn(&self, every: Duration) -> Result<bool, ScheduleError> {
-        let turn: u8 =
-            SWEEP_TURN.run(&self.connection, &self.rebuilding[..1], &[text(every)]).await.map_err(failed)?;
+        let turn: u8 = SWEEP_TURN
+            .run(&self.connection, &self.rebuilding[..1], &[Argument::millis(every)])
+            .await
+            .map_err(failed)?;
         Ok(turn == 1)
     }
 }

@@ -1,4 +1,4 @@
-//! The schema of a tenant's database: forward-only migrations, one SQL text for PostgreSQL and SQLite.
+//! The schema of a tenant's database: forward-only migrations for PostgreSQL and SQLite.
 //!
 //! This crate holds the texts and decides which a database lacks. The caller runs them in one transaction under a lock, so
 //! that concurrent or repeated runs do no harm. With the feature `postgres` this crate connects to PostgreSQL by a URL and
@@ -25,8 +25,38 @@ pub struct Migration {
     /// What it adds, for people. Ends in ` (additive)` if programs that do not know the step keep working: during an upgrade
     /// both versions use one database.
     pub name: &'static str,
-    /// Statements that run as they are on both databases.
-    pub sql: &'static str,
+    /// Its statements.
+    pub sql: Sql,
+}
+
+/// The statements of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sql {
+    /// They run as they are on both databases.
+    Both(&'static str),
+    /// Each database has its own, which end with the same tables.
+    Each {
+        /// For PostgreSQL. They hold no lock on a large table for longer than a moment.
+        postgres: &'static str,
+        /// For SQLite.
+        sqlite: &'static str,
+    },
+}
+
+impl Sql {
+    /// The statements for PostgreSQL.
+    pub fn postgres(self) -> &'static str {
+        match self {
+            Self::Both(sql) | Self::Each { postgres: sql, .. } => sql,
+        }
+    }
+
+    /// The statements for SQLite.
+    pub fn sqlite(self) -> &'static str {
+        match self {
+            Self::Both(sql) | Self::Each { sqlite: sql, .. } => sql,
+        }
+    }
 }
 
 /// All steps in order.
@@ -34,13 +64,25 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
         name: "orders and deliveries",
-        sql: include_str!("../migrations/0001_orders_and_deliveries.sql"),
+        sql: Sql::Both(include_str!("../migrations/0001_orders_and_deliveries.sql")),
     },
-    Migration { version: 2, name: "back office", sql: include_str!("../migrations/0002_back_office.sql") },
+    Migration {
+        version: 2,
+        name: "back office",
+        sql: Sql::Both(include_str!("../migrations/0002_back_office.sql")),
+    },
     Migration {
         version: 3,
         name: "webhook health (additive)",
-        sql: include_str!("../migrations/0003_webhook_health.sql"),
+        sql: Sql::Both(include_str!("../migrations/0003_webhook_health.sql")),
+    },
+    Migration {
+        version: 4,
+        name: "delivery queue",
+        sql: Sql::Each {
+            postgres: include_str!("../migrations/0004_delivery_queue_postgres.sql"),
+            sqlite: include_str!("../migrations/0004_delivery_queue_sqlite.sql"),
+        },
     },
 ];
 

@@ -94,7 +94,7 @@ async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError
     let row = transaction.query_one(CURRENT_VERSION, &[]).await?;
     let applied = AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? };
     for migration in applied.missing()? {
-        transaction.batch_execute(migration.sql).await?;
+        transaction.batch_execute(migration.sql.postgres()).await?;
         // The server's clock: the program may run anywhere.
         let record = "INSERT INTO schema_version (version, name, applied_at_ms) \
                       VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";

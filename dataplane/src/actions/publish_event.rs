@@ -1,5 +1,6 @@
 //! Publishes an event: stores its envelope and one delivery per matching webhook, in the transaction that caused it.
 
+use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::DeliveryId;
 use docket_domain::event::{EventId, Payload, envelope};
 use docket_program::random;
@@ -23,48 +24,83 @@ pub struct Publication<'a> {
     pub idempotency_key: Option<String>,
 }
 
-/// Queues the event for every webhook of the customer that is active and subscribed to it (Delivery mechanics, 1).
-/// Returns the hints about its deliveries, which the caller publishes to the schedule after the commit.
-pub async fn publish_event(
-    transaction: &mut Transaction,
-    tenant: &ServedTenant,
-    publication: Publication<'_>,
-    now: Timestamp,
-) -> Result<Vec<Hint>, StoreError> {
-    let Publication { customer_code, about, payload, idempotency_key } = publication;
-    let mut webhooks = tenant.config.matching_webhooks(customer_code, payload.code()).peekable();
-    if webhooks.peek().is_none() {
-        return Ok(Vec::new());
+/// The ids of an event and of its deliveries, one for each webhook of the customer that is active and subscribed to it
+/// (Delivery mechanics, 1).
+#[derive(Debug, Clone)]
+pub struct Ids {
+    event: EventId,
+    deliveries: Vec<(DeliveryId, Webhook)>,
+}
+
+/// A webhook that receives an event.
+#[derive(Debug, Clone)]
+struct Webhook {
+    uid: String,
+    full_name: String,
+}
+
+impl Ids {
+    /// New ids; `None`: no webhook receives the event.
+    pub fn new(tenant: &ServedTenant, customer_code: &str, code: EventCode, now: Timestamp) -> Option<Self> {
+        let delivery = |webhook: &WebhookConfig| {
+            let webhook = Webhook { uid: webhook.uid.clone(), full_name: webhook.full_name() };
+            (DeliveryId::new(now, random::bytes()), webhook)
+        };
+        let deliveries: Vec<_> = tenant.config.matching_webhooks(customer_code, code).map(delivery).collect();
+        (!deliveries.is_empty()).then(|| Self { event: EventId::new(now, random::bytes()), deliveries })
     }
-    let id = EventId::new(random::bytes());
-    let body = envelope(&id, now, customer_code, &payload);
-    let event = Event { id, code: payload.code(), customer_code: customer_code.to_owned(), about, body };
-    let now_ms = now.as_millisecond();
-    events::insert(transaction, &event, now_ms).await?;
-    let mut dues = Vec::new();
-    let mut inserted = 0;
-    for webhook in webhooks {
-        let new = NewDelivery {
-            id: DeliveryId::new(now, random::bytes()),
-            event_id: event.id.as_str().to_owned(),
+
+    /// The deliveries, each with its webhook's uid.
+    pub fn deliveries(&self) -> impl Iterator<Item = (DeliveryId, &str)> {
+        self.deliveries.iter().map(|(id, webhook)| (*id, webhook.uid.as_str()))
+    }
+
+    /// The event and its deliveries, as they are stored.
+    pub fn rows(&self, publication: Publication<'_>, now: Timestamp) -> (Event, Vec<NewDelivery>) {
+        let Publication { customer_code, about, payload, idempotency_key } = publication;
+        let body = envelope(&self.event, now, customer_code, &payload).into();
+        let (id, customer_code) = (self.event.clone(), customer_code.to_owned());
+        let event = Event { id, code: payload.code(), customer_code, about, body };
+        let new = |(id, webhook): &(DeliveryId, Webhook)| NewDelivery {
+            id: *id,
+            event_id: self.event.as_str().to_owned(),
             webhook: webhook.uid.clone(),
-            webhook_name: webhook.full_name(),
+            webhook_name: webhook.full_name.clone(),
             idempotency_key: idempotency_key.clone(),
             resend_of: None,
             requested_by: None,
             resend_id: None,
             due_at_ms: None,
         };
-        if deliveries::insert(transaction, &new, now_ms).await? {
-            inserted += 1;
+        (event, self.deliveries.iter().map(new).collect())
+    }
+}
+
+/// Queues the event for every webhook that receives it. Returns the hints about its deliveries, which the caller publishes
+/// to the schedule after the commit.
+pub async fn publish_event(
+    transaction: &mut Transaction,
+    tenant: &ServedTenant,
+    publication: Publication<'_>,
+    now: Timestamp,
+) -> Result<Vec<Hint>, StoreError> {
+    let code = publication.payload.code();
+    let Some(ids) = Ids::new(tenant, publication.customer_code, code, now) else { return Ok(Vec::new()) };
+    let (event, new) = ids.rows(publication, now);
+    let now_ms = now.as_millisecond();
+    events::insert(transaction, &event, now_ms).await?;
+    let inserted = deliveries::insert_many(transaction, &new, now_ms).await?;
+    let mut dues = Vec::with_capacity(new.len());
+    for new in new {
+        if inserted.contains(&new.id) {
             dues.push(Due { id: new.id, webhook: new.webhook, at_ms: now_ms });
         } else {
             // Queued before, perhaps by a process that ended before it could notify the schedule.
-            let key = idempotency_key.as_deref().unwrap_or_default();
-            dues.extend(deliveries::due_by_key(transaction, &webhook.uid, key).await?);
+            let key = new.idempotency_key.as_deref().unwrap_or_default();
+            dues.extend(deliveries::due_by_key(transaction, &new.webhook, key).await?);
         }
     }
-    if inserted == 0 {
+    if inserted.is_empty() {
         events::delete(transaction, &event.id).await?;
     }
     Ok(tenant.hints(dues, now))

@@ -1,16 +1,19 @@
 //! Saves a web order: creates or changes it, and exports it if the request says so.
 
+use docket_crds::EventCode;
+use docket_domain::delivery::DeliveryId;
 use docket_domain::event::{OrderSaved, Payload};
 use docket_domain::token::TokenSubject;
 use docket_orders::{OrderType, SaveRequest};
 use docket_schedule::Hint;
-use docket_store::events::About;
+use docket_store::deliveries::{self, Due, NewDelivery};
+use docket_store::events::{self, About, Event};
 use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
-use docket_store::{Transaction, contacts, next_number};
+use docket_store::{Connection, Transaction, contacts, next_number};
 use jiff::Timestamp;
 
 use super::export_order::{Exported, NO_SUCH_ORDER, check_complete, export_stored};
-use super::publish_event::{Publication, publish_event};
+use super::publish_event::{Ids, Publication, publish_event};
 use super::{Refusal, invalid};
 use crate::tenants::ServedTenant;
 
@@ -39,22 +42,21 @@ pub async fn save_order(
     request: SaveRequest,
     now: Timestamp,
 ) -> Result<(Saved, Vec<Hint>), Refusal> {
-    if request.export || request.finalize == Some(true) {
-        check_complete(&request.order)?;
-    }
     let export = request.export;
-    let (stored, created, changed, mut hints) = match &request.web_order_id {
-        None => create(transaction, tenant, caller, &request, now).await?,
-        Some(id) => update(transaction, tenant, caller, &request, id, now).await?,
+    let (stored, created, changed, mut hints) = match request.web_order_id.clone() {
+        None => {
+            let customer_code =
+                customer_of_new(transaction, caller, request.customer_code.as_deref()).await?;
+            create(transaction, tenant, NewOrder::new(tenant, customer_code, request, now)?).await?
+        }
+        Some(id) => {
+            if export || request.finalize == Some(true) {
+                check_complete(&request.order)?;
+            }
+            update(transaction, tenant, caller, &request, &id, now).await?
+        }
     };
-    let mut saved = Saved {
-        order_type: stored.head.order_type,
-        web_order_id: stored.head.id.clone(),
-        status: stored.head.status,
-        created,
-        changed,
-        exported: None,
-    };
+    let mut saved = Saved::of(&stored, created, changed);
     if export {
         let (exported, more) = export_stored(transaction, tenant, stored, now).await?;
         hints.extend(more);
@@ -64,37 +66,93 @@ pub async fn save_order(
     Ok((saved, hints))
 }
 
+impl Saved {
+    /// What a save without an export did.
+    pub fn of(stored: &StoredOrder, created: bool, changed: bool) -> Self {
+        let OrderHead { order_type, id, status, .. } = &stored.head;
+        Self {
+            order_type: *order_type,
+            web_order_id: id.clone(),
+            status: *status,
+            created,
+            changed,
+            exported: None,
+        }
+    }
+}
+
 type Written = (StoredOrder, bool, bool, Vec<Hint>);
+
+/// A new order that has no number yet.
+pub struct NewOrder {
+    customer_code: String,
+    request: SaveRequest,
+    /// Of its event; `None`: no webhook receives it.
+    ids: Option<Ids>,
+}
+
+impl NewOrder {
+    /// Checks what an export needs, if the order shall be final or exported. `now` is the time of the ids.
+    pub fn new(
+        tenant: &ServedTenant,
+        customer_code: String,
+        request: SaveRequest,
+        now: Timestamp,
+    ) -> Result<Self, Refusal> {
+        if request.export || request.finalize == Some(true) {
+            check_complete(&request.order)?;
+        }
+        let ids = Ids::new(tenant, &customer_code, EventCode::OrderCreated, now);
+        Ok(Self { customer_code, request, ids })
+    }
+
+    /// The deliveries of its event, each with its webhook's uid.
+    pub fn deliveries(&self) -> impl Iterator<Item = (DeliveryId, &str)> {
+        self.ids.iter().flat_map(Ids::deliveries)
+    }
+
+    /// The order with its number, its event and the event's deliveries, as they are stored.
+    pub fn rows(&self, number: i64, now: Timestamp) -> (StoredOrder, Option<(Event, Vec<NewDelivery>)>) {
+        let request = &self.request;
+        let now_ms = now.as_millisecond();
+        let finalized = request.finalize.unwrap_or(false);
+        let is_photo_copy = request.order.order_type() == OrderType::PhotoCopy;
+        let head = OrderHead {
+            id: format!("W{number:08}"),
+            order_type: request.order.order_type(),
+            customer_code: self.customer_code.clone(),
+            status: if finalized { OrderStatus::Finalized } else { OrderStatus::Draft },
+            finalized: is_photo_copy.then_some(finalized),
+            case_number: None,
+            caption: None,
+            client_matter_number: None,
+            created_at_ms: now_ms,
+            updated_at_ms: now_ms,
+            exported_at_ms: None,
+        };
+        let empty = StoredOrder { head, body: String::new(), search_text: String::new(), version: 1 };
+        let stored = filled(empty, request);
+        let event = self.ids.as_ref().map(|ids| ids.rows(publication(&stored, request, true), now));
+        (stored, event)
+    }
+}
 
 async fn create(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
-    caller: &TokenSubject,
-    request: &SaveRequest,
-    now: Timestamp,
+    new: NewOrder,
 ) -> Result<Written, Refusal> {
-    let customer_code = customer_of_new(transaction, caller, request.customer_code.as_deref()).await?;
-    let now_ms = now.as_millisecond();
     let number = next_number(transaction, "web_order").await?;
-    let finalized = request.finalize.unwrap_or(false);
-    let is_photo_copy = request.order.order_type() == OrderType::PhotoCopy;
-    let head = OrderHead {
-        id: format!("W{number:08}"),
-        order_type: request.order.order_type(),
-        customer_code,
-        status: if finalized { OrderStatus::Finalized } else { OrderStatus::Draft },
-        finalized: is_photo_copy.then_some(finalized),
-        case_number: None,
-        caption: None,
-        client_matter_number: None,
-        created_at_ms: now_ms,
-        updated_at_ms: now_ms,
-        exported_at_ms: None,
-    };
-    let stored =
-        filled(StoredOrder { head, body: String::new(), search_text: String::new(), version: 1 }, request);
+    let now = transaction.now();
+    let (stored, event) = new.rows(number, now);
     orders::insert(transaction, &stored).await?;
-    let hints = publish_event(transaction, tenant, publication(&stored, request, true), now).await?;
+    let mut hints = Vec::new();
+    if let Some((event, deliveries)) = event {
+        events::insert(transaction, &event, now.as_millisecond()).await?;
+        deliveries::insert_many(transaction, &deliveries, now.as_millisecond()).await?;
+        let due = |new: NewDelivery| Due { id: new.id, webhook: new.webhook, at_ms: now.as_millisecond() };
+        hints = tenant.hints(deliveries.into_iter().map(due), now);
+    }
     Ok((stored, true, true, hints))
 }
 
@@ -143,8 +201,8 @@ async fn update(
 }
 
 /// The customer of a new order: a contact's own, or the one that an employee names.
-async fn customer_of_new(
-    transaction: &mut Transaction,
+pub async fn customer_of_new(
+    connection: &mut Connection,
     caller: &TokenSubject,
     named: Option<&str>,
 ) -> Result<String, Refusal> {
@@ -152,7 +210,7 @@ async fn customer_of_new(
         (TokenSubject::Contact { customer_code, .. }, None) => Ok(customer_code.clone()),
         (TokenSubject::Contact { .. }, Some(_)) => Err(invalid("customerCode", ONLY_EMPLOYEES)),
         (TokenSubject::Employee { .. }, Some(code))
-            if contacts::customer_exists(transaction, code).await? =>
+            if contacts::customer_exists(connection, code).await? =>
         {
             Ok(code.to_owned())
         }

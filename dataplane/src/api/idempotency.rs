@@ -1,8 +1,7 @@
 //! `Idempotency-Key`: under the same key a write is performed once, and repeats of the request get its response.
 
 use axum::response::Response;
-use docket_store::idempotency::{self, Kept};
-use docket_store::{StoreError, Transaction};
+use docket_store::idempotency::{self, Kept, ToKeep};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
@@ -22,6 +21,7 @@ const REPLAYED: &str = "idempotency-replayed";
 const MAX_CHARS: usize = 128;
 
 /// The key of a request, and what the request was.
+#[derive(Clone)]
 pub struct IdempotencyKey {
     key: String,
     route: String,
@@ -47,22 +47,15 @@ impl IdempotencyKey {
         }
     }
 
-    /// Keeps the response of a write, in the write's own transaction. Fails with [`StoreError::Conflict`] if another
-    /// request has kept one under the same key.
-    pub async fn keep(
-        &self,
-        transaction: &mut Transaction,
-        caller: &Caller,
-        body: &str,
-    ) -> Result<(), StoreError> {
+    /// The response of a write, to be kept in the write's own transaction.
+    pub fn to_keep(&self, caller: &Caller, body: &str) -> ToKeep {
         let kept = Kept {
             route: self.route.clone(),
             request_digest: self.digest.clone(),
             status: i64::from(StatusCode::OK.as_u16()),
             body: body.to_owned(),
         };
-        let now_ms = transaction.now().as_millisecond();
-        idempotency::keep(transaction, &caller.name(), &self.key, &kept, now_ms).await
+        ToKeep { caller: caller.name(), key: self.key.clone(), kept }
     }
 
     /// The response that was kept under this key. A key that was used for another request is refused.

@@ -26,9 +26,9 @@ use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
 use super::request::{FromBody, Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, time};
-use super::writes::{Call, Done};
+use super::writes::{Call, Done, body_of};
 use crate::actions::export_order::{export_order, work_orders_of};
-use crate::actions::save_order::save_order;
+use crate::actions::save_order::{Saved, save_order};
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
@@ -160,6 +160,10 @@ pub async fn save(
     State(state): State<Arc<ApiState>>,
     Call { caller, request, write }: Call<Caller, SaveRequest>,
 ) -> Result<Response, ApiError> {
+    if request.web_order_id.is_none() && !request.export {
+        let answer = |saved: &Saved| body_of(&SaveAnswer::from(saved.clone()));
+        return write.create_order(&state, &caller, request, answer).await;
+    }
     let Caller { tenant, subject } = &caller;
     let save = async move |transaction: &mut Transaction, now| {
         let (saved, hints) = save_order(transaction, tenant, subject, request, now).await?;

@@ -7,6 +7,7 @@ use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 
 use super::host::Hosts;
+use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
@@ -22,6 +23,8 @@ pub struct ApiState {
     pub tenants: Arc<Tenants>,
     /// Notifies the schedule of due deliveries.
     pub notifier: Arc<Notifier<LiveSchedule>>,
+    /// Creates web orders.
+    pub create_orders: Arc<CreateOrders<LiveSchedule>>,
     /// Checks passwords.
     pub passwords: Passwords,
     /// Slows password guessing down.

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::response::Response;
+use docket_domain::token::TokenSubject;
+use docket_orders::SaveRequest;
 use docket_schedule::Hint;
-use docket_store::{StoreError, Transaction};
+use docket_store::{StoreError, Transaction, idempotency};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -18,6 +20,9 @@ use super::idempotency::IdempotencyKey;
 use super::request::FromBody;
 use super::state::ApiState;
 use crate::actions::Refusal;
+use crate::actions::create_orders::MakeToKeep;
+use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
+use crate::worker::LEASE;
 
 /// A request that writes. The caller is checked before the body is read.
 pub struct Call<C, B> {
@@ -50,6 +55,11 @@ where
 
 type AuditLine = Box<dyn FnOnce(&Caller) + Send>;
 
+/// The body of a response.
+pub fn body_of(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).expect("plain structs serialise")
+}
+
 /// What a write did. Its transaction is not committed yet.
 pub struct Done {
     body: String,
@@ -60,8 +70,7 @@ pub struct Done {
 impl Done {
     /// A write that succeeded, with this response.
     pub fn new(answer: &impl Serialize) -> Self {
-        let body = serde_json::to_string(answer).expect("plain structs serialise");
-        Self { body, hints: Vec::new(), audit: None }
+        Self { body: body_of(answer), hints: Vec::new(), audit: None }
     }
 
     /// Publishes these hints to the schedule after the commit.
@@ -87,15 +96,36 @@ impl Write {
     where
         W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
     {
+        self.unless_kept(state, caller, async |key| once(state, caller, key, work).await).await
+    }
+
+    /// Creates a web order in one transaction with others, unless it was created before under the same key. Returns the
+    /// response of the one or the other.
+    pub async fn create_order(
+        self,
+        state: &ApiState,
+        caller: &Caller,
+        request: SaveRequest,
+        answer: fn(&Saved) -> String,
+    ) -> Result<Response, ApiError> {
+        self.unless_kept(state, caller, async |key| create(state, caller, key, request, answer).await).await
+    }
+
+    async fn unless_kept(
+        self,
+        state: &ApiState,
+        caller: &Caller,
+        write: impl AsyncFnOnce(Option<&IdempotencyKey>) -> Result<Response, Failure>,
+    ) -> Result<Response, ApiError> {
         let Some(key) = self.key else {
-            return once(state, caller, None, work).await.map_err(Failure::into_error);
+            return write(None).await.map_err(Failure::into_error);
         };
         if let Some(kept) = key.find(state, caller).await? {
             return Ok(kept);
         }
         // Another request with this key may be under way. Then ours is refused, by the key itself or by what the other
         // one has changed, and gets the other one's response.
-        match once(state, caller, Some(&key), work).await {
+        match write(Some(&key)).await {
             Ok(response) => Ok(response),
             Err(failure) => key.find(state, caller).await?.ok_or(failure.into_error()),
         }
@@ -144,16 +174,50 @@ where
         }
     };
     if let Some(key) = key {
-        match key.keep(&mut transaction, caller, &body).await {
+        match idempotency::keep(&mut transaction, &key.to_keep(caller, &body), now.as_millisecond()).await {
             Err(StoreError::Conflict) => return Err(Failure::KeyTaken),
             kept => kept?,
         }
     }
-    transaction.commit().await?;
+    let entries = hints.iter().map(|hint| hint.entry.clone()).collect();
+    let (committed, ()) = tokio::join!(transaction.commit(), state.notifier.announce(entries, LEASE));
+    committed?;
     if let Some(log) = audit {
         log(caller);
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
     state.notifier.notify(hints).await;
     Ok(json_response(body))
+}
+
+async fn create(
+    state: &ApiState,
+    caller: &Caller,
+    key: Option<&IdempotencyKey>,
+    request: SaveRequest,
+    answer: fn(&Saved) -> String,
+) -> Result<Response, Failure> {
+    let Caller { tenant, subject } = caller;
+    let customer_code = match subject {
+        // No connection is needed.
+        TokenSubject::Contact { customer_code, .. } if request.customer_code.is_none() => {
+            customer_code.clone()
+        }
+        _ => {
+            let mut reader = caller.reader(state).await?;
+            let customer = customer_of_new(&mut reader, subject, request.customer_code.as_deref()).await;
+            customer.map_err(|refusal| Failure::Api(refusal.into()))?
+        }
+    };
+    let new = NewOrder::new(tenant, customer_code, request, state.clock.now());
+    let new = new.map_err(|refusal| Failure::Api(refusal.into()))?;
+    let to_keep = key.map(|key| {
+        let (key, caller) = (key.clone(), caller.clone());
+        Box::new(move |saved: &Saved| key.to_keep(&caller, &answer(saved))) as MakeToKeep
+    });
+    match state.create_orders.create(tenant, new, to_keep).await {
+        Ok(saved) => Ok(json_response(answer(&saved))),
+        Err(StoreError::Conflict) if key.is_some() => Err(Failure::KeyTaken),
+        Err(error) => Err(Failure::Api(Refusal::Store(error).into())),
+    }
 }

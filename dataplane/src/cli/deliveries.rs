@@ -10,6 +10,7 @@ use docket_crds::EventCode;
 use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{SHARES, Schedule};
 use docket_store::Database;
@@ -175,7 +176,7 @@ impl<'a> Notice<'a> {
             return Ok(Self::None);
         };
         let (connection, keys) = redis::connect(&at.redis)?;
-        let schedule = RedisSchedule::new(connection, &keys, SHARES);
+        let schedule = RedisSchedule::new(connection, &keys, Owner::new(b"command line"), SHARES);
         Ok(Self::Serve(Box::new(schedule), &runtime.config.uid))
     }
 

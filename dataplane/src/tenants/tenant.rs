@@ -13,6 +13,8 @@ use jiff::Timestamp;
 
 /// A tenant that is served.
 pub struct ServedTenant {
+    /// Its uid.
+    pub uid: Arc<str>,
     /// Its configuration.
     pub config: TenantConfig,
     /// Its database.
@@ -40,19 +42,19 @@ impl ServedTenant {
             };
             trusts.extend(trust.map(|trust| (webhook.uid.clone(), trust)));
         }
-        Self { config, store, held, trusts, public: public.clone() }
+        Self { uid: config.uid.as_str().into(), config, store, held, trusts, public: public.clone() }
     }
 
     /// Hints for the schedule about these deliveries of the tenant; `now` is the database's time.
     pub fn hints(&self, dues: impl IntoIterator<Item = Due>, now: Timestamp) -> Vec<Hint> {
-        docket_schedule::hints(&self.config.uid, dues, now)
+        docket_schedule::hints(&self.uid, dues, now)
     }
 
     /// The same tenant without webhooks.
     pub fn without_webhooks(&self) -> Self {
         let config = TenantConfig { webhooks: Vec::new(), ..self.config.clone() };
         let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
-        Self { config, store, held, trusts: HashMap::new(), public }
+        Self { uid: Arc::clone(&self.uid), config, store, held, trusts: HashMap::new(), public }
     }
 
     /// The webhook with this uid, if it is served.

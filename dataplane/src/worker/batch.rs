@@ -1,4 +1,5 @@
-//! The claims of one tenant from one poll: begin their attempts, run each, settle all.
+//! From claims to their settlement: begins the attempts of a tenant's claims, makes each, settles all. A hand-off comes with
+//! its attempts begun.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +7,17 @@ use std::time::Duration;
 use docket_domain::delivery::{self, DeliveryId, FailureClass, Outcome};
 use docket_egress::Sender;
 use docket_program::clock::Clock;
-use docket_program::random;
 use docket_schedule::Schedule;
+use docket_store::deliveries;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::begin::{Attempt, Begin, Begun};
 use super::finish::Finish;
 use super::lease::Leases;
 use super::send;
-use super::settle::{Claimed, Ended, Settle};
+use super::settle::{Claimed, Settle, ToSettle};
+use super::slots::SLOW;
 use crate::tenants::{ServedTenant, Tenants};
 
 /// When deliveries are due again whose database is unavailable.
@@ -27,9 +30,11 @@ pub(super) struct Batches<S> {
     pub(super) leases: Arc<Leases<S>>,
     pub(super) begin: Begin,
     pub(super) sender: Sender,
-    pub(super) finish: Finish,
-    pub(super) settle: Settle<S>,
+    pub(super) finish: Arc<Finish<S>>,
+    pub(super) settle: Arc<Settle<S>>,
     pub(super) tasks: TaskTracker,
+    /// No POST begins any more.
+    pub(super) stopping: CancellationToken,
 }
 
 impl<S: Schedule> Batches<S> {
@@ -53,13 +58,13 @@ impl<S: Schedule> Batches<S> {
         if claimed.is_empty() {
             return;
         }
-        let token: Arc<str> = hex::encode(random::bytes::<16>()).into();
-        for Claimed { claim, lease, .. } in &mut claimed {
-            *lease = Some(self.leases.keep(claim, &token, &tenant.store, until));
+        let lease = self.leases.new_lease();
+        for Claimed { claim, lease: kept, .. } in &mut claimed {
+            *kept = Some(self.leases.keep(claim, &lease, &tenant.store, until));
         }
         let (known, unknown): (Vec<_>, Vec<_>) =
             claimed.iter().partition(|claimed| tenant.webhook(&claimed.claim.entry.webhook).is_some());
-        let ended = match self.begin.begin(&tenant, &ids(&known), &ids(&unknown), &token).await {
+        let ended = match self.begin.begin(&tenant, &ids(&known), &ids(&unknown), &lease).await {
             Ok(begun) => self.start(claimed, begun),
             Err(error) => {
                 let code = tenant.config.client_code.as_str();
@@ -71,29 +76,62 @@ impl<S: Schedule> Batches<S> {
     }
 
     /// Starts a task for each attempt that was begun. Returns the other claims, with the time until they are due again.
-    fn start(self: &Arc<Self>, claimed: Vec<Claimed>, begun: Begun) -> Vec<Ended> {
+    fn start(self: &Arc<Self>, claimed: Vec<Claimed>, begun: Begun) -> Vec<ToSettle> {
         let Begun { mut attempts, due_again } = begun;
         let mut ended = Vec::new();
         for claimed in claimed {
             let id = claimed.claim.entry.id;
             match attempts.remove(&id) {
-                Some(attempt) => {
-                    self.tasks.spawn(Arc::clone(self).attempt(attempt, claimed));
-                }
+                Some(attempt) => self.make(attempt, claimed),
                 None => ended.push((claimed, due_again.get(&id).copied())),
             }
         }
         ended
     }
 
-    /// Makes one attempt, from the POST to its settled claim.
+    /// Makes one attempt in a task of its own, from the POST to its settled claim.
+    pub(super) fn make(self: &Arc<Self>, attempt: Attempt, claimed: Claimed) {
+        self.tasks.spawn(Arc::clone(self).attempt(attempt, claimed));
+    }
+
     async fn attempt(self: Arc<Self>, attempt: Attempt, mut claimed: Claimed) {
-        let outcome = self.send(&attempt).await;
+        if self.stopping.is_cancelled() {
+            return self.give_back(&attempt, claimed).await;
+        }
+        let begun = self.clock.elapsed();
+        let outcome = {
+            let mut send = std::pin::pin!(self.send(&attempt));
+            match tokio::time::timeout(SLOW, &mut send).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    claimed.slot.iter_mut().for_each(|slot| slot.is_slow());
+                    send.await
+                }
+            }
+        };
+        claimed.held = Some(self.clock.elapsed().saturating_sub(begun));
         // An unavailable database must not keep other tenants from their attempts. The share of this tenant stays used
         // until its claim is settled.
         claimed.slot = None;
-        let again = self.finish.finish(&attempt, &outcome).await;
-        self.settle.settle(vec![(claimed, again)]).await;
+        self.finish.finish(attempt, outcome, claimed);
+    }
+
+    /// Gives an attempt back whose POST has not begun, for another process. If that fails, its worker counts as lost.
+    async fn give_back(&self, attempt: &Attempt, claimed: Claimed) {
+        let Attempt { tenant, started, lease, .. } = attempt;
+        let given_back = async {
+            let mut transaction = tenant.store.begin(&self.clock).await?;
+            deliveries::give_back(&mut transaction, started.id, lease).await?;
+            transaction.commit().await
+        };
+        let again = match given_back.await {
+            Ok(()) => Duration::ZERO,
+            Err(error) => {
+                tracing::warn!(delivery.id = %started.id, error = %error, "giving an attempt back failed; it counts as WorkerLost");
+                super::lease::LEASE
+            }
+        };
+        self.settle.settle(vec![(claimed, Some(again))]).await;
     }
 
     async fn send(&self, attempt: &Attempt) -> Outcome {

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_domain::delivery::{DeliveryId, FailureClass};
+use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
-use docket_store::deliveries::{self, Started};
+use docket_store::deliveries::{self, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction};
 
-use super::lease::LEASE;
 use super::settle::UNKNOWN_AGAIN;
 use crate::telemetry::Metrics;
 use crate::tenants::{ServedTenant, Tenants};
@@ -19,6 +18,7 @@ use crate::tenants::{ServedTenant, Tenants};
 pub(super) struct Begin {
     pub(super) clock: Clock,
     pub(super) tenants: Arc<Tenants>,
+    pub(super) backoff_base: Duration,
     /// See [`WorkerSettings::source_lag`](super::WorkerSettings::source_lag).
     pub(super) source_lag: Duration,
     pub(super) metrics: Arc<Metrics>,
@@ -29,7 +29,7 @@ pub(super) struct Attempt {
     pub(super) tenant: Arc<ServedTenant>,
     pub(super) started: Started,
     /// Only its holder may finish the attempt.
-    pub(super) token: Arc<str>,
+    pub(super) lease: Lease,
     pub(super) event: ToSend,
 }
 
@@ -49,30 +49,26 @@ impl Begin {
         tenant: &Arc<ServedTenant>,
         known: &[DeliveryId],
         unknown: &[DeliveryId],
-        token: &Arc<str>,
+        lease: &Lease,
     ) -> Result<Begun, StoreError> {
         let mut transaction = tenant.store.begin(&self.clock).await?;
         let mut due_again = HashMap::new();
         let gone = self.end_without_webhook(&mut transaction, unknown, &mut due_again).await?;
         let now_ms = transaction.now_ms();
-        let until_ms = now_ms + millis(LEASE);
-        let (started, lost) =
-            deliveries::begin_attempts(&mut transaction, known, token, now_ms, until_ms).await?;
+        let started = deliveries::begin_attempts(&mut transaction, known, lease, now_ms).await?;
         let is_refused = |id: &&DeliveryId| !started.iter().any(|started| started.id == **id);
         let refused: Vec<DeliveryId> = known.iter().filter(is_refused).copied().collect();
-        let lost_fifths = end_lost_fifths(&mut transaction, &refused, &mut due_again).await?;
+        let (lost, dead) = self.end_lost(&mut transaction, &refused, &mut due_again).await?;
         let event_ids: Vec<String> = started.iter().map(|started| started.event_id.clone()).collect();
         let events = events::to_send(&mut transaction, &event_ids).await?;
         transaction.commit().await?;
-        // A row that was still leased belonged to a worker that was lost.
         self.metrics.lost(lost);
-        self.metrics.dead_lettered(FailureClass::WebhookGone, gone);
-        self.metrics.dead_lettered(FailureClass::WorkerLost, lost_fifths);
+        self.metrics.dead_lettered(gone + dead);
         let attempt = |started: Started| {
             // Always found: the row refers to its event by a foreign key.
             let event = events.get(&started.event_id)?.clone();
-            let (tenant, token) = (Arc::clone(tenant), Arc::clone(token));
-            Some((started.id, Attempt { tenant, started, token, event }))
+            let (tenant, lease) = (Arc::clone(tenant), lease.clone());
+            Some((started.id, Attempt { tenant, started, lease, event }))
         };
         Ok(Begun { attempts: started.into_iter().filter_map(attempt).collect(), due_again })
     }
@@ -97,21 +93,23 @@ impl Begin {
         due_again.extend(left.into_iter().map(|due| (due.id, UNKNOWN_AGAIN)));
         Ok(ended)
     }
-}
 
-/// Ends those of the refused deliveries whose worker was lost in their fifth attempt. Returns how many.
-async fn end_lost_fifths(
-    transaction: &mut Transaction,
-    refused: &[DeliveryId],
-    due_again: &mut HashMap<DeliveryId, Duration>,
-) -> Result<u64, StoreError> {
-    if refused.is_empty() {
-        return Ok(0);
+    /// Ends those attempts of the refused deliveries whose worker was lost. Returns how many they were, and how many of
+    /// their deliveries are dead letters now.
+    async fn end_lost(
+        &self,
+        transaction: &mut Transaction,
+        refused: &[DeliveryId],
+        due_again: &mut HashMap<DeliveryId, Duration>,
+    ) -> Result<(u64, u64), StoreError> {
+        if refused.is_empty() {
+            return Ok((0, 0));
+        }
+        let now = transaction.now();
+        let ended = deliveries::end_lost_attempts(transaction, refused, self.backoff_base, now).await?;
+        let now_ms = now.as_millisecond();
+        let left = deliveries::due_again(transaction, refused).await?;
+        due_again.extend(left.into_iter().map(|due| (due.id, duration(due.at_ms - now_ms))));
+        Ok(ended)
     }
-    let now_ms = transaction.now_ms();
-    let expired_ms = now_ms - deliveries::LATE_END_MS;
-    let ended = deliveries::end_lost_fifths_of(transaction, refused, expired_ms, now_ms).await?;
-    let left = deliveries::due_again(transaction, refused).await?;
-    due_again.extend(left.into_iter().map(|due| (due.id, duration(due.at_ms - now_ms))));
-    Ok(ended)
 }

@@ -1,16 +1,23 @@
-//! The step after the POST: asks the domain for the transition and stores the outcome of an attempt.
+//! The step after the POST: asks the domain for the transition and stores the outcomes of attempts, those of a tenant in
+//! groups.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{self, FailureClass, Next, Outcome};
-use docket_program::clock::{Clock, duration};
-use docket_store::{Database, StoreError, deliveries};
+use docket_program::clock::Clock;
+use docket_schedule::Schedule;
+use docket_store::deliveries::{self, End, Stored};
+use docket_store::stores::Store;
+use docket_store::{Database, StoreError};
 use jiff::Timestamp;
+use tokio_util::task::TaskTracker;
 
 use super::begin::Attempt;
 use super::lease::LEASE;
 use super::report::Active;
+use super::settle::{Claimed, Settle, ToSettle};
+use crate::groups::{Groups, Turn};
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 
@@ -19,14 +26,28 @@ const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
 /// The delay before the first retry; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// The most outcomes in one transaction.
+pub(super) const GROUP: usize = 64;
 
 /// Finishes attempts.
-pub(super) struct Finish {
+pub(super) struct Finish<S> {
     pub(super) clock: Clock,
     pub(super) tenants: Arc<Tenants>,
     pub(super) backoff_base: Duration,
     pub(super) metrics: Arc<Metrics>,
     pub(super) active: Arc<Active>,
+    pub(super) settle: Arc<Settle<S>>,
+    pub(super) tasks: TaskTracker,
+    /// What waits is bounded by the shares of the tenants.
+    pub(super) groups: Arc<Groups<Ended>>,
+}
+
+/// An attempt that has ended.
+pub(super) struct Ended {
+    attempt: Attempt,
+    outcome: Outcome,
+    at: EndTime,
+    claimed: Claimed,
 }
 
 /// When an attempt ended, by the wall clock and by the steady one.
@@ -36,77 +57,92 @@ struct EndTime {
     elapsed: Duration,
 }
 
-impl Finish {
-    /// Stores the outcome of an attempt and returns how long until its delivery is due again.
+impl<S: Schedule> Finish<S> {
+    /// Stores the outcome of an attempt with others of its tenant, and settles its claim.
     ///
     /// Retries while the database is unavailable: the outcome is known and must not be lost, and the lease keeps other
     /// workers off. If the database stays unavailable or the lease is lost, the outcome does not count, and the attempt
     /// becomes one whose worker was lost.
-    pub(super) async fn finish(&self, attempt: &Attempt, outcome: &Outcome) -> Option<Duration> {
-        let started = &attempt.started;
-        let ended = EndTime { at: self.clock.now(), elapsed: self.clock.elapsed() };
+    pub(super) fn finish(self: &Arc<Self>, attempt: Attempt, outcome: Outcome, claimed: Claimed) {
+        let tenant_uid = Arc::clone(&claimed.claim.entry.tenant);
+        let at = EndTime { at: self.clock.now(), elapsed: self.clock.elapsed() };
+        if let Some(turn) = self.groups.add(&tenant_uid, Ended { attempt, outcome, at, claimed }) {
+            self.tasks.spawn(Arc::clone(self).run(turn));
+        }
+    }
+
+    async fn run(self: Arc<Self>, turn: Turn<Ended>) {
+        for group in turn {
+            let settled = self.store(group).await;
+            self.settle.settle(settled).await;
+        }
+    }
+
+    /// Stores a group. Returns its claims, each with the time until its delivery is due again.
+    async fn store(&self, group: Vec<Ended>) -> Vec<ToSettle> {
         let mut pause = FIRST_PAUSE;
+        let ends: Vec<End> = group.iter().map(Ended::end).collect();
+        let oldest = group.iter().map(|ended| ended.at.elapsed).min().unwrap_or_default();
         loop {
-            match self.store(attempt, outcome, ended).await {
-                Ok(Some((next, wait))) => {
-                    // Only now: an outcome that does not count must not be counted.
-                    self.publish(attempt, outcome, next);
-                    return wait;
-                }
-                Ok(None) => {
-                    self.metrics.stale_finish();
-                    tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease of the attempt was lost; its outcome does not count");
-                    return Some(LEASE);
-                }
-                Err(StoreError::Unavailable(error))
-                    if self.clock.elapsed() < ended.elapsed + DATABASE_LOST =>
-                {
-                    tracing::warn!(delivery.id = %started.id, error = %error, "storing the outcome of an attempt failed; retrying");
+            match self.try_store(&group, &ends).await {
+                Ok(stored) => return self.settled(group, &stored),
+                Err(StoreError::Unavailable(error)) if self.clock.elapsed() < oldest + DATABASE_LOST => {
+                    let count = group.len();
+                    tracing::warn!(count, error = %error, "storing the outcomes of attempts failed; retrying");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                Err(error) => {
-                    tracing::error!(delivery.id = %started.id, error = %error, "storing the outcome of an attempt failed; the attempt counts as WorkerLost");
-                    return Some(LEASE);
+                Err(error) if group.len() == 1 => return lost(group, &error),
+                // One of them failed: store them one by one.
+                Err(_) => {
+                    let mut settled = Vec::with_capacity(group.len());
+                    for ended in group {
+                        settled.extend(Box::pin(self.store(vec![ended])).await);
+                    }
+                    return settled;
                 }
             }
         }
     }
 
-    /// Stores the outcome. Returns the state of the delivery and how long until its next attempt; `None`: the lease was
-    /// lost.
-    async fn store(
-        &self,
-        attempt: &Attempt,
-        outcome: &Outcome,
-        ended: EndTime,
-    ) -> Result<Option<(Next, Option<Duration>)>, StoreError> {
-        let Attempt { tenant, started, token, .. } = attempt;
+    async fn try_store(&self, group: &[Ended], ends: &[End]) -> Result<Vec<Stored>, StoreError> {
+        let Some(Ended { attempt: Attempt { tenant, .. }, .. }) = group.last() else { return Ok(Vec::new()) };
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
         let served = self.tenants.by_uid(&tenant.config.uid);
-        let store = &served.as_ref().unwrap_or(tenant).store;
-        let mut transaction = store.begin(&self.clock).await?;
-        let now = transaction.now();
-        // By the database's clock: a file uses the machine's, a server has its own.
-        let ended_at = match store.database() {
-            Database::Sqlite(_) => ended.at,
-            Database::Postgres(_) => now - self.clock.elapsed().saturating_sub(ended.elapsed),
+        let store: &Store = &served.as_ref().unwrap_or(tenant).store;
+        let database = store.ready(&self.clock).await?;
+        let next = |place: usize, now: Timestamp| {
+            let Ended { attempt, outcome, at, .. } = &group[place];
+            // By the database's clock: a file uses the machine's, a server has its own.
+            let ended_at = match database {
+                Database::Sqlite(_) => at.at,
+                Database::Postgres(_) => now - self.clock.elapsed().saturating_sub(at.elapsed),
+            };
+            delivery::after_attempt(outcome, attempt.started.attempt, ended_at, self.backoff_base)
         };
-        let next = delivery::after_attempt(outcome, started.attempt, ended_at, self.backoff_base);
-        let now_ms = now.as_millisecond();
-        let is_ours =
-            deliveries::finish_attempt(&mut transaction, started, token, outcome, next, now_ms).await?;
-        transaction.commit().await?;
-        let wait = match next {
-            Next::RetryAt(at) => Some(duration(at.as_millisecond() - now_ms)),
-            Next::Succeeded | Next::DeadLetter => None,
+        deliveries::finish_attempts(database, &self.clock, ends, next).await
+    }
+
+    fn settled(&self, group: Vec<Ended>, stored: &[Stored]) -> Vec<ToSettle> {
+        let settle = |(ended, stored): (Ended, &Stored)| match stored {
+            Stored::Next(next, wait) => {
+                // Only now: an outcome that does not count must not be counted.
+                self.publish(&ended, *next);
+                (ended.claimed, *wait)
+            }
+            Stored::LeaseLost => {
+                let started = &ended.attempt.started;
+                self.metrics.stale_finish();
+                tracing::warn!(delivery.id = %started.id, attempt = started.attempt, "the lease of the attempt was lost; its outcome does not count");
+                (ended.claimed, Some(LEASE))
+            }
         };
-        Ok(is_ours.then_some((next, wait)))
+        group.into_iter().zip(stored).map(settle).collect()
     }
 
     /// Counts the attempt, logs it, and marks its tenant for the health report.
-    fn publish(&self, attempt: &Attempt, outcome: &Outcome, next: Next) {
-        let Attempt { tenant, started, event, .. } = attempt;
+    fn publish(&self, ended: &Ended, next: Next) {
+        let Ended { attempt: Attempt { tenant, started, event, .. }, outcome, .. } = ended;
         self.metrics.attempted(outcome, next);
         self.active.note(&tenant.config.uid);
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
@@ -124,5 +160,21 @@ impl Finish {
             duration_ms = u64::try_from(report.times.total.as_millis()).unwrap_or(u64::MAX),
             "attempt"
         );
+    }
+}
+
+fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
+    let settle = |ended: Ended| {
+        let id = ended.attempt.started.id;
+        tracing::error!(delivery.id = %id, error = %error, "storing the outcome of an attempt failed; the attempt counts as WorkerLost");
+        (ended.claimed, Some(LEASE))
+    };
+    group.into_iter().map(settle).collect()
+}
+
+impl Ended {
+    fn end(&self) -> End {
+        let Self { attempt: Attempt { started, lease, .. }, outcome, .. } = self;
+        End { started: started.clone(), token: lease.token_of(started.id), outcome: outcome.clone() }
     }
 }

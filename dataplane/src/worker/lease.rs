@@ -2,25 +2,32 @@
 //! are renewed while an attempt runs.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
-use docket_program::clock::{Clock, millis};
+use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_schedule::{Claim, Schedule};
+use docket_store::StoreError;
+use docket_store::deliveries::{self, Lease};
 use docket_store::stores::Store;
-use docket_store::{StoreError, deliveries};
 
 use crate::tenants::Tenants;
 
 /// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
-pub(super) const LEASE: Duration = Duration::from_secs(4);
+pub const LEASE: Duration = Duration::from_secs(4);
 
 /// Renews the leases of the attempts that run in this process.
 pub(super) struct Leases<S> {
     clock: Clock,
     tenants: Arc<Tenants>,
     schedule: Arc<S>,
+    /// This process.
+    owner: Owner,
+    /// How many batches have got a lease.
+    batches: AtomicU64,
     kept: Arc<Kept>,
 }
 
@@ -31,12 +38,13 @@ pub(super) struct KeptLease {
 }
 
 #[derive(Default)]
-struct Kept(Mutex<HashMap<Key, Lease>>);
+struct Kept(Mutex<HashMap<Key, Attempt>>);
 
-/// Tenant, delivery and token. The token distinguishes an attempt that lost its lease from the one that has it now.
-type Key = (Arc<str>, DeliveryId, Arc<str>);
+/// Tenant, delivery and lease, which distinguishes an attempt that lost its lease from the one that has it now.
+type Key = (Arc<str>, DeliveryId, Lease);
 
-struct Lease {
+/// An attempt that is under way.
+struct Attempt {
     claim: Claim,
     store: Arc<Store>,
     /// When the lease expires, by [`Clock::elapsed`].
@@ -56,48 +64,53 @@ impl Drop for KeptLease {
 }
 
 impl Kept {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Lease>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Attempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the leases that end before `before`, by token, and marks them as renewed until `until`.
-    fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Arc<str>, Renewal> {
+    /// Takes the leases that end before `before`, with their attempts, and marks them as renewed until `until`.
+    fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Lease, Renewal> {
         let mut renewals = HashMap::new();
-        for ((.., token), lease) in self.lock().iter_mut().filter(|(_, lease)| lease.until < before) {
-            lease.until = until;
-            let empty = || Renewal { store: Arc::clone(&lease.store), claims: Vec::new() };
-            renewals.entry(Arc::clone(token)).or_insert_with(empty).claims.push(lease.claim.clone());
+        for ((.., lease), attempt) in self.lock().iter_mut().filter(|(_, attempt)| attempt.until < before) {
+            attempt.until = until;
+            let empty = || Renewal { store: Arc::clone(&attempt.store), claims: Vec::new() };
+            renewals.entry(lease.clone()).or_insert_with(empty).claims.push(attempt.claim.clone());
         }
         renewals
     }
 
     /// Marks leases as not renewed, so that the next round tries again.
-    fn mark_ending(&self, claims: &[Claim], token: &Arc<str>) {
-        let mut leases = self.lock();
+    fn mark_ending(&self, claims: &[Claim], lease: &Lease) {
+        let mut attempts = self.lock();
         for Claim { entry, .. } in claims {
-            if let Some(lease) = leases.get_mut(&(Arc::clone(&entry.tenant), entry.id, Arc::clone(token))) {
-                lease.until = Duration::ZERO;
+            if let Some(attempt) = attempts.get_mut(&(Arc::clone(&entry.tenant), entry.id, lease.clone())) {
+                attempt.until = Duration::ZERO;
             }
         }
     }
 }
 
 impl<S: Schedule> Leases<S> {
-    pub(super) fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>) -> Self {
-        Self { clock, tenants, schedule, kept: Arc::default() }
+    pub(super) fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, owner: Owner) -> Self {
+        Self { clock, tenants, schedule, owner, batches: AtomicU64::new(0), kept: Arc::default() }
+    }
+
+    /// A lease for the attempts of one batch, which no batch of any process had before.
+    pub(super) fn new_lease(&self) -> Lease {
+        Lease::new(&self.owner, self.batches.fetch_add(1, Ordering::Relaxed), LEASE)
     }
 
     /// Keeps a lease, which lasts until `until`, until the returned value is dropped.
     pub(super) fn keep(
         &self,
         claim: &Claim,
-        token: &Arc<str>,
+        lease: &Lease,
         store: &Arc<Store>,
         until: Duration,
     ) -> KeptLease {
-        let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, Arc::clone(token));
-        let lease = Lease { claim: claim.clone(), store: Arc::clone(store), until };
-        self.kept.lock().insert(key.clone(), lease);
+        let key = (Arc::clone(&claim.entry.tenant), claim.entry.id, lease.clone());
+        let attempt = Attempt { claim: claim.clone(), store: Arc::clone(store), until };
+        self.kept.lock().insert(key.clone(), attempt);
         KeptLease { kept: Arc::clone(&self.kept), key }
     }
 
@@ -106,14 +119,14 @@ impl<S: Schedule> Leases<S> {
         loop {
             self.clock.sleep(LEASE / 4).await;
             let now = self.clock.elapsed();
-            for (token, renewal) in self.kept.take_ending(now + LEASE * 2 / 3, now + LEASE) {
+            for (lease, renewal) in self.kept.take_ending(now + LEASE * 2 / 3, now + LEASE) {
                 // A task for each batch: a tenant whose database hangs must not cost the others their leases.
-                tokio::spawn(Arc::clone(&self).renew(token, renewal));
+                tokio::spawn(Arc::clone(&self).renew(lease, renewal));
             }
         }
     }
 
-    async fn renew(self: Arc<Self>, token: Arc<str>, renewal: Renewal) {
+    async fn renew(self: Arc<Self>, lease: Lease, renewal: Renewal) {
         let Renewal { store, claims } = renewal;
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
         let served = claims.first().and_then(|claim| self.tenants.by_uid(&claim.entry.tenant));
@@ -121,8 +134,8 @@ impl<S: Schedule> Leases<S> {
         let ids: Vec<DeliveryId> = claims.iter().map(|claim| claim.entry.id).collect();
         let rows = async {
             let mut transaction = store.begin(&self.clock).await?;
-            let until_ms = transaction.now_ms() + millis(LEASE);
-            deliveries::renew(&mut transaction, &ids, &token, until_ms).await?;
+            let now_ms = transaction.now_ms();
+            deliveries::renew(&mut transaction, &ids, &lease, now_ms).await?;
             transaction.commit().await
         };
         // Concurrently: a Redis that hangs must not cost the rows their leases, which are what counts.
@@ -134,7 +147,7 @@ impl<S: Schedule> Leases<S> {
             tracing::warn!(error = %error, "renewing claims failed; retrying");
         }
         if rows.is_err() || claimed.is_err() {
-            self.kept.mark_ending(&claims, &token);
+            self.kept.mark_ending(&claims, &lease);
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_schedule::{Claim, Entry, Hint, Schedule};
-use tokio::sync::OwnedSemaphorePermit;
+use docket_schedule::{Claim, Ended, Entry, Hint, Schedule};
 
 use super::lease::KeptLease;
+use super::slots::Slot;
 use crate::tenants::Tenants;
 
 /// When a delivery is due again whose webhook or tenant this process may not know yet.
@@ -16,13 +16,15 @@ pub(super) const UNKNOWN_AGAIN: Duration = Duration::from_secs(30);
 pub(super) struct Claimed {
     pub(super) claim: Claim,
     /// `None` once the POST has ended.
-    pub(super) slot: Option<OwnedSemaphorePermit>,
+    pub(super) slot: Option<Slot>,
     /// `None` until the batch of its tenant begins.
     pub(super) lease: Option<KeptLease>,
+    /// How long the attempt took; `None`: there was none.
+    pub(super) held: Option<Duration>,
 }
 
 /// A claim to settle, and when its entry is due again; `None`: never, the entry is removed.
-pub(super) type Ended = (Claimed, Option<Duration>);
+pub(super) type ToSettle = (Claimed, Option<Duration>);
 
 /// Settles claims.
 pub(super) struct Settle<S> {
@@ -33,8 +35,9 @@ pub(super) struct Settle<S> {
 impl<S: Schedule> Settle<S> {
     /// Ends claims. Before it calls the schedule it drops their leases, so that no settled claim is renewed, and frees
     /// their slots, so that the worker that the schedule wakes finds them free.
-    pub(super) async fn settle(&self, ended: Vec<Ended>) {
-        let ended: Vec<_> = ended.into_iter().map(|(Claimed { claim, .. }, again)| (claim, again)).collect();
+    pub(super) async fn settle(&self, ended: Vec<ToSettle>) {
+        let end = |(Claimed { claim, held, .. }, again)| Ended { claim, again, held };
+        let ended: Vec<Ended> = ended.into_iter().map(end).collect();
         if !ended.is_empty()
             && let Err(error) = self.schedule.settle(ended).await
         {

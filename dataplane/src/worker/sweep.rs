@@ -16,20 +16,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::Board;
+use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_schedule::{Loss, Schedule};
 use docket_store::StoreError;
-use docket_store::deliveries::Due;
+use docket_store::deliveries::Dead;
 use docket_store::sqlite::FileState;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::report;
-use crate::telemetry::Metrics;
 use crate::tenants::{ServedTenant, Tenants};
 use rebuild::Rebuild;
-use scan::{Extent, LeaseHolders, Scan};
+use scan::{Extent, Scan};
 
 /// Databases swept at once. An open SQLite file takes some 200 KB.
 const AT_ONCE: usize = 4;
@@ -37,6 +38,8 @@ const AT_ONCE: usize = 4;
 const AT_ONCE_OF_A_SERVER: usize = 8;
 /// The same for databases that were unavailable last time. They are slow and must not delay the others.
 const AT_ONCE_AWAY: usize = 2;
+/// How long to wait for the sweeps of the tenants that a predecessor worked for; some of their databases may be away.
+const SUCCESSION: Duration = Duration::from_secs(5);
 /// The delay between two attempts to rebuild a lost schedule.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
@@ -44,12 +47,14 @@ const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 pub struct Sweeper<S> {
     scan: Scan<S>,
     tenants: Arc<Tenants>,
+    /// This process.
+    owner: Owner,
     /// For databases that were available last time, and for the others.
     places: [Arc<Semaphore>; 2],
     /// The state of each tenant's files when they were swept last.
     seen: HashMap<String, FileState>,
     /// The last delivery of each sweep that had too many to schedule at once.
-    stopped_at: HashMap<String, Due>,
+    stopped_at: HashMap<String, DeliveryId>,
     /// The tenants whose databases were unavailable last time.
     away: HashSet<String>,
     rebuild: Rebuild,
@@ -68,15 +73,16 @@ struct Swept {
     /// The state of its files, if it was read from the start.
     files: Option<FileState>,
     /// The last delivery if there are more.
-    result: Result<Option<Due>, StoreError>,
+    result: Result<Option<DeliveryId>, StoreError>,
 }
 
 impl<S: Schedule> Sweeper<S> {
     /// Creates a sweeper that does nothing until [`run`](Self::run) or [`take_over`](Self::take_over).
-    pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, owner: Owner) -> Self {
         Self {
-            scan: Scan { clock, schedule, metrics, board: None, schedule_away: Arc::default() },
+            scan: Scan { clock, schedule, board: None, schedule_away: Arc::default() },
             tenants,
+            owner,
             places: [AT_ONCE, AT_ONCE_AWAY].map(|places| Arc::new(Semaphore::new(places))),
             seen: HashMap::new(),
             stopped_at: HashMap::new(),
@@ -112,6 +118,7 @@ impl<S: Schedule> Sweeper<S> {
         let mut lost = pin!(schedule.lost());
         // At the start every tenant counts as changed; the interval's sweep takes care of them.
         tenants.take_changed();
+        self.succeed().await;
         loop {
             tokio::select! {
                 () = clock.sleep(next.saturating_sub(clock.elapsed())) => {
@@ -119,10 +126,10 @@ impl<S: Schedule> Sweeper<S> {
                     // The turn expires before our next sweep. If the schedule is unavailable, sweep: one sweep too many
                     // does no harm.
                     if !matches!(schedule.sweep_turn(interval * 9 / 10).await, Ok(false)) {
-                        self.begin_all(LeaseHolders::Alive, spread);
+                        self.begin_all(None, spread);
                     }
                 }
-                () = wake.notified() => self.begin_all(LeaseHolders::Alive, Duration::ZERO),
+                () = wake.notified() => self.begin_all(None, Duration::ZERO),
                 changed = tenants.changed() => self.begin_changed(&changed),
                 loss = &mut lost => {
                     lost.set(schedule.lost());
@@ -138,24 +145,56 @@ impl<S: Schedule> Sweeper<S> {
         }
     }
 
+    /// Takes over from the process that had this one's place before, if it died: ends its leases, makes its claims due, and
+    /// sweeps the tenants that it worked for, since it may have committed what it could not schedule.
+    async fn succeed(&mut self) {
+        let abandoned = match self.scan.schedule.abandoned().await {
+            Ok(abandoned) => abandoned,
+            Err(error) => {
+                tracing::warn!(error = %error, "looking for the claims of this process before its restart failed; they expire by themselves");
+                return;
+            }
+        };
+        for uid in &abandoned {
+            if let Some(tenant) = self.tenants.by_uid(uid) {
+                let dead = Some(Dead::Predecessors(self.owner.clone()));
+                self.begin(tenant, dead, Duration::ZERO, Extent::All);
+            }
+        }
+        // The rows first: a claim whose row is still leased would wait for the end of the lease.
+        let swept = async {
+            while let Some(swept) = self.sweeps.join_next_with_id().await {
+                self.end(swept);
+            }
+        };
+        let _ = tokio::time::timeout(SUCCESSION, swept).await;
+        if !abandoned.is_empty()
+            && let Err(error) = self.scan.schedule.release_abandoned().await
+        {
+            tracing::warn!(error = %error, "ending the claims of this process before its restart failed; they expire by themselves");
+        }
+    }
+
     /// The first sweep of a process that is alone: releases all leases, since they belong to a dead process, so that
     /// their deliveries are due at once. An unavailable database is swept next time.
     pub async fn take_over(&mut self) {
-        self.begin_all(LeaseHolders::Dead, Duration::ZERO);
+        self.begin_all(Some(&Dead::All), Duration::ZERO);
         while let Some(swept) = self.sweeps.join_next_with_id().await {
             self.end(swept);
         }
     }
 
     /// Sweeps every tenant. Starts them evenly over `spread`, so that a thousand databases do not get connections at
-    /// once.
-    fn begin_all(&mut self, holders: LeaseHolders, spread: Duration) {
+    /// once. Without `spread` something was written just now, which a sweep that is running may not have seen.
+    fn begin_all(&mut self, dead: Option<&Dead>, spread: Duration) {
         let running: HashSet<String> = self.running.values().cloned().collect();
         let tenants = self.tenants.all();
         let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
         for (place, tenant) in (0..).zip(tenants) {
             if !running.contains(&tenant.config.uid) {
-                self.begin(tenant, holders, pause * place, Extent::SomePages);
+                self.begin(tenant, dead.cloned(), pause * place, Extent::SomePages);
+            } else if spread.is_zero() {
+                self.sweep_again.insert(tenant.config.uid.clone());
             }
         }
     }
@@ -170,7 +209,7 @@ impl<S: Schedule> Sweeper<S> {
                 continue;
             }
             self.seen.remove(&tenant.config.uid);
-            self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, Extent::SomePages);
+            self.begin(tenant, None, Duration::ZERO, Extent::SomePages);
         }
     }
 
@@ -197,11 +236,11 @@ impl<S: Schedule> Sweeper<S> {
         let missing = self.rebuild.missing().filter(|uid| !running.contains(uid));
         let tenants: Vec<_> = missing.filter_map(|uid| self.tenants.by_uid(uid)).collect();
         for tenant in tenants {
-            self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, Extent::All);
+            self.begin(tenant, None, Duration::ZERO, Extent::All);
         }
     }
 
-    fn begin(&mut self, tenant: Arc<ServedTenant>, holders: LeaseHolders, wait: Duration, extent: Extent) {
+    fn begin(&mut self, tenant: Arc<ServedTenant>, dead: Option<Dead>, wait: Duration, extent: Extent) {
         let uid = tenant.config.uid.clone();
         let files = tenant.store.database().file_state();
         let is_unchanged = files.is_some() && self.seen.get(&uid) == files.as_ref();
@@ -211,7 +250,7 @@ impl<S: Schedule> Sweeper<S> {
             self.rebuild.indexed(&uid);
             return;
         }
-        let after = self.stopped_at.get(&uid).cloned();
+        let after = self.stopped_at.get(&uid).copied();
         let places = Arc::clone(&self.places[usize::from(self.away.contains(&uid))]);
         let scan = self.scan.clone();
         let sweep = self.sweeps.spawn(async move {
@@ -221,7 +260,7 @@ impl<S: Schedule> Sweeper<S> {
             let _place = places.acquire().await;
             let files = files.filter(|_| after.is_none());
             let was_open = tenant.store.database().is_open();
-            let result = scan.run(&tenant, holders, after, extent).await;
+            let result = scan.run(&tenant, dead, after, extent).await;
             // After a loss each process sweeps everything; one report of the health is enough.
             let is_reported = result.is_ok() && extent == Extent::SomePages;
             if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
@@ -250,7 +289,7 @@ impl<S: Schedule> Sweeper<S> {
             && let Some(tenant) = self.tenants.by_uid(&uid)
         {
             let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
-            self.begin(tenant, LeaseHolders::Alive, Duration::ZERO, extent);
+            self.begin(tenant, None, Duration::ZERO, extent);
             return;
         }
         self.record(tenant.config.client_code.as_str(), uid, files, result);
@@ -261,7 +300,7 @@ impl<S: Schedule> Sweeper<S> {
         tenant_code: &str,
         uid: String,
         files: Option<FileState>,
-        result: Result<Option<Due>, StoreError>,
+        result: Result<Option<DeliveryId>, StoreError>,
     ) {
         match result {
             // Read from start to end: not read again while its files stay the same.

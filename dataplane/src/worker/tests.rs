@@ -1,14 +1,16 @@
 //! The worker with a manual clock. Each attempt ends at once, because the target's address is forbidden.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use docket_crds::TenantConfig;
 use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTERVAL, Status};
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
+use docket_orders::SaveRequest;
 use docket_program::clock::ManualClock;
 use docket_schedule::memory::MemorySchedule;
+use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint, SHARES};
 use docket_store::deliveries::{self, ListedDelivery};
 use docket_store::events::About;
@@ -19,7 +21,9 @@ use serde_json::json;
 use tokio_util::sync::DropGuard;
 
 use super::*;
+use crate::actions::create_orders::CreateOrders;
 use crate::actions::publish_event::{Publication, publish_event};
+use crate::actions::save_order::NewOrder;
 use crate::tenants::{HeldWebhooks, ServedTenant};
 
 struct Rig {
@@ -27,7 +31,12 @@ struct Rig {
     tenant: Arc<ServedTenant>,
     schedule: Arc<MemorySchedule>,
     clock: Clock,
+    /// Until it runs.
+    worker: Option<Worker<MemorySchedule>>,
+    /// Hands off to the worker.
+    create_orders: Arc<CreateOrders<MemorySchedule>>,
     folder: std::path::PathBuf,
+    stop: CancellationToken,
     _stop: DropGuard,
 }
 
@@ -41,6 +50,13 @@ impl Drop for Rig {
 impl Rig {
     /// A running worker for one tenant with one webhook.
     async fn start(name: &str) -> Self {
+        let mut rig = Self::standing(name).await;
+        rig.run();
+        rig
+    }
+
+    /// The same with a worker that claims nothing: it makes the attempts that are handed off to it.
+    async fn standing(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("docket-worker-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("writable");
         let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
@@ -56,22 +72,73 @@ impl Rig {
         let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
         let clock = Clock::Manual(time.clone());
         let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
-        let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
-        let settings = WorkerSettings {
-            poll_interval: POLL_INTERVAL,
-            backoff_base: BACKOFF_BASE,
-            slots: 8,
-            source_lag: Duration::ZERO,
-            drain: Duration::from_secs(1),
-        };
-        let worker =
-            Worker::new(clock.clone(), tenants, Arc::clone(&schedule), sender, settings, Arc::default());
-        let shutdown = CancellationToken::new();
-        tokio::spawn(worker.run(shutdown.clone()));
+        let worker = worker(&clock, &tenants, &schedule, 8);
+        let hand_off = Arc::new(OnceLock::from(worker.hand_off()));
+        let notifier = Arc::new(Notifier::new(Arc::clone(&schedule)));
+        let create_orders = CreateOrders::new(clock.clone(), notifier, hand_off);
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
-        Self { time, tenant, schedule, clock, folder, _stop: shutdown.drop_guard() }
+        let (worker, stop) = (Some(worker), CancellationToken::new());
+        let _stop = stop.clone().drop_guard();
+        Self { time, tenant, schedule, clock, worker, create_orders, folder, stop, _stop }
+    }
+
+    /// Starts the worker.
+    fn run(&mut self) {
+        let worker = self.worker.take().expect("it does not run yet");
+        tokio::spawn(worker.run(self.stop.clone()));
+    }
+
+    /// Saves an order, as a request does. Returns its delivery.
+    async fn save(&self) -> DeliveryId {
+        let request = SaveRequest::read(br#"{"orderType": "Court"}"#).expect("an order");
+        let new = NewOrder::new(&self.tenant, "C-1".into(), request, self.clock.now());
+        let new = new.unwrap_or_else(|_| panic!("it may be saved"));
+        let saved = self.create_orders.create(&self.tenant, new, None).await.expect("saved");
+        let mut reader = self.tenant.store.database().reader().await.expect("a reader");
+        let sql = "SELECT d.id FROM delivery d JOIN event e ON e.id = d.event_id WHERE e.web_order_id = $1";
+        let row = reader.query_opt(sql, vec![saved.web_order_id.into()]).await.expect("a statement");
+        row.expect("a delivery").parsed(0).expect("an id")
+    }
+
+    /// Claims so many places of the webhook, for deliveries that are never stored.
+    async fn take_places(&self, count: u8) -> HandedOff<MemorySchedule> {
+        let entry = |number| Entry {
+            tenant: "uid-1".into(),
+            webhook: "hook".into(),
+            id: DeliveryId::new(self.clock.now(), [number; 10]),
+        };
+        let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
+        hand_off.claim((0..count).map(entry).collect()).await
+    }
+
+    /// As when the worker that makes an attempt dies: the row says that this is attempt `attempt`, whose lease ends now.
+    async fn lose(&self, id: DeliveryId, attempt: i64) {
+        let mut transaction = self.tenant.store.database().begin(&self.clock).await.expect("begins");
+        let sql = "UPDATE delivery_queue SET attempt_count = $1, lease_token = 'dead', lease_until_ms = $2, \
+                   started_at_ms = $2, due_at_ms = $2 WHERE id = $3";
+        let params = vec![attempt.into(), self.clock.now_ms().into(), id.to_string().into()];
+        assert_eq!(transaction.execute(sql, params).await.expect("updates"), 1);
+        transaction.commit().await.expect("commits");
+    }
+
+    async fn is_leased(&self, id: DeliveryId) -> bool {
+        let mut reader = self.tenant.store.database().reader().await.expect("a reader");
+        let sql = "SELECT lease_token IS NOT NULL FROM delivery WHERE id = $1";
+        let row = reader.query_opt(sql, vec![id.to_string().into()]).await.expect("a statement");
+        row.expect("the delivery").get(0).expect("a truth")
+    }
+
+    /// Waits until the schedule has something that is due.
+    async fn has_due(&self) {
+        for _ in 0..5_000 {
+            if self.schedule.next_due().await.expect("available") == Some(Duration::ZERO) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("nothing is due");
     }
 
     async fn publish(&self, subject: &str) -> DeliveryId {
@@ -120,6 +187,24 @@ impl Rig {
     }
 }
 
+fn worker(
+    clock: &Clock,
+    tenants: &Arc<Tenants>,
+    schedule: &Arc<MemorySchedule>,
+    slots: usize,
+) -> Worker<MemorySchedule> {
+    let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
+    let settings = WorkerSettings {
+        poll_interval: POLL_INTERVAL,
+        backoff_base: BACKOFF_BASE,
+        slots,
+        source_lag: Duration::ZERO,
+        drain: Duration::from_secs(1),
+    };
+    let (tenants, schedule, owner) = (Arc::clone(tenants), Arc::clone(schedule), Owner::new(b"worker"));
+    Worker::new(clock.clone(), tenants, schedule, sender, settings, owner, Arc::default())
+}
+
 fn config() -> TenantConfig {
     serde_json::from_value(json!({
         "uid": "uid-1", "namespace": "default", "name": "acme", "displayName": null, "clientCode": "ACME",
@@ -159,12 +244,7 @@ async fn lost_fifth_attempt_becomes_a_dead_letter_when_claimed() {
     let rig = Rig::start("fifth").await;
     let id = rig.publish("order").await;
     rig.attempted(id, 1).await;
-    let mut transaction = rig.tenant.store.database().begin(&rig.clock).await.expect("begins");
-    let now_ms = rig.clock.now_ms();
-    let sql = "UPDATE delivery SET attempt_count = 5, lease_token = 'dead', lease_until_ms = $1, due_at_ms = $2 WHERE id = $3";
-    let params = vec![now_ms.into(), now_ms.into(), id.to_string().into()];
-    transaction.execute(sql, params).await.expect("updates");
-    transaction.commit().await.expect("commits");
+    rig.lose(id, 5).await;
     // Its outcome may still be stored.
     rig.time.advance(Duration::from_secs(60));
     rig.settle().await;
@@ -174,6 +254,93 @@ async fn lost_fifth_attempt_becomes_a_dead_letter_when_claimed() {
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.failure_class), (Status::DeadLetter, Some(FailureClass::WorkerLost)));
     assert_ne!(rig.schedule.next_due().await.expect("a time"), Some(Duration::ZERO));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn second_lost_attempt_waits_for_the_backoff() {
+    let rig = Rig::start("lost").await;
+    let id = rig.publish("order").await;
+    rig.attempted(id, 1).await;
+    rig.lose(id, 2).await;
+    rig.time.advance(Duration::from_secs(60));
+    // The first time it is repeated at once.
+    assert_eq!(rig.attempted(id, 3).await.failure_class, Some(FailureClass::BlockedAddress));
+
+    rig.lose(id, 4).await;
+    rig.time.advance(Duration::from_secs(240));
+    rig.settle().await;
+    let listed = rig.attempted(id, 4).await;
+    assert_eq!((listed.status, listed.failure_class), (Status::Failed, Some(FailureClass::WorkerLost)));
+    assert_eq!(listed.due_at_ms - rig.clock.now_ms(), 480_000);
+    rig.time.advance(Duration::from_millis(479_999));
+    rig.settle().await;
+    assert_eq!(rig.delivery(id).await.attempt_count, 4);
+    rig.time.advance(Duration::from_millis(1));
+    assert_eq!(rig.attempted(id, 5).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
+/// The worker does not run, so nothing can be claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn saved_order_is_posted_without_a_claim() {
+    let rig = Rig::standing("hand-off").await;
+    let id = rig.save().await;
+    let listed = rig.attempted(id, 1).await;
+    assert_eq!((listed.status, listed.failure_class), (Status::Failed, Some(FailureClass::BlockedAddress)));
+    assert_eq!(listed.due_at_ms - rig.clock.now_ms(), 60_000);
+    assert!(!rig.is_leased(id).await);
+    // Its retry is in the schedule.
+    for _ in 0..5_000 {
+        if rig.schedule.next_due().await.expect("available") == Some(Duration::from_secs(60)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("its claim was not settled");
+}
+
+/// Half of the eight slots are for webhooks of which nothing is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn saved_order_without_a_free_slot_is_queued_and_claimed_later() {
+    let mut rig = Rig::standing("full").await;
+    let taken = rig.take_places(4).await;
+    let id = rig.save().await;
+    rig.has_due().await;
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    assert!(!rig.is_leased(id).await);
+    drop(taken);
+    rig.run();
+    assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
+/// A SIGTERM between the claim of a hand-off and its POST.
+#[tokio::test(flavor = "multi_thread")]
+async fn hand_off_whose_post_has_not_begun_is_given_back_uncounted() {
+    let rig = Rig::standing("stopping").await;
+    rig.worker.as_ref().expect("it does not run yet").batches.stopping.cancel();
+    let id = rig.save().await;
+    rig.has_due().await;
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    assert!(!rig.is_leased(id).await);
+
+    let tenants = Arc::new(Tenants::default());
+    tenants.replace(vec![Arc::clone(&rig.tenant)]);
+    tokio::spawn(worker(&rig.clock, &tenants, &rig.schedule, 8).run(rig.stop.clone()));
+    assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_has_ended_takes_nothing_over() {
+    let mut rig = Rig::standing("ended").await;
+    let worker = rig.worker.take().expect("it does not run yet");
+    rig.stop.cancel();
+    worker.run(rig.stop.clone()).await;
+    let id = rig.save().await;
+    rig.has_due().await;
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    assert!(!rig.is_leased(id).await);
 }
 
 #[tokio::test]
@@ -190,15 +357,7 @@ async fn poll_claims_at_most_25_due_deliveries() {
     };
     let due = (0..60).map(|n| hint(n, Duration::ZERO));
     schedule.put(due.chain([hint(60, Duration::from_millis(1))]).collect()).await.expect("scheduled");
-    let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
-    let settings = WorkerSettings {
-        poll_interval: POLL_INTERVAL,
-        backoff_base: BACKOFF_BASE,
-        slots: 256,
-        source_lag: Duration::ZERO,
-        drain: Duration::from_secs(1),
-    };
-    let worker = Worker::new(clock, Arc::default(), schedule, sender, settings, Arc::default());
+    let worker = worker(&clock, &Arc::default(), &schedule, 256);
     let mut taken = Vec::new();
     for _ in 0..4 {
         taken.push(worker.claim_once().await.expect("claims"));

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresConnection;
-use crate::sql::{Param, Row};
+use crate::sql::{Param, Row, Statement};
 use crate::sqlite::SqliteConnection;
 
 /// A connection on loan. Dropped, it goes back.
@@ -29,6 +29,21 @@ impl Connection {
         match self {
             Self::Sqlite(connection) => connection.query(sql, params).await,
             Self::Postgres(connection) => connection.query(sql, params).await,
+        }
+    }
+
+    /// Runs statements in one round trip; returns the rows of each. After an error some of them may have run.
+    pub(crate) async fn all(
+        &mut self,
+        statements: impl IntoIterator<Item = Statement>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        let statements: Vec<Statement> = statements.into_iter().collect();
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self {
+            Self::Sqlite(connection) => connection.all(statements, "").await,
+            Self::Postgres(connection) => connection.all(statements).await,
         }
     }
 
@@ -75,6 +90,15 @@ impl Transaction {
         match self.connection {
             Connection::Sqlite(connection) => connection.commit().await,
             Connection::Postgres(connection) => connection.commit().await,
+        }
+    }
+
+    /// Runs statements and makes the transaction durable, in one round trip; see [`commit`](Self::commit). After a
+    /// statement's own error nothing of it has happened.
+    pub(crate) async fn commit_after(self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        match self.connection {
+            Connection::Sqlite(connection) => connection.commit_after(statements).await,
+            Connection::Postgres(connection) => connection.commit_after(statements).await,
         }
     }
 

@@ -7,6 +7,7 @@ use docket_program::clock::Clock;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
+use crate::sql::{Row, Statement};
 use crate::sqlite::{FileState, Sqlite};
 
 /// One tenant's database.
@@ -49,6 +50,26 @@ impl Database {
             }
         };
         Ok(Transaction::new(connection, now))
+    }
+
+    /// Begins a transaction and runs statements, in one round trip; returns the rows of each.
+    pub(crate) async fn begin_with(
+        &self,
+        clock: &Clock,
+        statements: impl IntoIterator<Item = Statement>,
+    ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
+        let statements = statements.into_iter().collect();
+        let (connection, now, rows) = match self {
+            Self::Sqlite(database) => {
+                let (connection, rows) = database.begin_with(statements).await?;
+                (Connection::Sqlite(connection), clock.now(), rows)
+            }
+            Self::Postgres(database) => {
+                let (connection, now, rows) = database.begin_with(statements).await?;
+                (Connection::Postgres(connection), now, rows)
+            }
+        };
+        Ok((Transaction::new(connection, now), rows))
     }
 
     /// When its files were written and how long they are; `None` for PostgreSQL, where only a query finds a change.

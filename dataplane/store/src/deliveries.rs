@@ -2,18 +2,26 @@
 //!
 //! An attempt is counted, with a lease and a fencing token, before its POST, and finished only with that token: so
 //! that never more than five reach the wire, and a worker that comes back late changes nothing.
+//!
+//! Unfinished deliveries are in the table `delivery_queue`, which stays small; finished ones are in `delivery_history`, whose
+//! rows are never updated. The view `delivery` shows both. Attempts that failed are in `attempt_history`; the view `attempt`
+//! also shows the one that succeeded and the one that is being made.
 
 mod begin;
 mod due;
 mod end;
 mod finish;
+mod history;
+mod lease;
 mod queue;
 mod search;
 
-pub use begin::{Started, begin_attempts, release_leases, renew};
+pub use begin::{Started, begin_attempts};
 pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
-pub use end::{end_lost_fifths, end_lost_fifths_of, end_without_webhook};
-pub use finish::finish_attempt;
+pub use end::end_without_webhook;
+pub use finish::{End, Stored, end_lost_attempts, finish_attempt, finish_attempts};
+pub use lease::{Dead, Lease, give_back, release_leases, renew};
+pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
 pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, attempts, find, search};

@@ -8,7 +8,7 @@ use docket_domain::event::EventId;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, SLOTS, filled, params, slots};
+use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
 
 /// The numbers by which an event's deliveries are found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,26 +46,35 @@ pub struct Event {
     /// What it is about.
     pub about: About,
     /// The envelope.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
+
+static INSERT: Rows = Rows::new(
+    "INSERT INTO event (id, code, customer_code, web_order_id, work_order, invoice_number, body, occurred_at_ms) \
+     {text, text, text, text, text, text, bytea, bigint}",
+);
 
 /// Stores an event.
 pub async fn insert(transaction: &mut Transaction, event: &Event, now_ms: i64) -> Result<(), StoreError> {
-    let sql = "INSERT INTO event (id, code, customer_code, web_order_id, work_order, invoice_number, body, \
-               occurred_at_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let Event { id, code, customer_code, about, body } = event;
-    let About { web_order_id, work_order, invoice_number } = about.clone();
-    let params = params![
-        id.as_str(),
-        code.as_str(),
-        customer_code,
-        web_order_id,
-        work_order,
-        invoice_number,
-        body.clone(),
-        now_ms
-    ];
-    transaction.execute(sql, params).await.map(|_| ())
+    transaction.all(inserts([event], now_ms)).await.map(drop)
+}
+
+/// The statement that stores events.
+pub(crate) fn inserts<'a>(events: impl IntoIterator<Item = &'a Event>, now_ms: i64) -> Option<Statement> {
+    INSERT.statement(events.into_iter().map(|event| {
+        let Event { id, code, customer_code, about, body } = event;
+        let About { web_order_id, work_order, invoice_number } = about;
+        [
+            Param::from(id.as_str()),
+            code.as_str().into(),
+            customer_code.into(),
+            web_order_id.as_ref().into(),
+            work_order.as_ref().into(),
+            invoice_number.as_ref().into(),
+            body.clone().into(),
+            now_ms.into(),
+        ]
+    }))
 }
 
 /// Locks the event until the transaction ends: other transactions that work on its deliveries wait.
@@ -81,7 +90,8 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
 /// Deletes those of these events that no delivery carries any more.
 pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
     let sql = format!(
-        "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery d WHERE d.event_id = event.id) AND id IN ({})",
+        "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.event_id = event.id) \
+         AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = event.id) AND id IN ({})",
         slots(1)
     );
     // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.

@@ -23,19 +23,19 @@ pub struct WebhookHealth {
 /// Each webhook on its own, from one to the next of the index that begins with them: a busy one hides no other, and what
 /// has ended long ago is not read.
 #[doc(hidden)] // for the suite that looks at its plan
-pub const BY_WEBHOOK: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery UNION ALL \
-    SELECT (SELECT min(d.webhook) FROM delivery d WHERE d.webhook > hook.webhook) \
-    FROM hook WHERE hook.webhook IS NOT NULL) \
-    SELECT h.webhook, coalesce(p.pending, 0), coalesce(p.retrying, 0), \
-    (SELECT count(*) FROM delivery d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter'), \
-    (SELECT max(d.finished_at_ms) FROM delivery d WHERE d.webhook = h.webhook AND d.status = 'Succeeded' \
+pub const BY_WEBHOOK: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
+    SELECT (SELECT min(d.webhook) FROM delivery_history d WHERE d.webhook > hook.webhook) \
+    FROM hook WHERE hook.webhook IS NOT NULL), \
+    queued (webhook, pending, retrying) AS (SELECT webhook, count(*), \
+    count(CASE WHEN status = 'Failed' THEN 1 END) FROM delivery_queue GROUP BY webhook) \
+    SELECT h.webhook, coalesce((SELECT pending FROM queued p WHERE p.webhook = h.webhook), 0), \
+    coalesce((SELECT retrying FROM queued p WHERE p.webhook = h.webhook), 0), \
+    (SELECT count(*) FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter'), \
+    (SELECT max(d.finished_at_ms) FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'Succeeded' \
     AND d.finished_at_ms IS NOT NULL), \
-    (SELECT max(d.finished_at_ms) FROM delivery d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
+    (SELECT max(d.finished_at_ms) FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
     AND d.finished_at_ms IS NOT NULL) \
-    FROM hook h LEFT JOIN (SELECT webhook, count(*) AS pending, \
-    count(CASE WHEN status = 'Failed' THEN 1 END) AS retrying FROM delivery \
-    WHERE status IN ('Pending', 'Failed') GROUP BY webhook) p ON p.webhook = h.webhook \
-    WHERE h.webhook IS NOT NULL ORDER BY h.webhook";
+    FROM (SELECT webhook FROM hook WHERE webhook IS NOT NULL UNION SELECT webhook FROM queued) h ORDER BY h.webhook";
 
 /// Of every webhook that has deliveries, in the order of their uids.
 pub async fn by_webhook(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::params;
+use crate::sql::{Param, Rows, Statement, params};
 
 /// The answer to an earlier request.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,22 +28,42 @@ pub async fn find(connection: &mut Connection, caller: &str, key: &str) -> Resul
     .transpose()
 }
 
+/// An answer to keep.
+#[derive(Clone)]
+pub struct ToKeep {
+    /// Whose request it was.
+    pub caller: String,
+    /// Its Idempotency-Key.
+    pub key: String,
+    /// The answer.
+    pub kept: Kept,
+}
+
+static INSERT: Rows = Rows::new(
+    "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
+     {text, text, text, text, bigint, text, bigint}",
+);
+
 /// Keeps an answer, in the transaction of the write itself. [`StoreError::Conflict`]: another request with the same
 /// key was faster, and its answer counts.
-pub async fn keep(
-    transaction: &mut Transaction,
-    caller: &str,
-    key: &str,
-    kept: &Kept,
-    now_ms: i64,
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let Kept { route, request_digest, status, body } = kept;
-    transaction
-        .execute(sql, params![caller, key, route, request_digest, *status, body, now_ms])
-        .await
-        .map(|_| ())
+pub async fn keep(transaction: &mut Transaction, to_keep: &ToKeep, now_ms: i64) -> Result<(), StoreError> {
+    transaction.all(inserts([to_keep], now_ms)).await.map(drop)
+}
+
+/// The statement that keeps answers.
+pub(crate) fn inserts<'a>(answers: impl IntoIterator<Item = &'a ToKeep>, now_ms: i64) -> Option<Statement> {
+    INSERT.statement(answers.into_iter().map(|ToKeep { caller, key, kept }| {
+        let Kept { route, request_digest, status, body } = kept;
+        [
+            Param::from(caller),
+            key.into(),
+            route.into(),
+            request_digest.into(),
+            (*status).into(),
+            body.into(),
+            now_ms.into(),
+        ]
+    }))
 }
 
 /// Deletes the answers that were stored before `before_ms`.

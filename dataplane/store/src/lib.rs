@@ -47,6 +47,7 @@ pub mod processes;
 pub mod resends;
 pub mod retention;
 pub mod samples;
+pub mod saves;
 pub mod sql;
 pub mod sqlite;
 pub mod stores;

@@ -29,7 +29,11 @@ impl Database {
         let mut transaction = Transaction::new(connection, now);
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
         for migration in missing(&mut transaction).await? {
-            transaction.batch(migration.sql).await?;
+            let sql = match self {
+                Self::Sqlite(_) => migration.sql.sqlite(),
+                Self::Postgres(_) => migration.sql.postgres(),
+            };
+            transaction.batch(sql).await?;
             let params = params![migration.version, migration.name, now.as_millisecond()];
             transaction.execute(docket_schema::RECORD_VERSION, params).await?;
         }

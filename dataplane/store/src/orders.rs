@@ -5,7 +5,7 @@ use docket_domain::word::UnknownWord;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Search, containing, params};
+use crate::sql::{Param, Rows, Search, Statement, containing, params};
 
 /// Where a web order is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,30 +101,38 @@ fn head(row: &super::sql::Row) -> Result<OrderHead, StoreError> {
     })
 }
 
-/// Stores a new order. [`StoreError::Refused`] if the customer does not exist.
+static INSERT: Rows = Rows::new(
+    "INSERT INTO web_order (id, order_type, customer_code, status, finalized, case_number, caption, \
+     client_matter_number, created_at_ms, updated_at_ms, exported_at_ms, body, search_text, version) \
+     {text, text, text, text, boolean, text, text, text, bigint, bigint, bigint, text, text, bigint}",
+);
+
+/// Stores a new order. [`StoreError::Conflict`] if the customer does not exist.
 pub async fn insert(transaction: &mut Transaction, order: &StoredOrder) -> Result<(), StoreError> {
-    let sql = format!(
-        "INSERT INTO web_order ({HEAD}, body, search_text, version) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-    );
-    let StoredOrder { head, body, search_text, version } = order;
-    let params = params![
-        &head.id,
-        head.order_type.as_str(),
-        &head.customer_code,
-        head.status.as_str(),
-        head.finalized,
-        head.case_number.clone(),
-        head.caption.clone(),
-        head.client_matter_number.clone(),
-        head.created_at_ms,
-        head.updated_at_ms,
-        head.exported_at_ms,
-        body,
-        search_text,
-        *version,
-    ];
-    transaction.execute(&sql, params).await.map(|_| ())
+    transaction.all(inserts([order])).await.map(drop)
+}
+
+/// The statement that stores new orders.
+pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> Option<Statement> {
+    INSERT.statement(orders.into_iter().map(|order| {
+        let StoredOrder { head, body, search_text, version } = order;
+        [
+            Param::from(&head.id),
+            head.order_type.as_str().into(),
+            (&head.customer_code).into(),
+            head.status.as_str().into(),
+            head.finalized.into(),
+            head.case_number.as_ref().into(),
+            head.caption.as_ref().into(),
+            head.client_matter_number.as_ref().into(),
+            head.created_at_ms.into(),
+            head.updated_at_ms.into(),
+            head.exported_at_ms.into(),
+            body.into(),
+            search_text.into(),
+            (*version).into(),
+        ]
+    }))
 }
 
 /// Stores a changed order, if it is still at the version before `order.version`. `false`: another request was faster.

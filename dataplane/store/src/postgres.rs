@@ -16,12 +16,13 @@ pub use connection::PostgresConnection;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::InvalidUrl;
 use jiff::Timestamp;
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::error::StoreError;
-use crate::sql::params;
+use crate::sql::{Row, Statement, params};
 use pool::Pool;
 
 /// How long a step of a migration waits for locks; later statements on the same table wait behind it.
@@ -78,16 +79,30 @@ impl Postgres {
 
     /// Begins a transaction. Returns also when, by the server's clock.
     pub(super) async fn begin(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
+        let (connection, now, _) = self.begin_with(Vec::new()).await?;
+        Ok((connection, now))
+    }
+
+    /// Begins a transaction and runs statements, in one round trip.
+    pub(super) async fn begin_with(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
         let mut connection = self.connection().await?;
         // Before the await: a future that is dropped in the middle must not leave an open transaction to the next one.
         connection.in_transaction = true;
-        let messages = connection.run(async |client| client.simple_query(BEGIN).await).await?;
+        let begin = async |client: &ClientWrapper| {
+            let prepared = connection::prepared(client, statements).await?;
+            let (messages, rows) = tokio::try_join!(biased; client.simple_query(BEGIN), connection::pipelined(client, &prepared))?;
+            Ok((messages, rows))
+        };
+        let (messages, rows) = connection.run(begin).await?;
         let now = messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
             _ => None,
         });
         let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
-        Ok((connection, now.ok_or(StoreError::Unexpected("the server's time"))?))
+        Ok((connection, now.ok_or(StoreError::Unexpected("the server's time"))?, rows))
     }
 
     /// Like [`begin`](Self::begin), after waiting (within bounds) for another process that migrates the same database. Only
@@ -106,3 +121,6 @@ impl Postgres {
         Ok((connection, now))
     }
 }
+
+#[cfg(test)]
+mod tests;

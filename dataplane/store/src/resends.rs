@@ -67,7 +67,8 @@ pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> R
 
 fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     let DeadFilter { webhook, customer_code, event_codes, from_ms, to_ms, limit } = filter;
-    let mut search = Search::new(&format!("{select} FROM delivery d JOIN event e ON e.id = d.event_id"));
+    let mut search =
+        Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
     search.and("d.status = 'DeadLetter' AND d.webhook = $1", [webhook.into()]);
     search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
@@ -77,10 +78,12 @@ fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     }
     search.and_some("d.created_at_ms >= $1", *from_ms);
     search.and_some("d.created_at_ms < $1", *to_ms);
-    // Ids are in the order of time. Only the index by event may be used: without statistics, as after an outage that
-    // filled the table, PostgreSQL chose one by webhook and compared each dead letter with all others.
-    let latest = "NOT EXISTS (SELECT 1 FROM delivery n WHERE n.event_id = d.event_id \
-                  AND n.webhook || '' = d.webhook AND n.id > d.id)";
+    // Only the index by event may be used: without statistics, as after an outage that filled the table, PostgreSQL chose
+    // one by webhook and compared each dead letter with all others. What is in the queue is always later.
+    let latest = "NOT EXISTS (SELECT 1 FROM delivery_history n WHERE n.event_id = d.event_id \
+                  AND n.webhook || '' = d.webhook AND (n.created_at_ms, n.id) > (d.created_at_ms, d.id)) \
+                  AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = d.event_id \
+                  AND q.webhook || '' = d.webhook)";
     search.and(latest, []);
     search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
@@ -99,7 +102,7 @@ pub async fn webhook_of_dead(
     connection: &mut Connection,
     uid_or_name: &str,
 ) -> Result<Option<(String, String)>, StoreError> {
-    let sql = "SELECT webhook, webhook_name FROM delivery WHERE status = 'DeadLetter' \
+    let sql = "SELECT webhook, webhook_name FROM delivery_history WHERE status = 'DeadLetter' \
                AND (webhook = $1 OR webhook_name = $1) ORDER BY created_at_ms DESC LIMIT 1";
     let row = connection.query_opt(sql, params![uid_or_name]).await?;
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
@@ -210,8 +213,8 @@ pub async fn stop(
     if transaction.execute(sql, params![stopped_by, now_ms, id]).await? == 0 {
         return Ok(None);
     }
-    let sql = "DELETE FROM delivery WHERE resend_id = $1 AND status = 'Pending' AND attempt_count = 0 \
-               AND lease_token IS NULL RETURNING event_id";
+    let sql = "DELETE FROM delivery_queue WHERE resend_id = $1 AND attempt_count = 0 AND lease_token IS NULL \
+               RETURNING event_id";
     let rows = transaction.query(sql, params![id]).await?;
     let event_ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     // Retention may have deleted the dead letters meanwhile: then these were the last ones to need their events.

@@ -14,14 +14,14 @@ pub async fn delete_finished(
     limit: i64,
 ) -> Result<u64, StoreError> {
     // A delivery that is being resent stays until the resend has ended: a stopped resend leaves its dead letter.
-    let sql = "SELECT d.id, d.event_id FROM delivery d WHERE d.finished_at_ms < $1 \
-               AND d.status IN ('Succeeded', 'DeadLetter') AND NOT EXISTS (SELECT 1 FROM delivery r \
-               WHERE r.event_id = d.event_id AND r.resend_of = d.id AND r.status IN ('Pending', 'Failed')) ORDER BY d.finished_at_ms LIMIT $2";
+    let sql = "SELECT d.id, d.event_id FROM delivery_history d WHERE d.finished_at_ms < $1 \
+               AND NOT EXISTS (SELECT 1 FROM delivery_queue r \
+               WHERE r.event_id = d.event_id AND r.resend_of = d.id) ORDER BY d.finished_at_ms LIMIT $2";
     let rows = transaction.query(sql, params![before_ms, limit]).await?;
     let ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     let event_ids = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<String>, _>>()?;
-    let attempts = format!("DELETE FROM attempt WHERE delivery_id IN ({})", slots(1));
-    let deliveries = format!("DELETE FROM delivery WHERE id IN ({})", slots(1));
+    let attempts = format!("DELETE FROM attempt_history WHERE delivery_id IN ({})", slots(1));
+    let deliveries = format!("DELETE FROM delivery_history WHERE id IN ({})", slots(1));
     let mut deleted = 0;
     for chunk in ids.chunks(SLOTS) {
         let ids = || filled(chunk.iter().map(Param::from));

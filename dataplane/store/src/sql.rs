@@ -1,6 +1,8 @@
 //! The values and rows of a statement, the same for both databases.
 
-use bytes::BytesMut;
+use std::sync::OnceLock;
+
+use bytes::{Bytes, BytesMut};
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use crate::error::StoreError;
@@ -17,7 +19,9 @@ pub enum Param {
     /// TEXT.
     Text(String),
     /// BYTEA.
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
+    /// An array, of PostgreSQL only.
+    Array(Vec<Param>),
 }
 
 /// Values are customers' data.
@@ -40,7 +44,8 @@ param_from! {
     &str => |value| Self::Text(value.to_owned()),
     &String => |value| Self::Text(value.clone()),
     String => |value| Self::Text(value),
-    Vec<u8> => |value| Self::Bytes(value),
+    Bytes => |value| Self::Bytes(value),
+    Vec<u8> => |value| Self::Bytes(value.into()),
 }
 
 impl<T: Into<Param>> From<Option<T>> for Param {
@@ -54,6 +59,138 @@ macro_rules! params {
     ($($value:expr),* $(,)?) => { vec![$($crate::sql::Param::from($value)),*] };
 }
 pub(crate) use params;
+
+/// A statement with its values.
+pub(crate) struct Statement {
+    text: Text,
+    params: Vec<Param>,
+}
+
+enum Text {
+    /// For both databases.
+    Both(&'static str),
+    /// About several rows, each with so many values.
+    Rows(&'static Rows, usize),
+}
+
+impl Statement {
+    pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Self {
+        Self { text: Text::Both(sql), params }
+    }
+
+    /// As PostgreSQL takes it: rows are an array for each of their columns, so that one text serves any number of rows.
+    pub(crate) fn for_postgres(self) -> (&'static str, Vec<Param>) {
+        match self.text {
+            Text::Both(sql) => (sql, self.params),
+            Text::Rows(rows, columns) => {
+                let mut arrays = vec![Vec::with_capacity(self.params.len() / columns); columns];
+                for (place, param) in self.params.into_iter().enumerate() {
+                    arrays[place % columns].push(param);
+                }
+                (rows.for_postgres(), arrays.into_iter().map(Param::Array).collect())
+            }
+        }
+    }
+
+    /// As SQLite takes it: in pieces of few sizes, so that a connection prepares few texts.
+    pub(crate) fn for_sqlite(self) -> Vec<(&'static str, Vec<Param>)> {
+        let Text::Rows(rows, columns) = self.text else {
+            let Text::Both(sql) = self.text else { return Vec::new() };
+            return vec![(sql, self.params)];
+        };
+        let mut params = self.params;
+        let mut pieces = Vec::new();
+        for (place, size) in SIZES.into_iter().enumerate() {
+            while params.len() >= size * columns && !params.is_empty() {
+                let rest = params.split_off(size * columns);
+                pieces.push((rows.for_sqlite(place, columns), std::mem::replace(&mut params, rest)));
+            }
+        }
+        pieces
+    }
+}
+
+/// How many rows one statement of SQLite takes.
+const SIZES: [usize; 4] = [64, 16, 4, 1];
+
+/// A statement about several rows at once. In braces stand the types of a row's values, `{text, bigint}`, for a list of rows to
+/// insert, or one value, `a {$1 text}`, which the column before it must be one of.
+pub(crate) struct Rows {
+    template: &'static str,
+    postgres: OnceLock<String>,
+    /// One for each of [`SIZES`].
+    sqlite: [OnceLock<String>; SIZES.len()],
+}
+
+impl Rows {
+    pub(crate) const fn new(template: &'static str) -> Self {
+        let sqlite = [const { OnceLock::new() }; SIZES.len()];
+        Self { template, postgres: OnceLock::new(), sqlite }
+    }
+
+    /// The statement about these rows; none without rows. Each row has `N` values, of which the template uses all.
+    pub(crate) fn statement<const N: usize>(
+        &'static self,
+        rows: impl IntoIterator<Item = [Param; N]>,
+    ) -> Option<Statement> {
+        let params: Vec<Param> = rows.into_iter().flatten().collect();
+        (!params.is_empty()).then_some(Statement { text: Text::Rows(self, N), params })
+    }
+
+    fn for_postgres(&'static self) -> &'static str {
+        self.postgres.get_or_init(|| {
+            self.text(|list| match list {
+                List::Rows(types) => {
+                    let arrays: Vec<String> =
+                        (1..).zip(types).map(|(number, of)| format!("${number}::{of}[]")).collect();
+                    format!("SELECT * FROM unnest({})", arrays.join(", "))
+                }
+                List::Values(number, of) => format!("= ANY (${number}::{of}[])"),
+            })
+        })
+    }
+
+    fn for_sqlite(&'static self, place: usize, columns: usize) -> &'static str {
+        let list = |row: &dyn Fn(usize) -> String| {
+            (0..SIZES[place]).map(|place| row(place * columns)).collect::<Vec<_>>().join(", ")
+        };
+        self.sqlite[place].get_or_init(|| {
+            self.text(|found| match found {
+                List::Rows(_) => {
+                    let numbers = |before| (1..=columns).map(move |number| format!("${}", before + number));
+                    let row = |before| format!("({})", numbers(before).collect::<Vec<_>>().join(", "));
+                    format!("VALUES {}", list(&row))
+                }
+                List::Values(number, _) => {
+                    format!("IN ({})", list(&|before| format!("${}", before + number)))
+                }
+            })
+        })
+    }
+
+    fn text(&self, list: impl Fn(List<'_>) -> String) -> String {
+        let mut pieces = self.template.split('{');
+        let mut text = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let (inner, after) = piece.split_once('}').expect("a brace is closed");
+            let found = match inner.strip_prefix('$').and_then(|value| value.split_once(' ')) {
+                Some((number, of)) => List::Values(number.parse().expect("a number"), of),
+                None => List::Rows(inner.split(", ").collect()),
+            };
+            text.push_str(&list(found));
+            text.push_str(after);
+        }
+        text
+    }
+}
+
+/// What stands in braces.
+enum List<'a> {
+    /// The types of a row.
+    Rows(Vec<&'a str>),
+    /// The number of a row's value, from 1, and its type.
+    Values(usize, &'a str),
+}
 
 /// Ids in one `IN (…)`: statements have a fixed text, so that a connection prepares them once.
 pub(super) const SLOTS: usize = 25;
@@ -102,18 +239,22 @@ impl Search {
 
     /// Numbers the values of `text` after those that are there.
     fn push<const N: usize>(&mut self, text: &str, values: [Param; N]) {
-        let before = self.params.len();
-        let mut pieces = text.split('$');
-        self.sql.push_str(pieces.next().unwrap_or_default());
-        for piece in pieces {
-            let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
-            let (number, rest) = piece.split_at(digits);
-            let number: usize = number.parse().expect("a condition names its values $1, $2, …");
-            debug_assert!((1..=N).contains(&number), "{text}");
-            self.sql.push_str(&format!("${}{rest}", before + number));
-        }
+        self.sql.push_str(&numbered(text, self.params.len()));
         self.params.extend(values);
     }
+}
+
+/// Adds `before` to each number of a value.
+fn numbered(text: &str, before: usize) -> String {
+    let mut pieces = text.split('$');
+    let mut numbered = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        let (number, rest) = piece.split_at(digits);
+        let number: usize = number.parse().expect("a value is named $1, $2, …");
+        numbered.push_str(&format!("${}{rest}", before + number));
+    }
+    numbered
 }
 
 /// The pattern of a LIKE … ESCAPE '\\' that finds `text` anywhere.
@@ -133,7 +274,8 @@ impl ToSql for Param {
             Self::Int(value) => value.to_sql(ty, out),
             Self::Bool(value) => value.to_sql(ty, out),
             Self::Text(value) => value.to_sql(ty, out),
-            Self::Bytes(value) => value.to_sql(ty, out),
+            Self::Bytes(value) => value.as_ref().to_sql(ty, out),
+            Self::Array(values) => values.to_sql(ty, out),
         }
     }
 
@@ -151,7 +293,8 @@ impl ToSql for Param {
             Self::Int(value) => value.to_sql_checked(ty, out),
             Self::Bool(value) => value.to_sql_checked(ty, out),
             Self::Text(value) => value.to_sql_checked(ty, out),
-            Self::Bytes(value) => value.to_sql_checked(ty, out),
+            Self::Bytes(value) => value.as_ref().to_sql_checked(ty, out),
+            Self::Array(values) => values.to_sql_checked(ty, out),
         }
     }
 }
@@ -163,7 +306,9 @@ impl From<Param> for rusqlite::types::Value {
             Param::Int(value) => Self::Integer(value),
             Param::Bool(value) => Self::Integer(i64::from(value)),
             Param::Text(value) => Self::Text(value),
-            Param::Bytes(value) => Self::Blob(value),
+            Param::Bytes(value) => Self::Blob(value.into()),
+            // Statements for SQLite have none: it would store NULL.
+            Param::Array(_) => Self::Null,
         }
     }
 }
@@ -237,6 +382,44 @@ column! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    static PAIRS: Rows = Rows::new("INSERT INTO a (b, c) {text, bigint} RETURNING b");
+    static LISTS: Rows = Rows::new("DELETE FROM a WHERE b {$1 text} AND c {$2 bigint}");
+
+    fn rows(count: i64) -> impl Iterator<Item = [Param; 2]> {
+        (0..count).map(|row| [Param::Int(row), Param::Null])
+    }
+
+    #[test]
+    fn rows_are_divided_among_few_texts_for_sqlite() {
+        let pieces = PAIRS.statement(rows(87)).expect("there are rows").for_sqlite();
+        assert_eq!(pieces.iter().map(|(_, params)| params.len()).collect::<Vec<_>>(), [128, 32, 8, 2, 2, 2]);
+        assert_eq!(
+            pieces[2].0,
+            "INSERT INTO a (b, c) VALUES ($1, $2), ($3, $4), ($5, $6), ($7, $8) RETURNING b"
+        );
+        let first = |(_, params): &(&str, Vec<Param>)| match params[0] {
+            Param::Int(number) => number,
+            _ => -1,
+        };
+        assert_eq!(pieces.iter().map(first).collect::<Vec<_>>(), [0, 64, 80, 84, 85, 86]);
+        let lists = LISTS.statement(rows(4)).expect("there are rows").for_sqlite();
+        assert_eq!(lists[0].0, "DELETE FROM a WHERE b IN ($1, $3, $5, $7) AND c IN ($2, $4, $6, $8)");
+        assert!(PAIRS.statement(rows(0)).is_none());
+    }
+
+    #[test]
+    fn rows_are_an_array_for_each_column_for_postgresql() {
+        let (sql, params) = PAIRS.statement(rows(3)).expect("there are rows").for_postgres();
+        assert_eq!(sql, "INSERT INTO a (b, c) SELECT * FROM unnest($1::text[], $2::bigint[]) RETURNING b");
+        let lengths = params.iter().map(|param| match param {
+            Param::Array(values) => values.len(),
+            _ => 0,
+        });
+        assert_eq!(lengths.collect::<Vec<_>>(), [3, 3]);
+        let (sql, _) = LISTS.statement(rows(3)).expect("there are rows").for_postgres();
+        assert_eq!(sql, "DELETE FROM a WHERE b = ANY ($1::text[]) AND c = ANY ($2::bigint[])");
+    }
 
     #[test]
     fn search_numbers_the_values_of_each_condition_after_those_before() {

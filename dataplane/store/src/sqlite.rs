@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::StoreError;
-use crate::sql::{Param, Row};
+use crate::sql::{Param, Row, Statement as Sql};
 
 /// How long a statement waits for another process's write lock, and a request for its turn.
 const WAIT: Duration = Duration::from_secs(3);
@@ -160,6 +160,17 @@ impl Sqlite {
         self.begin_on(self.connection(true, Make::Never).await?).await
     }
 
+    /// Like [`begin`](Self::begin), with statements.
+    pub(super) async fn begin_with(
+        &self,
+        statements: Vec<Sql>,
+    ) -> Result<(SqliteConnection, Vec<Vec<Row>>), StoreError> {
+        let mut connection = self.connection(true, Make::Never).await?;
+        connection.in_transaction = true;
+        let rows = connection.all(statements, "BEGIN IMMEDIATE").await?;
+        Ok((connection, rows))
+    }
+
     async fn begin_on(&self, mut connection: SqliteConnection) -> Result<SqliteConnection, StoreError> {
         // IMMEDIATE: the write lock is taken now, so that nothing read in the transaction is stale when it writes.
         connection.batch("BEGIN IMMEDIATE").await?;
@@ -278,22 +289,28 @@ impl SqliteConnection {
 
     pub(super) async fn query(&mut self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
         let sql = sql.to_owned();
+        self.run(move |connection| query(connection, &sql, params)).await
+    }
+
+    /// Runs `first`, then each statement, on one visit to the thread.
+    pub(super) async fn all(
+        &mut self,
+        statements: Vec<Sql>,
+        first: &'static str,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
         self.run(move |connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let columns = statement.column_count();
-            bind(&mut statement, params)?;
-            let rows = statement.raw_query().mapped(|row| {
-                (0..columns)
-                    .map(|index| row.get_ref(index).map(value))
-                    .collect::<Result<_, _>>()
-                    .map(Row::Sqlite)
-            });
-            Ok(rows.collect::<Result<_, _>>()?)
+            connection.execute_batch(first)?;
+            statements.into_iter().map(|statement| pieces(connection, statement)).collect()
         })
         .await
     }
 
-    pub(super) async fn commit(mut self) -> Result<(), StoreError> {
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        self.commit_after(Vec::new()).await.map(drop)
+    }
+
+    /// Runs statements and commits, on one visit to the thread.
+    pub(super) async fn commit_after(mut self, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
         // SQLite would commit the other statements, or none if a full disk has ended the transaction already.
         if self.failed {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
@@ -301,9 +318,16 @@ impl SqliteConnection {
         if !self.connection.as_ref().is_some_and(|opened| opened.is_current(&self.shared.path)) {
             return Err(StoreError::Unavailable(Box::new(FileGone(self.shared.path.clone()))));
         }
-        self.batch("COMMIT").await?;
+        let rows = self
+            .run(move |connection| {
+                let each = statements.into_iter().map(|statement| pieces(connection, statement));
+                let rows = each.collect::<Result<Vec<_>, _>>()?;
+                connection.execute_batch("COMMIT")?;
+                Ok(rows)
+            })
+            .await?;
         self.in_transaction = false;
-        Ok(())
+        Ok(rows)
     }
 
     pub(super) async fn rollback(mut self) -> Result<(), StoreError> {
@@ -343,6 +367,26 @@ impl Drop for SqliteConnection {
             _ => {}
         }
     }
+}
+
+/// Runs the pieces of a statement and returns their rows.
+fn pieces(connection: &Connection, statement: Sql) -> Result<Vec<Row>, StoreError> {
+    let mut rows = Vec::new();
+    for (sql, params) in statement.for_sqlite() {
+        rows.extend(query(connection, sql, params)?);
+    }
+    Ok(rows)
+}
+
+/// Runs a statement and returns its rows.
+fn query(connection: &Connection, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let columns = statement.column_count();
+    bind(&mut statement, params)?;
+    let rows = statement.raw_query().mapped(|row| {
+        (0..columns).map(|index| row.get_ref(index).map(value)).collect::<Result<_, _>>().map(Row::Sqlite)
+    });
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// A stored value. SQLite takes any bytes as a text, and other programs may write in another encoding: such a text is

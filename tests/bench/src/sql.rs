@@ -60,17 +60,21 @@ fn times(count: i64, oldest: Duration, newest: Duration) -> String {
 
 fn history(first: i64, last: i64, webhook: &str, name: &str) -> String {
     let from = format!("FROM generate_series({first}::bigint, {last}) n");
-    let (order, event) = ("'H' || lpad(n::text, 8, '0')", "'evt_' || md5(n::text)");
+    let order = "'H' || lpad(n::text, 8, '0')";
+    // As Docket makes them, ids begin with a time.
+    let event = "'evt_' || lpad(to_hex(pg_temp.at(n)), 12, '0') || substr(md5('e' || n), 1, 20)";
     let delivery = "regexp_replace(lpad(to_hex(pg_temp.at(n)), 12, '0') || '7' || substr(md5('d' || n), 1, 3) || '8' \
                     || substr(md5('d' || n), 4, 15), '(.{8})(.{4})(.{4})(.{4})(.{12})', '\\1-\\2-\\3-\\4-\\5')";
-    let dead = |yes: &str, no: &str| format!("CASE WHEN n % 1000 = 0 THEN {yes} ELSE {no} END");
-    let (status, attempts) = (dead("'DeadLetter'", "'Succeeded'"), dead("5", "1"));
-    let (class, http) = (dead("'ServerError'", "NULL"), dead("500", "200"));
     let body = order::BODY;
     let envelope = format!(
         "convert_to('{{\"id\":\"' || {event} || '\",\"event\":\"order.created\",\"occurredAt\":\"2026-11-21T05:06:07.123Z\",\
          \"customerCode\":\"C-1\",\"data\":{{\"orderType\":\"Court\",\"webOrderId\":\"' || {order} || '\"}}}}', 'UTF8')"
     );
+    let dead = |yes: &str, no: &str| format!("CASE WHEN n % 1000 = 0 THEN {yes} ELSE {no} END");
+    let (status, attempts) = (dead("'DeadLetter'", "'Succeeded'"), dead("5", "1"));
+    let (class, http) = (dead("'ServerError'", "NULL"), dead("500", "200"));
+    // The attempt that succeeded; those that failed have rows of their own.
+    let (started, address) = (dead("NULL", "pg_temp.at(n)"), dead("NULL", "'127.0.0.1:443'"));
     format!(
         "BEGIN; \
          INSERT INTO web_order (id, order_type, customer_code, status, body, case_number, caption, client_matter_number, \
@@ -79,13 +83,15 @@ fn history(first: i64, last: i64, webhook: &str, name: &str) -> String {
          '26stcv99901 larkspur tile co. v. brindle 4410-0012 ' || n, 1, pg_temp.at(n), pg_temp.at(n) {from}; \
          INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) SELECT {event}, \
          'order.created', 'C-1', {order}, {envelope}, pg_temp.at(n) {from}; \
-         INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, failure_class, \
-         http_status, created_at_ms, finished_at_ms) SELECT {delivery}, {event}, '{webhook}', '{name}', {status}, \
-         {attempts}, pg_temp.at(n), {class}, {http}, pg_temp.at(n), pg_temp.at(n) + 5 {from}; \
-         INSERT INTO attempt (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, \
-         remote_address, total_us) SELECT {delivery}, {attempts}, pg_temp.at(n), pg_temp.at(n) + 5, {class}, {http}, \
-         '127.0.0.1:443', 900 {from}; \
-         COMMIT"
+         INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+         failure_class, http_status, created_at_ms, finished_at_ms, started_at_ms, remote_address, total_us) \
+         SELECT {delivery}, {event}, '{webhook}', '{name}', {status}, {attempts}, pg_temp.at(n), {class}, {http}, \
+         pg_temp.at(n), pg_temp.at(n) + 5, {started}, {address}, {total} {from}; \
+         INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, \
+         remote_address, total_us) SELECT {delivery}, attempt_no, pg_temp.at(n), pg_temp.at(n) + 5, 'ServerError', 500, \
+         '127.0.0.1:443', 900 {from}, generate_series(1, 5) attempt_no WHERE n % 1000 = 0; \
+         COMMIT",
+        total = dead("NULL", "900")
     )
 }
 

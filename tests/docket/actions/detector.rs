@@ -13,7 +13,7 @@ use docket_program::clock::{Clock, ManualClock};
 use docket_rig::scratch::Folder;
 use docket_rig::tenant_database::tenant_config;
 use docket_schedule::memory::MemorySchedule;
-use docket_schedule::{SHARES, Schedule};
+use docket_schedule::{Room, SHARES, Schedule};
 use docket_store::Database;
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
@@ -100,7 +100,11 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
     assert!(most_open <= PLACES + 2, "{most_open}");
     eventually("all are closed", SOON, async || open() == 0).await;
     assert_eq!(number_of(&metrics, "docket_invoice_scan_failures_total"), 1);
-    let hints = schedule.claim(10_000, Duration::from_secs(3600)).await.expect("claims").len();
+    let hints = schedule
+        .claim(Room { slots: 10_000, slow: 10_000 }, Duration::from_secs(3600))
+        .await
+        .expect("claims")
+        .len();
     assert!(hints >= TENANTS - 2, "{hints}");
 
     // No tenant is scanned before the next interval, and then each that has something new.

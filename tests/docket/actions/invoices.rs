@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use docket::actions::detect_invoices::{BATCH, Detected, count_waiting, detect_invoices};
 use docket::tenants::{HeldWebhooks, ServedTenant};
 use docket_crds::TenantConfig;
+use docket_domain::delivery::Status;
 use docket_domain::invoice::InvoiceFamily;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
-    INVOICE_TABLES, Place, T0, TenantDatabase, insert_invoice_sql, tenant_config,
+    INVOICE_TABLES, Place, T0, TenantDatabase, ended_sql, insert_invoice_sql, tenant_config,
 };
 use docket_store::stores::Store;
 use docket_store::{Database, StoreError, invoices};
@@ -203,7 +204,8 @@ async fn a_removed_mark_queues_nothing_again_and_is_scheduled_again(rig: TenantD
     let again = detect(&rig, InvoiceFamily::Court).await;
     // The same deliveries again: the process that marked them may have ended before it scheduled them.
     assert_eq!((again.count, &again.hints), (1, &first));
-    rig.run("UPDATE court_invoice SET detected_at_ms = NULL; UPDATE delivery SET status = 'Succeeded'").await;
+    rig.run("UPDATE court_invoice SET detected_at_ms = NULL").await;
+    rig.run(&ended_sql(Status::Succeeded, "1", "TRUE")).await;
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.hints, []);
     for (table, count) in [("event", 1), ("delivery", 2)] {
         assert_eq!(rig.number(&format!("SELECT count(*) FROM {table}")).await, count, "{table}");
@@ -241,14 +243,14 @@ async fn a_batch_that_fails_leaves_its_invoices_new(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     insert(&rig, "court_invoice", "1").await;
     insert(&rig, "court_invoice", "2").await;
-    rig.run("ALTER TABLE delivery RENAME TO delivery_away").await;
+    rig.run("ALTER TABLE delivery_queue RENAME TO delivery_away").await;
     let database = rig.opened_with(2);
     let tenant = tenant(database.clone(), 1);
     // Each of them was tried by itself, too.
     let detected = detect_invoices(&database, &tenant, InvoiceFamily::Court, &clock()).await;
     let detected = detected.expect("the database is there");
     assert_eq!((detected.count, detected.failed.is_some()), (0, true));
-    rig.run("ALTER TABLE delivery_away RENAME TO delivery").await;
+    rig.run("ALTER TABLE delivery_away RENAME TO delivery_queue").await;
     assert_eq!(rig.number("SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL").await, 2);
     assert_eq!(rig.number("SELECT count(*) FROM event").await, 0);
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 2);

@@ -30,7 +30,7 @@ const ROWS: [&str; 10] = [
 
 /// The tables' columns with their types, out of the migration that makes them.
 fn columns() -> Vec<(String, String, String)> {
-    let sql = docket_schema::MIGRATIONS[1].sql;
+    let sql = docket_schema::MIGRATIONS[1].sql.postgres();
     let mut columns = Vec::new();
     let mut table = None;
     for line in sql.lines() {

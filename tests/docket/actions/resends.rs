@@ -11,7 +11,7 @@ use docket_domain::delivery::{DeliveryId, Status};
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
-    CUSTOMER, Place, T0, TenantDatabase, WEBHOOK, delivery_id, event_id, new_delivery,
+    CUSTOMER, Place, T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, event_id, new_delivery,
 };
 use docket_store::deliveries::{self, Due, NewDelivery};
 use docket_store::resends::{self, DeadFilter, Extent, Resend};
@@ -78,16 +78,16 @@ async fn dead_letters(rig: &TenantDatabase, count: u16) {
                 code: EventCode::OrderCreated,
                 customer_code: CUSTOMER.into(),
                 about: docket_store::events::About::web_order("W-1"),
-                body: b"{}".to_vec(),
+                body: b"{}".to_vec().into(),
             };
             docket_store::events::insert(t, &body, T0).await?;
             let new = new_delivery(delivery_id(number), &event);
             deliveries::insert(t, &new, T0 + 1000 * i64::from(number)).await?;
         }
-        t.execute("UPDATE delivery SET status = 'DeadLetter', finished_at_ms = created_at_ms", Vec::new())
-            .await
+        Ok(())
     })
     .await;
+    rig.run(&ended_sql(Status::DeadLetter, "created_at_ms", "TRUE")).await;
 }
 
 async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> Vec<String> {
@@ -227,7 +227,7 @@ async fn what_was_taken_back_can_be_sent_again(rig: TenantDatabase) {
     assert_eq!(stop(&rig, &first.id, "x", T0 + 100_002).await.expect("stops").taken_back, 30);
     assert_eq!(resend(&rig, &many(10), T0 + 100_003).await.0.count, 30);
     // Retention may have deleted a dead letter meanwhile: its event goes with the last delivery that needs it.
-    let sql = "DELETE FROM delivery WHERE resend_id IS NULL AND resend_of IS NULL";
+    let sql = "DELETE FROM delivery_history WHERE resend_id IS NULL AND resend_of IS NULL";
     rig.write(async |t| t.execute(sql, Vec::new()).await).await;
     let newest = resend::progress(&mut rig.reader().await, None, None, 1).await.expect("a page").remove(0);
     assert_eq!(stop(&rig, &newest.resend.id, "x", T0 + 100_004).await.expect("stops").taken_back, 30);

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 async fn finish(rig: &TenantDatabase, number: u16, finished_at_ms: i64) {
     let id = delivery_id(number);
     rig.set_status(id, Status::Succeeded).await;
-    let sql = format!("UPDATE delivery SET finished_at_ms = {finished_at_ms} WHERE id = '{id}'");
+    let sql = format!("UPDATE delivery_history SET finished_at_ms = {finished_at_ms} WHERE id = '{id}'");
     rig.write(async |t| t.execute(&sql, Vec::new()).await).await;
 }
 

@@ -152,8 +152,8 @@ async fn deliveries_are_found_by_what_they_are() {
     save(&rig.ada().await, &captioned("one")).await;
     save(&rig.bea().await, &captioned("two")).await;
     all_dead(&rig, 2).await;
-    rig.change("UPDATE delivery SET created_at_ms = 86400000 WHERE webhook_name = 'default/orders'");
-    rig.change("UPDATE delivery SET status = 'Succeeded', failure_class = NULL WHERE webhook_name = 'default/others'");
+    rig.change("UPDATE delivery_history SET created_at_ms = 86400000 WHERE webhook_name = 'default/orders'");
+    rig.change("UPDATE delivery_history SET status = 'Succeeded', failure_class = NULL WHERE webhook_name = 'default/others'");
     let alex = rig.alex().await;
     let (first, second) = (vec!["W00000001"], vec!["W00000002"]);
     for (query, expected) in [

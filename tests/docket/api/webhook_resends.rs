@@ -135,7 +135,7 @@ async fn many_are_previewed_resent_followed_and_stopped() {
 #[tokio::test]
 async fn many_are_chosen_by_their_time_and_number() {
     let (rig, alex) = dead(4).await;
-    rig.change("UPDATE delivery SET created_at_ms = 86400000 * (SELECT CAST(substr(web_order_id, 2) AS INTEGER) FROM event WHERE id = event_id)");
+    rig.change("UPDATE delivery_history SET created_at_ms = 86400000 * (SELECT CAST(substr(web_order_id, 2) AS INTEGER) FROM event WHERE id = event_id)");
     let count = async |more: Value| {
         let body = super::rig::with(json!({"webhook": "file:default/orders", "preview": true}), more);
         resend(&alex, &body).await.json()["count"].as_i64().expect("a number")
@@ -203,7 +203,7 @@ async fn what_is_being_sent_again_is_not_doubled() {
     let one = json!({"deliveryId": items(&alex, "/WebhookLogs/Search").await[0]["deliveryId"]});
     // Under way for as long as this test takes.
     rig.change(
-        "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
+        "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
          SELECT '0fffffff-0000-7000-8000-000000000001', event_id, webhook, webhook_name, 'Pending', 0, 99999999999999, 0
          FROM delivery",
     );

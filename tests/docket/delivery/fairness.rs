@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use docket_schedule::SHARES;
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
 
@@ -11,6 +12,9 @@ use crate::delivery::stage::{
 
 const FLAGS: &str =
     "--backoff-base 30s --poll-interval 200ms --attempt-timeout 5s --allow-egress 127.0.0.1/32";
+
+/// How many attempts a webhook has at once of which nothing is known.
+const START: usize = SHARES.per_webhook.start;
 
 /// The tenants `acme` and `globex`; `acme` has these webhooks, `globex` one at `calm`.
 async fn two_tenants(webhooks: &[Webhook], calm: &Receiver) -> (Home, Server, Client, Client) {
@@ -44,7 +48,7 @@ async fn a_hanging_endpoint_with_a_thousand_deliveries_delays_no_other() {
     ];
     let (home, _server, acme, globex) = two_tenants(&webhooks, &calm).await;
     queue(&home, "ACME", "dead", 1_000);
-    eventually("its share is under way", SOON, async || dead.count() >= 32).await;
+    eventually("its share is under way", SOON, async || dead.count() >= START).await;
     for round in 0..12 {
         let (other_webhook, other_tenant) = (latency(&acme, &fine).await, latency(&globex, &calm).await);
         let slowest = other_webhook.max(other_tenant);
@@ -53,8 +57,8 @@ async fn a_hanging_endpoint_with_a_thousand_deliveries_delays_no_other() {
     // A dead endpoint holds its share and no more, for a timeout each.
     let rows = deliveries(&home);
     let under_way = rows.iter().filter(|row| row.webhook == "dead" && row.leased).count();
-    assert!((1..=32).contains(&under_way), "{under_way}");
-    eventually("the next ones get their turn", SOON, async || dead.count() > 32).await;
+    assert!((1..=START).contains(&under_way), "{under_way}");
+    eventually("the next ones get their turn", SOON, async || dead.count() > START).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

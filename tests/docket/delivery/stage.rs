@@ -133,7 +133,7 @@ pub(crate) async fn remains(what: &str, time: Duration, mut condition: impl Asyn
     }
 }
 
-/// A row of the table `delivery`.
+/// A row of the view `delivery`, with the answer to its last attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) id: String,
@@ -160,7 +160,7 @@ impl Delivery {
     }
 }
 
-/// A row of the table `attempt`.
+/// A row of the view `attempt`.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt {
     pub(crate) delivery: String,
@@ -194,7 +194,8 @@ pub(crate) fn deliveries(home: &Home) -> Vec<Delivery> {
 pub(crate) fn deliveries_of(home: &Home, client_code: &str) -> Vec<Delivery> {
     let connection = open(home, client_code);
     let sql = "SELECT id, event_id, webhook_name, status, attempt_count, due_at_ms, failure_class, http_status, \
-               response_body, resend_of, lease_token IS NOT NULL FROM delivery ORDER BY created_at_ms, id";
+               (SELECT response_body FROM attempt WHERE delivery_id = delivery.id AND attempt_no = attempt_count), \
+               resend_of, lease_token IS NOT NULL FROM delivery ORDER BY created_at_ms, id";
     let mut statement = connection.prepare(sql).expect("a statement");
     let rows = statement.query_map([], |row| {
         Ok(Delivery {
@@ -275,7 +276,7 @@ pub(crate) fn queue(home: &Home, client_code: &str, webhook: &str, count: usize)
         let sql = "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
                    VALUES (?1, 'order.created', 'C-1', 'W1', ?2, 0)";
         transaction.execute(sql, (&event, body.to_string().into_bytes())).expect("an event");
-        let sql = "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+        let sql = "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
                    created_at_ms) VALUES (?1, ?2, 'file:default/' || ?3, 'default/' || ?3, 'Pending', 0, 0, 0)";
         transaction.execute(sql, (&id, &event, webhook)).expect("a delivery");
         ids.push(id);

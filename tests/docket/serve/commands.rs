@@ -1,6 +1,8 @@
 //! The commands on a tenant of `docket serve`.
 
+use docket_domain::delivery::Status;
 use docket_rig::postgres;
+use docket_rig::tenant_database::ended_sql;
 
 use crate::serve::stage::{Stage, save, sign_in};
 
@@ -52,8 +54,8 @@ async fn a_resend_that_cannot_be_scheduled_is_not_made() {
     let api = stage.serve("api").await;
     save(&sign_in(&api).await).await;
     let database = postgres::client(&stage.database).await;
-    let dead = "UPDATE delivery SET status = 'DeadLetter', finished_at_ms = 1 RETURNING id";
-    let id: String = database.query_one(dead, &[]).await.expect("a statement").get(0);
+    database.batch_execute(&ended_sql(Status::DeadLetter, "1", "TRUE")).await.expect("a statement");
+    let id: String = database.query_one("SELECT id FROM delivery", &[]).await.expect("a statement").get(0);
     let flags = ["--postgresql", "--redis-url-file", "/nowhere/url"];
     let refused = stage.command_with(&["deliveries", "resend", &id], &flags, "").expect_err("no such file");
     assert!(refused.contains("--redis-url-file"), "{refused}");

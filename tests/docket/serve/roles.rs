@@ -49,8 +49,8 @@ async fn a_worker_that_is_behind_gives_up_no_delivery_younger_than_two_minutes()
     for age_s in [125, 90, 0] {
         save(&caller).await;
         let sql = format!(
-            "UPDATE delivery SET created_at_ms = created_at_ms - {age_s}000 WHERE id = \
-             (SELECT id FROM delivery ORDER BY id DESC LIMIT 1)"
+            "UPDATE delivery_queue SET created_at_ms = created_at_ms - {age_s}000 WHERE id = \
+             (SELECT id FROM delivery_queue ORDER BY id DESC LIMIT 1)"
         );
         assert_eq!(client.execute(&sql, &[]).await.expect("a statement"), 1);
     }

@@ -1,15 +1,17 @@
 //! Requests at the same time on PostgreSQL, whose transactions run beside each other: each has one outcome.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_orders::OrderType;
 use docket_rig::postgres;
-use docket_tests::server::{Client, Reply};
+use docket_tests::server::{Client, Reply, api_key, eventually};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::serve::stage::{Stage, sign_in};
+use crate::serve::stage::{SOON, Stage, sign_in};
 
 /// More than the connections to a tenant's database.
 const AT_ONCE: usize = 16;
@@ -69,6 +71,111 @@ async fn saves_at_once_under_one_key_are_one_order() {
             assert_eq!(number(&stage, &format!("SELECT count(*) FROM {table}")).await, count, "{table}");
         }
     }
+}
+
+/// Keeps the saves of ACME waiting, so that those that come meanwhile form one group.
+async fn hold_back(stage: &Stage, requests: impl Future<Output = Vec<Reply>>) -> Vec<Reply> {
+    let (holder, watcher) =
+        (postgres::client(&stage.database).await, postgres::client(&stage.database).await);
+    holder
+        .batch_execute("BEGIN; SELECT value FROM counter WHERE name = 'web_order' FOR UPDATE")
+        .await
+        .expect("held");
+    let release = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while watcher.query_one(waiting, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The first one waits for us; time for the others to come.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        holder.batch_execute("ROLLBACK").await.expect("released");
+    };
+    tokio::join!(requests, release).0
+}
+
+fn titled(caption: &str) -> Value {
+    json!({"orderType": "Court", "case": {"caption": caption}})
+}
+
+fn web_order_id(reply: &Reply) -> String {
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["webOrderId"].as_str().expect("an id").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn saves_that_wait_at_the_same_time_are_stored_in_one_transaction() {
+    let stage = Stage::new().await;
+    let process = stage.serve("api,worker").await;
+    let client = sign_in(&process).await;
+    let bodies = (0..AT_ONCE).map(|n| (titled(&n.to_string()), None)).collect();
+    let replies = hold_back(&stage, at_once(&client, "/Orders/Save", bodies)).await;
+    let ids: BTreeSet<String> = replies.iter().map(web_order_id).collect();
+    assert_eq!(ids.len(), AT_ONCE);
+    // The one that came first, and all others.
+    let transactions = "SELECT count(DISTINCT xmin::text) FROM web_order";
+    assert_eq!(number(&stage, transactions).await, 2);
+    stage.received(AT_ONCE).await;
+    let posts: BTreeSet<String> = stage.receiver.posts().iter().map(|post| post.order()).collect();
+    assert_eq!((posts, stage.receiver.count()), (ids, AT_ONCE));
+}
+
+/// In one group: orders that the database refuses, an employee's for a customer that does not exist, and requests under
+/// the same keys. Each gets its own answer, and the others are saved and delivered once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_save_that_fails_in_a_group_costs_no_other_its_order() {
+    let stage = Stage::new().await;
+    let employee = ["employee", "add", "--user", "mo", "--name", "Mo"];
+    stage.command(&employee, "a-password-for-tests\n").expect("an employee");
+    let database = postgres::client(&stage.database).await;
+    let rules = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 IF NEW.caption = 'poison' THEN RAISE EXCEPTION 'refused'; END IF; \
+                 IF NEW.caption = 'gone' THEN RAISE foreign_key_violation; END IF; RETURN NEW; END $$; \
+                 CREATE TRIGGER refuse BEFORE INSERT ON web_order FOR EACH ROW EXECUTE FUNCTION refuse()";
+    database.batch_execute(rules).await.expect("a rule");
+    let process = stage.serve("api,worker").await;
+    let (client, mo) = (sign_in(&process).await, process.sign_in_employee(&api_key('a'), "mo").await);
+    let of = |customer: &str, caption: &str| {
+        let mut body = titled(caption);
+        body["customerCode"] = json!(customer);
+        (body, None)
+    };
+    for round in 0..3 {
+        let (one, two) = ([["one-0", "one-1", "one-2"][round]; 4], [["two-0", "two-1", "two-2"][round]; 4]);
+        let good = (0..5).map(|n| (titled(&format!("{round}-{n}")), None));
+        let bad = ["poison", "gone", "poison"].map(|caption| (titled(caption), None));
+        let twins = one.into_iter().chain(two).map(|key| (titled(key), Some(key)));
+        let bodies = good.chain(bad).chain(twins).collect();
+        let employees = vec![of("C-1", &format!("{round}-mo")), of("UNKNOWN", "x"), of("UNKNOWN", "y")];
+        let (path, before) = ("/Orders/Save", number(&stage, "SELECT count(*) FROM web_order").await);
+        let both = async {
+            let (mut replies, more) =
+                tokio::join!(at_once(&client, path, bodies), at_once(&mo, path, employees));
+            replies.extend(more);
+            replies
+        };
+        let replies = hold_back(&stage, both).await;
+        let good: BTreeSet<String> = replies[..5].iter().chain(&replies[16..17]).map(web_order_id).collect();
+        assert_eq!(good.len(), 6);
+        // The customer of the second one may be there when it is tried again.
+        assert_eq!([5, 6, 7].map(|place| replies[place].status), [500, 503, 500]);
+        let mut saved = good;
+        for twins in [&replies[8..12], &replies[12..16]] {
+            let fresh = twins.iter().filter(|reply| !reply.headers.contains_key("idempotency-replayed"));
+            assert_eq!(fresh.count(), 1, "{twins:?}");
+            assert!(twins.iter().all(|reply| reply.body == twins[0].body), "{twins:?}");
+            assert!(saved.insert(web_order_id(&twins[0])), "{twins:?}");
+        }
+        for reply in &replies[17..] {
+            assert_eq!(reply.status, 400, "{reply:?}");
+            assert!(reply.text().contains("customerCode"), "{reply:?}");
+        }
+        assert_eq!(number(&stage, "SELECT count(*) FROM web_order").await - before, 8);
+        assert_eq!(saved.len(), 8);
+    }
+    let ended = "SELECT count(*) FROM delivery WHERE status = 'Succeeded' AND attempt_count = 1";
+    eventually("all are delivered", SOON, async || number(&stage, ended).await == 24).await;
+    assert_eq!(stage.receiver.count(), 24, "each came once");
+    assert_eq!(number(&stage, "SELECT count(*) FROM delivery").await, 24);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

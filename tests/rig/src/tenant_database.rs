@@ -4,12 +4,14 @@
 //! of it. Times are numbers that the cases choose.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::delivery::{DeliveryId, Next, Outcome, Status};
 use docket_domain::event::EventId;
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_store::events::About;
 use docket_store::sql::Param;
 use docket_store::{Database, StoreError, Transaction, contacts, deliveries as rows, events as event_rows};
@@ -157,7 +159,7 @@ impl TenantDatabase {
             code: EventCode::OrderCreated,
             customer_code: CUSTOMER.into(),
             about: About::web_order(subject),
-            body,
+            body: body.into(),
         };
         self.write(async |t| event_rows::insert(t, &event, T0).await).await;
         id
@@ -193,13 +195,15 @@ impl TenantDatabase {
         rows::attempts(&mut self.reader().await, id).await.expect("a statement")
     }
 
-    /// The token of a delivery's lease, and when it expires.
+    /// Whose lease a delivery has, which is what [`begin`](Self::begin) calls its token, and when it expires.
     pub async fn lease(&self, id: DeliveryId) -> (Option<String>, Option<i64>) {
         let sql = "SELECT lease_token, lease_until_ms FROM delivery WHERE id = $1";
         let mut reader = self.reader().await;
         let row = reader.query_opt(sql, vec![Param::from(id.to_string())]).await.expect("a statement");
         let row = row.expect("the delivery is there");
-        (row.get(0).expect("a text"), row.get(1).expect("a number"))
+        let token: Option<String> = row.get(0).expect("a text");
+        let process = |token: String| token.split_once('.').expect("a process and the rest").0.to_owned();
+        (token.map(process), row.get(1).expect("a number"))
     }
 
     /// All that is stored of a delivery, to compare.
@@ -217,12 +221,21 @@ impl TenantDatabase {
 
     /// Sets the status alone, without the other traces of an attempt.
     pub async fn set_status(&self, id: DeliveryId, status: Status) {
-        let sql = "UPDATE delivery SET status = $1 WHERE id = $2";
-        let params = vec![Param::from(status.as_str()), Param::from(id.to_string())];
-        assert_eq!(self.write(async |t| t.execute(sql, params).await).await, 1);
+        let which = format!("id = '{id}'");
+        let unfinished =
+            self.number(&format!("SELECT count(*) FROM delivery_queue WHERE {which}")).await == 1;
+        let sql = match (unfinished, status.is_final()) {
+            (true, true) => ended_sql(status, "NULL", &which),
+            (false, false) => reopened_sql(status, &which),
+            (true, false) => format!("UPDATE delivery_queue SET status = '{status}' WHERE {which}"),
+            (false, true) => format!("UPDATE delivery_history SET status = '{status}' WHERE {which}"),
+        };
+        self.run(&sql).await;
+        assert_eq!(self.delivery(id).await.status, status);
     }
 
-    /// Begins attempts in one transaction.
+    /// Begins attempts in one transaction, as the claims of a worker whose process is `token` do that come one after the
+    /// other: the first ends those whose lease has expired, and the next begins them.
     pub async fn begin(
         &self,
         ids: &[DeliveryId],
@@ -230,8 +243,69 @@ impl TenantDatabase {
         now_ms: i64,
         until_ms: i64,
     ) -> Vec<rows::Started> {
-        self.write(async |t| rows::begin_attempts(t, ids, token, now_ms, until_ms).await).await.0
+        let lease = lease(token, until_ms - now_ms);
+        self.write(async |t| {
+            rows::end_lost_attempts(t, ids, Duration::ZERO, at(now_ms)).await?;
+            rows::begin_attempts(t, ids, &lease, now_ms).await
+        })
+        .await
     }
+
+    /// Stores how an attempt ended that was [begun](Self::begin) with this token. `false`: the lease was lost.
+    pub async fn finish(
+        &self,
+        started: &rows::Started,
+        token: &str,
+        outcome: &Outcome,
+        next: Next,
+        now_ms: i64,
+    ) -> bool {
+        let end = end(started, token, outcome);
+        self.write(async |t| rows::finish_attempt(t, &end, next, now_ms).await).await
+    }
+}
+
+/// The columns that both tables of deliveries have, but for the status.
+const COLUMNS: &str = "id, event_id, webhook, webhook_name, attempt_count, due_at_ms, started_at_ms, failure_class, http_status, \
+                       idempotency_key, resend_of, requested_by, resend_id, created_at_ms";
+
+/// The statements that move unfinished deliveries to the finished ones, as they are. `finished_at_ms` and `which`, the
+/// condition, are SQL about `delivery_queue`.
+pub fn ended_sql(status: Status, finished_at_ms: &str, which: &str) -> String {
+    format!(
+        "INSERT INTO delivery_history ({COLUMNS}, status, finished_at_ms) \
+         SELECT {COLUMNS}, '{status}', {finished_at_ms} FROM delivery_queue WHERE {which}; \
+         DELETE FROM delivery_queue WHERE {which};"
+    )
+}
+
+/// The statements that move finished deliveries to the unfinished ones. `which`, the condition, is SQL about
+/// `delivery_history`.
+pub fn reopened_sql(status: Status, which: &str) -> String {
+    format!(
+        "INSERT INTO delivery_queue ({COLUMNS}, status) SELECT {COLUMNS}, '{status}' FROM delivery_history WHERE {which}; \
+         DELETE FROM delivery_history WHERE {which};"
+    )
+}
+
+/// The lease of the process `token`.
+pub fn lease(token: &str, time_ms: i64) -> rows::Lease {
+    let owner = Owner { process: token.into(), incarnation: "1".into() };
+    rows::Lease::new(&owner, 0, Duration::from_millis(u64::try_from(time_ms).expect("a time")))
+}
+
+/// The end of an attempt of the process `token`.
+pub fn end(started: &rows::Started, token: &str, outcome: &Outcome) -> rows::End {
+    rows::End {
+        started: started.clone(),
+        token: lease(token, 0).token_of(started.id),
+        outcome: outcome.clone(),
+    }
+}
+
+/// The time of so many milliseconds since 1970.
+pub fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).expect("in range")
 }
 
 impl Place {
@@ -257,13 +331,13 @@ impl Place {
 /// Ids in the order of their numbers.
 pub fn delivery_id(number: u16) -> DeliveryId {
     let [high, low] = number.to_be_bytes();
-    DeliveryId::new(Timestamp::from_millisecond(T0).expect("in range"), [0, 0, 0, 0, 0, 0, 0, 0, high, low])
+    DeliveryId::new(at(T0), [0, 0, 0, 0, 0, 0, 0, 0, high, low])
 }
 
 /// Ids in the order of their numbers.
 pub fn event_id(number: u16) -> EventId {
     let [high, low] = number.to_be_bytes();
-    EventId::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low])
+    EventId::new(at(T0), [0, 0, 0, 0, 0, 0, 0, 0, high, low])
 }
 
 /// A delivery of this event to [`WEBHOOK`].

@@ -1,37 +1,134 @@
--- ARGV from 4: how many at most, the lease in milliseconds. Returns tenant, webhook, delivery and fence of each.
-local limit, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
-refresh()
-local turn = call('HGET', STATE, 'turn') or ''
--- Never a fence that was given before, even if Redis was restored: a late worker must not hold another worker's claim.
-local fence = math.max(tonumber(call('HGET', STATE, 'fence') or 0), time[1] * 1000000 + time[2])
-local claimed = {}
-while #claimed < limit do
-    local t = first(RING, '(' .. turn, '+') or first(RING, '-', '+')
-    if not t then break end
-    local last = call('HGET', TURNS, t) or ''
-    local q = first(READY, '(' .. t .. '\0' .. last, '(' .. t .. '\1') or first(READY, '[' .. t .. '\0', '(' .. t .. '\1')
-    local head, after
-    if q then head, after = unpack(call('ZRANGEBYLEX', WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 'LIMIT', 0, 2)) end
-    if not head then
-        reset()
-        break
+-- Own: room in all, for webhooks that are not quick, the lease in milliseconds. Returns tenant, webhook, delivery and
+-- fence of each claim, and whether its webhook is quick (1 or 0).
+local slots, slow, till = tonumber(own[1]), tonumber(own[2]), now + own[3]
+local claimed, is_broken = {}, false
+
+-- Up to `limit` members of a range, in turn: first those after `last`, if there is one.
+local function in_turn(key, from, to, last, limit)
+    local members = range(key, last and '(' .. last or from, to, limit)
+    if last and #members < limit then
+        for _, member in ipairs(range(key, from, '[' .. last, limit - #members)) do members[#members + 1] = member end
     end
-    local w, id = string.sub(q, #t + 2), string.sub(head, #q + 18)
-    local key = t .. '\0' .. id
-    fence = fence + 1
-    turn = t
-    call('ZREM', WAITING, head)
-    call('HSET', ENTRIES, key, 'c\0' .. w .. '\0' .. number(fence))
-    call('ZADD', CLAIMS, number(now + lease), key)
-    call('HSET', TURNS, t, w)
-    local of_tenant, of_webhook = count(t, 1), count(q, 1)
-    if not after or of_webhook >= per_webhook or due_of(q, after) > now then
-        touch(q)
-        settle_queues()
-    elseif of_tenant >= per_tenant then
-        call('ZREM', RING, t)
-    end
-    claimed[#claimed + 1] = { t, w, id, number(fence) }
+    return members
 end
-if #claimed > 0 then call('HSET', STATE, 'turn', turn, 'fence', number(fence)) end
+
+-- Reads queues of a tenant, in turn, of which it will take `part` entries: their names. A round that is complete has all.
+local function read_round(class, tenant, part)
+    local t = tenant.name
+    local names = in_turn(class.READY, '[' .. t .. '\0', '(' .. t .. '\1', tenant.last, part + 1)
+    tenant.names, tenant.at, tenant.is_complete = names, 0, #names <= part
+    -- The one too many was only to know that there are more.
+    if not tenant.is_complete then names[#names] = nil end
+    tenant.last = names[#names] or tenant.last
+    tenant.page = math.ceil(part / math.max(1, #names)) + 1
+end
+
+-- Moves a queue to its next entry. It leaves the round if that is not due.
+local function advance(queue)
+    if queue.at == #queue.heads and queue.has_more then
+        queue.heads = range(WAITING, queue.from, '(' .. queue.name .. '\1', queue.page)
+        queue.at, queue.has_more = 0, #queue.heads == queue.page
+        queue.from = '(' .. (queue.heads[#queue.heads] or '')
+    end
+    queue.at = queue.at + 1
+    queue.head = queue.heads[queue.at]
+    queue.is_done = not queue.head or due_of(queue.name, queue.head) > now_text
+    if queue.is_done then touched[queue.name] = true end
+end
+
+local function open(class, q, page)
+    local queue = { name = q, from = '[' .. q .. '\0', heads = {}, at = 0, has_more = true, page = page }
+    if class_of(q) ~= class or in_flight(q) >= pace(q).share then
+        queue.is_done = true
+        touched[q] = true
+    else
+        advance(queue)
+        is_broken = is_broken or not queue.head
+    end
+    return queue
+end
+
+-- The next queue in a tenant's turn from which it can take an entry; nil: there is none.
+local function next_queue(class, tenant, part)
+    if tenant.at == #tenant.names then
+        if tenant.is_complete then return table.remove(tenant.again, 1) end
+        read_round(class, tenant, part)
+    end
+    while tenant.at < #tenant.names do
+        tenant.at = tenant.at + 1
+        local q = tenant.names[tenant.at]
+        local queue = tenant.queues[q] or open(class, q, tenant.page)
+        tenant.queues[q] = queue
+        if not queue.is_done then return queue end
+    end
+    return table.remove(tenant.again, 1)
+end
+
+-- Claims the next entry of a tenant. Returns whether there was one.
+local function take(class, tenant, part)
+    local t = tenant.name
+    local queue = in_flight(t) < per_tenant and next_queue(class, tenant, part)
+    if not queue then
+        touched_tenants[t] = true
+        return false
+    end
+    local q, head = queue.name, queue.head
+    local w, id = string.sub(q, #t + 2), string.sub(head, #q + 18)
+    set(WAITING, head, false)
+    claimed[#claimed + 1] = { t, w, id, hold(t, w, id, q, till), class == QUICK and 1 or 0 }
+    set(TURNS, class.mark .. t, w)
+    set(STATE, class.turn, t)
+    if in_flight(q) < pace(q).share then
+        advance(queue)
+        if not queue.is_done and tenant.is_complete then tenant.again[#tenant.again + 1] = queue end
+    else
+        queue.is_done = true
+    end
+    return true
+end
+
+-- The tenants in turn, each with the first queues of its round.
+local function open_ring(class, places)
+    local names = in_turn(class.RING, '-', '+', get(STATE, class.turn) or nil, places)
+    local fields, queues, ring = {}, {}, {}
+    for i, t in ipairs(names) do fields[i] = class.mark .. t end
+    load(TURNS, fields)
+    for i, t in ipairs(names) do
+        local tenant = { name = t, queues = {}, again = {} }
+        local last = get(TURNS, class.mark .. t)
+        tenant.last = last and t .. '\0' .. last
+        read_round(class, tenant, math.ceil(places / #names))
+        for _, q in ipairs(tenant.names) do queues[#queues + 1] = q end
+        ring[i] = tenant
+    end
+    load(SHARES, queues)
+    load(FLIGHT, names)
+    load(FLIGHT, queues)
+    return ring
+end
+
+-- Claims entries of a class: one of each tenant, one of each webhook, and so on.
+local function take_in_turn(class, places)
+    local ring = places > 0 and open_ring(class, places) or {}
+    while #ring > 0 and places > 0 and not is_broken do
+        local part, stay = math.ceil(places / #ring), {}
+        for _, tenant in ipairs(ring) do
+            if places > 0 and not is_broken and take(class, tenant, part) then
+                places = places - 1
+                stay[#stay + 1] = tenant
+            end
+        end
+        ring = stay
+    end
+end
+
+refresh()
+load(STATE, { 'fence', SLOW.turn, QUICK.turn })
+take_in_turn(SLOW, math.min(slots, slow))
+take_in_turn(QUICK, slots - #claimed)
+if is_broken then
+    reset()
+    return {}
+end
+finish()
 return claimed

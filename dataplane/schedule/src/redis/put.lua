@@ -1,23 +1,25 @@
--- ARGV from 4: tenant, webhook, delivery, milliseconds to wait.
-local before = next_due()
-for i = 4, #ARGV, 4 do
-    local t, w, id, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], now + ARGV[i + 3]
+-- Own: tenant, webhook, delivery, milliseconds to wait.
+local keys = {}
+for i = 1, #own, 4 do keys[#keys + 1] = own[i] .. '\0' .. own[i + 2] end
+load(ENTRIES, keys)
+for i = 1, #own, 4 do
+    local t, w, id, due = own[i], own[i + 1], own[i + 2], now + own[i + 3]
     local key = t .. '\0' .. id
     local kind, was_w, was_due = read(key)
     if not kind then
         wait(t, w, id, due)
     elseif kind == 'w' then
         -- What is due already keeps its place before what came later.
-        local due_either_way = tonumber(was_due) <= now and due <= now
-        local waiting = t .. '\0' .. was_w .. '\0' .. was_due .. '\0' .. id
+        local due_either_way = was_due <= now_text and due <= now
+        local was = t .. '\0' .. was_w .. '\0' .. was_due .. '\0' .. id
         if was_w ~= w or not due_either_way then
-            call('ZREM', WAITING, waiting)
-            touch(t .. '\0' .. was_w)
+            set(WAITING, was, false)
+            touched[t .. '\0' .. was_w] = true
             wait(t, w, id, due)
         else
             -- Repairs the index, wherever the entry was missing.
-            call('ZADD', WAITING, 0, waiting)
-            touch(t .. '\0' .. w)
+            set(WAITING, was, 0)
+            touched[t .. '\0' .. w] = true
         end
     elseif not call('ZSCORE', CLAIMS, key) then
         -- A claim that never expires.
@@ -25,5 +27,4 @@ for i = 4, #ARGV, 4 do
         wait(t, w, id, due)
     end
 end
-settle_queues()
-notify(before)
+finish_and_notify()

@@ -1,11 +1,10 @@
--- ARGV from 4: tenant, delivery, fence, milliseconds until it is due again ('': it is removed).
-local before = next_due()
-for i = 4, #ARGV, 4 do
-    local key = ARGV[i] .. '\0' .. ARGV[i + 1]
-    local kind, w, fence = read(key)
-    if kind == 'c' and fence == ARGV[i + 2] then
-        end_claim(key, w, ARGV[i + 3] ~= '' and now + ARGV[i + 3] or nil)
-    end
+-- Own: tenant, delivery, fence, milliseconds until it is due again ('': it is removed), for how many milliseconds its
+-- attempt held the place ('': there was none). Returns 1 if something is due, or due earlier; otherwise 0.
+local longest = {}
+for _, claim in ipairs(named_claims(1, 5)) do
+    local again, held = own[claim.at + 3], own[claim.at + 4]
+    end_claim(claim.key, claim.w, again ~= '' and now + again or nil)
+    if held ~= '' then longest[claim.q] = math.max(longest[claim.q] or 0, held) end
 end
-settle_queues()
-notify(before)
+for q, held in pairs(longest) do ended_after(q, held) end
+return finish_and_notify()

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use docket_rig::redis::{RedisCluster, RedisServer};
-use docket_schedule::{SHARES, Schedule};
+use docket_schedule::{Owner, SHARES, Schedule};
 
-use crate::rig::{Rig, connection, hint, patiently, put, schedule, soon};
+use crate::rig::{Rig, connection, hint, patiently, put, room, schedule, soon};
 
 #[tokio::test]
 async fn a_good_server_passes_the_check() {
@@ -42,7 +42,7 @@ async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
     let schedule = schedule(&url, SHARES);
     soon("an empty Redis to be lost", schedule.lost()).await;
     schedule.rebuilt().await.expect("tells");
-    assert_eq!(server.cli(&["HGET", "{docket}:1:state", "built"]), "unknown");
+    assert_eq!(server.cli(&["HGET", "{docket}:2:state", "built"]), "unknown");
 }
 
 #[tokio::test]
@@ -74,13 +74,13 @@ async fn calls_to_a_redis_that_hangs_end_and_it_is_found_again() {
     for _ in 0..3 {
         // Many at once, so that one waiting for another would show.
         let begun = Instant::now();
-        let claims = (0..20).map(|_| rig.schedule.claim(1, Duration::from_secs(60)));
+        let claims = (0..20).map(|_| rig.schedule.claim(room(1), Duration::from_secs(60)));
         let (first, rest) = futures(claims).await;
         assert!(first && rest);
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
     rig.server.thaw();
-    patiently("Redis again", || rig.schedule.claim(1, Duration::from_secs(60))).await;
+    patiently("Redis again", || rig.schedule.claim(room(1), Duration::from_secs(60))).await;
     put(&rig.schedule, [hint("b", "w", 1_000)]).await;
 }
 
@@ -109,7 +109,12 @@ async fn futures<T, E>(calls: impl Iterator<Item = impl Future<Output = Result<T
 async fn two_releases_share_a_redis() {
     let server = RedisServer::start(&[]);
     let keys = docket_redis::Keys::new(Some("blue")).expect("a release");
-    let blue = docket_schedule::redis::RedisSchedule::new(connection(&server.url()), &keys, SHARES);
+    let blue = docket_schedule::redis::RedisSchedule::new(
+        connection(&server.url()),
+        &keys,
+        Owner::new("blue"),
+        SHARES,
+    );
     let other = schedule(&server.url(), SHARES);
     put(&blue, [hint("a", "w", 1)]).await;
     assert_eq!(other.next_due().await.expect("answers"), None);

@@ -1,17 +1,29 @@
 //! What every schedule must do. Each implementation runs these cases with its own [`Rig`].
 
 use std::future::Future;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
-use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
-use jiff::Timestamp;
+use docket_schedule::shares::QUICK;
+use docket_schedule::{Claim, Ended, Entry, Hint, Room, Schedule, ShareLimits, Shares};
 
-/// The shares that the suite is written for.
-pub(crate) const SHARES: Shares = Shares { per_webhook: 2, per_tenant: 3 };
+use crate::rig::id;
+
+/// The shares of the cases about turns.
+pub(crate) const SHARES: Shares =
+    Shares { per_webhook: ShareLimits { start: 2, most: 2, least: 2 }, per_tenant: 3, known: 10 };
+/// The shares of the cases about shares that change.
+pub(crate) const CHANGING: Shares =
+    Shares { per_webhook: ShareLimits { start: 4, most: 32, least: 3 }, per_tenant: 40, known: 10 };
 /// How long the suite's claims last.
 const LEASE: Duration = Duration::from_secs(30);
 const NOW: Duration = Duration::ZERO;
+/// Longer than [`QUICK`].
+const LONG: Duration = Duration::from_millis(1_001);
+/// Room for everything.
+const ANY: Room = Room { slots: 1_000, slow: 1_000 };
 
 /// An empty schedule and its clock, which the suite advances.
 pub(crate) trait Rig {
@@ -24,12 +36,16 @@ const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-fn id(number: u8) -> DeliveryId {
-    DeliveryId::new(Timestamp::UNIX_EPOCH, [number; 10])
+fn entry(tenant: &str, webhook: &str, number: u32) -> Entry {
+    Entry { tenant: tenant.into(), webhook: webhook.into(), id: id(number) }
 }
 
-fn hint(tenant: &str, webhook: &str, number: u8, wait: Duration) -> Hint {
-    Hint { entry: Entry { tenant: tenant.into(), webhook: webhook.into(), id: id(number) }, wait }
+fn entries(tenant: &str, webhook: &str, numbers: Range<u32>) -> Vec<Entry> {
+    numbers.map(|number| entry(tenant, webhook, number)).collect()
+}
+
+fn hint(tenant: &str, webhook: &str, number: u32, wait: Duration) -> Hint {
+    Hint { entry: entry(tenant, webhook, number), wait }
 }
 
 async fn put(rig: &impl Rig, hints: impl IntoIterator<Item = Hint>) {
@@ -37,7 +53,7 @@ async fn put(rig: &impl Rig, hints: impl IntoIterator<Item = Hint>) {
 }
 
 async fn claimed(rig: &impl Rig, limit: usize) -> Vec<Claim> {
-    rig.schedule().claim(limit, LEASE).await.expect("claims")
+    rig.schedule().claim(Room { slots: limit, slow: limit }, LEASE).await.expect("claims")
 }
 
 async fn ids(rig: &impl Rig, limit: usize) -> Vec<DeliveryId> {
@@ -45,7 +61,51 @@ async fn ids(rig: &impl Rig, limit: usize) -> Vec<DeliveryId> {
 }
 
 async fn settle(rig: &impl Rig, claim: &Claim, next: Option<Duration>) {
-    rig.schedule().settle(vec![(claim.clone(), next)]).await.expect("settles");
+    rig.schedule()
+        .settle(vec![Ended { claim: claim.clone(), again: next, held: None }])
+        .await
+        .expect("settles");
+}
+
+/// Ends claims together, after attempts of this length.
+async fn end(rig: &impl Rig, claims: Vec<Claim>, held: Duration) {
+    let ended = claims.into_iter().map(|claim| Ended { claim, again: None, held: Some(held) });
+    rig.schedule().settle(ended.collect()).await.expect("settles");
+}
+
+async fn hand_off(rig: &impl Rig, entries: Vec<Entry>, room: Room) -> Vec<Claim> {
+    rig.schedule().hand_off(entries, room, LEASE).await.expect("hands off")
+}
+
+/// Ends claims without an attempt.
+async fn forget(rig: &impl Rig, claims: Vec<Claim>) {
+    let ended = claims.into_iter().map(|claim| Ended { claim, again: None, held: None });
+    rig.schedule().settle(ended.collect()).await.expect("settles");
+}
+
+/// Hands off more than a webhook may have: the claims are as many as its places. The others wait for one lease.
+async fn fill(rig: &impl Rig, tenant: &str, webhook: &str) -> Vec<Claim> {
+    static NEXT: AtomicU32 = AtomicU32::new(1_000_000);
+    let first = NEXT.fetch_add(100, Ordering::Relaxed);
+    hand_off(rig, entries(tenant, webhook, first..first + 33), ANY).await
+}
+
+/// Doubles the share of a webhook so often.
+async fn grow(rig: &impl Rig, tenant: &str, webhook: &str, times: usize) {
+    for _ in 0..times {
+        let claims = fill(rig, tenant, webhook).await;
+        end(rig, claims, QUICK).await;
+    }
+}
+
+/// Makes a webhook quick, which keeps its share.
+async fn quicken(rig: &impl Rig, tenant: &str, webhook: &str) {
+    let claims = hand_off(rig, vec![entry(tenant, webhook, 999_999)], ANY).await;
+    end(rig, claims, QUICK).await;
+}
+
+fn webhooks(claims: &[Claim]) -> Vec<&str> {
+    claims.iter().map(|claim| &*claim.entry.webhook).collect()
 }
 
 async fn next_due(rig: &impl Rig) -> Option<Duration> {
@@ -126,7 +186,7 @@ pub(crate) async fn one_webhook_gets_no_more_than_its_share(rig: impl Rig) {
     put(&rig, [hint("a", "fast", 9, NOW)]).await;
     let claims = claimed(&rig, 9).await;
     let slow = claims.iter().filter(|claim| &*claim.entry.webhook == "slow").count();
-    assert_eq!((slow, claims.len()), (SHARES.per_webhook, 3));
+    assert_eq!((slow, claims.len()), (SHARES.per_webhook.start, 3));
     // Its rest waits for a claim to end, and is no reason to wake up before.
     assert_eq!(ids(&rig, 9).await, []);
     assert_ne!(next_due(&rig).await, Some(NOW));
@@ -163,7 +223,7 @@ pub(crate) async fn what_is_put_back_gives_its_share_back(rig: impl Rig) {
     for _ in 0..4 {
         let claims = claimed(&rig, 9).await;
         assert_eq!(claims.len(), SHARES.per_tenant);
-        let ended = claims.into_iter().map(|claim| (claim, Some(NOW))).collect();
+        let ended = claims.into_iter().map(|claim| Ended { claim, again: Some(NOW), held: None }).collect();
         rig.schedule().settle(ended).await.expect("settles");
     }
     assert_eq!(claimed(&rig, 9).await.len(), SHARES.per_tenant);
@@ -179,10 +239,266 @@ pub(crate) async fn a_put_and_a_settled_claim_wake_a_waiter(rig: impl Rig) {
     rig.schedule().changed().await;
 }
 
-/// `contract_suite!(Rig::new())` makes a test of each case, each with a new rig.
+pub(crate) async fn each_webhook_and_each_tenant_gets_one_entry_in_turn(rig: impl Rig) {
+    put(&rig, (0..9).map(|n| hint("a", ["x", "y", "z"][n as usize % 3], n, NOW))).await;
+    put(&rig, (10..13).map(|n| hint("b", "x", n, NOW))).await;
+    let mut turns = Vec::new();
+    for limit in [1, 2, 3, 3] {
+        let claims = claimed(&rig, limit).await;
+        turns.extend(claims.iter().map(|claim| format!("{}{}", claim.entry.tenant, claim.entry.webhook)));
+        forget(&rig, claims).await;
+    }
+    assert_eq!(turns, ["ax", "bx", "ay", "bx", "az", "bx", "ax", "ay", "az"]);
+}
+
+pub(crate) async fn a_hand_off_claims_what_there_is_room_for(rig: impl Rig) {
+    quicken(&rig, "a", "quick").await;
+    let slow = [entries("a", "w", 0..3), entries("a", "x", 3..6)].concat();
+    let claims = hand_off(&rig, slow.clone(), Room { slots: 9, slow: 4 }).await;
+    assert_eq!(
+        claims.iter().map(|claim| &claim.entry).collect::<Vec<_>>(),
+        slow.iter().take(4).collect::<Vec<_>>()
+    );
+    assert!(claims.iter().all(|claim| !claim.quick));
+    let claims = hand_off(&rig, entries("a", "quick", 10..15), Room { slots: 3, slow: 0 }).await;
+    assert_eq!(claims.len(), 3);
+    assert!(claims.iter().all(|claim| claim.quick));
+    // The others wait for one lease.
+    assert_eq!(ids(&rig, 99).await, []);
+    let wait = next_due(&rig).await.expect("something waits");
+    assert!(wait > LEASE - seconds(5) && wait <= LEASE, "{wait:?}");
+    put(&rig, [hint("a", "quick", 14, NOW)]).await;
+    assert_eq!(ids(&rig, 99).await, [id(14)]);
+}
+
+pub(crate) async fn a_hand_off_without_room_costs_one_lease(rig: impl Rig) {
+    assert_eq!(hand_off(&rig, entries("a", "w", 0..3), Room { slots: 0, slow: 0 }).await, []);
+    assert_eq!(ids(&rig, 9).await, []);
+    rig.advance(LEASE).await;
+    assert_eq!(ids(&rig, 9).await, [id(0), id(1), id(2)]);
+}
+
+pub(crate) async fn a_hand_off_stays_within_the_shares(rig: impl Rig) {
+    let start = CHANGING.per_webhook.start;
+    assert_eq!(hand_off(&rig, entries("a", "w", 0..9), ANY).await.len(), start);
+    assert_eq!(hand_off(&rig, entries("a", "w", 10..19), ANY).await, []);
+    let others = (0..20).flat_map(|n| entries("a", &format!("x{n}"), n * 10 + 100..n * 10 + 109)).collect();
+    assert_eq!(hand_off(&rig, others, ANY).await.len(), CHANGING.per_tenant - start);
+    assert_eq!(hand_off(&rig, entries("b", "w", 400..409), ANY).await.len(), start);
+}
+
+pub(crate) async fn a_hand_off_does_not_overtake_what_is_due(rig: impl Rig) {
+    put(&rig, [hint("a", "w", 1, NOW), hint("a", "x", 2, seconds(60))]).await;
+    assert_eq!(hand_off(&rig, vec![entry("a", "w", 3)], ANY).await, []);
+    assert_eq!(hand_off(&rig, vec![entry("a", "x", 4), entry("b", "w", 5)], ANY).await.len(), 2);
+    assert_eq!(ids(&rig, 9).await, [id(1)]);
+}
+
+pub(crate) async fn a_hand_off_leaves_a_known_entry_as_it_is(rig: impl Rig) {
+    put(&rig, [hint("a", "w", 1, seconds(60))]).await;
+    let held = hand_off(&rig, vec![entry("a", "w", 2)], ANY).await;
+    let known = vec![entry("a", "w", 1), entry("a", "w", 2)];
+    assert_eq!(hand_off(&rig, known.clone(), ANY).await, []);
+    assert_eq!(hand_off(&rig, known, Room { slots: 0, slow: 0 }).await, []);
+    // The claim still holds, and the other one still waits for its time.
+    settle(&rig, &held[0], None).await;
+    rig.advance(seconds(59)).await;
+    assert_eq!(ids(&rig, 9).await, []);
+    rig.advance(seconds(1)).await;
+    assert_eq!(ids(&rig, 9).await, [id(1)]);
+}
+
+pub(crate) async fn a_hand_off_names_an_entry_twice_and_claims_it_once(rig: impl Rig) {
+    let claims = hand_off(&rig, [entries("a", "w", 1..3), entries("a", "w", 1..3)].concat(), ANY).await;
+    assert_eq!(claims.len(), 2);
+    // Nor does its end free two places.
+    let twice = Ended { claim: claims[0].clone(), again: None, held: None };
+    rig.schedule().settle(vec![twice.clone(), twice]).await.expect("settles");
+    assert_eq!(fill(&rig, "a", "w").await.len(), CHANGING.per_webhook.start - 1);
+}
+
+pub(crate) async fn a_hand_off_whose_commit_failed_leaves_nothing(rig: impl Rig) {
+    let claims = hand_off(&rig, entries("a", "w", 0..3), ANY).await;
+    forget(&rig, claims).await;
+    assert_eq!(next_due(&rig).await, None);
+    rig.advance(LEASE).await;
+    assert_eq!(ids(&rig, 9).await, []);
+}
+
+pub(crate) async fn a_hand_off_falls_due_again_when_its_claim_runs_out(rig: impl Rig) {
+    let first = hand_off(&rig, vec![entry("a", "w", 1)], ANY).await;
+    assert_eq!(ids(&rig, 9).await, []);
+    rig.advance(LEASE).await;
+    let second = claimed(&rig, 9).await;
+    assert_eq!(second.len(), 1);
+    assert_ne!(first[0].fence, second[0].fence);
+    settle(&rig, &first[0], None).await;
+    rig.advance(LEASE).await;
+    assert_eq!(ids(&rig, 9).await, [id(1)]);
+}
+
+pub(crate) async fn a_large_hand_off_claims_no_more_than_its_room(rig: impl Rig) {
+    let all = (0..600).map(|n| entry(&format!("t{}", n % 60), &format!("w{}", n % 300), n)).collect();
+    let claims = hand_off(&rig, all, Room { slots: 500, slow: 400 }).await;
+    assert_eq!(claims.len(), 400);
+    assert_eq!(ids(&rig, 999).await, []);
+    rig.advance(LEASE).await;
+    assert!(claimed(&rig, 250).await.len() == 250);
+}
+
+pub(crate) async fn a_share_grows_only_if_it_is_full_and_quick(rig: impl Rig) {
+    // Not full, then not quick, then full and without an attempt.
+    quicken(&rig, "a", "w").await;
+    let claims = fill(&rig, "a", "x").await;
+    end(&rig, claims, LONG).await;
+    let claims = fill(&rig, "a", "y").await;
+    forget(&rig, claims).await;
+    let shares = [("w", 4, true), ("x", 3, false), ("y", 4, false)];
+    for (webhook, share, quick) in shares {
+        let claims = fill(&rig, "a", webhook).await;
+        assert_eq!((claims.len(), claims[0].quick), (share, quick), "{webhook}");
+    }
+    let mut shares = Vec::new();
+    for _ in 0..5 {
+        let claims = fill(&rig, "b", "w").await;
+        shares.push(claims.len());
+        end(&rig, claims, QUICK).await;
+    }
+    assert_eq!(shares, [4, 8, 16, 32, 32]);
+}
+
+pub(crate) async fn a_share_that_grows_lets_more_through_at_once(rig: impl Rig) {
+    put(&rig, (0..40).map(|n| hint("a", "w", n, NOW))).await;
+    let mut claims = claimed(&rig, 99).await;
+    assert_eq!(claims.len(), 4);
+    end(&rig, vec![claims.remove(0)], QUICK).await;
+    assert_eq!(next_due(&rig).await, Some(NOW));
+    assert_eq!(claimed(&rig, 99).await.len(), 8 - 3);
+}
+
+pub(crate) async fn the_longest_of_claims_that_end_together_counts(rig: impl Rig) {
+    let mut claims = fill(&rig, "a", "w").await;
+    let ended = |claim, held| Ended { claim, again: None, held: Some(held) };
+    let last = claims.pop().expect("four");
+    let ended = [ended(last, LONG)].into_iter().chain(claims.into_iter().map(|claim| ended(claim, QUICK)));
+    rig.schedule().settle(ended.collect()).await.expect("settles");
+    let claims = fill(&rig, "a", "w").await;
+    assert_eq!((claims.len(), claims[0].quick), (3, false));
+}
+
+pub(crate) async fn many_timeouts_at_once_are_one_decrease(rig: impl Rig) {
+    grow(&rig, "a", "w", 3).await;
+    let mut shares = Vec::new();
+    for wait in [0, 1_000, 1_000, 1_000, 1_000, 1_000] {
+        rig.advance(Duration::from_millis(wait)).await;
+        let claims = fill(&rig, "a", "w").await;
+        shares.push(claims.len());
+        for claim in claims {
+            end(&rig, vec![claim], LONG).await;
+        }
+    }
+    assert_eq!(shares, [32, 16, 8, 4, 3, 3]);
+    // It recovers as fast as it grew.
+    grow(&rig, "a", "w", 4).await;
+    let claims = fill(&rig, "a", "w").await;
+    assert_eq!((claims.len(), claims[0].quick), (32, true));
+}
+
+pub(crate) async fn a_claim_that_needs_to_be_renewed_is_long(rig: impl Rig) {
+    grow(&rig, "a", "w", 1).await;
+    let claims = fill(&rig, "a", "w").await;
+    assert_eq!((claims.len(), claims[0].quick), (8, true));
+    rig.schedule().renew(&claims, LEASE).await.expect("renews");
+    rig.schedule().renew(&claims, LEASE).await.expect("renews");
+    forget(&rig, claims).await;
+    let claims = fill(&rig, "a", "w").await;
+    assert_eq!((claims.len(), claims[0].quick), (4, false));
+    // Also while claims of before are above the new share.
+    assert_eq!(fill(&rig, "a", "w").await, []);
+}
+
+pub(crate) async fn an_expired_claim_says_nothing_of_its_webhook(rig: impl Rig) {
+    quicken(&rig, "a", "w").await;
+    let claims = fill(&rig, "a", "w").await;
+    rig.advance(LEASE).await;
+    assert_eq!(claimed(&rig, 99).await.len(), 4);
+    rig.schedule().renew(&claims, LEASE).await.expect("renews");
+    end(&rig, claims, LONG).await;
+    rig.advance(LEASE).await;
+    let claims = claimed(&rig, 99).await;
+    assert_eq!((claims.len(), claims[0].quick), (4, true));
+}
+
+pub(crate) async fn webhooks_that_are_not_quick_stay_within_their_room(rig: impl Rig) {
+    for webhook in ["q1", "q2"] {
+        quicken(&rig, "a", webhook).await;
+    }
+    put(&rig, (0..12).map(|n| hint("b", &format!("s{}", n % 3), n, NOW))).await;
+    put(&rig, (20..26).map(|n| hint("a", &format!("q{}", 1 + n % 2), n, NOW))).await;
+    let claim = async |slots, slow| rig.schedule().claim(Room { slots, slow }, LEASE).await.expect("claims");
+    let claims = claim(7, 3).await;
+    assert_eq!(webhooks(&claims), ["s0", "s1", "s2", "q1", "q2", "q1", "q2"]);
+    assert!(claims.iter().all(|claim| claim.quick == claim.entry.webhook.starts_with('q')));
+    assert_eq!(webhooks(&claim(1, 9).await), ["s0"]);
+    assert_eq!(webhooks(&claim(9, 0).await), ["q1", "q2"]);
+    assert_eq!(claim(9, 0).await, []);
+    // With enough room a claim would get something.
+    assert_eq!(next_due(&rig).await, Some(NOW));
+    assert_eq!(claim(99, 99).await.len(), 8);
+}
+
+pub(crate) async fn a_webhook_that_waits_changes_its_class(rig: impl Rig) {
+    put(&rig, (0..9).map(|n| hint("a", "w", n, NOW))).await;
+    let claim = async |slots, slow| rig.schedule().claim(Room { slots, slow }, LEASE).await.expect("claims");
+    assert_eq!(claim(9, 0).await, []);
+    let claims = claim(1, 1).await;
+    end(&rig, claims, QUICK).await;
+    let claims = claim(1, 0).await;
+    assert_eq!(claims.len(), 1);
+    end(&rig, claims, LONG).await;
+    assert_eq!(claim(9, 0).await, []);
+    assert_eq!(claim(9, 9).await.len(), 3);
+}
+
+pub(crate) async fn a_quick_webhook_is_not_delayed_by_thousands_that_are_not(rig: impl Rig) {
+    quicken(&rig, "a", "quick").await;
+    put(&rig, (0..3_000).map(|n| hint(&format!("t{}", n % 500), &format!("w{n}"), n, NOW))).await;
+    put(&rig, [hint("a", "quick", 5_000, NOW)]).await;
+    let none = Room { slots: 9, slow: 0 };
+    let claims = rig.schedule().claim(none, LEASE).await.expect("claims");
+    assert_eq!(webhooks(&claims), ["quick"]);
+    // Nor are they by it.
+    let claims = rig.schedule().claim(Room { slots: 9, slow: 5 }, LEASE).await.expect("claims");
+    assert_eq!(claims.len(), 5);
+}
+
+pub(crate) async fn no_more_webhooks_are_known_than_allowed(rig: impl Rig) {
+    let count = CHANGING.known + 5;
+    for n in 0..count {
+        quicken(&rig, "a", &format!("w{n}")).await;
+    }
+    let mut quick = 0;
+    for n in 0..count {
+        let claims = hand_off(&rig, vec![entry("a", &format!("w{n}"), 1)], ANY).await;
+        quick += usize::from(claims[0].quick);
+        forget(&rig, claims).await;
+    }
+    assert_eq!(quick, CHANGING.known);
+}
+
+pub(crate) async fn a_first_incarnation_finds_nothing_abandoned(rig: impl Rig) {
+    let claims = hand_off(&rig, entries("a", "w", 0..3), ANY).await;
+    assert!(rig.schedule().abandoned().await.expect("tenants").is_empty());
+    rig.schedule().release_abandoned().await.expect("releases");
+    assert_eq!(ids(&rig, 9).await, []);
+    forget(&rig, claims).await;
+    assert_eq!(next_due(&rig).await, None);
+}
+
+/// `contract_suite!(Rig::with)` makes a test of each case, each with a new rig that has these shares.
 macro_rules! contract_suite {
     ($rig:expr) => {
-        $crate::contract::contract_suite! { $rig;
+        $crate::contract::contract_suite! { $rig, $crate::contract::SHARES;
             due_entries_are_claimed_once_in_order_of_time,
             a_claim_takes_no_more_than_its_limit,
             an_entry_falls_due_again_when_its_claim_runs_out,
@@ -193,14 +509,37 @@ macro_rules! contract_suite {
             putting_again_moves_an_entry_but_not_a_claimed_one,
             one_webhook_gets_no_more_than_its_share,
             one_tenant_gets_no_more_than_its_share_and_its_turn,
+            each_webhook_and_each_tenant_gets_one_entry_in_turn,
             what_is_put_back_gives_its_share_back,
             a_put_and_a_settled_claim_wake_a_waiter,
         }
+        $crate::contract::contract_suite! { $rig, $crate::contract::CHANGING;
+            a_hand_off_claims_what_there_is_room_for,
+            a_hand_off_without_room_costs_one_lease,
+            a_hand_off_stays_within_the_shares,
+            a_hand_off_does_not_overtake_what_is_due,
+            a_hand_off_leaves_a_known_entry_as_it_is,
+            a_hand_off_names_an_entry_twice_and_claims_it_once,
+            a_hand_off_whose_commit_failed_leaves_nothing,
+            a_hand_off_falls_due_again_when_its_claim_runs_out,
+            a_large_hand_off_claims_no_more_than_its_room,
+            a_share_grows_only_if_it_is_full_and_quick,
+            a_share_that_grows_lets_more_through_at_once,
+            the_longest_of_claims_that_end_together_counts,
+            many_timeouts_at_once_are_one_decrease,
+            a_claim_that_needs_to_be_renewed_is_long,
+            an_expired_claim_says_nothing_of_its_webhook,
+            webhooks_that_are_not_quick_stay_within_their_room,
+            a_webhook_that_waits_changes_its_class,
+            a_quick_webhook_is_not_delayed_by_thousands_that_are_not,
+            no_more_webhooks_are_known_than_allowed,
+            a_first_incarnation_finds_nothing_abandoned,
+        }
     };
-    ($rig:expr; $($case:ident),* $(,)?) => {$(
+    ($rig:expr, $shares:expr; $($case:ident),* $(,)?) => {$(
         #[tokio::test]
         async fn $case() {
-            $crate::contract::$case($rig).await;
+            $crate::contract::$case($rig($shares)).await;
         }
     )*};
 }

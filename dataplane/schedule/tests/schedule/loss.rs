@@ -6,7 +6,7 @@ use std::time::Duration;
 use docket_rig::redis::{RedisCluster, Sentinels};
 use docket_schedule::{Hint, Loss, SHARES, Schedule};
 
-use crate::rig::{Rig, claimed, end, hint, patiently, put, schedule, soon};
+use crate::rig::{Rig, claimed, end, end_after, hint, patiently, put, room, schedule, soon};
 
 /// Whether `lost` returns by itself; it looks once a second.
 async fn is_lost(schedule: &impl Schedule) -> bool {
@@ -35,7 +35,44 @@ async fn an_emptied_redis_is_rebuilt() {
     assert!(!is_lost(&rig.schedule).await);
     assert_eq!(claimed(&rig.schedule, 9).await.len(), 1);
     end(&rig.schedule, claims).await;
-    assert_eq!(rig.server.cli(&["HLEN", "{docket}:1:entries"]), "1");
+    assert_eq!(rig.server.cli(&["HLEN", "{docket}:2:entries"]), "1");
+}
+
+#[tokio::test]
+async fn a_hand_off_is_lost_with_its_redis() {
+    let rig = Rig::new();
+    build(&rig).await;
+    let lease = Duration::from_secs(60);
+    let hand_off = |entry| rig.schedule.hand_off(vec![entry], room(9), lease);
+    let old = hand_off(hint("a", "w", 1).entry).await.expect("hands off");
+    rig.server.cli(&["FLUSHALL"]);
+    soon("word of the loss", rig.schedule.lost()).await;
+    assert!(rig.schedule.abandoned().await.expect("looks").is_empty());
+    // Its end and its renewal are nothing to the new index: neither to the shares nor to what the sweep put.
+    put(&rig.schedule, [hint("a", "w", 1)]).await;
+    rig.schedule.renew(&old, lease).await.expect("renews");
+    end_after(&rig.schedule, old.clone(), Duration::ZERO).await;
+    assert_eq!(rig.server.cli(&["EXISTS", "{docket}:2:shares", "{docket}:2:flight"]), "0");
+    let new = claimed(&rig.schedule, 9).await;
+    assert_eq!((new.len(), new[0].quick), (1, false));
+    assert!(new[0].fence > old[0].fence, "no fence is given twice");
+    rig.schedule.rebuilt().await.expect("tells");
+    assert!(!is_lost(&rig.schedule).await);
+    assert_eq!(hand_off(hint("a", "w", 2).entry).await.expect("hands off").len(), 1);
+}
+
+#[tokio::test]
+async fn a_ready_queue_without_entries_is_a_loss() {
+    let rig = Rig::new();
+    build(&rig).await;
+    put(&rig.schedule, [hint("a", "w", 1), hint("b", "w", 1)]).await;
+    let held = claimed(&rig.schedule, 1).await;
+    rig.server.cli(&["DEL", "{docket}:2:waiting"]);
+    assert_eq!(claimed(&rig.schedule, 9).await, []);
+    assert!(is_lost(&rig.schedule).await);
+    // Nothing contradicts any more.
+    end(&rig.schedule, held).await;
+    assert_eq!(rig.schedule.next_due().await.expect("answers"), None);
 }
 
 #[tokio::test]
@@ -67,36 +104,57 @@ async fn a_loss_is_new_once_and_stands_until_it_is_rebuilt() {
     assert!(is_lost(&rig.schedule).await, "the entries went with the second one");
 }
 
-/// Another program deleted a key, or wrote to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_contradict_each_other_are_thrown_away_and_rebuilt() {
-    const KEYS: [&str; 7] = ["entries", "waiting", "claims", "flight", "heads", "ready", "ring"];
+    const KEYS: [&str; 10] = [
+        "entries",
+        "waiting",
+        "claims",
+        "flight",
+        "shares",
+        "heads",
+        "ready",
+        "ring",
+        "ready-quick",
+        "ring-quick",
+    ];
+    let mut without = tokio::task::JoinSet::new();
     for key in KEYS {
-        let rig = Rig::with(SHARES);
-        build(&rig).await;
-        let later = Hint { wait: Duration::from_millis(200), ..hint("b", "w", 9) };
-        put(&rig.schedule, (1..6).map(|number| hint("a", "w", number)).chain([later])).await;
-        let held = rig.schedule.claim(2, Duration::from_millis(100)).await.expect("claims");
-        assert_eq!(held.len(), 2);
-        assert_eq!(rig.server.cli(&["DEL", &format!("{{docket}}:1:{key}")]), "1", "{key}");
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        let begun = std::time::Instant::now();
-        let mut claimed = BTreeSet::new();
-        while claimed.len() < 6 {
-            // As a sweep does, at each interval or after a loss.
-            if tokio::time::timeout(Duration::from_millis(1_200), rig.schedule.lost()).await.is_ok() {
-                put(&rig.schedule, (1..6).map(|number| hint("a", "w", number))).await;
-                put(&rig.schedule, [hint("b", "w", 9)]).await;
-                rig.schedule.rebuilt().await.expect("tells");
-            } else {
-                put(&rig.schedule, (1..6).map(|number| hint("a", "w", number))).await;
-                put(&rig.schedule, [hint("b", "w", 9)]).await;
-            }
-            let claims = rig.schedule.claim(9, Duration::from_millis(100)).await.expect("no error stays");
-            claimed.extend(claims.iter().map(|claim| (claim.entry.tenant.to_string(), claim.entry.id)));
-            end(&rig.schedule, claims).await;
-            assert!(begun.elapsed() < Duration::from_secs(15), "{key}: {claimed:?}");
+        without.spawn(is_rebuilt_without(key));
+    }
+    without.join_all().await;
+}
+
+/// Another program deletes a key, or writes to it.
+async fn is_rebuilt_without(key: &str) {
+    let rig = Rig::with(SHARES);
+    build(&rig).await;
+    let quick = vec![hint("c", "quick", 20).entry];
+    let claims = rig.schedule.hand_off(quick, room(1), Duration::from_secs(9)).await.expect("hands off");
+    end_after(&rig.schedule, claims, Duration::ZERO).await;
+    let later = Hint { wait: Duration::from_millis(200), ..hint("b", "w", 9) };
+    let all: Vec<Hint> = (1..6)
+        .map(|number| hint("a", "w", number))
+        .chain([hint("c", "quick", 21), hint("c", "quick", 22), later])
+        .collect();
+    put(&rig.schedule, all.clone()).await;
+    let held = rig.schedule.claim(room(2), Duration::from_millis(100)).await.expect("claims");
+    assert_eq!(held.len(), 2);
+    assert_eq!(rig.server.cli(&["DEL", &format!("{{docket}}:2:{key}")]), "1", "{key}");
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let begun = std::time::Instant::now();
+    let mut claimed = BTreeSet::new();
+    while claimed.len() < all.len() {
+        // As a sweep does, at each interval or after a loss.
+        let lost = tokio::time::timeout(Duration::from_millis(1_200), rig.schedule.lost()).await;
+        put(&rig.schedule, all.iter().map(|hint| Hint { wait: Duration::ZERO, ..hint.clone() })).await;
+        if lost.is_ok() {
+            rig.schedule.rebuilt().await.expect("tells");
         }
+        let claims = rig.schedule.claim(room(9), Duration::from_millis(100)).await.expect("no error stays");
+        claimed.extend(claims.iter().map(|claim| (claim.entry.tenant.to_string(), claim.entry.id)));
+        end(&rig.schedule, claims).await;
+        assert!(begun.elapsed() < Duration::from_secs(15), "{key}: {claimed:?}");
     }
 }
 
@@ -126,9 +184,9 @@ async fn a_killed_redis_is_found_again_and_lost() {
     let mut rig = Rig::new();
     build(&rig).await;
     rig.server.kill();
-    assert!(rig.schedule.claim(9, Duration::from_secs(1)).await.is_err());
+    assert!(rig.schedule.claim(room(9), Duration::from_secs(1)).await.is_err());
     rig.server.restart();
-    patiently("claims", || rig.schedule.claim(9, Duration::from_secs(1))).await;
+    patiently("claims", || rig.schedule.claim(room(9), Duration::from_secs(1))).await;
     soon("word of the loss", rig.schedule.lost()).await;
 }
 
@@ -170,7 +228,7 @@ async fn a_new_primary_is_found_and_its_index_is_lost() {
     // What the other one still took, before it heard of the switch, is lost, and known to be.
     soon("word that it may not have everything", schedule.lost()).await;
     patiently("the first primary", || schedule.put(vec![hint("a", "w", 3)])).await;
-    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:1:waiting"]), "3");
+    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:2:waiting"]), "3");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -178,7 +236,7 @@ async fn a_cluster_holds_a_schedule() {
     let mut rig = RedisCluster::start();
     let (one, other) = (schedule(&rig.url(), SHARES), schedule(&rig.url(), SHARES));
     soon("the subscription", other.changed()).await;
-    put(&one, (0..100).map(|n| hint(&format!("t{}", n % 3), "w", n))).await;
+    put(&one, (0..100).map(|n| hint(&format!("t{}", n % 7), "w", n))).await;
     soon("word of another process", other.changed()).await;
     let claims = claimed(&other, 25).await;
     assert_eq!(claims.len(), 25);
@@ -195,7 +253,7 @@ async fn a_cluster_holds_a_schedule() {
     for node in &mut rig.nodes {
         node.kill();
     }
-    assert!(one.claim(9, Duration::from_secs(1)).await.is_err());
+    assert!(one.claim(room(9), Duration::from_secs(1)).await.is_err());
     for node in &mut rig.nodes {
         node.restart();
     }

@@ -3,6 +3,7 @@
 
 mod connection;
 mod contract;
+mod index;
 mod loss;
 mod many;
 mod memory;

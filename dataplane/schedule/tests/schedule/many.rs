@@ -1,14 +1,22 @@
 //! Several processes on one index, and what a claim costs beside many others' work.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use docket_schedule::{Hint, SHARES, Schedule, Shares};
+use docket_schedule::{Hint, Room, SHARES, Schedule, ShareLimits, Shares};
 
-use crate::rig::{Rig, advance, claimed, end, hint, id, put, schedule, soon};
+use crate::rig::{
+    Rig, advance, claimed, end, end_after, end_again, hint, id, put, restarted, room, schedule, soon,
+};
 
-const WIDE: Shares = Shares { per_webhook: 100_000, per_tenant: 100_000 };
+const LEASE: Duration = Duration::from_secs(60);
+const WIDE: Shares = Shares {
+    per_webhook: ShareLimits { start: 100_000, most: 100_000, least: 2 },
+    per_tenant: 100_000,
+    known: 100,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_claim_each_entry_once() {
@@ -35,7 +43,7 @@ async fn four_processes_claim_each_entry_once() {
     assert_eq!(ids.len(), 10_000);
     assert_eq!(ids.into_iter().collect::<HashSet<_>>().len(), 10_000);
     // Nothing of finished deliveries stays: the remaining keys say whose turn it was, and which fence was given last.
-    assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:1:state");
+    assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:2:state");
 }
 
 #[tokio::test]
@@ -92,21 +100,109 @@ async fn a_tenant_of_5000_webhooks_does_not_delay_another() {
 async fn ten_thousand_behind_a_full_share_cost_a_claim_nothing() {
     let rig = Rig::with(SHARES);
     put(&rig.schedule, (0..10_000).map(|n| hint("stuck", "hanging", n))).await;
-    assert_eq!(claimed(&rig.schedule, 100).await.len(), SHARES.per_webhook);
+    assert_eq!(claimed(&rig.schedule, 100).await.len(), SHARES.per_webhook.start);
     assert_ne!(rig.schedule.next_due().await.expect("a time"), Some(Duration::ZERO));
     put(&rig.schedule, [hint("other", "w", 1)]).await;
     let claims = claimed(&rig.schedule, 25).await;
     assert_eq!((claims.len(), &*claims[0].entry.tenant), (1, "other"));
-    // What a claim does is counted by Redis itself: not the entries that wait.
+    let (claims, commands) = counted(&rig, claimed(&rig.schedule, 25)).await;
+    assert_eq!(claims, []);
+    assert!(commands < 20, "{commands} commands for a claim of nothing");
+}
+
+#[tokio::test]
+async fn thousands_that_are_not_quick_cost_a_claim_of_quick_ones_nothing() {
+    let rig = Rig::with(SHARES);
+    let entries = |numbers: Range<u32>| numbers.map(|n| hint("a", "quick", n).entry).collect::<Vec<_>>();
+    let claims = rig.schedule.hand_off(entries(0..1), room(1), LEASE).await.expect("hands off");
+    end_after(&rig.schedule, claims, Duration::ZERO).await;
+    put(&rig.schedule, (0..3_000).map(|n| hint(&format!("t{}", n % 500), &format!("w{n}"), n))).await;
+    put(&rig.schedule, [hint("a", "quick", 5_000)]).await;
+    let none_slow = Room { slots: 25, slow: 0 };
+    let (claims, commands) = counted(&rig, rig.schedule.claim(none_slow, LEASE)).await;
+    assert_eq!(claims.expect("claims").len(), 1);
+    assert!(commands < 40, "{commands} commands for a claim of one");
+}
+
+/// Runs something, and counts the commands that Redis executes for it.
+async fn counted<T>(rig: &Rig, work: impl Future<Output = T>) -> (T, u64) {
     rig.server.cli(&["CONFIG", "RESETSTAT"]);
-    assert_eq!(claimed(&rig.schedule, 25).await, []);
-    let calls: u64 = rig
-        .server
-        .cli(&["INFO", "commandstats"])
-        .lines()
-        .filter_map(|line| line.split_once("calls=")?.1.split_once(',')?.0.parse::<u64>().ok())
-        .sum();
-    assert!(calls < 20, "{calls} commands for a claim of nothing");
+    let result = work.await;
+    let stats = rig.server.cli(&["INFO", "commandstats"]);
+    let calls = |line: &str| line.split_once("calls=")?.1.split_once(',')?.0.parse::<u64>().ok();
+    (result, stats.lines().filter_map(calls).sum())
+}
+
+#[tokio::test]
+async fn a_call_for_many_entries_takes_few_commands() {
+    const COUNT: u32 = 64;
+    let each = |commands: u64| commands as f64 / f64::from(COUNT);
+    // The webhooks of 64 entries of 4 tenants, and how many commands each entry may cost a hand-off, its end, a put and a claim.
+    for (webhooks, most) in
+        [(1, [0.5, 0.5, 0.5, 0.7]), (16, [1.0, 1.5, 1.5, 2.5]), (COUNT, [2.0, 3.5, 4.0, 6.0])]
+    {
+        let rig = Rig::with(WIDE);
+        // Another process, so that the scripts are known.
+        put(&rig.schedule, [hint("z", "w", 9_999)]).await;
+        let warm = claimed(&rig.schedule, 1).await;
+        end(&rig.schedule, warm).await;
+        let _ = rig.schedule.hand_off(Vec::new(), room(1), LEASE).await;
+        let all: Vec<Hint> = (0..COUNT)
+            .map(|n| hint(&format!("t{}", n % webhooks % 4), &format!("w{}", n % webhooks), n))
+            .collect();
+        let entries = all.iter().map(|hint| hint.entry.clone()).collect();
+        let (claims, handed_off) = counted(&rig, rig.schedule.hand_off(entries, room(99), LEASE)).await;
+        let (_, ended) = counted(&rig, end_after(&rig.schedule, claims.expect("hands off"), LEASE)).await;
+        let (_, put) = counted(&rig, put(&rig.schedule, all)).await;
+        let (claims, claimed) = counted(&rig, claimed(&rig.schedule, 99)).await;
+        assert_eq!(claims.len(), 64);
+        let (_, failed) = counted(&rig, end_again(&rig.schedule, claims)).await;
+        let costs = [handed_off, ended, put, claimed].map(each);
+        println!(
+            "{webhooks} webhooks, commands per entry: hand-off, end, put, claim: {costs:.2?}, {:.2} failed",
+            each(failed)
+        );
+        assert!(costs.iter().zip(most).all(|(cost, most)| *cost <= most), "{webhooks}: {costs:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_dead_predecessor_held_is_found_and_released() {
+    let rig = Rig::with(WIDE);
+    let (url, entries) = (rig.server.url(), |tenant: &str, numbers: Range<u32>| {
+        numbers.map(|n| hint(tenant, "w", n).entry).collect::<Vec<_>>()
+    });
+    let process = |name: &str| restarted(&url, name, WIDE);
+    let (before, other) = (process("pod-1"), process("pod-2"));
+    // More than one look takes.
+    for tenant in ["a", "b"] {
+        let claims = before.hand_off(entries(tenant, 0..600), room(600), LEASE).await.expect("hands off");
+        assert_eq!(claims.len(), 600);
+    }
+    other.hand_off(entries("c", 0..3), room(3), LEASE).await.expect("hands off");
+    put(&other, [Hint { wait: LEASE, ..hint("d", "w", 1) }]).await;
+    assert!(before.abandoned().await.expect("looks").is_empty(), "it holds them itself");
+
+    let after = process("pod-1");
+    assert_eq!(claimed(&after, 9).await, []);
+    let tenants: BTreeSet<_> = after.abandoned().await.expect("looks").into_iter().collect();
+    assert_eq!(tenants, BTreeSet::from(["a".into(), "b".into()]));
+    assert_eq!(claimed(&after, 9).await, [], "a look changes nothing");
+    let waiting = restarted(&url, "pod-3", WIDE);
+    soon("the subscription", waiting.changed()).await;
+    after.release_abandoned().await.expect("releases");
+    soon("word of what is due", waiting.changed()).await;
+    assert_eq!(after.next_due().await.expect("answers"), Some(Duration::ZERO));
+    let mut count = 0;
+    while after.next_due().await.expect("answers") == Some(Duration::ZERO) {
+        let claims = claimed(&after, 250).await;
+        assert!(claims.iter().all(|claim| matches!(&*claim.entry.tenant, "a" | "b")));
+        count += claims.len();
+    }
+    assert_eq!(count, 1_200);
+    assert!(after.abandoned().await.expect("looks").is_empty(), "they are its own");
+    // The late end of the one before changes nothing.
+    assert_eq!(process("pod-1").abandoned().await.expect("looks").len(), 2);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use docket_program::clock::{Clock, ManualClock};
+use docket_schedule::Shares;
 use docket_schedule::memory::MemorySchedule;
 use jiff::Timestamp;
 
@@ -14,9 +15,9 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Self {
+    fn with(shares: Shares) -> Self {
         let time = ManualClock::new(Timestamp::UNIX_EPOCH);
-        let schedule = MemorySchedule::new(Clock::Manual(time.clone()), contract::SHARES);
+        let schedule = MemorySchedule::new(Clock::Manual(time.clone()), shares);
         Self { time, schedule }
     }
 }
@@ -33,4 +34,4 @@ impl contract::Rig for Rig {
     }
 }
 
-contract_suite!(Rig::new());
+contract_suite!(Rig::with);

@@ -3,4 +3,4 @@
 use crate::contract::contract_suite;
 use crate::rig::Rig;
 
-contract_suite!(Rig::new());
+contract_suite!(Rig::with);

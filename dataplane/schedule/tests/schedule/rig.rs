@@ -7,7 +7,7 @@ use docket_redis::script::Script;
 use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::redis::RedisServer;
 use docket_schedule::redis::RedisSchedule;
-use docket_schedule::{Claim, Entry, Hint, Schedule, Shares};
+use docket_schedule::{Claim, Ended, Entry, Hint, Owner, Room, Schedule, Shares};
 use jiff::Timestamp;
 
 use crate::contract;
@@ -15,7 +15,7 @@ use crate::contract;
 /// Sets all times in the keys back.
 const ADVANCE: &str = r"
 local by = tonumber(ARGV[1])
-local ENTRIES, WAITING, CLAIMS, HEADS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
+local ENTRIES, WAITING, CLAIMS, SHARES, HEADS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], KEYS[12]
 for _, key in ipairs({ CLAIMS, HEADS }) do
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, member) end
 end
@@ -25,6 +25,11 @@ for _, member in ipairs(redis.call('ZRANGE', WAITING, 0, -1)) do
     redis.call('ZREM', WAITING, member)
     redis.call('ZADD', WAITING, 0, t .. '\0' .. w .. '\0' .. due .. '\0' .. id)
     redis.call('HSET', ENTRIES, t .. '\0' .. id, 'w\0' .. w .. '\0' .. due)
+end
+local shares = redis.call('HGETALL', SHARES)
+for i = 1, #shares, 2 do
+    local rest, decreased = string.match(shares[i + 1], '^(.* )(%d+)$')
+    redis.call('HSET', SHARES, shares[i], rest .. string.format('%.0f', math.max(0, decreased - by)))
 end
 local swept = redis.call('HGET', STATE, 'swept')
 if swept then redis.call('HSET', STATE, 'swept', string.format('%.0f', swept - by)) end
@@ -70,7 +75,12 @@ pub(crate) fn connection(url: &str) -> RedisConnection {
 
 /// Another process' schedule.
 pub(crate) fn schedule(url: &str, shares: Shares) -> RedisSchedule {
-    RedisSchedule::new(connection(url), &keys(), shares)
+    restarted(url, "process", shares)
+}
+
+/// A new incarnation of a process.
+pub(crate) fn restarted(url: &str, process: &str, shares: Shares) -> RedisSchedule {
+    RedisSchedule::new(connection(url), &keys(), Owner::new(process), shares)
 }
 
 pub(crate) async fn advance(url: &str, time: Duration) {
@@ -91,15 +101,41 @@ pub(crate) fn hint(tenant: &str, webhook: &str, number: u32) -> Hint {
 }
 
 pub(crate) async fn claimed(schedule: &RedisSchedule, limit: usize) -> Vec<Claim> {
-    schedule.claim(limit, Duration::from_secs(60)).await.expect("claims")
+    schedule.claim(room(limit), Duration::from_secs(60)).await.expect("claims")
+}
+
+/// For so many entries, of any webhooks.
+pub(crate) fn room(slots: usize) -> Room {
+    Room { slots, slow: slots }
 }
 
 pub(crate) async fn put(schedule: &RedisSchedule, hints: impl IntoIterator<Item = Hint>) {
     schedule.put(hints.into_iter().collect()).await.expect("puts");
 }
 
+/// Ends claims without an attempt.
 pub(crate) async fn end(schedule: &RedisSchedule, claims: Vec<Claim>) {
-    schedule.settle(claims.into_iter().map(|claim| (claim, None)).collect()).await.expect("settles");
+    settle(schedule, claims, None, None).await;
+}
+
+/// Ends claims after attempts of this length.
+pub(crate) async fn end_after(schedule: &RedisSchedule, claims: Vec<Claim>, held: Duration) {
+    settle(schedule, claims, None, Some(held)).await;
+}
+
+/// Ends claims after attempts that failed at once.
+pub(crate) async fn end_again(schedule: &RedisSchedule, claims: Vec<Claim>) {
+    settle(schedule, claims, Some(Duration::from_secs(60)), Some(Duration::ZERO)).await;
+}
+
+async fn settle(
+    schedule: &RedisSchedule,
+    claims: Vec<Claim>,
+    again: Option<Duration>,
+    held: Option<Duration>,
+) {
+    let ended = claims.into_iter().map(|claim| Ended { claim, again, held }).collect();
+    schedule.settle(ended).await.expect("settles");
 }
 
 /// Repeats until it returns `Ok`; panics after a while.

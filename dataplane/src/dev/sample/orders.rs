@@ -12,9 +12,10 @@ use docket_domain::invoice::InvoiceFamily;
 use docket_domain::token::TokenSubject;
 use docket_domain::work_order::WorkOrderType;
 use docket_orders::{OrderType, SaveRequest};
+use docket_program::owner::Owner;
 use docket_program::random;
 use docket_store::Transaction;
-use docket_store::deliveries::{self, NewDelivery};
+use docket_store::deliveries::{self, End, Lease, NewDelivery};
 use docket_store::events::{self, About, Event};
 use docket_store::samples::{self, Attempt};
 use jiff::Timestamp;
@@ -145,9 +146,9 @@ async fn dead_letter(
 ) -> Result<()> {
     let Some(webhook) = tenant.config.webhooks.iter().find(|webhook| webhook.active) else { return Ok(()) };
     let payload = Payload::OrderExported(OrderExported::from(exported.clone()));
-    let id = EventId::new(random::bytes());
+    let id = EventId::new(at, random::bytes());
     let customer_code = webhook.customer_code.as_str().to_owned();
-    let body = envelope(&id, at, &customer_code, &payload);
+    let body = envelope(&id, at, &customer_code, &payload).into();
     let about = About::web_order(&exported.web_order_id);
     let event = Event { id, code: payload.code(), customer_code, about, body };
     events::insert(transaction, &event, at.as_millisecond()).await?;
@@ -170,13 +171,14 @@ async fn dead_letter(
         ..Report::default()
     };
     let outcome = Outcome::Failed(FailureClass::ServerError, answer);
-    for _ in 0..MAX_ATTEMPTS {
-        let at_ms = at.as_millisecond();
-        let (started, _) =
-            deliveries::begin_attempts(transaction, &[new.id], "sample", at_ms, at_ms + 1_000).await?;
-        let started = started.first().context("it is due")?;
+    let owner = Owner::new(b"sample");
+    for number in 0..MAX_ATTEMPTS {
+        let lease = Lease::new(&owner, u64::from(number), Duration::from_secs(1));
+        let begun = deliveries::begin_attempts(transaction, &[new.id], &lease, at.as_millisecond()).await?;
+        let started = begun.into_iter().next().context("it is due")?;
         let next = delivery::after_attempt(&outcome, started.attempt, at, BACKOFF_BASE);
-        deliveries::finish_attempt(transaction, started, "sample", &outcome, next, at_ms).await?;
+        let end = End { started, token: lease.token_of(new.id), outcome: outcome.clone() };
+        deliveries::finish_attempt(transaction, &end, next, at.as_millisecond()).await?;
         if let Next::RetryAt(due) = next {
             at = due;
         }

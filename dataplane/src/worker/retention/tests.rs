@@ -71,7 +71,7 @@ async fn fill(tenant: &ServedTenant, clock: &Clock, count: usize) {
     let now_ms = clock.now_ms();
     for number in 0..count {
         let sql = format!(
-            "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+            "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
              finished_at_ms) VALUES ('{number}', 'e', 'w', 'w', 'Succeeded', 1, 0, 0, {now_ms})"
         );
         transaction.execute(&sql, Vec::new()).await.expect("inserts");

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docket_board::Board;
-use docket_domain::delivery::FailureClass;
+use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_store::deliveries::{self, Due};
+use docket_store::deliveries::{self, Dead};
 use docket_store::{Database, StoreError, idempotency};
 use jiff::Timestamp;
 
-use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
 /// Rows per page.
@@ -24,15 +23,6 @@ const MAX_PAGES: usize = 40;
 const SOON: Duration = Duration::from_secs(15 * 60);
 /// How long the answer to an Idempotency-Key is kept at least.
 const KEEP_ANSWERS: Duration = Duration::from_secs(48 * 3600);
-
-/// Whether the workers that hold leases may be alive.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum LeaseHolders {
-    /// Each lease is valid until it expires.
-    Alive,
-    /// This process is alone and has just started, so all leases belong to a dead process.
-    Dead,
-}
 
 /// How much of a tenant one sweep may schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +37,6 @@ pub(super) enum Extent {
 pub(super) struct Scan<S> {
     pub(super) clock: Clock,
     pub(super) schedule: Arc<S>,
-    pub(super) metrics: Arc<Metrics>,
     /// Where processes that share the databases publish the health of webhooks; `None`: this process is alone.
     pub(super) board: Option<Arc<Board>>,
     /// Whether the schedule was unavailable last time.
@@ -56,24 +45,25 @@ pub(super) struct Scan<S> {
 
 impl<S> Clone for Scan<S> {
     fn clone(&self) -> Self {
-        let Self { clock, schedule, metrics, board, schedule_away } = self;
-        let (clock, schedule, metrics) = (clock.clone(), Arc::clone(schedule), Arc::clone(metrics));
-        Self { clock, schedule, metrics, board: board.clone(), schedule_away: Arc::clone(schedule_away) }
+        let Self { clock, schedule, board, schedule_away } = self;
+        let (clock, schedule) = (clock.clone(), Arc::clone(schedule));
+        Self { clock, schedule, board: board.clone(), schedule_away: Arc::clone(schedule_away) }
     }
 }
 
 impl<S: Schedule> Scan<S> {
-    /// Schedules a tenant's unfinished deliveries that follow `after`. Returns the last one if there are more.
+    /// Schedules a tenant's unfinished deliveries that follow `after`. Returns the last one if there are more. Leases of
+    /// `dead` holders end.
     pub(super) async fn run(
         &self,
         tenant: &ServedTenant,
-        holders: LeaseHolders,
-        mut after: Option<Due>,
+        dead: Option<Dead>,
+        mut after: Option<DeliveryId>,
         extent: Extent,
-    ) -> Result<Option<Due>, StoreError> {
-        let horizon = self.board.is_some().then_some(SOON);
+    ) -> Result<Option<DeliveryId>, StoreError> {
+        let horizon = if self.board.is_some() { SOON } else { Duration::MAX };
         let database = tenant.store.ready(&self.clock).await?;
-        let now = tidy(database, holders, &self.clock, &self.metrics).await?;
+        let now = tidy(database, dead.as_ref(), &self.clock).await?;
         if tenant.config.suspended {
             return Ok(None);
         }
@@ -81,17 +71,11 @@ impl<S: Schedule> Scan<S> {
         let mut pages = 0;
         while extent == Extent::All || pages < MAX_PAGES {
             pages += 1;
-            let page = deliveries::unfinished(&mut reader, after.as_ref(), PAGE).await?;
-            let Some(last) = page.last().cloned() else { return Ok(None) };
+            let page = deliveries::unfinished(&mut reader, after, PAGE).await?;
+            let Some(last) = page.last().map(|due| due.id) else { return Ok(None) };
             let mut hints = tenant.hints(page, now);
-            // Pages are in the order of due times, so all that follows is due later still.
-            if let (Some(horizon), Some(first)) = (horizon, hints.first())
-                && first.wait > horizon
-            {
-                return Ok(None);
-            }
             // Deliveries of a webhook on hold are not due.
-            hints.retain(|hint| !tenant.holds(&hint.entry.webhook));
+            hints.retain(|hint| hint.wait <= horizon && !tenant.holds(&hint.entry.webhook));
             let put = self.schedule.put(hints).await;
             let was_away = self.schedule_away.swap(put.is_err(), Ordering::Relaxed);
             if let Err(error) = put {
@@ -99,7 +83,7 @@ impl<S: Schedule> Scan<S> {
                 if !was_away {
                     tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
                 }
-                return Ok(Some(after.unwrap_or(Due { at_ms: i64::MIN, ..last })));
+                return Ok(Some(after.unwrap_or_default()));
             }
             after = Some(last);
         }
@@ -107,27 +91,14 @@ impl<S: Schedule> Scan<S> {
     }
 }
 
-/// Ends deliveries that lost their worker in their fifth attempt, releases leases of a dead process and deletes old answers to
-/// Idempotency-Keys. Returns the time by the database's clock.
-async fn tidy(
-    database: &Database,
-    holders: LeaseHolders,
-    clock: &Clock,
-    metrics: &Metrics,
-) -> Result<Timestamp, StoreError> {
+/// Releases leases of dead holders and deletes old answers to Idempotency-Keys. Returns the time by the database's clock.
+async fn tidy(database: &Database, dead: Option<&Dead>, clock: &Clock) -> Result<Timestamp, StoreError> {
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
-    let now_ms = now.as_millisecond();
-    let expired_ms = match holders {
-        LeaseHolders::Alive => now_ms - deliveries::LATE_END_MS,
-        LeaseHolders::Dead => {
-            deliveries::release_leases(&mut transaction, now_ms).await?;
-            now_ms
-        }
-    };
-    let ended = deliveries::end_lost_fifths(&mut transaction, expired_ms, now_ms).await?;
-    idempotency::forget(&mut transaction, now_ms - millis(KEEP_ANSWERS)).await?;
+    if let Some(dead) = dead {
+        deliveries::release_leases(&mut transaction, dead).await?;
+    }
+    idempotency::forget(&mut transaction, now.as_millisecond() - millis(KEEP_ANSWERS)).await?;
     transaction.commit().await?;
-    metrics.dead_lettered(FailureClass::WorkerLost, ended);
     Ok(now)
 }

@@ -12,8 +12,7 @@ pub async fn due_by_key(
     webhook: &str,
     idempotency_key: &str,
 ) -> Result<Option<Due>, StoreError> {
-    let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE webhook = $1 AND idempotency_key = $2 \
-               AND status IN ('Pending', 'Failed')";
+    let sql = "SELECT id, webhook, due_at_ms FROM delivery_queue WHERE webhook = $1 AND idempotency_key = $2";
     connection.query_opt(sql, params![webhook, idempotency_key]).await?.as_ref().map(due).transpose()
 }
 
@@ -21,16 +20,15 @@ fn due(row: &Row) -> Result<Due, StoreError> {
     Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })
 }
 
-/// A page of the unfinished deliveries, by due time. `after` is the last row of the page before.
+/// A page of the unfinished deliveries, by id. `after` is the last one of the page before.
 pub async fn unfinished(
     connection: &mut Connection,
-    after: Option<&Due>,
+    after: Option<DeliveryId>,
     limit: i64,
 ) -> Result<Vec<Due>, StoreError> {
-    let sql = "SELECT id, webhook, due_at_ms FROM delivery WHERE status IN ('Pending', 'Failed') \
-               AND (due_at_ms, id) > ($1, $2) ORDER BY due_at_ms, id LIMIT $3";
-    let (at_ms, id) = after.map_or((i64::MIN, String::new()), |due| (due.at_ms, due.id.to_string()));
-    let rows = connection.query(sql, params![at_ms, id, limit]).await?;
+    let sql = "SELECT id, webhook, due_at_ms FROM delivery_queue WHERE id > $1 ORDER BY id LIMIT $2";
+    let after = after.map_or(String::new(), |id| id.to_string());
+    let rows = connection.query(sql, params![after, limit]).await?;
     rows.iter().map(due).collect()
 }
 
@@ -42,8 +40,7 @@ pub const LATE_END_MS: i64 = 330_000;
 /// for a fifth attempt when it counts as lost. A delivery that is missing from the result is finished.
 pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Result<Vec<Due>, StoreError> {
     let sql = format!(
-        "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery \
-         WHERE status IN ('Pending', 'Failed') AND id IN ({})",
+        "SELECT id, webhook, due_at_ms, lease_until_ms, attempt_count FROM delivery_queue WHERE id IN ({})",
         slots(1)
     );
     let mut dues = Vec::new();

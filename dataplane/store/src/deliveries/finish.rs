@@ -1,80 +1,266 @@
-//! Finishes attempts: stores how one ended and what its delivery is now.
+//! Finishes attempts: stores how they ended and what their deliveries are now.
 
-use docket_domain::delivery::{FailureClass, Next, Outcome};
+use std::collections::HashMap;
+use std::time::Duration;
 
-use super::begin::Started;
+use docket_domain::delivery::{
+    DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, after_lost_attempt,
+};
+use docket_program::clock::Clock;
+use jiff::Timestamp;
+
+use super::history::{self, Finished};
+use super::{LATE_END_MS, Started};
 use crate::connection::Transaction;
+use crate::database::Database;
 use crate::error::StoreError;
-use crate::sql::params;
+use crate::sql::{Param, Row, Rows, SLOTS, Statement, filled, params, slots};
 
-/// Stores how an attempt ended and what the delivery is now. `false`: the lease expired, another worker has the delivery,
-/// and nothing was changed. `true` also if an earlier commit without a response has stored it.
+/// How an attempt ended.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// The attempt.
+    pub started: Started,
+    /// Of its lease.
+    pub token: String,
+    /// The result of the POST.
+    pub outcome: Outcome,
+}
+
+/// What became of an [`End`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// The delivery is in this state now; `wait` is how long until it is due again.
+    Next(Next, Option<Duration>),
+    /// The lease expired and another worker has the delivery: nothing was changed.
+    LeaseLost,
+}
+
+/// Stores how attempts ended, in one transaction. `next` says what the delivery of an end, named by its place, is then, by the
+/// time of the database. An end that an earlier commit without a response has stored counts as stored.
+pub async fn finish_attempts(
+    database: &Database,
+    clock: &Clock,
+    ends: &[End],
+    next: impl Fn(usize, Timestamp) -> Next,
+) -> Result<Vec<Stored>, StoreError> {
+    // Whether a delivery ends does not depend on the time.
+    let is_final = |place: usize| next(place, clock.now()).status().is_final();
+    let last: Vec<&End> = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end).collect();
+    let (mut transaction, rows) = database.begin_with(clock, take_out(&last)).await?;
+    let now = transaction.now();
+    let nexts: Vec<Next> = (0..ends.len()).map(|place| next(place, now)).collect();
+    let (is_ours, rest) = store(&mut transaction, ends, &nexts, rows, now.as_millisecond()).await?;
+    transaction.commit_after(rest).await?;
+    let stored = |(next, ours): (Next, bool)| match (ours, next) {
+        (false, _) => Stored::LeaseLost,
+        (true, Next::RetryAt(at)) => Stored::Next(next, Some(wait(at, now))),
+        (true, Next::Succeeded | Next::DeadLetter) => Stored::Next(next, None),
+    };
+    Ok(nexts.into_iter().zip(is_ours).map(stored).collect())
+}
+
+/// Like [`finish_attempts`], of one attempt, in a transaction of the caller and at a time that it gives. `false`: the lease
+/// was lost.
 pub async fn finish_attempt(
     transaction: &mut Transaction,
-    started: &Started,
-    token: &str,
-    outcome: &Outcome,
+    end: &End,
     next: Next,
     now_ms: i64,
 ) -> Result<bool, StoreError> {
-    let report = outcome.report();
-    let class = outcome.failure().map(FailureClass::as_str);
-    let http_status = report.http_status.map(i64::from);
-    let sql = "UPDATE delivery SET status = $1, due_at_ms = coalesce($2, due_at_ms), lease_token = NULL, \
-               lease_until_ms = NULL, failure_class = $3, http_status = $4, response_body = $5, \
-               finished_at_ms = $6 WHERE id = $7 AND lease_token = $8 AND attempt_count = $9";
-    let due_at_ms = match next {
-        Next::RetryAt(at) => Some(at.as_millisecond()),
-        Next::Succeeded | Next::DeadLetter => None,
-    };
-    let params = params![
-        next.status().as_str(),
-        due_at_ms,
-        class,
-        http_status,
-        report.answer.clone(),
-        next.status().is_final().then_some(now_ms),
-        started.id.to_string(),
-        token,
-        started.attempt,
-    ];
-    if transaction.execute(sql, params).await? == 0 {
-        return is_stored(transaction, started, class).await;
-    }
-    let sql = "UPDATE attempt SET finished_at_ms = $1, failure_class = $2, http_status = $3, remote_address = $4, \
-               response_body = $5, dns_us = $6, connect_us = $7, tls_us = $8, first_byte_us = $9, total_us = $10 \
-               WHERE delivery_id = $11 AND attempt_no = $12";
-    let micros = |time: std::time::Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-    let times = &report.times;
-    let params = params![
-        now_ms,
-        class,
-        http_status,
-        report.remote.map(|remote| remote.to_string()),
-        report.answer.clone(),
-        times.dns.map(micros),
-        times.connect.map(micros),
-        times.tls.map(micros),
-        times.first_byte.map(micros),
-        micros(times.total),
-        started.id.to_string(),
-        started.attempt,
-    ];
-    transaction.execute(sql, params).await?;
-    Ok(true)
+    let last: Vec<&End> = Some(end).filter(|_| next.status().is_final()).into_iter().collect();
+    let rows = transaction.all(take_out(&last)).await?;
+    let (is_ours, rest) = store(transaction, std::slice::from_ref(end), &[next], rows, now_ms).await?;
+    transaction.all(rest).await?;
+    Ok(is_ours == [true])
 }
 
-/// Whether an attempt has this end already. Another worker would have stored [`FailureClass::WorkerLost`].
-async fn is_stored(
+fn take_out(ends: &[&End]) -> Option<Statement> {
+    history::take_out(ends.iter().map(|end| (end.started.id, end.token.as_str())))
+}
+
+/// Stores ends, of which the final ones were taken out of the queue as `rows`. Returns which were ours, and statements that
+/// are still to be run.
+async fn store(
     transaction: &mut Transaction,
-    started: &Started,
-    class: Option<&'static str>,
-) -> Result<bool, StoreError> {
+    ends: &[End],
+    nexts: &[Next],
+    rows: Vec<Vec<Row>>,
+    now_ms: i64,
+) -> Result<(Vec<bool>, Vec<Statement>), StoreError> {
+    let mut taken = HashMap::new();
+    for row in rows.into_iter().flatten() {
+        taken.insert(row.parsed::<DeliveryId>(0)?, row);
+    }
+    let mut is_ours = vec![false; ends.len()];
+    let (mut finished, mut retries) = (Vec::new(), Vec::new());
+    for (place, (end, next)) in ends.iter().zip(nexts).enumerate() {
+        match (next, taken.remove(&end.started.id)) {
+            (Next::RetryAt(at), _) => retries.push((place, retry(end, at.as_millisecond()))),
+            (Next::Succeeded | Next::DeadLetter, Some(row)) => {
+                is_ours[place] = true;
+                finished.push(Finished { row, end, status: next.status() });
+            }
+            (Next::Succeeded | Next::DeadLetter, None) => {}
+        }
+    }
+    let mut rest: Vec<Statement> = history::inserts(&finished, now_ms)?.into_iter().collect();
+    if !retries.is_empty() {
+        let (places, updates): (Vec<usize>, Vec<Statement>) = retries.into_iter().unzip();
+        for (place, rows) in places.into_iter().zip(transaction.all(updates).await?) {
+            is_ours[place] = !rows.is_empty();
+        }
+    }
+    let failed = ends.iter().zip(&is_ours).filter(|(end, ours)| **ours && end.outcome.failure().is_some());
+    rest.extend(failed_attempts(failed.map(|(end, _)| end), now_ms));
+    if is_ours.contains(&false) {
+        find_stored(transaction, ends, &mut is_ours).await?;
+    }
+    Ok((is_ours, rest))
+}
+
+fn wait(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
+}
+
+/// Returns a row if the lease was still there.
+fn retry(end: &End, due_at_ms: i64) -> Statement {
+    let report = end.outcome.report();
+    Statement::new(
+        "UPDATE delivery_queue SET status = 'Failed', due_at_ms = $1, lease_token = NULL, lease_until_ms = NULL, \
+         started_at_ms = NULL, failure_class = $2, http_status = $3, \
+         lost_count = lost_count + (CASE WHEN $2 = 'WorkerLost' THEN 1 ELSE 0 END) \
+         WHERE id = $4 AND lease_token = $5 RETURNING id",
+        params![
+            due_at_ms,
+            end.outcome.failure().map(FailureClass::as_str),
+            report.http_status.map(i64::from),
+            end.started.id.to_string(),
+            &end.token,
+        ],
+    )
+}
+
+static INSERT_ATTEMPT: Rows = Rows::new(
+    "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, \
+     remote_address, response_body, dns_us, connect_us, tls_us, first_byte_us, total_us) \
+     {text, bigint, bigint, bigint, text, bigint, text, text, bigint, bigint, bigint, bigint, bigint}",
+);
+
+fn failed_attempts<'a>(ends: impl Iterator<Item = &'a End>, now_ms: i64) -> Option<Statement> {
+    INSERT_ATTEMPT.statement(ends.map(|end| {
+        let End { started, outcome, .. } = end;
+        let report = outcome.report();
+        let [remote, dns, connect, tls, first_byte, total] = measured(report);
+        [
+            Param::from(started.id.to_string()),
+            started.attempt.into(),
+            started.at_ms.into(),
+            now_ms.into(),
+            outcome.failure().map(FailureClass::as_str).into(),
+            report.http_status.map(i64::from).into(),
+            remote,
+            report.answer.as_ref().into(),
+            dns,
+            connect,
+            tls,
+            first_byte,
+            total,
+        ]
+    }))
+}
+
+/// The receiver's address, and the times in microseconds: DNS, connect, TLS, first byte, total.
+pub(super) fn measured(report: &Report) -> [Param; 6] {
+    let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let times = &report.times;
+    [
+        report.remote.map(|remote| remote.to_string()).into(),
+        times.dns.map(micros).into(),
+        times.connect.map(micros).into(),
+        times.tls.map(micros).into(),
+        times.first_byte.map(micros).into(),
+        micros(times.total).into(),
+    ]
+}
+
+/// Looks for those that are not ours among what is stored: an earlier commit may have had no response. Another worker would
+/// have stored [`FailureClass::WorkerLost`].
+async fn find_stored(
+    transaction: &mut Transaction,
+    ends: &[End],
+    is_ours: &mut [bool],
+) -> Result<(), StoreError> {
     let sql = "SELECT failure_class FROM attempt WHERE delivery_id = $1 AND attempt_no = $2 \
                AND finished_at_ms IS NOT NULL";
-    let row = transaction.query_opt(sql, params![started.id.to_string(), started.attempt]).await?;
-    Ok(row
-        .map(|row| row.get::<Option<String>>(0))
-        .transpose()?
-        .is_some_and(|stored| stored.as_deref() == class))
+    for (end, ours) in ends.iter().zip(is_ours).filter(|(_, ours)| !**ours) {
+        let params = params![end.started.id.to_string(), end.started.attempt];
+        let row = transaction.query_opt(sql, params).await?;
+        let class = row.map(|row| row.get::<Option<String>>(0)).transpose()?;
+        *ours =
+            class.is_some_and(|class| class.as_deref() == end.outcome.failure().map(FailureClass::as_str));
+    }
+    Ok(())
+}
+
+/// Ends those attempts of these deliveries whose worker was lost: their lease has expired. A fifth one ends only
+/// [`LATE_END_MS`] later. `backoff_base` is that of the contract's delays. Returns how many attempts ended, and how many of
+/// their deliveries are dead letters now.
+pub async fn end_lost_attempts(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+    backoff_base: Duration,
+    now: Timestamp,
+) -> Result<(u64, u64), StoreError> {
+    let now_ms = now.as_millisecond();
+    let condition = |place: usize| {
+        format!("FROM delivery_queue WHERE lease_until_ms <= $1 AND id IN ({}) ORDER BY id", slots(place))
+    };
+    let lock = format!("SELECT id {} FOR UPDATE", condition(2));
+    let select = format!(
+        "SELECT id, event_id, webhook, attempt_count, lost_count, lease_token, lease_until_ms, started_at_ms {}",
+        condition(2)
+    );
+    let mut lost = Vec::new();
+    for chunk in ids.chunks(SLOTS) {
+        let values = || {
+            let mut values = params![now_ms];
+            values.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+            values
+        };
+        transaction.lock(&lock, values()).await?;
+        for row in transaction.query(&select, values()).await? {
+            lost.extend(lost_attempt(&row, now, backoff_base)?);
+        }
+    }
+    let mut dead = 0;
+    for (end, next) in &lost {
+        finish_attempt(transaction, end, *next, now_ms).await?;
+        dead += u64::from(next.status().is_final());
+    }
+    Ok((lost.len() as u64, dead))
+}
+
+fn lost_attempt(
+    row: &Row,
+    now: Timestamp,
+    backoff_base: Duration,
+) -> Result<Option<(End, Next)>, StoreError> {
+    let number = |index| -> Result<u32, StoreError> {
+        u32::try_from(row.get::<i64>(index)?).map_err(|_| StoreError::Unexpected("a count"))
+    };
+    let (attempt, lost_before) = (number(3)?, number(4)?);
+    if attempt >= MAX_ATTEMPTS && now.as_millisecond() < row.get::<i64>(6)? + LATE_END_MS {
+        return Ok(None);
+    }
+    let started = Started {
+        id: row.parsed(0)?,
+        event_id: row.get(1)?,
+        webhook: row.get(2)?,
+        attempt,
+        at_ms: row.get::<Option<i64>>(7)?.unwrap_or(now.as_millisecond()),
+    };
+    let outcome = Outcome::Failed(FailureClass::WorkerLost, Report::default());
+    let end = End { started, token: row.get(5)?, outcome };
+    Ok(Some((end, after_lost_attempt(attempt, lost_before, now, backoff_base))))
 }

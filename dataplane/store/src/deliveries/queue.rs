@@ -1,10 +1,11 @@
-//! Queues deliveries: one row each, due at once or later.
+//! Queues deliveries: one row each, due at once, due later, or with its first attempt begun.
 
 use docket_domain::delivery::{DeliveryId, Status};
 
+use super::lease::Lease;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, SLOTS, params};
+use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
 
 /// A delivery to be queued.
 #[derive(Debug, Clone)]
@@ -45,43 +46,68 @@ pub async fn insert_many(
     deliveries: &[NewDelivery],
     now_ms: i64,
 ) -> Result<Vec<DeliveryId>, StoreError> {
-    let mut inserted = Vec::with_capacity(deliveries.len());
-    for chunk in deliveries.chunks(SLOTS) {
-        let params: Vec<Param> = chunk.iter().flat_map(|new| row_of(new, now_ms)).collect();
-        let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
-        let rows: Vec<String> =
-            places.chunks(COLUMNS).map(|places| format!("({})", places.join(", "))).collect();
-        let sql = format!(
-            "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
-             idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
-             VALUES {} ON CONFLICT DO NOTHING RETURNING id",
-            rows.join(", ")
-        );
-        for row in transaction.query(&sql, params).await? {
-            inserted.push(row.parsed(0)?);
-        }
+    let rows = transaction.all(inserts(deliveries.iter().map(|new| (new, None)), now_ms)).await?;
+    let mut inserted: Vec<DeliveryId> =
+        rows.iter().flatten().map(|row| row.parsed(0)).collect::<Result<_, _>>()?;
+    if deliveries.iter().any(|new| new.idempotency_key.is_some()) {
+        // After the rows are in the queue: one that was finished meanwhile is in the history now.
+        let finished = take_back_finished(transaction, &inserted).await?;
+        inserted.retain(|id| !finished.contains(id));
     }
     Ok(inserted)
 }
 
-/// The number of columns of a row that [`row_of`] returns.
-const COLUMNS: usize = 12;
+/// Deletes those of the rows just queued whose webhook has a finished delivery with the same key.
+async fn take_back_finished(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let sql = format!(
+        "DELETE FROM delivery_queue WHERE EXISTS (SELECT 1 FROM delivery_history h \
+         WHERE h.webhook = delivery_queue.webhook AND h.idempotency_key = delivery_queue.idempotency_key) \
+         AND id IN ({}) RETURNING id",
+        slots(1)
+    );
+    let mut taken_back = Vec::new();
+    for chunk in ids.chunks(SLOTS) {
+        for row in transaction.query(&sql, filled(chunk.iter().map(|id| id.to_string().into()))).await? {
+            taken_back.push(row.parsed(0)?);
+        }
+    }
+    Ok(taken_back)
+}
 
-fn row_of(new: &NewDelivery, now_ms: i64) -> [Param; COLUMNS] {
-    [
-        new.id.to_string().into(),
-        (&new.event_id).into(),
-        (&new.webhook).into(),
-        (&new.webhook_name).into(),
-        Status::Pending.as_str().into(),
-        0_i64.into(),
-        new.due_at_ms.unwrap_or(now_ms).into(),
-        new.idempotency_key.as_ref().into(),
-        new.resend_of.as_ref().into(),
-        new.requested_by.as_ref().into(),
-        new.resend_id.as_ref().into(),
-        now_ms.into(),
-    ]
+static INSERT: Rows = Rows::new(
+    "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, lease_token, \
+     lease_until_ms, started_at_ms, idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
+     {text, text, text, text, text, bigint, bigint, text, bigint, bigint, text, text, text, text, bigint} ON CONFLICT DO NOTHING RETURNING id",
+);
+
+/// The statement that queues deliveries and returns the ids of those that it has queued. A delivery with a lease is queued with its
+/// first attempt begun.
+pub(crate) fn inserts<'a>(
+    deliveries: impl IntoIterator<Item = (&'a NewDelivery, Option<&'a Lease>)>,
+    now_ms: i64,
+) -> Option<Statement> {
+    INSERT.statement(deliveries.into_iter().map(|(new, lease)| {
+        [
+            Param::from(new.id.to_string()),
+            (&new.event_id).into(),
+            (&new.webhook).into(),
+            (&new.webhook_name).into(),
+            Status::Pending.as_str().into(),
+            i64::from(lease.is_some()).into(),
+            new.due_at_ms.unwrap_or(now_ms).into(),
+            lease.map(|lease| lease.token_of(new.id)).into(),
+            lease.map(|lease| lease.until_ms(now_ms)).into(),
+            lease.map(|_| now_ms).into(),
+            new.idempotency_key.as_ref().into(),
+            new.resend_of.as_ref().into(),
+            new.requested_by.as_ref().into(),
+            new.resend_id.as_ref().into(),
+            now_ms.into(),
+        ]
+    }))
 }
 
 /// Whether the webhook has an unfinished delivery of this event.
@@ -90,6 +116,6 @@ pub async fn is_under_way(
     event_id: &str,
     webhook: &str,
 ) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM delivery WHERE event_id = $1 AND webhook = $2 AND status IN ('Pending', 'Failed') LIMIT 1";
+    let sql = "SELECT 1 FROM delivery_queue WHERE event_id = $1 AND webhook = $2 LIMIT 1";
     Ok(connection.query_opt(sql, params![event_id, webhook]).await?.is_some())
 }

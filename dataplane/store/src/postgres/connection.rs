@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use deadpool_postgres::ClientWrapper;
+use futures_util::TryStreamExt;
+use futures_util::stream::FuturesOrdered;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::types::ToSql;
 
@@ -10,7 +12,7 @@ use super::budget::Opened;
 use super::error::unavailable;
 use super::pool::{Acquired, Pool, Retry};
 use crate::error::StoreError;
-use crate::sql::{Param, Row};
+use crate::sql::{Param, Row, Statement};
 
 /// A connection on loan. One that is dropped inside a transaction, or with a statement under way, is closed, which
 /// rolls it back.
@@ -64,14 +66,34 @@ impl PostgresConnection {
         Ok(rows.await?.into_iter().map(Row::Postgres).collect())
     }
 
-    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
-        // PostgreSQL would roll back and report success.
+    /// Runs statements in one round trip.
+    pub(crate) async fn all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.run(async |client| pipelined(client, &prepared(client, statements).await?).await).await
+    }
+
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        self.commit_after(Vec::new()).await.map(drop)
+    }
+
+    /// Runs statements and commits, in one round trip.
+    pub(crate) async fn commit_after(
+        mut self,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        // PostgreSQL would roll back and report success, here and after a failed statement of these: so each result is
+        // required before that of the COMMIT.
         if self.not_done > 0 {
             return Err(StoreError::Unexpected("a commit after a failed statement"));
         }
-        self.batch("COMMIT").await?;
+        let commit = async |client: &ClientWrapper| {
+            let prepared = prepared(client, statements).await?;
+            let (rows, ()) =
+                tokio::try_join!(biased; pipelined(client, &prepared), client.batch_execute("COMMIT"))?;
+            Ok(rows)
+        };
+        let rows = self.run(commit).await?;
         self.in_transaction = false;
-        Ok(())
+        Ok(rows)
     }
 
     pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
@@ -102,6 +124,36 @@ impl PostgresConnection {
         self.not_done -= 1;
         Ok(value)
     }
+}
+
+/// Statements that this connection has prepared, with their values.
+pub(super) type Prepared = Vec<(tokio_postgres::Statement, Vec<Param>)>;
+
+/// Prepares what the connection has not prepared before, each in a round trip of its own.
+pub(super) async fn prepared(
+    client: &ClientWrapper,
+    statements: Vec<Statement>,
+) -> Result<Prepared, tokio_postgres::Error> {
+    let mut prepared = Vec::with_capacity(statements.len());
+    for (sql, params) in statements.into_iter().map(Statement::for_postgres) {
+        prepared.push((client.prepare_cached(sql).await?, params));
+    }
+    Ok(prepared)
+}
+
+/// Sends all statements, in their order, before it waits for the first result.
+pub(super) async fn pipelined(
+    client: &ClientWrapper,
+    prepared: &Prepared,
+) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+    let query = async |(statement, params): &(tokio_postgres::Statement, Vec<Param>)| {
+        let params: Vec<&(dyn ToSql + Sync)> =
+            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
+        let rows = client.query(statement, &params).await?;
+        Ok(rows.into_iter().map(Row::Postgres).collect())
+    };
+    // Polled first in the order in which they were added, which is when a statement is sent.
+    prepared.iter().map(query).collect::<FuturesOrdered<_>>().try_collect().await
 }
 
 impl Drop for PostgresConnection {

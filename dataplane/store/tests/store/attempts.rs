@@ -8,11 +8,11 @@ use docket_domain::delivery::{
     DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Phase, PhaseTimes, Report, Status,
 };
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id};
-use docket_store::deliveries::{self, Started};
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, at, delivery_id, end, lease};
+use docket_store::deliveries::{self, End, LATE_END_MS, Lease, Started};
 use docket_store::{Database, StoreError};
-use jiff::Timestamp;
 use tokio::sync::Barrier;
 
 on_both_databases!(
@@ -47,30 +47,23 @@ fn failed(class: FailureClass) -> Outcome {
 }
 
 fn retry_at(at_ms: i64) -> Next {
-    Next::RetryAt(Timestamp::from_millisecond(at_ms).expect("in range"))
+    Next::RetryAt(at(at_ms))
+}
+
+fn owner(process: &str, incarnation: &str) -> Owner {
+    Owner { process: process.into(), incarnation: incarnation.into() }
 }
 
 fn numbers(started: &[Started]) -> BTreeSet<DeliveryId> {
     started.iter().map(|started| started.id).collect()
 }
 
-async fn finish(
-    rig: &TenantDatabase,
-    started: &Started,
-    token: &str,
-    outcome: &Outcome,
-    next: Next,
-    now_ms: i64,
-) -> bool {
-    rig.write(async |t| deliveries::finish_attempt(t, started, token, outcome, next, now_ms).await).await
-}
-
 async fn an_attempt_is_counted_and_leased(rig: TenantDatabase) {
     let ids = rig.queued(2, T0).await;
     let started = rig.begin(&ids[..1], "mine", T0, T0 + 4).await;
-    let [Started { id, event_id, webhook, attempt }] = &started[..] else { panic!("{started:?}") };
+    let [Started { id, event_id, webhook, attempt, at_ms }] = &started[..] else { panic!("{started:?}") };
     let stored = rig.delivery(ids[0]).await;
-    assert_eq!((*id, *attempt, webhook.as_str()), (ids[0], 1, WEBHOOK));
+    assert_eq!((*id, *attempt, webhook.as_str(), *at_ms), (ids[0], 1, WEBHOOK, T0));
     assert_eq!(*event_id, stored.event_id);
     assert_eq!((stored.status, stored.attempt_count, stored.due_at_ms), (Status::Pending, 1, T0));
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 4)));
@@ -130,9 +123,15 @@ async fn no_delivery_has_a_sixth_attempt(rig: TenantDatabase) {
         assert_eq!(started[0].attempt, attempt);
     }
     let before = rig.picture(id).await;
-    assert!(rig.begin(&[id], "sixth", T0 + 1_000_000, T0 + 2_000_000).await.is_empty());
+    assert!(rig.begin(&[id], "sixth", T0 + 5 + LATE_END_MS, T0 + 2_000_000).await.is_empty());
+    let sixth = lease("sixth", 9);
+    let begun = rig.write(async |t| deliveries::begin_attempts(t, &[id], &sixth, T0 + 2_000_000).await).await;
+    assert!(begun.is_empty());
     assert_eq!(rig.picture(id).await, before);
-    assert_eq!(rig.delivery(id).await.attempt_count, 5);
+    // Nor when the fifth one is lost for certain.
+    assert!(rig.begin(&[id], "sixth", T0 + 1_000_000, T0 + 2_000_000).await.is_empty());
+    let stored = rig.delivery(id).await;
+    assert_eq!((stored.status, stored.attempt_count), (Status::DeadLetter, 5));
     assert_eq!(rig.attempts(id).await.len(), 5);
 }
 
@@ -161,12 +160,13 @@ async fn claim(database: Database, barrier: Arc<Barrier>, token: &str, ids: Vec<
     for _ in 0..20 {
         let claimed = async {
             let mut transaction = database.begin(&Clock::System).await?;
-            let started = deliveries::begin_attempts(&mut transaction, &ids, token, T0, T0 + 4).await?;
+            let lease = lease(token, 4);
+            let started = deliveries::begin_attempts(&mut transaction, &ids, &lease, T0).await?;
             transaction.commit().await?;
             Ok::<_, StoreError>(started)
         };
         match claimed.await {
-            Ok((started, _)) => return started,
+            Ok(started) => return started,
             Err(StoreError::Unavailable(_)) => {}
             Err(error) => panic!("{error:?}"),
         }
@@ -186,7 +186,7 @@ async fn two_claimers(rig: &TenantDatabase, ids: [Vec<DeliveryId>; 2]) {
     assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE attempt_count = 1").await, 100);
     for (token, started) in [("one", one), ("two", two)] {
         let leased =
-            rig.number(&format!("SELECT count(*) FROM delivery WHERE lease_token = '{token}'")).await;
+            rig.number(&format!("SELECT count(*) FROM delivery WHERE lease_token LIKE '{token}.%'")).await;
         assert_eq!(leased, started.len() as i64);
     }
 }
@@ -217,7 +217,7 @@ async fn a_success_ends_the_delivery(rig: TenantDatabase) {
             total: Duration::from_secs(30),
         },
     };
-    assert!(finish(&rig, &started[0], "mine", &Outcome::Succeeded(report), Next::Succeeded, T0 + 3).await);
+    assert!(rig.finish(&started[0], "mine", &Outcome::Succeeded(report), Next::Succeeded, T0 + 3).await);
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.attempt_count), (Status::Succeeded, 1));
     assert_eq!((stored.failure_class, stored.http_status), (None, Some(202)));
@@ -235,7 +235,7 @@ async fn a_failure_is_retried_later(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await;
     let class = FailureClass::Timeout(Phase::FirstByte);
-    assert!(finish(&rig, &started[0], "mine", &failed(class), retry_at(T0 + 60_000), T0 + 3).await);
+    assert!(rig.finish(&started[0], "mine", &failed(class), retry_at(T0 + 60_000), T0 + 3).await);
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.attempt_count, stored.due_at_ms), (Status::Failed, 1, T0 + 60_000));
     assert_eq!((stored.failure_class, stored.finished_at_ms), (Some(class), None));
@@ -253,7 +253,7 @@ async fn a_last_failure_is_a_dead_letter(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await;
     assert!(
-        finish(&rig, &started[0], "mine", &failed(FailureClass::ServerError), Next::DeadLetter, T0 + 3).await
+        rig.finish(&started[0], "mine", &failed(FailureClass::ServerError), Next::DeadLetter, T0 + 3).await
     );
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.finished_at_ms), (Status::DeadLetter, Some(T0 + 3)));
@@ -266,9 +266,9 @@ async fn the_second_attempt_clears_what_the_first_said(rig: TenantDatabase) {
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await;
     let report = Report { http_status: Some(500), answer: Some("oops".into()), ..Report::default() };
     let first = Outcome::Failed(FailureClass::ServerError, report);
-    assert!(finish(&rig, &started[0], "mine", &first, retry_at(T0 + 5), T0 + 1).await);
+    assert!(rig.finish(&started[0], "mine", &first, retry_at(T0 + 5), T0 + 1).await);
     let started = rig.begin(&[id], "mine", T0 + 5, T0 + 9).await;
-    assert!(finish(&rig, &started[0], "mine", &succeeded(), Next::Succeeded, T0 + 6).await);
+    assert!(rig.finish(&started[0], "mine", &succeeded(), Next::Succeeded, T0 + 6).await);
     let stored = rig.delivery(id).await;
     assert_eq!((stored.failure_class, stored.http_status), (None, Some(204)));
     let attempts = rig.attempts(id).await;
@@ -283,9 +283,9 @@ async fn an_end_that_was_stored_already_is_ours(rig: TenantDatabase) {
         [(ids[0], succeeded(), Next::Succeeded), (ids[1], failed(FailureClass::Dns), retry_at(T0 + 60_000))]
     {
         let started = rig.begin(&[id], "mine", T0, T0 + 4).await.remove(0);
-        assert!(finish(&rig, &started, "mine", &outcome, next, T0 + 1).await);
+        assert!(rig.finish(&started, "mine", &outcome, next, T0 + 1).await);
         let before = rig.picture(id).await;
-        assert!(finish(&rig, &started, "mine", &outcome, next, T0 + 2).await, "{outcome:?}");
+        assert!(rig.finish(&started, "mine", &outcome, next, T0 + 2).await, "{outcome:?}");
         assert_eq!(rig.picture(id).await, before);
     }
 }
@@ -294,11 +294,20 @@ async fn a_wrong_token_finishes_nothing(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await.remove(0);
     let before = rig.picture(id).await;
-    assert!(!finish(&rig, &started, "theirs", &succeeded(), Next::Succeeded, T0 + 1).await);
-    let other_attempt = Started { attempt: 2, ..started.clone() };
-    assert!(!finish(&rig, &other_attempt, "mine", &succeeded(), Next::Succeeded, T0 + 1).await);
+    assert!(!rig.finish(&started, "theirs", &succeeded(), Next::Succeeded, T0 + 1).await);
+    let of_another_batch = Lease::new(&owner("mine", "1"), 1, Duration::ZERO);
+    let of_another_life = Lease::new(&owner("mine", "2"), 0, Duration::ZERO);
+    for lease in [of_another_batch, of_another_life] {
+        for (outcome, next) in [(succeeded(), Next::Succeeded), (failed(FailureClass::Dns), retry_at(T0 + 9))]
+        {
+            let token = lease.token_of(id);
+            let end = End { token, ..end(&started, "mine", &outcome) };
+            let ours = rig.write(async |t| deliveries::finish_attempt(t, &end, next, T0 + 1).await).await;
+            assert!(!ours, "{lease:?} {next:?}");
+        }
+    }
     let unknown = Started { id: delivery_id(999), ..started };
-    assert!(!finish(&rig, &unknown, "mine", &succeeded(), Next::Succeeded, T0 + 1).await);
+    assert!(!rig.finish(&unknown, "mine", &succeeded(), Next::Succeeded, T0 + 1).await);
     assert_eq!(rig.picture(id).await, before);
 }
 
@@ -307,20 +316,20 @@ async fn a_late_end_after_a_takeover_counts_for_nothing(rig: TenantDatabase) {
     let late = rig.begin(&[id], "theirs", T0, T0 + 4).await.remove(0);
     let mine = rig.begin(&[id], "mine", T0 + 4, T0 + 8).await.remove(0);
     let before = rig.picture(id).await;
-    assert!(!finish(&rig, &late, "theirs", &succeeded(), Next::Succeeded, T0 + 5).await);
+    assert!(!rig.finish(&late, "theirs", &succeeded(), Next::Succeeded, T0 + 5).await);
     assert_eq!(rig.picture(id).await, before);
-    assert!(finish(&rig, &mine, "mine", &failed(FailureClass::Refused), retry_at(T0 + 99), T0 + 6).await);
+    assert!(rig.finish(&mine, "mine", &failed(FailureClass::Refused), retry_at(T0 + 99), T0 + 6).await);
     let before = rig.picture(id).await;
-    assert!(!finish(&rig, &late, "theirs", &succeeded(), Next::Succeeded, T0 + 7).await);
+    assert!(!rig.finish(&late, "theirs", &succeeded(), Next::Succeeded, T0 + 7).await);
     assert_eq!(rig.picture(id).await, before);
 }
 
 async fn a_finish_counts_once(rig: TenantDatabase) {
     let id = rig.one_queued().await;
     let started = rig.begin(&[id], "mine", T0, T0 + 4).await.remove(0);
-    assert!(finish(&rig, &started, "mine", &succeeded(), Next::Succeeded, T0 + 1).await);
+    assert!(rig.finish(&started, "mine", &succeeded(), Next::Succeeded, T0 + 1).await);
     let before = rig.picture(id).await;
-    assert!(!finish(&rig, &started, "mine", &failed(FailureClass::Dns), retry_at(T0 + 9), T0 + 2).await);
+    assert!(!rig.finish(&started, "mine", &failed(FailureClass::Dns), retry_at(T0 + 9), T0 + 2).await);
     assert_eq!(rig.picture(id).await, before);
 }
 
@@ -328,19 +337,19 @@ async fn a_lease_is_kept_by_its_owner_only(rig: TenantDatabase) {
     let ids = rig.queued(3, T0).await;
     rig.begin(&ids[..1], "mine", T0, T0 + 4).await;
     rig.begin(&ids[1..2], "theirs", T0, T0 + 4).await;
-    rig.write(async |t| deliveries::renew(t, &ids, "mine", T0 + 100).await).await;
+    rig.write(async |t| deliveries::renew(t, &ids, &lease("mine", 100), T0).await).await;
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 100)));
     assert_eq!(rig.lease(ids[1]).await, (Some("theirs".into()), Some(T0 + 4)));
     assert_eq!(rig.lease(ids[2]).await, (None, None));
     // Only the named ones, and none that was finished.
-    rig.write(async |t| deliveries::renew(t, &ids[1..], "mine", T0 + 200).await).await;
+    rig.write(async |t| deliveries::renew(t, &ids[1..], &lease("mine", 200), T0).await).await;
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 100)));
 }
 
 async fn sixty_leases_are_kept_in_one_call(rig: TenantDatabase) {
     let ids = rig.queued(60, T0).await;
     rig.begin(&ids, "mine", T0, T0 + 4).await;
-    rig.write(async |t| deliveries::renew(t, &ids, "mine", T0 + 100).await).await;
+    rig.write(async |t| deliveries::renew(t, &ids, &lease("mine", 100), T0).await).await;
     let kept = format!("SELECT count(*) FROM delivery WHERE lease_until_ms = {}", T0 + 100);
     assert_eq!(rig.number(&kept).await, 60);
 }

@@ -1,18 +1,22 @@
 //! Queueing deliveries, and finding them again.
 
-use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::delivery::{DeliveryId, Next, Outcome, Report, Status};
+use docket_domain::event::EventId;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, event_id, new_delivery};
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, end, event_id, new_delivery};
 use docket_store::StoreError;
 use docket_store::deliveries::{self, DeliveryFilter, Due, NewDelivery};
+
+use super::retention::waits_for_another_transaction;
 
 on_both_databases!(
     a_delivery_is_pending_and_due_at_once,
     a_webhook_takes_an_idempotency_key_once,
     of_two_inserts_at_once_with_one_key_one_counts,
+    a_key_of_a_finished_delivery_is_taken,
     a_delivery_needs_its_event,
-    unfinished_is_paged_in_the_order_of_time,
+    unfinished_is_paged_in_the_order_of_ids,
     unfinished_leaves_out_what_is_finished,
     due_again_is_the_end_of_the_lease_or_the_due_time,
     the_newest_are_listed_by_status_and_number,
@@ -91,13 +95,69 @@ async fn of_two_inserts_at_once_with_one_key_one_counts(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 1);
 }
 
+fn keyed(number: u16, event: &EventId) -> NewDelivery {
+    NewDelivery { idempotency_key: Some("k".into()), ..new_delivery(delivery_id(number), event) }
+}
+
+async fn a_key_of_a_finished_delivery_is_taken(rig: TenantDatabase) {
+    let event = rig.event("W-7").await;
+    assert!(rig.write(async |t| deliveries::insert(t, &keyed(0, &event), T0).await).await);
+    let started = rig.begin(&[delivery_id(0)], "mine", T0, T0 + 4).await;
+    let outcome = Outcome::Succeeded(Report::default());
+    assert!(rig.finish(&started[0], "mine", &outcome, Next::Succeeded, T0 + 1).await);
+    // One of many: the others are queued.
+    let other = NewDelivery { idempotency_key: Some("another".into()), ..keyed(2, &event) };
+    let elsewhere = NewDelivery { webhook: "elsewhere".into(), ..keyed(3, &event) };
+    let many = [keyed(1, &event), other, elsewhere, new_delivery(delivery_id(4), &event)];
+    let mut queued = rig.write(async |t| deliveries::insert_many(t, &many, T0 + 2).await).await;
+    queued.sort();
+    assert_eq!(queued, [delivery_id(2), delivery_id(3), delivery_id(4)]);
+    assert_eq!(rig.number("SELECT count(*) FROM delivery WHERE idempotency_key = 'k'").await, 2);
+    let mut reader = rig.reader().await;
+    assert_eq!(deliveries::due_by_key(&mut reader, WEBHOOK, "k").await.expect("a statement"), None);
+    let due = deliveries::due_by_key(&mut reader, "elsewhere", "k").await.expect("a statement");
+    assert_eq!(due.map(|due| due.id), Some(delivery_id(3)));
+}
+
+/// A transaction that queues the key again waits for the end of the other transaction. Returns whether it was queued.
+async fn queued_while_its_twin_ends(commits: bool) -> (bool, i64) {
+    let rig = TenantDatabase::postgres().await;
+    let event = rig.event("W-7").await;
+    assert!(rig.write(async |t| deliveries::insert(t, &keyed(0, &event), T0).await).await);
+    let started = rig.begin(&[delivery_id(0)], "mine", T0, T0 + 4).await;
+    let end = end(&started[0], "mine", &Outcome::Succeeded(Report::default()));
+    let mut ending = rig.database.begin(&Clock::System).await.expect("a turn");
+    let ours = deliveries::finish_attempt(&mut ending, &end, Next::Succeeded, T0 + 1).await;
+    assert!(ours.expect("a statement"));
+    let (other, again) = (rig.opened_again(), keyed(1, &event));
+    let inserting = tokio::spawn(async move {
+        let mut transaction = other.begin(&Clock::System).await?;
+        let queued = deliveries::insert(&mut transaction, &again, T0 + 2).await?;
+        transaction.commit().await.map(|()| queued)
+    });
+    waits_for_another_transaction(&rig).await;
+    match commits {
+        true => ending.commit().await.expect("a commit"),
+        false => ending.rollback().await.expect("a rollback"),
+    }
+    let queued = inserting.await.expect("no panic").expect("no conflict");
+    let rows = "SELECT count(*) FROM delivery WHERE idempotency_key = 'k'";
+    (queued, rig.number(rows).await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_whose_delivery_ends_at_the_same_time_is_not_queued_again() {
+    assert_eq!(queued_while_its_twin_ends(true).await, (false, 1));
+    assert_eq!(queued_while_its_twin_ends(false).await, (false, 1));
+}
+
 async fn a_delivery_needs_its_event(rig: TenantDatabase) {
     let new = new_delivery(delivery_id(1), &event_id(9));
     let result = rig.try_write(async |t| deliveries::insert(t, &new, T0).await).await;
     assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
 }
 
-async fn unfinished_is_paged_in_the_order_of_time(rig: TenantDatabase) {
+async fn unfinished_is_paged_in_the_order_of_ids(rig: TenantDatabase) {
     let event = rig.event("W-7").await;
     // Times go down as ids go up, four rows of each time.
     let due = |number: u16| T0 + 9 - i64::from(number / 4);
@@ -108,19 +168,17 @@ async fn unfinished_is_paged_in_the_order_of_time(rig: TenantDatabase) {
         Ok(())
     })
     .await;
-    let mut expected: Vec<(i64, DeliveryId)> =
-        (0..40).map(|number| (due(number), delivery_id(number))).collect();
-    expected.sort();
+    let expected: Vec<(i64, DeliveryId)> = (0..40).map(|number| (due(number), delivery_id(number))).collect();
 
     for limit in [1, 3, 4, 7, 100] {
         let mut reader = rig.reader().await;
-        let (mut seen, mut after) = (Vec::new(), None::<Due>);
+        let (mut seen, mut after) = (Vec::new(), None);
         loop {
-            let page = deliveries::unfinished(&mut reader, after.as_ref(), limit).await.expect("a page");
-            let Some(last) = page.last().cloned() else { break };
+            let page = deliveries::unfinished(&mut reader, after, limit).await.expect("a page");
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
             assert!(page.len() as i64 <= limit && page.iter().all(|due| due.webhook == WEBHOOK));
             seen.extend(page.iter().map(|due| (due.at_ms, due.id)));
-            after = Some(last);
         }
         assert_eq!(seen, expected, "pages of {limit}");
     }

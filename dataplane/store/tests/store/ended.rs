@@ -1,30 +1,35 @@
 //! Deliveries that end, or are taken over, although no worker finishes an attempt.
 
-use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
+use std::time::Duration;
+
+use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
+use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase};
-use docket_store::deliveries::{self, LATE_END_MS};
+use docket_rig::tenant_database::{T0, TenantDatabase, at, lease};
+use docket_store::deliveries::{self, Dead, LATE_END_MS, Lease};
 
 on_both_databases!(
     deliveries_without_a_webhook_end,
     what_is_leased_is_not_ended_for_its_webhook,
     an_attempt_cut_off_before_its_webhook_went_is_lost,
     a_lost_fifth_attempt_is_a_dead_letter,
+    a_second_lost_attempt_waits_for_the_backoff,
     a_fifth_attempt_under_way_is_left_alone,
     a_fifth_attempt_is_waited_for_beyond_its_lease,
     a_dead_process_leaves_its_leases,
+    a_process_releases_the_leases_of_its_earlier_lives_only,
+    a_released_fifth_attempt_is_a_dead_letter_at_once,
+    an_attempt_given_back_does_not_count,
 );
 
-async fn end_without_webhook(
-    rig: &TenantDatabase,
-    ids: &[docket_domain::delivery::DeliveryId],
-    now_ms: i64,
-) -> u64 {
+async fn end_without_webhook(rig: &TenantDatabase, ids: &[DeliveryId], now_ms: i64) -> u64 {
     rig.write(async |t| deliveries::end_without_webhook(t, ids, now_ms, now_ms).await).await
 }
 
-async fn end_lost_fifths(rig: &TenantDatabase, now_ms: i64) -> u64 {
-    rig.write(async |t| deliveries::end_lost_fifths(t, now_ms, now_ms).await).await
+/// How many attempts it ended, and how many of their deliveries.
+async fn end_lost(rig: &TenantDatabase, ids: &[DeliveryId], now_ms: i64) -> (u64, u64) {
+    let base = Duration::from_millis(10);
+    rig.write(async |t| deliveries::end_lost_attempts(t, ids, base, at(now_ms)).await).await
 }
 
 async fn deliveries_without_a_webhook_end(rig: TenantDatabase) {
@@ -50,12 +55,8 @@ async fn what_is_leased_is_not_ended_for_its_webhook(rig: TenantDatabase) {
     let before = rig.picture(ids[0]).await;
     assert_eq!(end_without_webhook(&rig, &ids, T0 + 3).await, 1);
     assert_eq!(rig.picture(ids[0]).await, before);
-    let ours = rig
-        .write(async |t| {
-            let outcome = Outcome::Succeeded(Report::default());
-            deliveries::finish_attempt(t, &started[0], "mine", &outcome, Next::Succeeded, T0 + 3).await
-        })
-        .await;
+    let outcome = Outcome::Succeeded(Report::default());
+    let ours = rig.finish(&started[0], "mine", &outcome, Next::Succeeded, T0 + 3).await;
     assert!(ours);
 }
 
@@ -79,21 +80,55 @@ async fn a_lost_fifth_attempt_is_a_dead_letter(rig: TenantDatabase) {
         let now_ms = T0 + i64::from(attempt);
         rig.begin(&ids[..1], "dead", now_ms, now_ms + 1).await;
         if attempt < MAX_ATTEMPTS {
-            rig.begin(&ids[1..], "dead", now_ms, now_ms + 1).await;
-            assert_eq!(end_lost_fifths(&rig, now_ms + 1).await, 0, "after attempt {attempt}");
+            assert_eq!(rig.begin(&ids[1..], "dead", now_ms, now_ms).await.len(), 1, "{attempt}");
+            assert_eq!(end_lost(&rig, &ids, now_ms).await, (1, 0), "after attempt {attempt}");
+            let ready = format!("UPDATE delivery_queue SET due_at_ms = {T0} WHERE id = '{}'", ids[1]);
+            rig.run(&ready).await;
         }
     }
-    assert_eq!(end_lost_fifths(&rig, T0 + 6).await, 1);
+    let over_ms = T0 + 6 + LATE_END_MS;
+    assert_eq!(end_lost(&rig, &ids, over_ms).await, (1, 1));
     let stored = rig.delivery(ids[0]).await;
     assert_eq!((stored.status, stored.attempt_count), (Status::DeadLetter, 5));
-    assert_eq!((stored.failure_class, stored.finished_at_ms), (Some(FailureClass::WorkerLost), Some(T0 + 6)));
+    assert_eq!(
+        (stored.failure_class, stored.finished_at_ms),
+        (Some(FailureClass::WorkerLost), Some(over_ms))
+    );
     assert_eq!(rig.lease(ids[0]).await, (None, None));
     let attempts = rig.attempts(ids[0]).await;
     assert_eq!(attempts.len(), 5);
     assert!(attempts.iter().all(|attempt| attempt.failure_class == Some(FailureClass::WorkerLost)));
-    assert_eq!(attempts[4].finished_at_ms, Some(T0 + 6));
+    assert_eq!(attempts[4].finished_at_ms, Some(over_ms));
     assert_eq!(rig.delivery(ids[1]).await.status, Status::Failed);
-    assert_eq!(end_lost_fifths(&rig, T0 + 7).await, 0, "it has ended already");
+    assert_eq!(end_lost(&rig, &ids, over_ms + 1).await, (0, 0), "it has ended already");
+}
+
+/// Of deliveries in more than one list of the statement.
+async fn a_second_lost_attempt_waits_for_the_backoff(rig: TenantDatabase) {
+    let ids = rig.queued(60, T0).await;
+    rig.begin(&ids, "dead", T0, T0 + 4).await;
+    assert_eq!(end_lost(&rig, &ids, T0 + 3).await, (0, 0), "they are leased");
+    assert_eq!(end_lost(&rig, &ids, T0 + 5).await, (60, 0));
+    let due = async |id| {
+        let stored = rig.delivery(id).await;
+        assert_eq!((stored.status, stored.failure_class), (Status::Failed, Some(FailureClass::WorkerLost)));
+        stored.due_at_ms
+    };
+    assert_eq!(due(ids[0]).await, T0 + 5, "the first time at once");
+    // Its worker sees an answer in between, which changes nothing about the lost one.
+    let second = rig.begin(&ids[..2], "mine", T0 + 5, T0 + 9).await;
+    let one = second.iter().find(|started| started.id == ids[1]).expect("it was begun");
+    let failed = Outcome::Failed(FailureClass::ServerError, Report::default());
+    assert!(rig.finish(one, "mine", &failed, Next::RetryAt(at(T0 + 6)), T0 + 6).await);
+    rig.begin(&ids[1..2], "dead", T0 + 6, T0 + 9).await;
+    assert_eq!(end_lost(&rig, &ids, T0 + 9).await, (2, 0));
+    assert_eq!(due(ids[0]).await, T0 + 9 + 40, "2 attempts made");
+    assert_eq!(due(ids[1]).await, T0 + 9 + 80, "3 attempts made");
+    let lease = lease("mine", 9);
+    let begun = rig.write(async |t| deliveries::begin_attempts(t, &ids[..1], &lease, T0 + 48).await).await;
+    assert!(begun.is_empty());
+    let begun = rig.write(async |t| deliveries::begin_attempts(t, &ids[..1], &lease, T0 + 49).await).await;
+    assert_eq!(begun[0].attempt, 3);
 }
 
 async fn a_fifth_attempt_under_way_is_left_alone(rig: TenantDatabase) {
@@ -101,9 +136,9 @@ async fn a_fifth_attempt_under_way_is_left_alone(rig: TenantDatabase) {
     for attempt in 1..=i64::from(MAX_ATTEMPTS) {
         rig.begin(&[id], "mine", T0 + attempt, T0 + attempt + 1).await;
     }
-    rig.write(async |t| deliveries::renew(t, &[id], "mine", T0 + 100).await).await;
+    rig.write(async |t| deliveries::renew(t, &[id], &lease("mine", 100), T0).await).await;
     let before = rig.picture(id).await;
-    assert_eq!(end_lost_fifths(&rig, T0 + 99).await, 0);
+    assert_eq!(end_lost(&rig, &[id], T0 + 99).await, (0, 0));
     assert_eq!(rig.picture(id).await, before);
 }
 
@@ -115,24 +150,15 @@ async fn a_fifth_attempt_is_waited_for_beyond_its_lease(rig: TenantDatabase) {
         fifth = rig.begin(&ids[..2], "mine", T0 + attempt, T0 + attempt + 1).await;
     }
     let over_ms = T0 + 6;
-    let lost = async |now_ms| {
-        let asked = [ids[0], ids[2]];
-        rig.write(async |t| deliveries::end_lost_fifths_of(t, &asked, now_ms - LATE_END_MS, now_ms).await)
-            .await
-    };
-    assert_eq!(lost(over_ms + LATE_END_MS - 1).await, 0);
+    let asked = [ids[0], ids[2]];
+    assert_eq!(end_lost(&rig, &asked, over_ms + LATE_END_MS - 1).await, (0, 0));
     let due = deliveries::due_again(&mut rig.reader().await, &ids[..1]).await.expect("a statement");
     assert_eq!(due[0].at_ms, over_ms + LATE_END_MS, "it is not checked before");
-    assert_eq!(lost(over_ms + LATE_END_MS).await, 1);
+    assert_eq!(end_lost(&rig, &asked, over_ms + LATE_END_MS).await, (1, 1));
     assert_eq!(rig.delivery(ids[1]).await.status, Status::Failed, "it was not asked for");
     let outcome = Outcome::Succeeded(Report::default());
     let second = fifth.iter().find(|started| started.id == ids[1]).expect("it was begun");
-    let ours = rig
-        .write(async |t| {
-            deliveries::finish_attempt(t, second, "mine", &outcome, Next::Succeeded, T0 + 99).await
-        })
-        .await;
-    assert!(ours);
+    assert!(rig.finish(second, "mine", &outcome, Next::Succeeded, T0 + 99).await);
     assert_eq!(rig.delivery(ids[1]).await.status, Status::Succeeded);
 }
 
@@ -140,15 +166,74 @@ async fn a_dead_process_leaves_its_leases(rig: TenantDatabase) {
     let ids = rig.queued(4, T0).await;
     rig.begin(&ids[..3], "dead", T0, T0 + 100).await;
     rig.set_status(ids[2], Status::Succeeded).await;
-    assert_eq!(rig.write(async |t| deliveries::release_leases(t, T0 + 5).await).await, 2);
+    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &Dead::All).await).await, 2);
+    assert_eq!(
+        rig.write(async |t| deliveries::release_leases(t, &Dead::All).await).await,
+        0,
+        "they have ended already"
+    );
     let started = rig.begin(&ids, "mine", T0 + 5, T0 + 9).await;
     let mut taken: Vec<_> = started.iter().map(|started| (started.id, started.attempt)).collect();
     taken.sort();
     assert_eq!(taken, [(ids[0], 2), (ids[1], 2), (ids[3], 1)]);
     assert_eq!(rig.attempts(ids[0]).await[0].failure_class, Some(FailureClass::WorkerLost));
-    assert_eq!(
-        rig.write(async |t| deliveries::release_leases(t, T0 + 9).await).await,
-        0,
-        "they ran out by themselves"
-    );
+}
+
+/// Not those of this life, and not those of other processes, whatever their names have in common.
+async fn a_process_releases_the_leases_of_its_earlier_lives_only(rig: TenantDatabase) {
+    let ids = rig.queued(5, T0).await;
+    let owner =
+        |process: &str, incarnation: &str| Owner { process: process.into(), incarnation: incarnation.into() };
+    let holders = [("0a", "1"), ("0a", "22"), ("0a", "2"), ("0a0a", "1"), ("0b", "1")];
+    for (batch, (id, (process, incarnation))) in (0..).zip(ids.iter().zip(holders)) {
+        let lease = Lease::new(&owner(process, incarnation), batch, Duration::from_secs(1));
+        let begun = rig.write(async |t| deliveries::begin_attempts(t, &[*id], &lease, T0).await).await;
+        assert_eq!(begun.len(), 1);
+    }
+    let dead = Dead::Predecessors(owner("0a", "2"));
+    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &dead).await).await, 2);
+    let mut until = Vec::new();
+    for id in &ids {
+        until.push(rig.lease(*id).await.1.expect("a lease"));
+    }
+    assert_eq!(until, [0, 0, T0 + 1_000, T0 + 1_000, T0 + 1_000]);
+    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &dead).await).await, 0);
+}
+
+/// A fifth one too: no process can store its end any more.
+async fn a_released_fifth_attempt_is_a_dead_letter_at_once(rig: TenantDatabase) {
+    let id = rig.one_queued().await;
+    for attempt in 1..=i64::from(MAX_ATTEMPTS) {
+        rig.begin(&[id], "dead", T0 + attempt, T0 + attempt + 1).await;
+    }
+    assert_eq!(end_lost(&rig, &[id], T0 + 7).await, (0, 0));
+    assert_eq!(rig.write(async |t| deliveries::release_leases(t, &Dead::All).await).await, 1);
+    assert_eq!(end_lost(&rig, &[id], T0 + 7).await, (1, 1));
+}
+
+async fn an_attempt_given_back_does_not_count(rig: TenantDatabase) {
+    let ids = rig.queued(3, T0).await;
+    let before = rig.picture(ids[0]).await;
+    let mine = lease("mine", 4);
+    rig.begin(&ids[..2], "mine", T0, T0 + 4).await;
+    let give_back = async |id: DeliveryId, lease: &Lease| {
+        rig.write(async |t| deliveries::give_back(t, id, lease).await).await
+    };
+    let leased = rig.picture(ids[1]).await;
+    assert!(!give_back(ids[1], &lease("theirs", 4)).await);
+    assert_eq!(rig.picture(ids[1]).await, leased);
+    assert!(give_back(ids[0], &mine).await);
+    assert_eq!(rig.picture(ids[0]).await, before, "as if it had not been begun");
+    assert!(!give_back(ids[0], &mine).await, "it counts once");
+    assert!(!give_back(ids[2], &mine).await, "it was not begun");
+    assert_eq!(rig.delivery(ids[0]).await.attempt_count, 0);
+    let again = rig.begin(&ids[..1], "theirs", T0, T0 + 4).await;
+    assert_eq!(again[0].attempt, 1);
+    // After a failure it is as after the failure.
+    let failed = Outcome::Failed(FailureClass::ServerError, Report::default());
+    assert!(rig.finish(&again[0], "theirs", &failed, Next::RetryAt(at(T0 + 5)), T0 + 1).await);
+    let before = rig.picture(ids[0]).await;
+    rig.begin(&ids[..1], "mine", T0 + 5, T0 + 9).await;
+    assert!(give_back(ids[0], &mine).await);
+    assert_eq!(rig.picture(ids[0]).await, before);
 }

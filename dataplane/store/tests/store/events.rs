@@ -18,7 +18,7 @@ fn event(number: u16, body: Vec<u8>) -> events::Event {
         code: EventCode::NoteCreated,
         customer_code: CUSTOMER.into(),
         about: About::web_order("W-1"),
-        body,
+        body: body.into(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use docket_domain::delivery::Status;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
 use docket_store::deliveries as rows;
 use docket_store::health::{self, WebhookHealth};
 
@@ -20,7 +20,7 @@ async fn deliveries_are_counted_by_webhook(rig: TenantDatabase) {
         rig.set_status(*id, status).await;
     }
     for (id, finished) in ids[1..4].iter().zip([T0 + 3, T0 + 7, T0 + 5]) {
-        let sql = format!("UPDATE delivery SET finished_at_ms = {finished} WHERE id = '{id}'");
+        let sql = format!("UPDATE delivery_history SET finished_at_ms = {finished} WHERE id = '{id}'");
         rig.write(async |t| t.execute(&sql, Vec::new()).await).await;
     }
     let event = rig.event("another").await;
@@ -43,14 +43,14 @@ async fn deliveries_are_counted_by_webhook(rig: TenantDatabase) {
 /// However many deliveries another webhook has had since.
 async fn a_busy_webhook_hides_no_other(rig: TenantDatabase) {
     let ids = rig.queued(1_200, T0).await;
-    let end = async |status: &str, ended: i64, which: &str| {
-        let sql = format!("UPDATE delivery SET status = '{status}', finished_at_ms = {ended} WHERE {which}");
-        rig.write(async |t| t.execute(&sql, Vec::new()).await).await
+    let end = async |status: Status, ended: i64, which: &str| {
+        rig.run(&ended_sql(status, &ended.to_string(), which)).await;
     };
-    end("Succeeded", T0 + 9, "TRUE").await;
-    end("Succeeded", T0 + 1, &format!("id = '{}'", ids[0])).await;
-    end("DeadLetter", T0 + 2, &format!("id = '{}'", ids[1])).await;
-    let quiet = format!("UPDATE delivery SET webhook = 'alpha' WHERE id IN ('{}', '{}')", ids[0], ids[1]);
+    end(Status::Succeeded, T0 + 1, &format!("id = '{}'", ids[0])).await;
+    end(Status::DeadLetter, T0 + 2, &format!("id = '{}'", ids[1])).await;
+    end(Status::Succeeded, T0 + 9, "TRUE").await;
+    let quiet =
+        format!("UPDATE delivery_history SET webhook = 'alpha' WHERE id IN ('{}', '{}')", ids[0], ids[1]);
     rig.write(async |t| t.execute(&quiet, Vec::new()).await).await;
     let found = health::by_webhook(&mut rig.reader().await).await.expect("a statement");
     let alpha = WebhookHealth {
@@ -74,18 +74,20 @@ async fn ends_are_found_by_their_index() {
     let rig = TenantDatabase::postgres().await;
     let event = rig.event("W1").await;
     let fill = format!(
-        "INSERT INTO delivery (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
          finished_at_ms) SELECT n::text, '{}', 'w' || n % 5, 'n', CASE WHEN n % 100 = 0 THEN 'DeadLetter' ELSE \
          'Succeeded' END, 1, n, n, n FROM generate_series(1, 20000) AS s(n)",
         event.as_str()
     );
     rig.write(async |t| t.execute(&fill, Vec::new()).await).await;
-    rig.write(async |t| t.execute("ANALYZE delivery", Vec::new()).await).await;
+    rig.write(async |t| t.execute("ANALYZE delivery_history", Vec::new()).await).await;
     let mut reader = rig.reader().await;
     let rows = reader.query(&format!("EXPLAIN {}", health::BY_WEBHOOK), Vec::new()).await.expect("a plan");
     let plan: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
     let plan = plan.join("\n");
-    assert!(plan.contains("delivery_by_end") && !plan.contains("Seq Scan"), "{plan}");
+    // The queue, which is small, is counted whole.
+    let whole = plan.contains("Seq Scan on delivery_history");
+    assert!(plan.contains("delivery_by_end") && !whole, "{plan}");
 }
 
 async fn an_unused_database_has_no_webhooks(rig: TenantDatabase) {

@@ -4,7 +4,7 @@ use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::StoreError;
-use docket_store::idempotency::{self, Kept};
+use docket_store::idempotency::{self, Kept, ToKeep};
 
 on_both_databases!(
     an_answer_is_kept_per_caller_and_key,
@@ -17,6 +17,10 @@ fn kept(body: &str) -> Kept {
     Kept { route: "/Orders/Save".into(), request_digest: "00ff".into(), status: 200, body: body.into() }
 }
 
+fn to_keep(caller: &str, key: &str, body: &str) -> ToKeep {
+    ToKeep { caller: caller.into(), key: key.into(), kept: kept(body) }
+}
+
 async fn keep(
     rig: &TenantDatabase,
     caller: &str,
@@ -24,7 +28,7 @@ async fn keep(
     body: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    rig.try_write(async |t| idempotency::keep(t, caller, key, &kept(body), now_ms).await).await
+    rig.try_write(async |t| idempotency::keep(t, &to_keep(caller, key, body), now_ms).await).await
 }
 
 async fn find(rig: &TenantDatabase, caller: &str, key: &str) -> Option<Kept> {
@@ -55,7 +59,8 @@ async fn of_two_requests_at_once_one_conflicts(rig: TenantDatabase) {
             let database = rig.opened_again();
             tokio::spawn(async move {
                 let mut transaction = database.begin(&Clock::System).await?;
-                idempotency::keep(&mut transaction, "contact C1", "k", &kept("answer"), T0 + number).await?;
+                let answer = to_keep("contact C1", "k", "answer");
+                idempotency::keep(&mut transaction, &answer, T0 + number).await?;
                 transaction.commit().await
             })
         })

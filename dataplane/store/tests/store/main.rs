@@ -4,6 +4,7 @@
 mod attempts;
 mod back_office;
 mod budget;
+mod buffers;
 mod cancellation;
 mod deliveries;
 mod ended;
@@ -21,6 +22,8 @@ mod processes;
 mod retention;
 mod schema;
 mod search;
+mod together;
 mod transactions;
 mod unavailable;
+mod upgrade;
 mod work_orders;

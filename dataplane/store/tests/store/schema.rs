@@ -91,7 +91,7 @@ const FIRST_VERSION: &str = "INSERT INTO customer VALUES ('C-1', 'One', 0);
 fn first_version() -> String {
     let first = docket_schema::MIGRATIONS[0];
     let version = format!("INSERT INTO schema_version VALUES (1, '{}', 0)", first.name);
-    [docket_schema::CREATE_VERSION_TABLE, ";", first.sql, &version, ";", FIRST_VERSION].concat()
+    [docket_schema::CREATE_VERSION_TABLE, ";", first.sql.postgres(), &version, ";", FIRST_VERSION].concat()
 }
 
 /// The rows of the first version are there in the newest one, as far as their tables are.

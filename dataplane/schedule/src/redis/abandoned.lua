@@ -1,0 +1,18 @@
+-- Own: a cursor ('0': the first call), and 1 to make the claims due that an earlier incarnation of this process holds.
+-- Returns the cursor of the next call ('0': this was the last), and the tenants of such claims.
+local found = call('ZSCAN', CLAIMS, own[1], 'COUNT', AT_ONCE)
+local keys, tenants = {}, {}
+for i = 1, #found[2], 2 do keys[#keys + 1] = found[2][i] end
+load(ENTRIES, keys)
+for _, key in ipairs(keys) do
+    if read(key) == 'c' then
+        local of_incarnation, of_process = holder(key)
+        if of_process == process and of_incarnation ~= incarnation then
+            tenants[#tenants + 1] = tenant_of(key)
+            -- As if it had expired.
+            if own[2] == '1' then set(CLAIMS, key, number(now)) end
+        end
+    end
+end
+finish_and_notify()
+return { found[1], tenants }

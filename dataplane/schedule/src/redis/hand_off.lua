@@ -1,0 +1,40 @@
+-- Own: room in all, for webhooks that are not quick, the lease in milliseconds; then tenant, webhook, delivery. Returns
+-- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0).
+local slots, slow, till = tonumber(own[1]), tonumber(own[2]), now + own[3]
+local keys, queues = {}, {}
+for i = 4, #own, 3 do
+    keys[#keys + 1] = own[i] .. '\0' .. own[i + 2]
+    queues[#queues + 1] = own[i] .. '\0' .. own[i + 1]
+end
+load(ENTRIES, keys)
+load_queues(queues)
+
+-- Whether something is due that waits, by queue.
+local overtaken = {}
+local function overtakes(q)
+    if overtaken[q] == nil then
+        local head = range(WAITING, '[' .. q .. '\0', '(' .. q .. '\1', 1)[1]
+        overtaken[q] = head ~= nil and due_of(q, head) <= now_text
+    end
+    return overtaken[q]
+end
+
+local claimed, waits = {}, false
+for place, key in ipairs(keys) do
+    local t, w, id = unpack(own, place * 3 + 1, place * 3 + 3)
+    local q = queues[place]
+    local p = pace(q)
+    if not get(ENTRIES, key) then
+        local has_room = slots > 0 and (p.quick or slow > 0)
+        if has_room and in_flight(q) < p.share and in_flight(t) < per_tenant and not overtakes(q) then
+            slots = slots - 1
+            if not p.quick then slow = slow - 1 end
+            claimed[#claimed + 1] = { place - 1, hold(t, w, id, q, till), p.quick and 1 or 0 }
+        else
+            wait(t, w, id, till)
+            waits = true
+        end
+    end
+end
+if waits then finish_and_notify() else finish() end
+return claimed

@@ -1,0 +1,149 @@
+//! How many places a webhook and a tenant have: pure rules, which `redis/queues.lua` has as well. One contract suite
+//! proves both.
+
+use std::time::Duration;
+
+use docket_program::clock::millis;
+
+/// An attempt that holds its place no longer than this is quick.
+pub const QUICK: Duration = Duration::from_secs(1);
+/// The pause between two decreases of one webhook's share: a burst of timeouts is one reason, not many.
+pub(crate) const DECREASE_EVERY: Duration = Duration::from_secs(1);
+
+/// How much of the work one tenant and one webhook may have at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shares {
+    /// Claims of one webhook at once.
+    pub per_webhook: ShareLimits,
+    /// Claims of one tenant at once.
+    pub per_tenant: usize,
+    /// How many webhooks the schedule remembers. Over it an arbitrary one is unknown again, which costs nothing but the
+    /// time to grow.
+    pub known: usize,
+}
+
+/// The limits of a webhook's share, which follows how its endpoint answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShareLimits {
+    /// Of a webhook of which nothing is known.
+    pub start: usize,
+    /// Of one that answers quickly.
+    pub most: usize,
+    /// Of one that does not: enough to notice that it is quick again.
+    pub least: usize,
+}
+
+/// A quick endpoint gets all the places that its attempts can use, and a dead one a small part of a worker's slots. A
+/// tenant has twice the places of its busiest webhook, so that one webhook never keeps the others waiting.
+pub const SHARES: Shares =
+    Shares { per_webhook: ShareLimits { start: 8, most: 256, least: 2 }, per_tenant: 512, known: 20_000 };
+
+/// What is known of a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// How many of its entries may be claimed at once.
+    pub(crate) share: usize,
+    /// Whether its endpoint answers quickly.
+    pub(crate) quick: bool,
+    /// Whether all its places were in use at once since the share changed last.
+    full: bool,
+    /// When the share decreased last.
+    decreased_ms: Option<i64>,
+}
+
+impl Pace {
+    /// Of a webhook of which nothing is known.
+    pub(crate) fn unknown(limits: ShareLimits) -> Self {
+        Self { share: limits.start, quick: false, full: false, decreased_ms: None }
+    }
+
+    /// An entry was claimed: now so many are.
+    pub(crate) fn claimed(&mut self, in_flight: usize) {
+        self.full |= in_flight >= self.share;
+    }
+
+    /// The longest of the claims that ended together held its place for `held`.
+    pub(crate) fn ended(&mut self, held: Duration, now_ms: i64, limits: ShareLimits) {
+        if held > QUICK {
+            return self.held_long(now_ms, limits);
+        }
+        self.quick = true;
+        if self.full {
+            self.change((self.share * 2).min(limits.most));
+        }
+    }
+
+    /// A claim holds its place longer than [`QUICK`].
+    pub(crate) fn held_long(&mut self, now_ms: i64, limits: ShareLimits) {
+        self.quick = false;
+        let pause_ms = millis(DECREASE_EVERY).unsigned_abs();
+        if self.share > limits.least
+            && self.decreased_ms.is_none_or(|at_ms| now_ms.abs_diff(at_ms) >= pause_ms)
+        {
+            self.change((self.share / 2).max(limits.least));
+            self.decreased_ms = Some(now_ms);
+        }
+    }
+
+    fn change(&mut self, share: usize) {
+        self.full &= share == self.share;
+        self.share = share;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: ShareLimits = SHARES.per_webhook;
+    const SLOW: Duration = Duration::from_millis(1_001);
+
+    #[test]
+    fn quick_webhook_with_a_full_share_doubles_it_up_to_the_most() {
+        let mut pace = Pace::unknown(LIMITS);
+        let mut shares = Vec::new();
+        for _ in 0..7 {
+            pace.claimed(pace.share);
+            pace.ended(QUICK, 0, LIMITS);
+            shares.push(pace.share);
+        }
+        assert!(pace.quick);
+        assert_eq!(shares, [16, 32, 64, 128, 256, 256, 256]);
+    }
+
+    #[test]
+    fn share_that_was_not_full_since_its_last_change_stays() {
+        let mut pace = Pace::unknown(LIMITS);
+        pace.claimed(7);
+        pace.ended(QUICK, 0, LIMITS);
+        assert_eq!((pace.share, pace.quick), (8, true));
+        pace.claimed(8);
+        pace.ended(QUICK, 0, LIMITS);
+        pace.ended(QUICK, 0, LIMITS);
+        assert_eq!(pace.share, 16);
+    }
+
+    #[test]
+    fn long_claims_halve_the_share_once_a_second_down_to_the_least() {
+        let mut pace = Pace { share: 30, quick: true, full: true, decreased_ms: None };
+        let mut shares = Vec::new();
+        for now_ms in [0, 0, 999, 1_000, 2_000, 2_500, 3_000, 9_000] {
+            pace.ended(SLOW, now_ms, LIMITS);
+            assert!(!pace.quick);
+            shares.push(pace.share);
+        }
+        assert_eq!(shares, [15, 15, 15, 7, 3, 3, 2, 2]);
+    }
+
+    #[test]
+    fn webhook_that_recovers_grows_from_where_it_is() {
+        let mut pace = Pace { share: 4, quick: true, full: true, decreased_ms: None };
+        pace.held_long(0, LIMITS);
+        pace.ended(QUICK, 1, LIMITS);
+        // The places that were full before the decrease say nothing about those of now.
+        assert_eq!((pace.share, pace.quick), (2, true));
+        pace.claimed(2);
+        pace.ended(QUICK, 2, LIMITS);
+        assert_eq!(pace.share, 4);
+    }
+}

@@ -1,0 +1,214 @@
+//! Creates web orders: those of a tenant that wait at the same time in one transaction, and POSTs their events from memory
+//! where it can.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use docket_domain::delivery::DeliveryId;
+use docket_program::clock::Clock;
+use docket_schedule::notifier::Notifier;
+use docket_schedule::{Entry, Hint, Schedule};
+use docket_store::idempotency::ToKeep;
+use docket_store::saves::{self, Save};
+use docket_store::{StoreError, Transaction};
+use tokio::sync::oneshot;
+
+use super::save_order::{NewOrder, Saved};
+use crate::groups::{Groups, Turn};
+use crate::tenants::ServedTenant;
+use crate::worker::{HandOff, HandedOff, LEASE};
+
+/// The most orders in one transaction.
+const GROUP: usize = 64;
+
+/// Creates web orders.
+pub struct CreateOrders<S> {
+    clock: Clock,
+    /// What waits is bounded by the clients, each of which waits for one order.
+    groups: Arc<Groups<Job>>,
+    notifier: Arc<Notifier<S>>,
+    /// Set where the process has a worker.
+    hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
+}
+
+/// Makes the answer to keep under a request's Idempotency-Key.
+pub type MakeToKeep = Box<dyn Fn(&Saved) -> ToKeep + Send + Sync>;
+
+struct Job {
+    tenant: Arc<ServedTenant>,
+    new: NewOrder,
+    to_keep: Option<MakeToKeep>,
+    result: oneshot::Sender<Result<Saved, StoreError>>,
+}
+
+/// The deliveries of a group that are handed off; `None`: the process has no worker.
+type Handed<S> = Option<HandedOff<S>>;
+
+impl<S: Schedule> CreateOrders<S> {
+    /// Uses `hand_off` once it is set.
+    pub fn new(
+        clock: Clock,
+        notifier: Arc<Notifier<S>>,
+        hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
+    ) -> Arc<Self> {
+        Arc::new(Self { clock, groups: Groups::new(GROUP), notifier, hand_off })
+    }
+
+    /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.
+    pub async fn create(
+        self: &Arc<Self>,
+        tenant: &Arc<ServedTenant>,
+        new: NewOrder,
+        to_keep: Option<MakeToKeep>,
+    ) -> Result<Saved, StoreError> {
+        let (result, created) = oneshot::channel();
+        let job = Job { tenant: Arc::clone(tenant), new, to_keep, result };
+        if let Some(turn) = self.groups.add(&tenant.uid, job) {
+            tokio::spawn(Arc::clone(self).run(turn));
+        }
+        created.await.unwrap_or(Err(StoreError::Unexpected("creating orders panicked")))
+    }
+
+    async fn run(self: Arc<Self>, turn: Turn<Job>) {
+        for group in turn {
+            self.create_group(group).await;
+        }
+    }
+
+    async fn create_group(&self, group: Vec<Job>) {
+        let (mut handed, begun) = tokio::join!(self.claim(&group), self.begin(&group));
+        let created = match begun {
+            Ok((transaction, first)) => commit(transaction, first, &group, handed.as_ref()).await,
+            Err(error) => {
+                // Nothing was written, so nothing can be unclear.
+                forget(&group, &mut handed).await;
+                return refuse(group, error);
+            }
+        };
+        match created {
+            Ok(created) => self.finish(group, created, &mut handed),
+            // Committed or not: the rows decide when the claims expire.
+            Err(error @ StoreError::Unavailable(_)) => refuse(group, error),
+            Err(error) => {
+                forget(&group, &mut handed).await;
+                if group.len() == 1 {
+                    return refuse(group, error);
+                }
+                // One of them failed: create them one by one.
+                for job in group {
+                    Box::pin(self.create_group(vec![job])).await;
+                }
+            }
+        }
+    }
+
+    /// Claims what this process may POST at once. The rest waits in the schedule for one lease, should this process die
+    /// before it can schedule it.
+    async fn claim(&self, group: &[Job]) -> Handed<S> {
+        let entry = |job: &Job, (id, webhook): (DeliveryId, &str)| Entry {
+            tenant: Arc::clone(&job.tenant.uid),
+            webhook: webhook.into(),
+            id,
+        };
+        let entries: Vec<Entry> = group
+            .iter()
+            .flat_map(|job| job.new.deliveries().map(move |delivery| entry(job, delivery)))
+            .collect();
+        if entries.is_empty() {
+            return None;
+        }
+        match self.hand_off.get() {
+            Some(hand_off) => Some(hand_off.claim(entries).await),
+            None => {
+                self.notifier.announce(entries, LEASE).await;
+                None
+            }
+        }
+    }
+
+    async fn begin(&self, group: &[Job]) -> Result<(Transaction, i64), StoreError> {
+        // The tenant as it is served now: its URL or its password may have changed since the first of them came.
+        let newest = group.last().ok_or(StoreError::Unexpected("a group without jobs"))?;
+        let database = newest.tenant.store.ready(&self.clock).await?;
+        saves::begin(database, &self.clock, group.len()).await
+    }
+
+    /// Begins the POSTs, answers, and schedules the other deliveries.
+    fn finish(&self, group: Vec<Job>, created: Created, handed: &mut Handed<S>) {
+        let Created { at_ms, saves } = created;
+        let mut hints = Vec::new();
+        for (job, (saved, save)) in group.into_iter().zip(saves) {
+            let deliveries = save.deliveries.iter().map(|(new, _)| (new.id, new.webhook.as_str()));
+            let others = match (handed.as_mut(), &save.event) {
+                (Some(handed), Some(event)) => handed.start(&job.tenant, event, deliveries, at_ms),
+                _ => deliveries.collect(),
+            };
+            hints.extend(others.into_iter().map(|(id, webhook)| Hint {
+                entry: Entry { tenant: Arc::clone(&job.tenant.uid), webhook: webhook.into(), id },
+                wait: Duration::ZERO,
+            }));
+            // A client that has gone does not mind.
+            let _ = job.result.send(Ok(saved));
+        }
+        if !hints.is_empty() {
+            let notifier = Arc::clone(&self.notifier);
+            tokio::spawn(async move { notifier.notify(hints).await });
+        }
+    }
+}
+
+/// Ends the claims of deliveries that were not stored for certain.
+async fn forget<S: Schedule>(group: &[Job], handed: &mut Handed<S>) {
+    if let Some(handed) = handed {
+        handed.forget(group.iter().flat_map(|job| job.new.deliveries()).map(|(id, _)| id)).await;
+    }
+}
+
+/// What a committed group has stored.
+struct Created {
+    /// The time of the transaction, in milliseconds since 1970.
+    at_ms: i64,
+    saves: Vec<(Saved, Save)>,
+}
+
+async fn commit<S: Schedule>(
+    transaction: Transaction,
+    first: i64,
+    group: &[Job],
+    handed: Option<&HandedOff<S>>,
+) -> Result<Created, StoreError> {
+    let now = transaction.now();
+    let (mut saved, mut saves) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+    for (number, job) in (first..).zip(group) {
+        let (order, published) = job.new.rows(number, now);
+        let (event, deliveries) = published.map_or((None, Vec::new()), |(event, new)| (Some(event), new));
+        let lease = |id| handed.and_then(|handed| handed.lease_of(id)).cloned();
+        let deliveries = deliveries
+            .into_iter()
+            .map(|new| {
+                let lease = lease(new.id);
+                (new, lease)
+            })
+            .collect();
+        let result = Saved::of(&order, true, true);
+        let to_keep = job.to_keep.as_ref().map(|make| make(&result));
+        saved.push(result);
+        saves.push(Save { order, event, deliveries, to_keep });
+    }
+    saves::commit(transaction, &saves).await?;
+    Ok(Created { at_ms: now.as_millisecond(), saves: saved.into_iter().zip(saves).collect() })
+}
+
+/// Answers all with this error; several only if the database is unavailable.
+fn refuse(group: Vec<Job>, error: StoreError) {
+    let text = match &error {
+        StoreError::Unavailable(source) => source.to_string(),
+        other => other.to_string(),
+    };
+    let mut error = Some(error);
+    for job in group {
+        let error = error.take().unwrap_or_else(|| StoreError::Unavailable(text.clone().into()));
+        // A client that has gone does not mind.
+        let _ = job.result.send(Err(error));
+    }
+}

@@ -1,0 +1,193 @@
+//! The slots of a worker: how many attempts it makes at once.
+//!
+//! Attempts that are slow, since their webhook is not known to answer quickly or since they run for longer than a second,
+//! use at most half of the slots. An attempt that becomes slow while they do leaves its slot to another, so that
+//! quick webhooks always have the other half.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_schedule::Room;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// An attempt that runs for longer is slow.
+pub(super) const SLOW: Duration = Duration::from_secs(1);
+
+/// The slots of a worker.
+pub(super) struct Slots {
+    total: usize,
+    used: Mutex<Used>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Used {
+    quick: usize,
+    slow: usize,
+    /// No more are given.
+    closed: bool,
+}
+
+/// Slots for claims that are being made.
+pub(super) struct Reserved {
+    slots: Arc<Slots>,
+    left: Room,
+}
+
+/// The slot of one attempt, which is free again when this is dropped.
+pub(super) struct Slot {
+    slots: Arc<Slots>,
+    quick: bool,
+}
+
+/// How many more fit, if at most half of all may be slow.
+fn room(total: usize, quick: usize, slow: usize) -> Room {
+    let half = total / 2;
+    let slots = total.saturating_sub(quick + slow.min(half));
+    Room { slots, slow: half.saturating_sub(slow).min(slots) }
+}
+
+impl Slots {
+    pub(super) fn new(total: usize) -> Arc<Self> {
+        Arc::new(Self { total, used: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// At most so many of those that are free.
+    pub(super) fn reserve(self: &Arc<Self>, most: usize) -> Reserved {
+        let mut used = self.used.lock();
+        let Room { slots, slow } =
+            if used.closed { Room::default() } else { room(self.total, used.quick, used.slow) };
+        let slots = slots.min(most);
+        let left = Room { slots, slow: slow.min(slots) };
+        used.quick += left.slots - left.slow;
+        used.slow += left.slow;
+        Reserved { slots: Arc::clone(self), left }
+    }
+
+    /// Gives no more slots.
+    pub(super) fn close(&self) {
+        self.used.lock().closed = true;
+    }
+
+    /// Returns after a slot was freed since the last call of this; may return early.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+}
+
+impl Reserved {
+    /// What is left of it.
+    pub(super) fn room(&self) -> Room {
+        self.left
+    }
+
+    /// Takes one; `None`: none is left.
+    pub(super) fn take(&mut self, quick: bool) -> Option<Slot> {
+        let quick_left = self.left.slots - self.left.slow;
+        let from_quick = match quick {
+            true => quick_left > 0,
+            false => self.left.slow == 0,
+        };
+        if self.left.slots == 0 {
+            return None;
+        }
+        self.left.slots -= 1;
+        if !from_quick {
+            self.left.slow -= 1;
+        }
+        if from_quick != quick {
+            self.slots.used.lock().change(from_quick, quick);
+        }
+        Some(Slot { slots: Arc::clone(&self.slots), quick })
+    }
+}
+
+impl Used {
+    fn of(&mut self, quick: bool) -> &mut usize {
+        if quick { &mut self.quick } else { &mut self.slow }
+    }
+
+    fn change(&mut self, from_quick: bool, to_quick: bool) {
+        *self.of(from_quick) -= 1;
+        *self.of(to_quick) += 1;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut used = self.slots.used.lock();
+        used.quick -= self.left.slots - self.left.slow;
+        used.slow -= self.left.slow;
+    }
+}
+
+impl Slot {
+    /// The attempt runs for longer than [`SLOW`].
+    pub(super) fn is_slow(&mut self) {
+        if self.quick {
+            self.quick = false;
+            self.slots.used.lock().change(true, false);
+            self.slots.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *self.slots.used.lock().of(self.quick) -= 1;
+        self.slots.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_attempts_leave_half_of_the_slots_to_quick_ones() {
+        let free = |quick, slow| {
+            let Room { slots, slow } = room(8, quick, slow);
+            (slots, slow)
+        };
+        assert_eq!(free(0, 0), (8, 4));
+        assert_eq!(free(5, 0), (3, 3));
+        assert_eq!(free(0, 4), (4, 0));
+        assert_eq!(free(4, 4), (0, 0));
+        assert_eq!(free(2, 6), (2, 0), "two of the slow ones have left their slots");
+        assert_eq!(free(8, 3), (0, 0));
+    }
+
+    #[test]
+    fn slots_are_free_again_when_attempts_and_reservations_end() {
+        let slots = Slots::new(4);
+        let mut reserved = slots.reserve(3);
+        assert_eq!((reserved.room().slots, reserved.room().slow), (3, 2));
+        let (mut quick, slow) = (reserved.take(true), reserved.take(false));
+        drop(reserved);
+        let free = || {
+            let reserved = slots.reserve(9);
+            (reserved.room().slots, reserved.room().slow)
+        };
+        assert_eq!(free(), (2, 1));
+        quick.iter_mut().for_each(Slot::is_slow);
+        assert_eq!(free(), (2, 0), "two slow ones are half of the slots");
+        drop((quick, slow));
+        assert_eq!(free(), (4, 2));
+        slots.close();
+        assert_eq!(slots.reserve(9).room().slots, 0);
+    }
+
+    #[test]
+    fn attempt_that_becomes_slow_leaves_its_slot_when_the_slow_half_is_full() {
+        let slots = Slots::new(4);
+        let mut reserved = slots.reserve(4);
+        let mut taken: Vec<Slot> =
+            [false, false, true, true].into_iter().flat_map(|quick| reserved.take(quick)).collect();
+        drop(reserved);
+        assert_eq!(slots.reserve(1).room().slots, 0);
+        taken[3].is_slow();
+        let room = slots.reserve(9).room();
+        assert_eq!((room.slots, room.slow), (1, 0));
+    }
+}

@@ -1,0 +1,96 @@
+//! Leases: who makes an attempt, and until when no other worker may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_domain::delivery::DeliveryId;
+use docket_program::owner::Owner;
+
+use crate::connection::Transaction;
+use crate::error::StoreError;
+use crate::sql::{SLOTS, filled, params, slots};
+
+/// What the attempts of one batch are leased with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// Distinguishes this batch from all others of all processes.
+    batch: Arc<str>,
+    time: Duration,
+}
+
+impl Lease {
+    /// A lease of this owner that lasts for `time` unless it is renewed. `batch` is another one for each lease of the
+    /// owner.
+    pub fn new(owner: &Owner, batch: u64, time: Duration) -> Self {
+        let Owner { process, incarnation } = owner;
+        Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time }
+    }
+
+    /// The token of one delivery's attempt. No other attempt ever has the same.
+    pub fn token_of(&self, id: DeliveryId) -> String {
+        format!("{}{id}", self.batch)
+    }
+
+    pub(crate) fn batch(&self) -> &str {
+        &self.batch
+    }
+
+    /// When it ends that begins at `now_ms`.
+    pub(crate) fn until_ms(&self, now_ms: i64) -> i64 {
+        now_ms + i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Extends the lease of those of these deliveries that it still holds.
+pub async fn renew(
+    transaction: &mut Transaction,
+    ids: &[DeliveryId],
+    lease: &Lease,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "UPDATE delivery_queue SET lease_until_ms = $1 WHERE lease_token = $2 || id AND id IN ({})",
+        slots(3)
+    );
+    let until_ms = lease.until_ms(now_ms);
+    for chunk in ids.chunks(SLOTS) {
+        let mut params = params![until_ms, lease.batch()];
+        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+        transaction.execute(&sql, params).await?;
+    }
+    Ok(())
+}
+
+/// Gives an attempt back whose POST has not begun: it was not made and does not count. `false`: the lease was lost.
+pub async fn give_back(
+    transaction: &mut Transaction,
+    id: DeliveryId,
+    lease: &Lease,
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE delivery_queue SET attempt_count = attempt_count - 1, lease_token = NULL, lease_until_ms = NULL, \
+               started_at_ms = NULL WHERE id = $1 AND lease_token = $2";
+    Ok(transaction.execute(sql, params![id.to_string(), lease.token_of(id)]).await? == 1)
+}
+
+/// Whose leases have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dead {
+    /// Everybody's: no other process delivers from this database, and this one has just started.
+    All,
+    /// Of those that had the `process` of this owner before it.
+    Predecessors(Owner),
+}
+
+/// Ends the leases of holders that are dead for certain, so that their attempts are taken over at once; even a fifth one has
+/// no late end. Writes nothing if there is no lease.
+pub async fn release_leases(transaction: &mut Transaction, dead: &Dead) -> Result<u64, StoreError> {
+    const RELEASE: &str = "UPDATE delivery_queue SET lease_until_ms = 0 WHERE lease_until_ms > 0";
+    match dead {
+        Dead::All => transaction.execute(RELEASE, Vec::new()).await,
+        Dead::Predecessors(Owner { process, incarnation }) => {
+            let sql = format!("{RELEASE} AND lease_token LIKE $1 AND lease_token NOT LIKE $2");
+            let params = params![format!("{process}.%"), format!("{process}.{incarnation}.%")];
+            transaction.execute(&sql, params).await
+        }
+    }
+}

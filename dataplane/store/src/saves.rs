@@ -1,0 +1,50 @@
+//! New orders of several requests, in one transaction of two round trips.
+
+use docket_program::clock::Clock;
+
+use crate::connection::Transaction;
+use crate::counter::{first_of, next_numbers};
+use crate::database::Database;
+use crate::deliveries::{self, Lease, NewDelivery};
+use crate::error::StoreError;
+use crate::events::{self, Event};
+use crate::idempotency::{self, ToKeep};
+use crate::orders::{self, StoredOrder};
+use crate::sql::Statement;
+
+/// Begins the transaction and takes the numbers of `count` web orders. Returns the first of them.
+pub async fn begin(
+    database: &Database,
+    clock: &Clock,
+    count: usize,
+) -> Result<(Transaction, i64), StoreError> {
+    let (transaction, rows) = database.begin_with(clock, [next_numbers("web_order", count)]).await?;
+    let first = first_of(&rows, count)?;
+    Ok((transaction, first))
+}
+
+/// What a request saves.
+#[derive(Clone)]
+pub struct Save {
+    /// The order.
+    pub order: StoredOrder,
+    /// Its event; `None`: no webhook takes it.
+    pub event: Option<Event>,
+    /// The event's deliveries; with a lease, the first attempt is begun.
+    pub deliveries: Vec<(NewDelivery, Option<Lease>)>,
+    /// The answer to keep under the request's Idempotency-Key.
+    pub to_keep: Option<ToKeep>,
+}
+
+/// Stores them and commits. After [`StoreError::Unavailable`] they may be stored or not; after any other error nothing
+/// is, and it may be any one of them that failed.
+pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), StoreError> {
+    let now_ms = transaction.now_ms();
+    let mut statements: Vec<Statement> =
+        orders::inserts(saves.iter().map(|save| &save.order)).into_iter().collect();
+    statements.extend(events::inserts(saves.iter().filter_map(|save| save.event.as_ref()), now_ms));
+    let deliveries = saves.iter().flat_map(|save| &save.deliveries);
+    statements.extend(deliveries::inserts(deliveries.map(|(new, lease)| (new, lease.as_ref())), now_ms));
+    statements.extend(idempotency::inserts(saves.iter().filter_map(|save| save.to_keep.as_ref()), now_ms));
+    transaction.commit_after(statements).await.map(drop)
+}

@@ -1,0 +1,307 @@
+//! Several at once, in one transaction: the ends of attempts, and the saves of requests. Each has its own result.
+
+use std::time::Duration;
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{FailureClass, Next, Outcome, Report, Status};
+use docket_program::clock::Clock;
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{
+    CUSTOMER, T0, TenantDatabase, at, delivery_id, end, event_id, lease, new_delivery,
+};
+use docket_store::deliveries::{self, End, Started, Stored};
+use docket_store::events::{About, Event};
+use docket_store::idempotency::{self, Kept, ToKeep};
+use docket_store::saves::{self, Save};
+use docket_store::{StoreError, orders};
+
+use super::orders::order;
+
+on_both_databases!(
+    ends_of_one_call_have_each_their_own_result,
+    an_end_that_was_stored_already_is_stored_once_however_often_it_comes,
+    no_ends_are_stored_without_an_error,
+    saves_of_one_group_are_stored_with_all_that_belongs_to_them,
+    a_group_with_a_violation_stores_nothing,
+    a_group_that_is_not_committed_gives_its_numbers_back,
+);
+
+fn succeeded() -> Outcome {
+    Outcome::Succeeded(Report { http_status: Some(204), ..Report::default() })
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed(FailureClass::ServerError, Report { http_status: Some(500), ..Report::default() })
+}
+
+/// What an end of the cases is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Case {
+    Success,
+    Retry,
+    Dead,
+    /// Another worker has taken the delivery over.
+    Lost(Next),
+    /// An earlier commit, whose response was lost, has stored it.
+    Stored(Next),
+}
+
+const LATER: i64 = T0 + 60_000;
+
+impl Case {
+    /// Several of each, and more successes than one statement of SQLite takes.
+    fn of(place: usize) -> Self {
+        match place {
+            3 | 41 => Self::Lost(Next::Succeeded),
+            4 | 42 => Self::Lost(Next::RetryAt(at(LATER))),
+            5 | 43 => Self::Lost(Next::DeadLetter),
+            6 | 44 => Self::Stored(Next::Succeeded),
+            7 | 45 => Self::Stored(Next::RetryAt(at(LATER))),
+            8 | 46 => Self::Stored(Next::DeadLetter),
+            9 | 70 => Self::Retry,
+            10 | 71 => Self::Dead,
+            _ => Self::Success,
+        }
+    }
+
+    fn next(self) -> Next {
+        match self {
+            Self::Success => Next::Succeeded,
+            Self::Retry => Next::RetryAt(at(LATER)),
+            Self::Dead => Next::DeadLetter,
+            Self::Lost(next) | Self::Stored(next) => next,
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        if self.next() == Next::Succeeded { succeeded() } else { failed() }
+    }
+}
+
+async fn ends_of_one_call_have_each_their_own_result(rig: TenantDatabase) {
+    let ids = rig.queued(90, T0).await;
+    let mut started = rig.begin(&ids, "mine", T0, T0 + 4).await;
+    started.sort_by_key(|started| started.id);
+    let cases: Vec<Case> = (0..90).map(Case::of).collect();
+    let mut before = Vec::new();
+    for ((id, started), case) in ids.iter().zip(&started).zip(&cases) {
+        match case {
+            Case::Lost(_) => assert_eq!(rig.begin(&[*id], "theirs", T0 + 4, T0 + 8).await.len(), 1),
+            Case::Stored(next) => {
+                assert!(rig.finish(started, "mine", &case.outcome(), *next, T0 + 1).await);
+            }
+            _ => continue,
+        }
+        before.push((*id, rig.picture(*id).await));
+    }
+    let ends: Vec<End> =
+        started.iter().zip(&cases).map(|(started, case)| end(started, "mine", &case.outcome())).collect();
+    let stored =
+        deliveries::finish_attempts(&rig.database, &Clock::System, &ends, |place, _| cases[place].next());
+    let stored = stored.await.expect("stored");
+
+    assert_eq!(stored.len(), 90);
+    for ((id, case), stored) in ids.iter().zip(&cases).zip(stored) {
+        match (case, stored) {
+            (Case::Lost(_), stored) => assert_eq!(stored, Stored::LeaseLost, "{case:?}"),
+            (_, Stored::Next(next, wait)) => {
+                assert_eq!((next, wait.is_some()), (case.next(), matches!(next, Next::RetryAt(_))));
+            }
+            (case, stored) => panic!("{case:?} {stored:?}"),
+        }
+        let row = rig.delivery(*id).await;
+        let attempts = rig.attempts(*id).await;
+        match case {
+            Case::Success => {
+                assert_eq!((row.status, row.http_status), (Status::Succeeded, Some(204)));
+                assert_eq!((attempts.len(), attempts[0].failure_class), (1, None));
+            }
+            Case::Retry => {
+                assert_eq!((row.status, row.due_at_ms), (Status::Failed, LATER));
+                assert_eq!(rig.lease(*id).await, (None, None));
+            }
+            Case::Dead => assert_eq!(row.status, Status::DeadLetter),
+            Case::Lost(_) | Case::Stored(_) => continue,
+        }
+        if *case != Case::Success {
+            assert_eq!(row.failure_class, Some(FailureClass::ServerError));
+            assert_eq!((attempts.len(), attempts[0].http_status), (1, Some(500)), "{case:?}");
+        }
+    }
+    for (id, picture) in before {
+        assert_eq!(rig.picture(id).await, picture);
+    }
+}
+
+async fn an_end_that_was_stored_already_is_stored_once_however_often_it_comes(rig: TenantDatabase) {
+    let ids = rig.queued(3, T0).await;
+    let mut started = rig.begin(&ids, "mine", T0, T0 + 4).await;
+    started.sort_by_key(|started| started.id);
+    let nexts = [Next::Succeeded, Next::RetryAt(at(LATER)), Next::DeadLetter];
+    let outcomes = [succeeded(), failed(), failed()];
+    let ends: Vec<End> =
+        started.iter().zip(&outcomes).map(|(started, outcome)| end(started, "mine", outcome)).collect();
+    let mut pictures = Vec::new();
+    for _ in 0..3 {
+        let stored =
+            deliveries::finish_attempts(&rig.database, &Clock::System, &ends, |place, _| nexts[place]);
+        let stored = stored.await.expect("stored");
+        let nexts_stored: Vec<Option<Next>> = stored
+            .iter()
+            .map(|stored| match stored {
+                Stored::Next(next, _) => Some(*next),
+                Stored::LeaseLost => None,
+            })
+            .collect();
+        assert_eq!(nexts_stored, nexts.map(Some));
+        let mut picture = Vec::new();
+        for id in &ids {
+            picture.push(rig.picture(*id).await);
+        }
+        pictures.push(picture);
+    }
+    assert_eq!(pictures[1], pictures[0]);
+    assert_eq!(pictures[2], pictures[0]);
+    assert_eq!(rig.number("SELECT count(*) FROM attempt").await, 3);
+}
+
+async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
+    let stored = deliveries::finish_attempts(&rig.database, &Clock::System, &[], |_, _| Next::Succeeded);
+    assert_eq!(stored.await.expect("nothing to do"), []);
+    let unknown = Started {
+        id: delivery_id(999),
+        event_id: String::new(),
+        webhook: String::new(),
+        attempt: 1,
+        at_ms: T0,
+    };
+    let ends = [end(&unknown, "mine", &succeeded())];
+    let stored = deliveries::finish_attempts(&rig.database, &Clock::System, &ends, |_, _| Next::Succeeded);
+    assert_eq!(stored.await.expect("nothing is changed"), [Stored::LeaseLost]);
+}
+
+/// A save of the order `number`, with an event, two deliveries and an answer to keep. The first delivery is leased.
+fn save(number: u16) -> Save {
+    let id = event_id(number);
+    let web_order_id = format!("W{number:08}");
+    let first = new_delivery(delivery_id(2 * number), &id);
+    let second = deliveries::NewDelivery {
+        webhook: "another".into(),
+        ..new_delivery(delivery_id(2 * number + 1), &id)
+    };
+    let event = Event {
+        id,
+        code: EventCode::OrderCreated,
+        customer_code: CUSTOMER.into(),
+        about: About::web_order(&web_order_id),
+        body: format!("{{\"number\":{number}}}").into(),
+    };
+    let kept = Kept {
+        route: "/Orders/Save".into(),
+        request_digest: "00".into(),
+        status: 200,
+        body: format!("answer {number}"),
+    };
+    Save {
+        order: order(&web_order_id),
+        event: Some(event),
+        deliveries: vec![(first, Some(lease("mine", 4_000))), (second, None)],
+        to_keep: Some(ToKeep { caller: "contact C1".into(), key: format!("key {number}"), kept }),
+    }
+}
+
+async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result<(), StoreError>) {
+    let begun = saves::begin(&rig.database, &Clock::System, saves.len()).await;
+    let (transaction, first) = begun.expect("the numbers are there");
+    (first, saves::commit(transaction, saves).await)
+}
+
+/// How many rows there are of all that a save stores.
+async fn rows(rig: &TenantDatabase) -> [i64; 5] {
+    let mut counts = [0; 5];
+    let tables = ["web_order", "event", "delivery", "attempt", "idempotency"];
+    for (count, table) in counts.iter_mut().zip(tables) {
+        *count = rig.number(&format!("SELECT count(*) FROM {table}")).await;
+    }
+    counts
+}
+
+async fn saves_of_one_group_are_stored_with_all_that_belongs_to_them(rig: TenantDatabase) {
+    // More than one statement of SQLite takes, one without an event, one without an answer.
+    let mut group: Vec<Save> = (1..=70).map(save).collect();
+    (group[5].event, group[5].deliveries) = (None, Vec::new());
+    group[6].to_keep = None;
+    let (first, committed) = commit(&rig, &group).await;
+    committed.expect("all are sound");
+    assert_eq!(first, 1);
+    assert_eq!(rows(&rig).await, [70, 69, 138, 69, 69]);
+    let mut reader = rig.reader().await;
+    for number in [1, 40, 70] {
+        let stored = orders::find(&mut reader, &format!("W{number:08}"), None).await.expect("a statement");
+        assert!(stored.is_some(), "{number}");
+        let kept = idempotency::find(&mut reader, "contact C1", &format!("key {number}")).await;
+        assert_eq!(kept.expect("a statement").expect("kept").body, format!("answer {number}"));
+        let (leased, queued) = (delivery_id(2 * number), delivery_id(2 * number + 1));
+        let row = rig.delivery(leased).await;
+        assert_eq!((row.status, row.attempt_count), (Status::Pending, 1));
+        assert_eq!((row.about.shown(), row.due_at_ms), (format!("W{number:08}").as_str(), row.created_at_ms));
+        assert_eq!(rig.lease(leased).await, (Some("mine".into()), Some(row.created_at_ms + 4_000)));
+        let attempt = rig.attempts(leased).await.remove(0);
+        assert_eq!((attempt.started_at_ms, attempt.finished_at_ms), (row.created_at_ms, None));
+        let row = rig.delivery(queued).await;
+        assert_eq!((row.status, row.attempt_count, row.webhook.as_str()), (Status::Pending, 0, "another"));
+        assert_eq!(rig.lease(queued).await, (None, None));
+    }
+    let next = saves::begin(&rig.database, &Clock::System, 1).await.expect("a number");
+    assert_eq!(next.1, 71);
+}
+
+async fn a_group_with_a_violation_stores_nothing(rig: TenantDatabase) {
+    let (_, committed) = commit(&rig, &[save(1)]).await;
+    committed.expect("it is sound");
+    let before = rows(&rig).await;
+    let unknown_customer = |save: &mut Save| save.order.head.customer_code = "UNKNOWN".into();
+    let known_key = |save: &mut Save| {
+        save.to_keep.iter_mut().for_each(|to_keep| to_keep.key = "key 1".into());
+    };
+    let same_key = |save: &mut Save| {
+        save.to_keep.iter_mut().for_each(|to_keep| to_keep.key = "key 2".into());
+    };
+    let known_order = |save: &mut Save| save.order.head.id = "W00000001".into();
+    let known_event = |save: &mut Save| save.event.iter_mut().for_each(|event| event.id = event_id(1));
+    type Violation<'a> = (&'a str, &'a dyn Fn(&mut Save));
+    let violations: [Violation<'_>; 5] = [
+        ("the customer of an employee is unknown", &unknown_customer),
+        ("an answer is kept under the key already", &known_key),
+        ("two of the group have the same key", &same_key),
+        ("the order is there already", &known_order),
+        ("the event is there already", &known_event),
+    ];
+    for (why, violate) in violations {
+        for place in [0, 3, 7] {
+            let mut group: Vec<Save> = (2..10).map(save).collect();
+            if place == 0 && why.starts_with("two") {
+                continue;
+            }
+            violate(&mut group[place]);
+            let (first, committed) = commit(&rig, &group).await;
+            assert!(matches!(committed, Err(StoreError::Conflict)), "{why}: {committed:?}");
+            assert_eq!((rows(&rig).await, first), (before, 2), "{why}");
+        }
+    }
+    // The others, without it.
+    let others: Vec<Save> = (3..10).map(save).collect();
+    commit(&rig, &others).await.1.expect("all are sound");
+    assert_eq!(rows(&rig).await[0], 8);
+}
+
+async fn a_group_that_is_not_committed_gives_its_numbers_back(rig: TenantDatabase) {
+    for _ in 0..3 {
+        let begun = saves::begin(&rig.database, &Clock::System, 5).await.expect("numbers");
+        assert_eq!(begun.1, 1);
+    }
+    let (transaction, _) = saves::begin(&rig.database, &Clock::System, 2).await.expect("numbers");
+    saves::commit(transaction, &[]).await.expect("nothing to store");
+    let begun = tokio::time::timeout(Duration::from_secs(5), saves::begin(&rig.database, &Clock::System, 1));
+    assert_eq!(begun.await.expect("soon").expect("numbers").1, 3);
+}
