@@ -209,7 +209,7 @@ where
         let source = source(&request);
         let (mut parts, body) = request.into_parts();
         let addressed = A::from_request_parts(&mut parts, state).await?;
-        let body = json_bytes(Request::from_parts(parts, body), SIGN_IN_LIMIT).await?;
+        let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::from_body(&body)?;
         Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
     }

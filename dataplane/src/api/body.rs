@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::error::ApiError;
@@ -19,12 +18,10 @@ pub const LIMIT: usize = 1024 * 1024;
 /// The time in which a body must arrive.
 const TIME: Duration = Duration::from_secs(20);
 
-/// Reads a JSON body of at most `limit` bytes.
-pub async fn json_bytes(request: Request, limit: usize) -> Result<Bytes, ApiError> {
-    let (parts, body) = request.into_parts();
-    check_content_type(&parts.headers)?;
-    let announced =
-        parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+/// Reads the JSON body of a request with these headers, of at most `limit` bytes.
+pub async fn json_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    check_content_type(headers)?;
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
         return Err(ApiError::TooLarge(limit));
     }
@@ -40,7 +37,7 @@ async fn bytes(body: Body, limit: usize) -> Result<Bytes, ApiError> {
     }
 }
 
-fn check_content_type(headers: &http::HeaderMap) -> Result<(), ApiError> {
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     // Compressed bodies are refused: a small one can decompress to gigabytes.
     if headers.get_all(CONTENT_ENCODING).iter().any(|coding| coding.as_bytes() != b"identity") {
         return Err(ApiError::UnsupportedMediaType);

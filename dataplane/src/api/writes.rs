@@ -45,10 +45,9 @@ where
         let (mut parts, body) = request.into_parts();
         let caller = C::from_request_parts(&mut parts, state).await?;
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
-        let headers = parts.headers.clone();
-        let body = json_bytes(Request::from_parts(parts, body), LIMIT).await?;
+        let body = json_bytes(&parts.headers, body, LIMIT).await?;
         let request = B::from_body(&body)?;
-        let key = IdempotencyKey::of_request(&headers, route.as_str(), &body)?;
+        let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &body)?;
         Ok(Self { caller, request, write: Write { key } })
     }
 }
