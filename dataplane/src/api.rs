@@ -5,6 +5,7 @@ pub mod body;
 pub mod caller;
 pub mod error;
 pub mod fields;
+mod head_limit;
 pub mod host;
 pub mod idempotency;
 pub mod invoices;

@@ -1,7 +1,7 @@
 //! Accepts connections and serves HTTP/1.1 on them.
 //!
-//! `axum::serve` sets no timer, and without one hyper's limit on slow headers does nothing. Hence this loop. hyper has no
-//! limit on slow writes, so the stream has one.
+//! `axum::serve` sets no timer, and without one hyper's limit on the wait for a request does nothing. Hence this loop. hyper
+//! has no limit on slow writes and none for headers alone, so the stream has them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,8 +19,11 @@ use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// The time in which a request's headers must arrive; on a kept-alive connection since the previous response.
-const HEADER_TIME: Duration = Duration::from_secs(10);
+use super::head_limit::{HeadLimit, Served};
+
+/// How long a connection is kept that has been served and waits for its next request. Longer than proxies keep theirs (60 s
+/// in nginx and in AWS), which would otherwise send requests into connections that are just being closed.
+const IDLE_TIME: Duration = Duration::from_secs(75);
 /// A client that reads nothing of its response for this long is disconnected.
 const WRITE_TIME: Duration = Duration::from_secs(20);
 /// The most connections at once; further ones wait to be accepted.
@@ -70,20 +73,24 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(WRITE_TIME));
+    let served = Arc::<Served>::default();
+    let stream = HeadLimit::new(Box::pin(stream), Arc::clone(&served));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let router = router.clone();
+        let (router, served) = (router.clone(), Arc::clone(&served));
         async move {
+            served.step();
             let mut request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(ConnectInfo(peer));
             let response = router.oneshot(request).await;
+            served.step();
             Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(IDLE_TIME)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(Box::pin(stream)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // An error here is the client's: it disconnected, was too slow or did not speak HTTP.
     tokio::select! {
@@ -92,5 +99,38 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::super::head_limit::HEADER_TIME;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn served_connection_is_kept_for_its_next_request_longer_than_proxies_keep_theirs() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        tokio::spawn(serve(listener, router, 1, CancellationToken::new()));
+        #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        for _ in 0..2 {
+            let begun = Instant::now();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it is open");
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"hello") {
+                answer.push(client.read_u8().await.expect("an answer"));
+            }
+            assert!(begun.elapsed() < HEADER_TIME, "{:?}", begun.elapsed());
+            tokio::time::advance(Duration::from_secs(61)).await;
+        }
+        let begun = Instant::now();
+        assert_eq!(client.read_to_end(&mut Vec::new()).await.expect("closed"), 0);
+        assert!(begun.elapsed() < IDLE_TIME, "{:?}", begun.elapsed());
     }
 }
