@@ -12,6 +12,7 @@ use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
 use docket_store::Transaction;
 use docket_store::orders::{self, OrderFilter, OrderHead};
+use docket_store::walk::Page;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -22,7 +23,7 @@ use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::idempotency::IdempotencyKey;
 use super::kinds::{Line, WebOrderIdText};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use super::request::{FromBody, Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, time};
@@ -143,7 +144,8 @@ fn stored_order() -> RefOr<Schema> {
 #[serde(rename_all = "camelCase")]
 pub struct OrderPage {
     items: Vec<OrderSummary>,
-    /// The cursor of the next page; null on the last one.
+    /// The cursor of the next page; null on the last one. A page can be short, even empty, before the last one: a search for
+    /// something rare returns after half a second what it has found.
     next_cursor: Option<String>,
 }
 
@@ -245,7 +247,6 @@ pub async fn search(
         after: cursor,
     };
     let mut reader = caller.reader(&state).await?;
-    let heads = orders::search(&mut reader, &filter, page_size + 1).await?;
-    let (heads, next_cursor) = page(heads, page_size, |last| (last.created_at_ms, last.id.clone()));
-    Ok(Json(OrderPage { items: heads.into_iter().map(Into::into).collect(), next_cursor }))
+    let Page { items, next } = orders::search(&mut reader, &state.clock, &filter, page_size).await?;
+    Ok(Json(OrderPage { items: items.into_iter().map(Into::into).collect(), next_cursor: cursor_of(next) }))
 }

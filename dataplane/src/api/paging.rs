@@ -63,6 +63,11 @@ pub fn page<T>(
     (items, place.map(|(at_ms, id)| encode(at_ms, &id)))
 }
 
+/// The cursor of a search that goes on from `next`, if there is more.
+pub fn cursor_of(next: Option<(i64, String)>) -> Option<String> {
+    next.map(|(at_ms, id)| encode(at_ms, &id))
+}
+
 /// A place in a list, opaque to clients.
 fn encode(at_ms: i64, id: &str) -> String {
     hex::encode(format!("{at_ms}.{id}"))

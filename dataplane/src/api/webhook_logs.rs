@@ -9,13 +9,14 @@ use axum::Json;
 use axum::extract::State;
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::events;
+use docket_store::walk::Page;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::caller::Administrator;
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
-use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, page};
+use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
 use super::request::{Query, request};
 use super::state::ApiState;
 use super::times::DateOrTime;
@@ -72,7 +73,6 @@ pub async fn search(
 ) -> Result<Json<DeliveryPage>, ApiError> {
     // The facilityKey of an event begins with the number of its work order.
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
-    let page_size = search.page_size;
     let filter = DeliveryFilter {
         status: search.status,
         webhook: search.webhook,
@@ -87,9 +87,12 @@ pub async fn search(
         after: search.cursor,
     };
     let mut reader = caller.reader(&state).await?;
-    let listed = deliveries::search(&mut reader, &filter, page_size + 1).await?;
-    let (listed, next_cursor) = page(listed, page_size, |last| (last.created_at_ms, last.id.clone()));
-    Ok(Json(DeliveryPage { items: listed.into_iter().map(Into::into).collect(), next_cursor }))
+    let Page { items, next } =
+        deliveries::search(&mut reader, &state.clock, &filter, search.page_size).await?;
+    Ok(Json(DeliveryPage {
+        items: items.into_iter().map(Into::into).collect(),
+        next_cursor: cursor_of(next),
+    }))
 }
 
 /// Returns one delivery with its payload and every attempt.

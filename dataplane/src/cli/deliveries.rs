@@ -15,6 +15,7 @@ use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{SHARES, Schedule};
 use docket_store::Database;
 use docket_store::deliveries::{self, DeliveryFilter, Due};
+use docket_store::walk::Page;
 use jiff::Timestamp;
 
 use super::tenant::{Found, IfNew, find, open};
@@ -35,7 +36,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
     match command {
         DeliveriesCommand::List { at, status, about, webhook, event: event_code, from, to, limit } => {
             let (from_ms, to_ms) = (from, to);
-            let filter = DeliveryFilter {
+            let mut filter = DeliveryFilter {
                 status,
                 about,
                 webhook,
@@ -45,7 +46,17 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
                 ..DeliveryFilter::default()
             };
             let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
-            print!("{}", shown::deliveries(&deliveries::search(&mut reader, &filter, limit).await?));
+            let mut listed = Vec::new();
+            loop {
+                let wanted = limit - listed.len() as i64;
+                let Page { items, next } = deliveries::search(&mut reader, &clock, &filter, wanted).await?;
+                listed.extend(items);
+                filter.after = next;
+                if filter.after.is_none() || listed.len() as i64 == limit {
+                    break;
+                }
+            }
+            print!("{}", shown::deliveries(&listed));
         }
         DeliveriesCommand::Show { at, id } => {
             let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;

@@ -51,6 +51,7 @@ pub mod saves;
 pub mod sql;
 pub mod sqlite;
 pub mod stores;
+pub mod walk;
 pub mod work_orders;
 
 pub use connection::{Connection, Transaction};

@@ -2,10 +2,12 @@
 
 use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
+use docket_program::clock::Clock;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, Search, Statement, containing, params};
+use crate::walk::{Page, Place, Walk};
 
 /// Where a web order is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,27 +201,33 @@ pub struct OrderFilter {
     pub to_ms: Option<i64>,
     /// Part of the search text, in lower case.
     pub text: Option<String>,
-    /// After this order, in the order of the search: the `created_at_ms` and id of the last one seen.
-    pub after: Option<(i64, String)>,
+    /// After this order, in the order of the search.
+    pub after: Option<Place>,
 }
 
-/// The newest `limit` orders that match, newest first; stable while others are saved.
+/// The newest orders that match, at most `page_size`, newest first; stable while others are saved.
 pub async fn search(
     connection: &mut Connection,
+    clock: &Clock,
     filter: &OrderFilter,
-    limit: i64,
-) -> Result<Vec<OrderHead>, StoreError> {
+    page_size: i64,
+) -> Result<Page<OrderHead>, StoreError> {
     let OrderFilter { customer_code, order_type, status, from_ms, to_ms, text, after } = filter;
-    let mut search = Search::new(&format!("SELECT {HEAD} FROM web_order"));
-    search.and_some("customer_code = $1", customer_code.as_ref());
-    search.and_some("order_type = $1", order_type.map(OrderType::as_str));
-    search.and_some("status = $1", status.map(OrderStatus::as_str));
-    search.and_some("created_at_ms >= $1", *from_ms);
-    search.and_some("created_at_ms < $1", *to_ms);
-    search.and_some("search_text LIKE $1 ESCAPE '\\'", text.as_deref().map(containing));
-    if let Some((created_at_ms, id)) = after {
-        search.and("(created_at_ms, id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
-    }
-    let (sql, params) = search.end("ORDER BY created_at_ms DESC, id DESC LIMIT $1", [limit.into()]);
-    connection.query(&sql, params).await?.iter().map(head).collect()
+    let of_customer = |columns: &str| {
+        let mut search = Search::new(&format!("SELECT {columns} FROM web_order"));
+        search.and_some("customer_code = $1", customer_code.as_ref());
+        search.and_some("created_at_ms >= $1", *from_ms);
+        search.and_some("created_at_ms < $1", *to_ms);
+        search
+    };
+    let matching = || {
+        let mut search = of_customer(HEAD);
+        search.and_some("order_type = $1", order_type.map(OrderType::as_str));
+        search.and_some("status = $1", status.map(OrderStatus::as_str));
+        search.and_some("search_text LIKE $1 ESCAPE '\\'", text.as_deref().map(containing));
+        search
+    };
+    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed: false };
+    let place_of = |head: &OrderHead| (head.created_at_ms, head.id.clone());
+    walk.page(connection, clock, || of_customer("created_at_ms, id"), matching, head, place_of).await
 }

@@ -123,7 +123,8 @@ impl From<ListedDelivery> for DeliverySummary {
 pub struct DeliveryPage {
     /// The deliveries.
     pub items: Vec<DeliverySummary>,
-    /// The cursor of the next page; null on the last one.
+    /// The cursor of the next page; null on the last one. A page can be short, even empty, before the last one: a search for
+    /// something rare returns after half a second what it has found.
     pub next_cursor: Option<String>,
 }
 

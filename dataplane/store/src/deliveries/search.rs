@@ -2,11 +2,13 @@
 
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
+use docket_program::clock::Clock;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::events::About;
 use crate::sql::{Row, Search, params};
+use crate::walk::{Page, Place, Walk};
 
 /// A delivery with its event, without its payload: what the logs and the CLI list.
 #[derive(Debug, Clone)]
@@ -35,7 +37,25 @@ pub struct ListedDelivery {
 const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_order, e.invoice_number, \
                       e.customer_code, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, \
                       d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
-                      d.created_at_ms, d.finished_at_ms FROM delivery d JOIN event e ON e.id = d.event_id";
+                      d.created_at_ms, d.finished_at_ms";
+/// Where to look for deliveries, whatever their status.
+const ALL: &str = "delivery";
+/// Only unfinished ones.
+const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms FROM delivery_queue q)";
+
+/// The SELECT of deliveries `from` one of these tables.
+fn select(from: &str) -> String {
+    format!("{LISTED} FROM {from} d JOIN event e ON e.id = d.event_id")
+}
+
+/// Where deliveries in this status are.
+fn table(status: Option<Status>) -> &'static str {
+    match status {
+        None => ALL,
+        Some(Status::Pending | Status::Failed) => QUEUED,
+        Some(Status::Succeeded | Status::DeadLetter) => "delivery_history",
+    }
+}
 
 fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
     let class = row.get::<Option<String>>(12)?.map(|word| word.parse()).transpose();
@@ -84,51 +104,63 @@ pub struct DeliveryFilter {
     pub invoice_number: Option<String>,
     /// About a web order, a work order or an invoice of this number.
     pub about: Option<String>,
-    /// After this delivery, in the order of the search: the `created_at_ms` and id of the last one seen.
-    pub after: Option<(i64, String)>,
+    /// After this delivery, in the order of the search.
+    pub after: Option<Place>,
 }
 
-/// The newest `limit` deliveries that match, newest first; stable while others are queued.
+/// The newest deliveries that match, at most `page_size`, newest first; stable while others are queued.
 pub async fn search(
     connection: &mut Connection,
+    clock: &Clock,
     filter: &DeliveryFilter,
-    limit: i64,
-) -> Result<Vec<ListedDelivery>, StoreError> {
-    let DeliveryFilter { status, webhook, event_code, failure_class, from_ms, to_ms, .. } = filter;
-    let DeliveryFilter { web_order_id, work_order, invoice_number, about, after, .. } = filter;
-    let mut search = Search::new(LISTED);
-    search.and_some("d.status = $1", status.map(Status::as_str));
-    if let Some(webhook) = webhook {
-        search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
+    page_size: i64,
+) -> Result<Page<ListedDelivery>, StoreError> {
+    let DeliveryFilter { web_order_id, work_order, invoice_number, about, .. } = filter;
+    let is_indexed = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
+    let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed };
+    let table = table(filter.status);
+    let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
+    let matching = || filter.matching(filter.in_time(Search::new(&select(table))));
+    let place_of = |listed: &ListedDelivery| (listed.created_at_ms, listed.id.clone());
+    walk.page(connection, clock, rows, matching, listed, place_of).await
+}
+
+impl DeliveryFilter {
+    fn in_time(&self, mut search: Search) -> Search {
+        search.and_some("d.created_at_ms >= $1", self.from_ms);
+        search.and_some("d.created_at_ms < $1", self.to_ms);
+        search
     }
-    search.and_some("e.code = $1", event_code.map(EventCode::as_str));
-    search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
-    search.and_some("d.created_at_ms >= $1", *from_ms);
-    search.and_some("d.created_at_ms < $1", *to_ms);
-    search.and_some("e.web_order_id = $1", web_order_id.as_ref());
-    if let Some(number) = work_order {
-        // An export is about all work orders it made.
-        let condition = "(e.work_order = $1 OR (e.code = 'order.exported' AND e.web_order_id = \
-                         (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
-        search.and(condition, [number.into()]);
+
+    fn matching(&self, mut search: Search) -> Search {
+        let Self { status, webhook, event_code, failure_class, .. } = self;
+        search.and_some("d.status = $1", status.map(Status::as_str));
+        if let Some(webhook) = webhook {
+            search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
+        }
+        search.and_some("e.code = $1", event_code.map(EventCode::as_str));
+        search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
+        search.and_some("e.web_order_id = $1", self.web_order_id.as_ref());
+        if let Some(number) = &self.work_order {
+            // An export is about all work orders it made.
+            let condition = "(e.work_order = $1 OR (e.code = 'order.exported' AND e.web_order_id = \
+                             (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
+            search.and(condition, [number.into()]);
+        }
+        search.and_some("e.invoice_number = $1", self.invoice_number.as_ref());
+        if let Some(number) = &self.about {
+            let condition = "(e.web_order_id = $1 OR e.work_order = $1 OR e.invoice_number = $1 OR \
+                             (e.code = 'order.exported' AND e.web_order_id = \
+                             (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
+            search.and(condition, [number.into()]);
+        }
+        search
     }
-    search.and_some("e.invoice_number = $1", invoice_number.as_ref());
-    if let Some(number) = about {
-        let condition = "(e.web_order_id = $1 OR e.work_order = $1 OR e.invoice_number = $1 OR \
-                         (e.code = 'order.exported' AND e.web_order_id = \
-                         (SELECT w.web_order_id FROM work_order w WHERE w.number = $1)))";
-        search.and(condition, [number.into()]);
-    }
-    if let Some((created_at_ms, id)) = after {
-        search.and("(d.created_at_ms, d.id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
-    }
-    let (sql, params) = search.end("ORDER BY d.created_at_ms DESC, d.id DESC LIMIT $1", [limit.into()]);
-    connection.query(&sql, params).await?.iter().map(listed).collect()
 }
 
 /// One delivery.
 pub async fn find(connection: &mut Connection, id: DeliveryId) -> Result<Option<ListedDelivery>, StoreError> {
-    let sql = format!("{LISTED} WHERE d.id = $1");
+    let sql = format!("{} WHERE d.id = $1", select(ALL));
     connection.query_opt(&sql, params![id.to_string()]).await?.as_ref().map(listed).transpose()
 }
 

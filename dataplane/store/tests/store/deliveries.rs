@@ -235,8 +235,8 @@ async fn the_newest_are_listed_by_status_and_number(rig: TenantDatabase) {
         (Some(Status::Succeeded), Some("W-1"), 10, vec![]),
     ] {
         let filter = DeliveryFilter { status, about: about.map(str::to_owned), ..DeliveryFilter::default() };
-        let listed = deliveries::search(&mut rig.reader().await, &filter, limit).await.expect("a statement");
-        let ids: Vec<_> = listed.into_iter().map(|listed| listed.id).collect();
+        let page = deliveries::search(&mut rig.reader().await, &Clock::System, &filter, limit).await;
+        let ids: Vec<_> = page.expect("a statement").items.into_iter().map(|listed| listed.id).collect();
         let expected: Vec<_> = expected.into_iter().map(|number| delivery_id(number).to_string()).collect();
         assert_eq!(ids, expected, "{status:?} {about:?} {limit}");
     }

@@ -99,7 +99,7 @@ async fn keeps_its_rows(database: Database) {
     database.migrate(&Clock::System).await.expect("it is migrated");
     let mut reader = database.reader().await.expect("a connection");
     let filter = DeliveryFilter { work_order: Some("PR2".into()), ..DeliveryFilter::default() };
-    let found = deliveries::search(&mut reader, &filter, 9).await.expect("a statement");
+    let found = deliveries::search(&mut reader, &Clock::System, &filter, 9).await.expect("a statement").items;
     assert_eq!((found.len(), found[0].about.web_order_id.as_deref()), (1, Some("W1")));
     let found = processes::search(&mut reader, &ProcessFilter::default(), 9).await.expect("a statement");
     let shown: Vec<_> = found

@@ -1,10 +1,12 @@
 //! Searching web orders.
 
 use docket_domain::order_type::OrderType;
+use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::contacts;
 use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus};
+use docket_store::walk::Page;
 
 use super::orders::order;
 
@@ -17,9 +19,12 @@ on_both_databases!(
     pages_are_stable_while_orders_arrive,
 );
 
+async fn search(rig: &TenantDatabase, filter: &OrderFilter, page_size: i64) -> Page<OrderHead> {
+    orders::search(&mut rig.reader().await, &Clock::System, filter, page_size).await.expect("a statement")
+}
+
 async fn ids(rig: &TenantDatabase, filter: OrderFilter) -> Vec<String> {
-    let found = orders::search(&mut rig.reader().await, &filter, 100).await.expect("a statement");
-    found.into_iter().map(|head| head.id).collect()
+    search(rig, &filter, 100).await.items.into_iter().map(|head| head.id).collect()
 }
 
 async fn insert(rig: &TenantDatabase, id: &str, change: impl Fn(&mut OrderHead)) {
@@ -129,8 +134,7 @@ async fn newest_come_first_and_no_more_than_the_limit(rig: TenantDatabase) {
     for (id, at) in [("b", 5), ("c", 5), ("a", 5), ("oldest", 1), ("newest", 9)] {
         insert(&rig, id, |head| head.created_at_ms = T0 + at).await;
     }
-    let found =
-        orders::search(&mut rig.reader().await, &OrderFilter::default(), 4).await.expect("a statement");
+    let found = search(&rig, &OrderFilter::default(), 4).await.items;
     let ids: Vec<_> = found.into_iter().map(|head| head.id).collect();
     assert_eq!(ids, ["newest", "c", "b", "a"]);
 }
@@ -143,10 +147,12 @@ async fn pages_are_stable_while_orders_arrive(rig: TenantDatabase) {
     let mut seen = Vec::new();
     let mut filter = OrderFilter::default();
     loop {
-        let page = orders::search(&mut rig.reader().await, &filter, 7).await.expect("a statement");
-        let Some(last) = page.last() else { break };
-        filter.after = Some((last.created_at_ms, last.id.clone()));
-        seen.extend(page.into_iter().map(|head| head.id));
+        let Page { items, next } = search(&rig, &filter, 7).await;
+        seen.extend(items.into_iter().map(|head| head.id));
+        filter.after = next;
+        if filter.after.is_none() {
+            break;
+        }
         let newer = i64::try_from(seen.len()).expect("few") + 100;
         insert(&rig, &format!("{newer:03}"), |head| head.created_at_ms = at(newer)).await;
     }

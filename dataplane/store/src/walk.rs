@@ -1,0 +1,205 @@
+//! Searches newest first that look at a bounded number of rows at a time: what is rare is found without a statement that
+//! reads all of a long history, and a search that has no index of its own ends in time.
+
+use std::time::Duration;
+
+use docket_program::clock::Clock;
+
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::sql::{Param, Row, Search};
+
+/// After this time a search returns what it has found; a statement that is under way then ends first.
+const SEARCH_TIME: Duration = Duration::from_millis(500);
+/// How many rows the first statement looks at; what is frequent is among them.
+const FIRST_WINDOW: i64 = 2_000;
+/// How many a later statement looks at, at most: some tenths of a second.
+const LARGEST_WINDOW: i64 = 50_000;
+
+/// The place of a row in the order of a search: its time in milliseconds since 1970, and its id.
+pub type Place = (i64, String);
+
+/// A page of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// What was found, newest first; at most as many as were asked for.
+    pub items: Vec<T>,
+    /// Where the search goes on; `None`: there is no more. A search whose time was up may have found fewer items than were
+    /// asked for, even none.
+    pub next: Option<Place>,
+}
+
+/// A search for rows of one table by `created_at_ms` and `id`.
+pub(crate) struct Walk<'a> {
+    /// The table's name in the statements.
+    pub(crate) table: &'static str,
+    /// The items of a page, at least 1.
+    pub(crate) page_size: i64,
+    /// The place of the last row that was seen.
+    pub(crate) after: Option<&'a Place>,
+    /// Whether an index finds what matches, so that one statement is enough.
+    pub(crate) is_indexed: bool,
+}
+
+impl Walk<'_> {
+    /// Searches. `rows` selects all rows that this search may look at, by conditions that an index knows; `matching` those
+    /// of them that match, with the columns of `item`.
+    pub(crate) async fn page<T>(
+        &self,
+        connection: &mut Connection,
+        clock: &Clock,
+        rows: impl Fn() -> Search,
+        matching: impl Fn() -> Search,
+        item: impl Fn(&Row) -> Result<T, StoreError>,
+        place_of: impl Fn(&T) -> Place,
+    ) -> Result<Page<T>, StoreError> {
+        let until = clock.elapsed() + SEARCH_TIME;
+        let (mut items, mut after, mut window) = (Vec::new(), self.after.cloned(), FIRST_WINDOW);
+        loop {
+            let end = match self.is_indexed {
+                true => None,
+                false => self.end_of(connection, rows(), after.as_ref(), window).await?,
+            };
+            let wanted = self.page_size + 1 - items.len() as i64;
+            let mut search = matching();
+            self.limit(&mut search, after.as_ref(), end.as_ref());
+            let (sql, params) = search.end(&format!("{} LIMIT $1", self.order()), [wanted.into()]);
+            for row in connection.query(&sql, params).await? {
+                items.push(item(&row)?);
+            }
+            if items.len() as i64 > self.page_size {
+                items.pop();
+                let next = items.last().map(place_of);
+                return Ok(Page { items, next });
+            }
+            if end.is_none() || clock.elapsed() > until {
+                return Ok(Page { items, next: end });
+            }
+            after = end;
+            window = (window * 5).min(LARGEST_WINDOW);
+        }
+    }
+
+    /// The last row of a window; `None`: there are no more rows than it takes.
+    async fn end_of(
+        &self,
+        connection: &mut Connection,
+        mut rows: Search,
+        after: Option<&Place>,
+        window: i64,
+    ) -> Result<Option<Place>, StoreError> {
+        self.limit(&mut rows, after, None);
+        let (sql, params) = rows.end(&format!("{} LIMIT 1 OFFSET $1", self.order()), [(window - 1).into()]);
+        let row = connection.query_opt(&sql, params).await?;
+        row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+    }
+
+    /// Only rows after the first place, up to the second.
+    fn limit(&self, search: &mut Search, after: Option<&Place>, end: Option<&Place>) {
+        let values = |(at_ms, id): &Place| [Param::from(*at_ms), Param::from(id)];
+        let table = self.table;
+        for (place, comparison) in [(after, "<"), (end, ">=")] {
+            if let Some(place) = place {
+                let condition = format!("({table}.created_at_ms, {table}.id) {comparison} ($1, $2)");
+                search.and(&condition, values(place));
+            }
+        }
+    }
+
+    fn order(&self) -> String {
+        let table = self.table;
+        format!("ORDER BY {table}.created_at_ms DESC, {table}.id DESC")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use docket_program::clock::ManualClock;
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::sql::params;
+    use crate::sqlite::Sqlite;
+
+    /// As many rows as three windows have, of which the oldest and the last of the second window match.
+    const ROWS: i64 = FIRST_WINDOW + 2 * 5 * FIRST_WINDOW;
+    const OF_THE_SECOND: i64 = ROWS - 6 * FIRST_WINDOW + 1;
+
+    async fn connection() -> (Connection, PathBuf) {
+        let file = std::env::temp_dir().join(format!(
+            "docket-walk-{}-{:?}.db",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let database = Database::Sqlite(Sqlite::new(file.clone()));
+        database.migrate(&Clock::System).await.expect("a file");
+        let mut transaction = database.begin(&Clock::System).await.expect("a file");
+        let create = "CREATE TABLE rows (id TEXT PRIMARY KEY, created_at_ms BIGINT, matches BOOLEAN)";
+        transaction.execute(create, Vec::new()).await.expect("a statement");
+        let insert = "WITH RECURSIVE row (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < $1) \
+                      INSERT INTO rows SELECT printf('%06d', n), n / 3, n IN (1, $2) FROM row";
+        transaction.execute(insert, params![ROWS, OF_THE_SECOND]).await.expect("a statement");
+        transaction.commit().await.expect("committed");
+        (database.reader().await.expect("a connection"), file)
+    }
+
+    async fn page(
+        connection: &mut Connection,
+        after: Option<&Place>,
+        page_size: i64,
+        takes: Duration,
+    ) -> Page<String> {
+        let moved = ManualClock::new(Timestamp::UNIX_EPOCH);
+        let clock = Clock::Manual(moved.clone());
+        let rows = || Search::new("SELECT created_at_ms, id FROM rows");
+        let matching = || {
+            moved.advance(takes);
+            let mut search = Search::new("SELECT id FROM rows");
+            search.and("matches", []);
+            search
+        };
+        let place_of = |id: &String| (id.parse::<i64>().expect("a number") / 3, id.clone());
+        let walk = Walk { table: "rows", page_size, after, is_indexed: false };
+        walk.page(connection, &clock, rows, matching, |row| row.get(0), place_of).await.expect("a page")
+    }
+
+    fn id(number: i64) -> String {
+        format!("{number:06}")
+    }
+
+    #[tokio::test]
+    async fn rare_rows_are_found_behind_many_windows() {
+        let (mut connection, file) = connection().await;
+        let all = page(&mut connection, None, 2, Duration::ZERO).await;
+        assert_eq!(all, Page { items: vec![id(OF_THE_SECOND), id(1)], next: None });
+        let first = page(&mut connection, None, 1, Duration::ZERO).await;
+        assert_eq!(
+            first,
+            Page { items: vec![id(OF_THE_SECOND)], next: Some((OF_THE_SECOND / 3, id(OF_THE_SECOND))) }
+        );
+        let second = page(&mut connection, first.next.as_ref(), 1, Duration::ZERO).await;
+        assert_eq!(second, Page { items: vec![id(1)], next: None });
+        let _ = std::fs::remove_file(file);
+    }
+
+    #[tokio::test]
+    async fn search_whose_time_is_up_returns_what_it_found_and_goes_on_from_there() {
+        let (mut connection, file) = connection().await;
+        let (mut next, mut pages) = (None, Vec::new());
+        loop {
+            let Page { items, next: place } = page(&mut connection, next.as_ref(), 9, SEARCH_TIME * 2).await;
+            pages.push(items);
+            next = place;
+            if next.is_none() {
+                break;
+            }
+        }
+        // Each statement takes longer than there is time: a page is one window, of the first size.
+        assert_eq!(pages.len() as i64, ROWS / FIRST_WINDOW + 1);
+        assert_eq!(pages.concat(), [id(OF_THE_SECOND), id(1)]);
+        let _ = std::fs::remove_file(file);
+    }
+}
