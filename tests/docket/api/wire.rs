@@ -308,8 +308,31 @@ async fn a_client_that_leaves_in_the_middle_saves_nothing_and_harms_no_other() {
     assert_eq!(rig.orders(), 0);
 }
 
-/// A disconnect cancels nothing: what was sent whole is saved whole, whether its client waits for the response or not.
-/// What the server has read of a request before the client hangs up decides: all of it makes one whole order, a part none.
+/// A disconnect cancels nothing that has begun: what was sent whole is saved, whether its client waits for the response
+/// or not.
+#[tokio::test]
+async fn a_client_that_hangs_up_while_its_order_is_written_has_saved_it() {
+    let rig = Rig::start().await;
+    let head = save_head(&rig).await;
+    let order = with(example(OrderType::FileAndServe), json!({"export": true})).to_string();
+    let other = rig.database("ACME");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let mut stream = connect(rig.server.api).await;
+    let head = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", order.len());
+    stream.write_all(head.as_bytes()).await.expect("writable");
+    // It has begun when it asks for the body; hyper drops a request whose client is gone before that.
+    let mut asked = *b"HTTP/1.1 100 Continue\r\n\r\n";
+    stream.read_exact(&mut asked).await.expect("it asks for the body");
+    stream.write_all(order.as_bytes()).await.expect("writable");
+    stream.shutdown().await.expect("open");
+    // The write waits for the lock. The server has read the body, sees that the client is gone, and closes as well.
+    assert!(read_to_end(&mut stream).await.is_empty(), "no response comes before the lock is released");
+    other.execute_batch("ROLLBACK").expect("released");
+    eventually("it is saved", Duration::from_secs(5), async || rig.orders() == 1).await;
+    assert_eq!(rig.count("SELECT count(*) FROM web_order WHERE status = 'Exported'"), 1);
+}
+
+/// How far the request is when the client hangs up decides: one whole order, or none.
 #[tokio::test]
 async fn a_client_that_hangs_up_after_its_request_has_saved_one_whole_order_or_none() {
     let rig = Rig::with(&webhook_yaml("acme", "orders", "C-1", "https://127.0.0.1:9/"), "").await;
