@@ -35,6 +35,19 @@ async fn killed_after_each_write_it_ends_in_the_same_state() {
             runtime.is_none() || runtime == release.runtime(&name),
             "another configuration after write {count}"
         );
+        // Of both operators, Events aside: each once, and nothing before what it depends on.
+        let uid = release.object("tenant", &name)["metadata"]["uid"].as_str().unwrap().to_owned();
+        let expected = [
+            format!("create secrets/{name}-apikey-primary"),
+            format!("create secrets/{name}-database"),
+            format!("patch secrets/docket-tenant-{uid}"),
+            format!("patch tenants/status/{name}"),
+        ];
+        let writes = || -> Vec<String> {
+            release.writes(mark).into_iter().filter(|write| !write.starts_with("create events/")).collect()
+        };
+        eventually("all is written", SOON, async || writes().len() >= expected.len()).await;
+        assert_eq!(writes(), expected, "after write {count}");
         operator.kill();
     }
     let client = docket_rig::postgres::client(&admin).await;
