@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::example::repository;
 
-/// The table has at least as many rows: none is lost by accident.
-const ROWS: usize = 175;
+/// The rows of the table: none is lost by accident.
+const ROWS: usize = 180;
 
 #[test]
 fn the_contract_table_and_the_tests_are_in_step() {
@@ -19,7 +19,7 @@ fn the_contract_table_and_the_tests_are_in_step() {
     }
     let (rows, offenders) = check(&read(&root.join("tests/contract.md")), &tests);
     assert!(offenders.is_empty(), "tests/contract.md:\n{}", offenders.join("\n"));
-    assert!(rows >= ROWS, "only {rows} rows");
+    assert_eq!(rows, ROWS, "rows of tests/contract.md; if that is meant, change ROWS");
 }
 
 /// The bodies of the tests of each name: the unit tests of the library `docket` and the suite `docket` share a target's
@@ -58,7 +58,7 @@ fn check(table: &str, tests: &Tests) -> (usize, Vec<String>) {
         }
         if let Some(field) = field(sentence)
             && !bodies.is_empty()
-            && !bodies.iter().any(|body| body.contains(field))
+            && !bodies.iter().any(|body| mentions(body, field))
         {
             offenders.push(format!("line {number}: none of its tests mentions the field {field}"));
         }
@@ -72,6 +72,11 @@ fn field(sentence: &str) -> Option<&str> {
     let (field, _) = rest.split_once([':', ','])?;
     let is_name = |text: &str| !text.is_empty() && text.chars().all(char::is_alphanumeric);
     (is_name(resource) && is_name(field)).then_some(field)
+}
+
+/// Whether the field's name is a word of a test's body, not only a part of one.
+fn mentions(body: &str, field: &str) -> bool {
+    body.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == field)
 }
 
 /// Each test target of the workspace and the file it begins with, named as cargo names its program.
@@ -216,7 +221,10 @@ fn tests_are_found_by_their_path_unless_they_are_ignored() {
 #[test]
 fn a_row_without_an_existing_test_is_reported() {
     let tests = ["one", "two", "same", "same"].iter().fold(Tests::new(), |mut tests, name| {
-        tests.entry(format!("api::auth::{name}")).or_default().push(format!("fn {name}() {{ token }}"));
+        tests
+            .entry(format!("api::auth::{name}"))
+            .or_default()
+            .push(format!("fn {name}() {{ token, key_of }}"));
         tests
     });
     let good = "text\n| Sentence | Test |\n|---|---|\n| a | `api::auth::one` |\n\
