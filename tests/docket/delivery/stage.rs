@@ -256,6 +256,7 @@ pub(crate) async fn all_end(home: &Home, count: usize) -> Vec<Delivery> {
 pub(crate) async fn all_end_within(home: &Home, count: usize, limit: Duration) -> Vec<Delivery> {
     let ended = || {
         let all = deliveries(home);
+        assert!(all.len() <= count, "{} deliveries, not {count}", all.len());
         (all.len() == count && all.iter().all(Delivery::is_final)).then_some(all)
     };
     eventually(&format!("{count} deliveries have ended"), limit, async || ended().is_some()).await;
