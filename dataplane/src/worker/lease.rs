@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
-use docket_program::clock::Clock;
+use docket_program::clock::{Clock, millis};
 use docket_program::owner::Owner;
 use docket_schedule::{Claim, Schedule};
 use docket_store::StoreError;
@@ -51,10 +51,12 @@ struct Attempt {
     until: Duration,
 }
 
-/// Leases of one batch, which are renewed together.
+/// Leases of one tenant, which are renewed together.
 struct Renewal {
     store: Arc<Store>,
     claims: Vec<Claim>,
+    /// Of each claim.
+    leases: Vec<Lease>,
 }
 
 impl Drop for KeptLease {
@@ -69,21 +71,26 @@ impl Kept {
     }
 
     /// Takes the leases that end before `before`, with their attempts, and marks them as renewed until `until`.
-    fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Lease, Renewal> {
+    fn take_ending(&self, before: Duration, until: Duration) -> HashMap<Arc<str>, Renewal> {
         let mut renewals = HashMap::new();
-        for ((.., lease), attempt) in self.lock().iter_mut().filter(|(_, attempt)| attempt.until < before) {
+        let mut attempts = self.lock();
+        for ((tenant, _, lease), attempt) in attempts.iter_mut().filter(|(_, attempt)| attempt.until < before)
+        {
             attempt.until = until;
-            let empty = || Renewal { store: Arc::clone(&attempt.store), claims: Vec::new() };
-            renewals.entry(lease.clone()).or_insert_with(empty).claims.push(attempt.claim.clone());
+            let store = &attempt.store;
+            let empty = || Renewal { store: Arc::clone(store), claims: Vec::new(), leases: Vec::new() };
+            let renewal: &mut Renewal = renewals.entry(Arc::clone(tenant)).or_insert_with(empty);
+            renewal.claims.push(attempt.claim.clone());
+            renewal.leases.push(lease.clone());
         }
         renewals
     }
 
     /// Marks leases as not renewed, so that the next round tries again.
-    fn mark_ending(&self, claims: &[Claim], lease: &Lease) {
+    fn mark_ending(&self, claims: Vec<Claim>, leases: Vec<Lease>) {
         let mut attempts = self.lock();
-        for Claim { entry, .. } in claims {
-            if let Some(attempt) = attempts.get_mut(&(Arc::clone(&entry.tenant), entry.id, lease.clone())) {
+        for (Claim { entry, .. }, lease) in claims.into_iter().zip(leases) {
+            if let Some(attempt) = attempts.get_mut(&(entry.tenant, entry.id, lease)) {
                 attempt.until = Duration::ZERO;
             }
         }
@@ -119,23 +126,24 @@ impl<S: Schedule> Leases<S> {
         loop {
             self.clock.sleep(LEASE / 4).await;
             let now = self.clock.elapsed();
-            for (lease, renewal) in self.kept.take_ending(now + LEASE * 2 / 3, now + LEASE) {
-                // A task for each batch: a tenant whose database hangs must not cost the others their leases.
-                tokio::spawn(Arc::clone(&self).renew(lease, renewal));
+            for (tenant_uid, renewal) in self.kept.take_ending(now + LEASE * 2 / 3, now + LEASE) {
+                // A task for each tenant: one whose database hangs must not cost the others their leases.
+                tokio::spawn(Arc::clone(&self).renew(tenant_uid, renewal));
             }
         }
     }
 
-    async fn renew(self: Arc<Self>, lease: Lease, renewal: Renewal) {
-        let Renewal { store, claims } = renewal;
+    async fn renew(self: Arc<Self>, tenant_uid: Arc<str>, renewal: Renewal) {
+        let Renewal { store, claims, leases } = renewal;
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
-        let served = claims.first().and_then(|claim| self.tenants.by_uid(&claim.entry.tenant));
+        let served = self.tenants.by_uid(&tenant_uid);
         let store = served.map_or(store, |tenant| Arc::clone(&tenant.store));
-        let ids: Vec<DeliveryId> = claims.iter().map(|claim| claim.entry.id).collect();
+        let token = |(claim, lease): (&Claim, &Lease)| (claim.entry.id, lease.token_of(claim.entry.id));
+        let held: Vec<(DeliveryId, String)> = claims.iter().zip(&leases).map(token).collect();
         let rows = async {
             let mut transaction = store.begin(&self.clock).await?;
-            let now_ms = transaction.now_ms();
-            deliveries::renew(&mut transaction, &ids, &lease, now_ms).await?;
+            let until_ms = transaction.now_ms() + millis(LEASE);
+            deliveries::renew(&mut transaction, &held, until_ms).await?;
             transaction.commit().await
         };
         // Concurrently: a Redis that hangs must not cost the rows their leases, which are what counts.
@@ -147,7 +155,49 @@ impl<S: Schedule> Leases<S> {
             tracing::warn!(error = %error, "renewing claims failed; retrying");
         }
         if rows.is_err() || claimed.is_err() {
-            self.kept.mark_ending(&claims, &lease);
+            self.kept.mark_ending(claims, leases);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use docket_schedule::memory::MemorySchedule;
+    use docket_schedule::{Entry, Room, SHARES};
+    use docket_store::Database;
+    use docket_store::sqlite::Sqlite;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn leases_of_a_tenant_are_renewed_together_whatever_batches_they_are_of() {
+        let clock = Clock::System;
+        let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
+        let leases = Leases::new(clock.clone(), Arc::default(), Arc::clone(&schedule), Owner::new(b"worker"));
+        let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new("/never/opened".into()))));
+        let mut kept = Vec::new();
+        for (number, tenant) in (0..).zip(["a", "a", "b", "a"]) {
+            let id = DeliveryId::new(clock.now(), [number; 10]);
+            let entry = Entry { tenant: tenant.into(), webhook: "hook".into(), id };
+            let room = Room { slots: 1, slow: 1 };
+            let claimed = schedule.hand_off(vec![entry], room, LEASE).await.expect("it responds");
+            kept.push(leases.keep(
+                &claimed[0],
+                &leases.new_lease(),
+                &store,
+                Duration::from_secs(number.into()),
+            ));
+        }
+        let (before, until) = (Duration::from_secs(3), Duration::from_secs(9));
+        let renewals = leases.kept.take_ending(before, until);
+        let counts = |tenant: &str| renewals.get(tenant).map(|of| (of.claims.len(), of.leases.len()));
+        assert_eq!((counts("a"), counts("b"), renewals.len()), (Some((2, 2)), Some((1, 1)), 2));
+        let batches: HashSet<&Lease> = renewals.values().flat_map(|of| &of.leases).collect();
+        assert_eq!(batches.len(), 3, "each keeps its own");
+        assert_eq!(leases.kept.take_ending(before, until).len(), 0, "they are marked as renewed");
+        drop(kept);
+        assert_eq!(leases.kept.take_ending(Duration::MAX, until).len(), 0, "what has ended is not renewed");
     }
 }

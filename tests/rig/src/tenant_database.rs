@@ -294,6 +294,11 @@ pub fn lease(token: &str, time_ms: i64) -> rows::Lease {
     rows::Lease::new(&owner, 0, Duration::from_millis(u64::try_from(time_ms).expect("a time")))
 }
 
+/// These deliveries, with the tokens of their attempts under [`lease`]s of this name.
+pub fn held(token: &str, ids: &[DeliveryId]) -> Vec<(DeliveryId, String)> {
+    ids.iter().map(|id| (*id, lease(token, 0).token_of(*id))).collect()
+}
+
 /// The end of an attempt of the process `token`.
 pub fn end(started: &rows::Started, token: &str, outcome: &Outcome) -> rows::End {
     rows::End {

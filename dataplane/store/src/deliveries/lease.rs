@@ -41,21 +41,23 @@ impl Lease {
     }
 }
 
-/// Extends the lease of those of these deliveries that it still holds.
+/// Extends the leases of those of these deliveries that are still held with these tokens, to `until_ms` in milliseconds since
+/// 1970.
 pub async fn renew(
     transaction: &mut Transaction,
-    ids: &[DeliveryId],
-    lease: &Lease,
-    now_ms: i64,
+    held: &[(DeliveryId, String)],
+    until_ms: i64,
 ) -> Result<(), StoreError> {
+    // A token is of one delivery only, so each row is compared with its own.
     let sql = format!(
-        "UPDATE delivery_queue SET lease_until_ms = $1 WHERE lease_token = $2 || id AND id IN ({})",
-        slots(3)
+        "UPDATE delivery_queue SET lease_until_ms = $1 WHERE id IN ({}) AND lease_token IN ({})",
+        slots(2),
+        slots(2 + SLOTS)
     );
-    let until_ms = lease.until_ms(now_ms);
-    for chunk in ids.chunks(SLOTS) {
-        let mut params = params![until_ms, lease.batch()];
-        params.extend(filled(chunk.iter().map(|id| id.to_string().into())));
+    for chunk in held.chunks(SLOTS) {
+        let mut params = params![until_ms];
+        params.extend(filled(chunk.iter().map(|(id, _)| id.to_string().into())));
+        params.extend(filled(chunk.iter().map(|(_, token)| token.into())));
         transaction.execute(&sql, params).await?;
     }
     Ok(())

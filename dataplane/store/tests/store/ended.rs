@@ -5,7 +5,7 @@ use std::time::Duration;
 use docket_domain::delivery::{DeliveryId, FailureClass, MAX_ATTEMPTS, Next, Outcome, Report, Status};
 use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{T0, TenantDatabase, at, lease};
+use docket_rig::tenant_database::{T0, TenantDatabase, at, held, lease};
 use docket_store::deliveries::{self, Dead, LATE_END_MS, Lease};
 
 on_both_databases!(
@@ -136,7 +136,7 @@ async fn a_fifth_attempt_under_way_is_left_alone(rig: TenantDatabase) {
     for attempt in 1..=i64::from(MAX_ATTEMPTS) {
         rig.begin(&[id], "mine", T0 + attempt, T0 + attempt + 1).await;
     }
-    rig.write(async |t| deliveries::renew(t, &[id], &lease("mine", 100), T0).await).await;
+    rig.write(async |t| deliveries::renew(t, &held("mine", &[id]), T0 + 100).await).await;
     let before = rig.picture(id).await;
     assert_eq!(end_lost(&rig, &[id], T0 + 99).await, (0, 0));
     assert_eq!(rig.picture(id).await, before);
