@@ -188,6 +188,15 @@ impl Home {
         self.receiver.take()
     }
 
+    /// Waits at most so long until so many POSTs came to prompt endpoints; returns those that came.
+    pub(crate) async fn received_within(&self, count: usize, limit: Duration) -> Vec<Arrival> {
+        let begun = Instant::now();
+        while self.receiver.answered() < count && begun.elapsed() < limit {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.receiver.take()
+    }
+
     /// Saves and deliveries that are not counted: connections are open then, and plans are made. Each save has so many
     /// deliveries to prompt endpoints.
     pub(crate) async fn warm_up(&self, apis: &[SocketAddr], clients: &[Client], deliveries: usize) {

@@ -2,7 +2,7 @@
 //! about, and does with it what the path says: `/<tenant>/<webhook>/<behaviour>`.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,16 +32,19 @@ pub(crate) enum Behaviour {
     Slow,
     /// Never responds.
     Silent,
+    /// Responds 200 at once until [`Receiver::hang`], then never.
+    Hanging,
 }
 
 impl Behaviour {
-    const ALL: [Self; 3] = [Self::Prompt, Self::Slow, Self::Silent];
+    const ALL: [Self; 4] = [Self::Prompt, Self::Slow, Self::Silent, Self::Hanging];
 
     fn word(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
             Self::Slow => "slow",
             Self::Silent => "silent",
+            Self::Hanging => "hanging",
         }
     }
 }
@@ -60,7 +63,28 @@ struct Shared {
     arrivals: Mutex<Vec<Arrival>>,
     answered: AtomicUsize,
     stuck: AtomicUsize,
+    waiting: AtomicUsize,
+    most_waiting: AtomicUsize,
+    late: AtomicUsize,
+    is_hanging: AtomicBool,
     handshakes: AtomicUsize,
+}
+
+/// A POST that waits for its response, until this is dropped.
+struct Waiting<'a>(&'a Shared);
+
+impl<'a> Waiting<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let waiting = shared.waiting.fetch_add(1, Ordering::Relaxed) + 1;
+        shared.most_waiting.fetch_max(waiting, Ordering::Relaxed);
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The running receiver, on a thread of its own until the program ends.
@@ -101,6 +125,21 @@ impl Receiver {
     /// How many POSTs to all other endpoints came since the start.
     pub(crate) fn stuck(&self) -> usize {
         self.shared.stuck.load(Ordering::Relaxed)
+    }
+
+    /// The most POSTs that waited for a response at once since the start.
+    pub(crate) fn most_waiting(&self) -> usize {
+        self.shared.most_waiting.load(Ordering::Relaxed)
+    }
+
+    /// How many POSTs slow endpoints have responded to since the start.
+    pub(crate) fn late(&self) -> usize {
+        self.shared.late.load(Ordering::Relaxed)
+    }
+
+    /// Hanging endpoints respond no more.
+    pub(crate) fn hang(&self) {
+        self.shared.is_hanging.store(true, Ordering::Relaxed);
     }
 
     /// TLS handshakes since the start.
@@ -175,10 +214,19 @@ async fn receive(request: Request<Incoming>, shared: &Shared) -> Result<Response
     } else {
         shared.stuck.fetch_add(1, Ordering::Relaxed);
     }
+    let is_hanging = shared.is_hanging.load(Ordering::Relaxed);
     match behaviour {
         Behaviour::Prompt => {}
-        Behaviour::Slow => tokio::time::sleep(SLOW).await,
-        Behaviour::Silent => std::future::pending().await,
+        Behaviour::Hanging if !is_hanging => {}
+        Behaviour::Slow => {
+            let _waiting = Waiting::new(shared);
+            tokio::time::sleep(SLOW).await;
+            shared.late.fetch_add(1, Ordering::Relaxed);
+        }
+        Behaviour::Silent | Behaviour::Hanging => {
+            let _waiting = Waiting::new(shared);
+            std::future::pending().await
+        }
     }
     Ok(Response::new(Empty::new()))
 }

@@ -11,6 +11,7 @@ mod kill;
 mod processes;
 mod reads;
 mod retention;
+mod silent;
 mod steady;
 mod tenants;
 
@@ -58,6 +59,8 @@ pub(crate) enum Scenario {
     Fanout,
     /// A healthy tenant beside deliveries that are stuck at slow endpoints.
     Beside,
+    /// 1,000 endpoints that never respond, one that hangs suddenly, and one that takes 20 s.
+    Silent,
     /// kill -9 in the middle of 5,000.
     Kill,
     /// kill -9 between a commit and its hint in Redis.
@@ -115,6 +118,7 @@ impl Scenario {
             Self::Steady => steady::run(bench, shape).await,
             Self::Fanout => fanout::run(bench, shape).await,
             Self::Beside => beside::run(bench, shape).await,
+            Self::Silent => silent::run(bench, shape).await,
             Self::Kill => kill::middle(bench, shape).await,
             Self::Hint => kill::hint(bench, shape).await,
             Self::Crashloop => kill::often(bench, shape).await,

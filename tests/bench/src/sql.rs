@@ -30,6 +30,21 @@ async fn number(stage: &Stage, statement: &str) -> i64 {
     stage.sql(0).await.query_one(statement, &[]).await.expect("the tables are as they were").get(0)
 }
 
+/// What stays of messages after their deliveries, in bytes of tables and of their indexes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) tables: f64,
+    pub(crate) indexes: f64,
+}
+
+/// How much the orders, events and finished deliveries of the first tenant take.
+pub(crate) async fn sizes(stage: &Stage) -> Sizes {
+    let statement = "SELECT sum(pg_table_size(oid))::double precision, sum(pg_indexes_size(oid))::double precision \
+                     FROM pg_class WHERE relname IN ('web_order', 'event', 'delivery_history', 'attempt_history')";
+    let row = stage.sql(0).await.query_one(statement, &[]).await.expect("the tables are as they were");
+    Sizes { tables: row.get(0), indexes: row.get(1) }
+}
+
 /// Gives the first tenant a history: so many orders with one finished delivery each, created between `oldest` and
 /// `newest` ago at equal distances. One of a thousand was given up. There is a delivery already, whose webhook they have.
 pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, newest: Duration) {

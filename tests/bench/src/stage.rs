@@ -201,7 +201,8 @@ impl Stage {
         self.admin.query_one(statement, &[]).await.expect("a row").get(0)
     }
 
-    /// What the first tenant's statements and Redis' commands have cost so far, per message of so many.
+    /// What the first tenant's statements and Redis' commands have cost so far, and what its tables take, per message of so
+    /// many.
     pub(crate) async fn profile(&self, messages: f64) -> String {
         let statement = "SELECT calls / $1::double precision, mean_exec_time, total_exec_time / $1::double precision, \
                          (shared_blks_hit + shared_blks_read)::double precision / calls, query \
@@ -215,6 +216,14 @@ impl Stage {
             let query: String = row.get::<_, String>(4).split_whitespace().collect::<Vec<_>>().join(" ");
             let query: String = query.chars().take(160).collect();
             let _ = writeln!(text, "{calls:>13.3}  {mean:>7.3}  {total:>10.4}  {buffers:>12.1}  {query}");
+        }
+        let statement = "SELECT relname::text, pg_table_size(oid) / $1::double precision, \
+                         pg_indexes_size(oid) / $1::double precision FROM pg_class WHERE relkind = 'r' \
+                         AND relnamespace = 'public'::regnamespace ORDER BY 2 DESC LIMIT 6";
+        text += "\nbytes/message  of indexes  table\n";
+        for row in self.sql(0).await.query(statement, &[&messages]).await.expect("sizes") {
+            let [table, indexes] = [1, 2].map(|at| row.get::<_, f64>(at));
+            let _ = writeln!(text, "{table:>13.0}  {indexes:>10.0}  {}", row.get::<_, &str>(0));
         }
         text += "\ncalls/message  µs/call  command\n";
         for line in self.redis.cli(&["INFO", "commandstats"]).lines() {

@@ -10,6 +10,7 @@ use crate::measure::{Delivered, percentile, save_times};
 use crate::order;
 use crate::process::cpu;
 use crate::receiver::Behaviour;
+use crate::sql;
 use crate::stage::{Shape, Stage};
 
 /// After the last arrival, what an attempt leaves is stored within this.
@@ -66,6 +67,7 @@ pub(super) async fn burst(stage: &Stage, shape: Shape, messages: usize) -> Burst
 
 /// As [`burst`], against these processes, which are ended.
 pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Burst {
+    let sizes = sql::sizes(stage).await;
     let counted = stage.counted(0).await;
     let clients = vec![stage.home.clients(&fleet).await.swap_remove(0)];
     stage.home.warm_up(&fleet.apis, &clients, 1).await;
@@ -79,6 +81,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     let memory = fleet.peak_memory();
     fleet.terminate().await;
     let now = stage.counted(0).await;
+    let grown = sql::sizes(stage).await;
     // PostgreSQL's own counts are complete only now, and have the warm-up in them.
     let all = (messages + WARM_UP) as f64;
     let buffers = (now.buffers - counted.buffers) / all;
@@ -95,6 +98,8 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
         Figure::new("PostgreSQL: buffers read per message", buffers, ""),
         Figure::new("PostgreSQL: commits per message", (now.commits - counted.commits) / all, ""),
         Figure::new("PostgreSQL: bytes of WAL per message", per(wal), "B"),
+        Figure::new("PostgreSQL: bytes of tables per message", (grown.tables - sizes.tables) / all, "B"),
+        Figure::new("PostgreSQL: bytes of indexes per message", (grown.indexes - sizes.indexes) / all, "B"),
         Figure::new("Redis: calls per message, those of scripts too", per(used.redis_calls), ""),
         Figure::new("Redis: bytes per message, in and out", per(used.redis_bytes), "B"),
     ];

@@ -55,14 +55,18 @@ const TOGETHER: [&str; 3] = [
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::with_statements(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let empty = burst::burst(&stage, shape, bench.sizes.messages).await;
-    let begun = Instant::now();
+    let (begun, sizes) = (Instant::now(), sql::sizes(&stage).await);
     let history = bench.sizes.history;
     sql::add_history(&stage, history as i64, 28 * DAY, DAY / 24).await;
     eprintln!("        {history} finished deliveries added in {:.0} s", begun.elapsed().as_secs_f64());
+    let grown = sql::sizes(&stage).await;
+    let each = |now: f64, before: f64| (now - before) / history as f64;
     let full = burst::burst(&stage, shape, bench.sizes.messages).await;
     let lost = empty.delivered.lost + full.delivered.lost;
     let mut figures = vec![
         Figure::new("finished deliveries", history as f64, ""),
+        Figure::new("bytes of tables per order and delivery", each(grown.tables, sizes.tables), "B"),
+        Figure::new("bytes of indexes per order and delivery", each(grown.indexes, sizes.indexes), "B"),
         Figure::new("burst, of the one without them", full.delivered.rate() / empty.delivered.rate(), "")
             .at_least(0.9),
         Figure::new("burst: deliveries per second", full.delivered.rate(), "/s"),

@@ -52,6 +52,7 @@ pub(super) async fn busy(bench: &Bench) -> Vec<Figure> {
         Figure::new("lost", delivered.lost as f64, "").at_most(0.0),
         Figure::new("cores of PostgreSQL", used.postgres / seconds, "").at_most(0.8),
         Figure::new("cores of the server", used.server / seconds, ""),
+        Figure::new("cores of Redis", used.redis / seconds, ""),
         Figure::new("logins to PostgreSQL per second", logins / seconds, "/s"),
     ]
 }

@@ -1,0 +1,137 @@
+//! Endpoints that accept and never respond, from a cold start: what a healthy tenant, a healthy webhook of the same tenant
+//! and a slow endpoint notice of them.
+
+use std::time::{Duration, Instant};
+
+use super::Bench;
+use crate::figures::Figure;
+use crate::home::{CONNECTIONS, check};
+use crate::load::{Client, Load, Saved};
+use crate::measure::{Delivered, percentile};
+use crate::receiver::{Arrival, Behaviour};
+use crate::stage::{API, Shape, Stage};
+
+/// Tenants with silent endpoints, the webhooks of each, and the deliveries that are queued for each webhook.
+const TENANTS: usize = 20;
+const WEBHOOKS: usize = 50;
+const QUEUED: usize = 4;
+/// Deliveries that are queued for the slow endpoint: more than it gets while the scenario runs.
+const QUEUED_SLOW: usize = 40;
+/// Saves per second of a healthy tenant, and how many there are: a minute of them, in which attempts at silent endpoints
+/// end by their time limit and are followed by others.
+const RATE: f64 = 100.0;
+const MESSAGES: usize = 6_000;
+/// Half of a worker's slots: as many attempts may be slow. `SLOTS` in `dataplane/src/app.rs` has all of them.
+const SLOW_SLOTS: usize = 512;
+/// What two places at an endpoint that takes 20 s complete in a minute, less one that has just begun.
+const SLOW_IN_A_MINUTE: usize = 5;
+/// What has not come so long after the last save is not waited for.
+const LATE: Duration = Duration::from_secs(5);
+/// Saves of the tenant whose endpoint hangs: before, as fast as responses come, so that it has many places; and after, at
+/// the rate above.
+const BEFORE: usize = 2_000;
+const AFTER: usize = 800;
+
+pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let mut figures = beside(bench, shape).await;
+    figures.push(own(bench, shape).await);
+    figures
+}
+
+/// The first two tenants are healthy, the third one has the slow endpoint, all others have silent ones. Of the first
+/// tenant's webhook the schedule knows that it is quick; of the second one's it knows nothing.
+async fn beside(bench: &Bench, shape: Shape) -> Vec<Figure> {
+    let mut tenants = vec![vec![Behaviour::Prompt], vec![Behaviour::Prompt], vec![Behaviour::Slow]];
+    tenants.extend(vec![vec![Behaviour::Silent; WEBHOOKS]; TENANTS]);
+    let stage = Stage::new(&bench.docket, &tenants).await;
+    let clients = queue(&stage, shape).await;
+    let fleet = stage.serve(shape, &[]).await;
+    let (apis, memory) = (fleet.apis.clone(), fleet.peak_memory());
+    let saves =
+        Load { apis, clients, connections: 8, messages: 2 * MESSAGES, pace: Some(2.0 * RATE) }.run().await;
+    check(&saves);
+    let receiver = &stage.home.receiver;
+    let (late, waiting) = (receiver.late(), receiver.most_waiting());
+    let arrivals = stage.home.received_within(2 * MESSAGES, LATE).await;
+    assert!(receiver.stuck() >= SLOW_SLOTS / 2, "few silent endpoints had a POST");
+    let mut figures = Vec::new();
+    for (tenant, name) in [(0, "a quick webhook"), (1, "a quick webhook of which nothing is known")] {
+        let saves: Vec<Saved> = saves.done.iter().filter(|save| save.tenant == tenant).copied().collect();
+        let arrivals: Vec<Arrival> = arrivals.iter().filter(|came| came.tenant == tenant).copied().collect();
+        let delivered = Delivered::of(&saves, &arrivals, 1);
+        let end_to_end = |percent| {
+            let name = format!("{name} beside 1,000 silent ones: end to end p{percent}");
+            Figure::new(name, percentile(&delivered.end_to_end, percent), "ms")
+        };
+        figures.extend([
+            end_to_end(50.0),
+            end_to_end(99.0).at_most(100.0),
+            Figure::new("not delivered 5 s after the last save", delivered.lost as f64, "").at_most(0.0),
+            Figure::new("duplicates", delivered.duplicates as f64, "").at_most(0.0),
+        ]);
+    }
+    figures.extend([
+        Figure::new("attempts at silent and slow endpoints at once, at most", waiting as f64, "")
+            .at_most(SLOW_SLOTS as f64),
+        Figure::new("deliveries in a minute to an endpoint that takes 20 s", late as f64, "")
+            .at_least(SLOW_IN_A_MINUTE as f64),
+        Figure::new("growth of the peak memory since the start", fleet.peak_memory() - memory, "MB"),
+    ]);
+    figures
+}
+
+/// Shows the schedule the first tenant's webhook, then queues deliveries while no worker runs; returns the clients of the
+/// healthy tenants.
+async fn queue(stage: &Stage, shape: Shape) -> Vec<Client> {
+    let fleet = stage.serve(shape, &[]).await;
+    let mut clients = stage.home.clients(&fleet).await;
+    stage.home.warm_up(&fleet.apis, &clients[..1], 1).await;
+    fleet.terminate().await;
+    let fleet = stage.serve_roles(&[API], &[]).await;
+    let silent = clients.split_off(3);
+    let slow = clients.split_off(2);
+    for (clients, messages) in [(silent, TENANTS * QUEUED), (slow, QUEUED_SLOW)] {
+        let apis = fleet.apis.clone();
+        check(&Load { apis, clients, connections: 8, messages, pace: None }.run().await);
+    }
+    fleet.terminate().await;
+    assert_eq!(stage.home.receiver.stuck(), 0, "no worker runs");
+    clients
+}
+
+/// A tenant with two webhooks, of which the second one hangs while it has many places.
+async fn own(bench: &Bench, shape: Shape) -> Figure {
+    let stage = Stage::new(&bench.docket, &[vec![Behaviour::Prompt, Behaviour::Hanging]]).await;
+    let fleet = stage.serve(shape, &[]).await;
+    let clients = stage.home.clients(&fleet).await;
+    stage.home.warm_up(&fleet.apis, &clients, 1).await;
+    let load = |connections, messages, pace| Load {
+        apis: fleet.apis.clone(),
+        clients: clients.clone(),
+        connections,
+        messages,
+        pace,
+    };
+    let burst = load(CONNECTIONS, BEFORE, None).start();
+    while burst.answered() < BEFORE / 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    stage.home.receiver.hang();
+    let hung = Instant::now();
+    let mut saves = burst.end().await;
+    check(&saves);
+    let later = load(8, AFTER, Some(RATE)).run().await;
+    check(&later);
+    saves.done.extend(later.done);
+    let after: Vec<Saved> = saves.done.iter().filter(|save| save.begun > hung).copied().collect();
+    let arrivals = stage.home.received_within(BEFORE + AFTER, LATE).await;
+    assert!(stage.home.receiver.most_waiting() > 0, "nothing hangs");
+    let name = "end to end p99 of a webhook whose tenant's other endpoint hangs suddenly";
+    end_to_end(name, &Delivered::of(&after, &arrivals, 1), 99.0).at_most(100.0)
+}
+
+/// Not a number if one was lost.
+fn end_to_end(name: &str, delivered: &Delivered, percent: f64) -> Figure {
+    let time = if delivered.lost == 0 { percentile(&delivered.end_to_end, percent) } else { f64::NAN };
+    Figure::new(name, time, "ms")
+}
