@@ -63,7 +63,7 @@ pub fn page<T>(
     (items, place.map(|(at_ms, id)| encode(at_ms, &id)))
 }
 
-/// The cursor of a search that goes on from `next`, if there is more.
+/// The cursor of a search that continues at `next`, if there is more.
 pub fn cursor_of(next: Option<(i64, String)>) -> Option<String> {
     next.map(|(at_ms, id)| encode(at_ms, &id))
 }

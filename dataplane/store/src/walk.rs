@@ -24,7 +24,7 @@ pub type Place = (i64, String);
 pub struct Page<T> {
     /// What was found, newest first; at most as many as were asked for.
     pub items: Vec<T>,
-    /// Where the search goes on; `None`: there is no more. A search whose time was up may have found fewer items than were
+    /// Where the search continues; `None`: there is no more. A search whose time was up may have found fewer items than were
     /// asked for, even none.
     pub next: Option<Place>,
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn search_whose_time_is_up_returns_what_it_found_and_goes_on_from_there() {
+    async fn search_whose_time_is_up_returns_what_it_found_and_continues_from_there() {
         let (mut connection, file) = connection().await;
         let (mut next, mut pages) = (None, Vec::new());
         loop {
