@@ -69,6 +69,8 @@ pub struct Generated {
     pub signing_keys: Vec<SigningKey>,
     /// Where the tenant's data is.
     pub database: GeneratedDatabase,
+    /// The watcher of the database's server, if it has one.
+    pub watcher: Option<DatabaseUrl>,
 }
 
 /// Where a tenant's data is.
@@ -85,11 +87,12 @@ pub enum GeneratedDatabase {
 
 impl fmt::Debug for Generated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { api_keys, signing_keys, database } = self;
+        let Self { api_keys, signing_keys, database, watcher } = self;
         f.debug_struct("Generated")
             .field("api_keys", &api_keys.keys())
             .field("signing_keys", signing_keys)
             .field("database", database)
+            .field("watcher", watcher)
             .finish()
     }
 }
@@ -184,6 +187,7 @@ fn compile_tenant(
             signing_keys: inputs.generated.signing_keys.clone(),
         },
         database,
+        watcher: inputs.generated.watcher.clone(),
         active_events: active_events(inputs),
         webhooks,
     })

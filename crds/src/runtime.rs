@@ -73,6 +73,7 @@ mod tests {
                 signing_keys: vec![SigningKey { kid: "1".into(), secret: b"hunter2".to_vec().into() }],
             },
             database: None,
+            watcher: None,
             active_events: BTreeSet::new(),
             webhooks: Vec::new(),
         }

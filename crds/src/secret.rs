@@ -80,6 +80,17 @@ impl DatabaseUrl {
         self.0.expose_secret()
     }
 
+    /// Whether both lead to the same host and port, with any user, database and settings.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        let of = |url: &Self| {
+            let url = url::Url::parse(url.expose()).expect("a DatabaseUrl is a URL");
+            let host = url.host_str().map(str::to_owned);
+            let address = url.query_pairs().find(|(key, _)| key == "hostaddr");
+            (host, url.port().unwrap_or(5432), address.map(|(_, address)| address.into_owned()))
+        };
+        of(self) == of(other)
+    }
+
     /// Whether both name the same user and database on the same host and port, with any password and settings.
     pub fn is_same_database(&self, other: &Self) -> bool {
         let of = |url: &Self| {
@@ -145,6 +156,21 @@ mod tests {
             assert_eq!(DatabaseUrl::parse(bad), Err(InvalidDatabaseUrl), "{bad}");
         }
     }
+
+    #[test]
+    fn urls_of_one_server_differ_in_user_and_database() {
+        let same = |one: &str, other: &str| {
+            let url = |text| DatabaseUrl::parse(text).unwrap();
+            url(one).is_same_server(&url(other))
+        };
+        let one = "postgres://u:p@db/x?sslmode=require";
+        assert!(same(one, "postgresql://v:q@db:5432/y"));
+        for other in ["postgres://u:p@eb/x", "postgres://u:p@db:1/x", "postgres://u:p@db/x?hostaddr=10.0.0.1"]
+        {
+            assert!(!same(one, other), "{other}");
+        }
+    }
+
     #[test]
     fn urls_of_one_database_differ_in_password_and_settings() {
         let same = |one: &str, other: &str| {

@@ -32,6 +32,10 @@ pub struct TenantConfig {
     pub tokens: Tokens,
     /// The database's URL; `None`: a file, in the embedded mode.
     pub database: Option<DatabaseUrl>,
+    /// The URL of the watcher of the database's server: a role that may log in there and has no right. The data plane learns
+    /// from it which databases changed. `None`: it reads this one to find out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watcher: Option<DatabaseUrl>,
     /// The events that neither the platform nor the tenant disables.
     pub active_events: BTreeSet<EventCode>,
     /// The webhooks that could be resolved, including inactive ones.
@@ -244,6 +248,7 @@ mod tests {
                 signing_keys: vec![SigningKey { kid: "1".into(), secret: b"hunter2".to_vec().into() }],
             },
             database: Some(DatabaseUrl::parse("postgres://u:hunter2@db/x").unwrap()),
+            watcher: Some(DatabaseUrl::parse("postgres://w:hunter2@db/postgres").unwrap()),
             active_events: EventCode::ALL.into(),
             webhooks: vec![
                 webhook("w1", "C-1", both),

@@ -40,6 +40,10 @@ use crate::worker::{HandOff, Worker, WorkerSettings};
 const SLOTS: usize = 1024;
 /// Time to store the results of the last attempts, at shutdown.
 const STORE_ENDS: Duration = Duration::from_secs(10);
+/// PostgreSQL servers are asked which databases changed so many times between two reads of a database.
+const LOOKS: u32 = 3;
+/// The shortest and the longest time between two of these questions.
+const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Maximum number of connections to the management port.
 const MANAGEMENT_CLIENTS: usize = 64;
 
@@ -180,7 +184,9 @@ impl App {
         let _ = self.hand_off.set(worker.hand_off());
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
-        let retention = Retention::new(clock, tenants, settings.delivery_retention).shared(board);
+        let retention = Retention::new(clock, tenants, settings.delivery_retention)
+            .shared(board)
+            .counted(Arc::clone(&self.metrics));
         self.running.spawn(retention.run(shutdown.clone()));
         active
     }
@@ -188,7 +194,7 @@ impl App {
     /// Returns a sweeper for [`start_sweep`](Self::start_sweep).
     pub fn sweeper(&self) -> Sweeper<LiveSchedule> {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
-        Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone())
+        Sweeper::new(self.clock.clone(), tenants, schedule, self.owner.clone(), Arc::clone(&self.metrics))
     }
 
     /// Sweeps at each interval, and when `wake` is notified.
@@ -216,6 +222,13 @@ impl App {
         self.running.spawn(async move {
             shutdown.run_until_cancelled(part).await;
         });
+    }
+
+    /// Asks PostgreSQL servers which databases changed, for readers that come again after `interval`.
+    pub fn start_watching(&mut self, stores: Arc<Stores>, interval: Duration, shutdown: &CancellationToken) {
+        let (least, most) = BETWEEN_LOOKS;
+        let every = (interval / LOOKS).clamp(least, most);
+        self.start(shutdown, async move { stores.watch(every).await });
     }
 
     /// Closes connections to databases that nothing has used for `unused_for`, which is checked at each interval.

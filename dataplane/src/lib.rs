@@ -23,6 +23,7 @@ pub mod groups;
 pub mod passwords;
 pub mod readiness;
 pub mod redis;
+pub mod seen;
 pub mod serve;
 pub mod telemetry;
 pub mod tenants;

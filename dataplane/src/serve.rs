@@ -6,11 +6,13 @@
 mod announce;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
+use docket_crds::DatabaseUrl;
 use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
@@ -75,7 +77,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
     });
-    let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)));
+    let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
+    let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)).watched_by(watcher));
     let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
     let activation = app.activation(&stores, &policy, None);
     let state = app.api_state(&arguments.hosts);
@@ -84,7 +87,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let revisions = activation.revisions();
     let (first, configured) = oneshot::channel();
     app.running.spawn(follow(source, activation, first, shutdown.clone()));
-    app.start_closing_idle(stores, CLOSE_IDLE, &shutdown);
+    app.start_closing_idle(Arc::clone(&stores), CLOSE_IDLE, &shutdown);
     tokio::select! {
         result = wait_until_ready(&app.readiness, configured, &connection) => result?,
         () = signals.next() => return Ok(()),
@@ -96,6 +99,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     tracing::info!(pod, roles = roles.join(","), tenants = revisions.borrow().len(), "serving");
     let announced =
         tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, revisions, shutdown.clone()));
+    if is(Role::Worker) || is(Role::Detector) {
+        let interval = arguments.sweep_interval.min(arguments.invoice_scan_interval);
+        app.start_watching(stores, interval, &shutdown);
+    }
     if let Some(listener) = api_listener {
         app.start_api(&state, listener, &shutdown);
     }
@@ -130,6 +137,17 @@ fn owner(management: SocketAddr) -> Owner {
     let host = system.nodename().to_string_lossy();
     let name = Sha256::digest(format!("{host} {management}"));
     Owner::new(&name[..8])
+}
+
+/// Reads the URL of a watcher.
+///
+/// # Errors
+///
+/// The file can't be read or has no URL of PostgreSQL. The message does not quote it.
+fn watcher_url(file: &Path) -> Result<DatabaseUrl> {
+    let what = || format!("--watcher-url-file {}", file.display());
+    let content = std::fs::read_to_string(file).with_context(what)?;
+    DatabaseUrl::parse(content.trim()).with_context(what)
 }
 
 /// Opens the source that the arguments name.

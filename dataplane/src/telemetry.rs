@@ -25,8 +25,30 @@ pub struct Metrics {
     stale_finishes: Counter,
     invoices_detected: Counter,
     invoice_scan_failures: Counter,
+    unchanged_databases: Family<Labels<1>, Counter>,
     tenants: Gauge<i64, AtomicI64>,
     config_problems: Gauge<i64, AtomicI64>,
+}
+
+/// What reads tenants' databases again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// Finds new invoices.
+    Detector,
+    /// Schedules unfinished deliveries, and reports the health of webhooks.
+    Sweep,
+    /// Deletes old deliveries.
+    Retention,
+}
+
+impl Reader {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Detector => "detector",
+            Self::Sweep => "sweep",
+            Self::Retention => "retention",
+        }
+    }
 }
 
 impl Default for Metrics {
@@ -42,6 +64,7 @@ impl Default for Metrics {
             stale_finishes: Counter::default(),
             invoices_detected: Counter::default(),
             invoice_scan_failures: Counter::default(),
+            unchanged_databases: Family::default(),
             tenants: Gauge::default(),
             config_problems: Gauge::default(),
             registry: Registry::default(),
@@ -74,6 +97,11 @@ impl Default for Metrics {
             "invoice_scan_failures",
             "Scans for new invoices that failed and are retried",
             metrics.invoice_scan_failures.clone(),
+        );
+        registry.register(
+            "unchanged_databases",
+            "Times that a database was not read because nothing had changed, by reader",
+            metrics.unchanged_databases.clone(),
         );
         registry.register("tenants", "Tenants that are served", metrics.tenants.clone());
         registry.register(
@@ -136,6 +164,11 @@ impl Metrics {
     /// Counts a failed scan for new invoices.
     pub fn scan_failed(&self) {
         self.invoice_scan_failures.inc();
+    }
+
+    /// Counts a database that was not read because nothing had changed.
+    pub fn unchanged(&self, reader: Reader) {
+        self.unchanged_databases.get_or_create(&[("reader", reader.as_str().to_owned())]).inc();
     }
 
     /// Sets the numbers of served tenants and of problems in what is declared.

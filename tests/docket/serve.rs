@@ -9,3 +9,4 @@ mod roles;
 mod settings;
 mod simultaneous;
 mod stage;
+mod watcher;

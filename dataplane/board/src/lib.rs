@@ -32,8 +32,8 @@ use docket_redis::{Error, Keys, RedisConnection, cmd};
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a pod counts after its last announcement.
 pub const POD_COUNTS: Duration = Duration::from_secs(10);
-/// How long a webhook's health is kept after a report; workers report more often.
-pub const HEALTH_KEPT: Duration = Duration::from_secs(3600);
+/// How long a webhook's health is kept after a report. Workers report it at least once an hour.
+pub const HEALTH_KEPT: Duration = Duration::from_secs(3 * 3600);
 
 /// Webhooks per call.
 const CHUNK: usize = 500;

@@ -121,8 +121,8 @@ async fn health_of_a_webhook_is_kept_while_it_is_reported() {
     board.put_health(&reported).await.expect("the report is stored");
     let asked = vec!["w7".to_owned(), "none".to_owned(), "w1199".to_owned()];
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health), None, Some(health)]);
-    // No process has reported it for more than an hour.
-    server.cli(&["ZINCRBY", "{docket}:webhooks", "-3600001", "w7"]);
+    // No process has reported it for more than three hours.
+    server.cli(&["ZINCRBY", "{docket}:webhooks", "-10800001", "w7"]);
     board.put_health(&reported[..1]).await.expect("the report is stored");
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
     assert_eq!(board.webhooks(&[]).await.expect("answers"), []);

@@ -26,6 +26,8 @@ pub struct Detected {
     pub hints: Vec<Hint>,
     /// Whether there may be more new invoices.
     pub full: bool,
+    /// Whether invoices stay new because another session has them.
+    pub left: bool,
     /// Why some invoices stay new. The others are announced.
     pub failed: Option<StoreError>,
 }
@@ -58,6 +60,7 @@ pub async fn detect_invoices(
         // One of the invoices failed: announce them one by one.
         Err(_) => announce_each(database, tenant, family, &numbers, clock, &mut detected).await,
     }
+    detected.left = detected.count < numbers.len();
     detected.full = numbers.len() >= BATCH && detected.count > 0 && detected.failed.is_none();
     Ok(detected)
 }

@@ -45,6 +45,10 @@ pub struct ServeArguments {
     /// Maximum number of these connections to one tenant's database.
     #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS_PER_TENANT", default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub database_connections_per_tenant: u16,
+    /// File with the URL of a watcher of the tenants' PostgreSQL server: a role that may log in to some database there and has
+    /// no other right. Databases in which nothing changed are then not read [default: none].
+    #[arg(long, env = "DOCKET_WATCHER_URL_FILE", value_name = "FILE", conflicts_with = "config_namespace")]
+    pub watcher_url_file: Option<PathBuf>,
     /// Address and port of the API.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,

@@ -7,12 +7,12 @@ use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
 use docket_schedule::notifier::Notifier;
-use docket_store::sqlite::FileState;
-use docket_store::{Database, StoreError};
+use docket_store::{Database, DatabaseState, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::detect_invoices::{Detected, count_waiting, detect_invoices};
-use crate::telemetry::Metrics;
+use crate::seen::Seen;
+use crate::telemetry::{Metrics, Reader};
 use crate::tenants::ServedTenant;
 
 /// The dependencies of a turn.
@@ -25,28 +25,23 @@ pub(super) struct Scanner<S> {
 /// What the detector remembers of a tenant between turns.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// The state of its files when they were last read to the end, and whether two reads in a row saw that state.
-    seen: Option<(FileState, bool)>,
+    /// What the database looked like when it was last read to the end.
+    seen: Seen,
     /// The detector opened its connections and has to close them.
     opened: bool,
     /// The number of new invoices without their work order that was logged last.
     waiting: i64,
 }
 
-impl Memory {
-    /// Whether nothing was written since. File times are coarse: a second write in the same tick does not change them.
-    /// So files that look unchanged are read once more before they count as settled.
-    fn is_settled(&self, files: Option<&FileState>) -> bool {
-        files.is_some_and(|now| self.seen.as_ref().is_some_and(|(seen, twice)| *twice && seen == now))
-    }
-
-    fn has_read(&mut self, files: Option<FileState>) {
-        let before = self.seen.take();
-        self.seen = files.map(|now| {
-            let twice = before.is_some_and(|(seen, _)| seen == now);
-            (now, twice)
-        });
-    }
+/// What a turn left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Nothing that a write would not show.
+    Nothing,
+    /// Invoices that another session has; it may give them back without a write.
+    Taken,
+    /// There may be more new invoices.
+    More,
 }
 
 impl<S: Schedule> Scanner<S> {
@@ -58,23 +53,27 @@ impl<S: Schedule> Scanner<S> {
         shutdown: &CancellationToken,
     ) -> Result<bool, StoreError> {
         let database = tenant.store.database();
-        let files = database.file_state();
-        let does_not_exist = files.as_ref().is_some_and(FileState::does_not_exist);
-        if does_not_exist || memory.is_settled(files.as_ref()) {
+        // Before it is read: what is written meanwhile changes it.
+        let (state, now) = (database.state(), self.clock.elapsed());
+        if memory.seen.is_current(state.as_ref(), now) {
+            self.metrics.unchanged(Reader::Detector);
+            return Ok(false);
+        }
+        if state.as_ref().is_some_and(DatabaseState::does_not_exist) {
             return Ok(false);
         }
         memory.opened |= !database.is_open();
         let result = self.read(tenant, memory, shutdown).await;
         match result {
-            Ok(false) => memory.has_read(files),
-            _ => memory.seen = None,
+            Ok(Rest::Nothing) => memory.seen.has_read(state, now, &tenant.uid),
+            _ => memory.seen.forget(),
         }
-        let continues = matches!(result, Ok(true)) && !shutdown.is_cancelled();
+        let continues = matches!(result, Ok(Rest::More)) && !shutdown.is_cancelled();
         if !continues && std::mem::take(&mut memory.opened) {
             // A thousand open databases would cost hundreds of megabytes, or a thousand connections.
             database.close_idle(Duration::ZERO).await;
         }
-        result
+        result.map(|rest| rest == Rest::More)
     }
 
     async fn read(
@@ -82,13 +81,14 @@ impl<S: Schedule> Scanner<S> {
         tenant: &ServedTenant,
         memory: &mut Memory,
         shutdown: &CancellationToken,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Rest, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        let (mut more, mut failed) = (false, None);
+        let (mut more, mut left, mut failed) = (false, false, None);
         for family in InvoiceFamily::ALL {
             match detect_invoices(database, tenant, family, &self.clock).await {
                 Ok(mut detected) => {
                     more |= detected.full;
+                    left |= detected.left;
                     failed = detected.failed.take().or(failed);
                     self.record(tenant, family, detected).await;
                 }
@@ -97,21 +97,22 @@ impl<S: Schedule> Scanner<S> {
                 Err(error) => failed = Some(error),
             }
             if shutdown.is_cancelled() {
-                return Ok(true);
+                return Ok(Rest::More);
             }
         }
         if let Some(error) = failed {
             return Err(error);
         }
-        if !more {
-            warn_of_waiting(database, tenant, memory).await?;
+        if more {
+            return Ok(Rest::More);
         }
-        Ok(more)
+        warn_of_waiting(database, tenant, memory).await?;
+        Ok(if left { Rest::Taken } else { Rest::Nothing })
     }
 
     /// Counts, logs and schedules what a committed transaction detected.
     async fn record(&self, tenant: &ServedTenant, family: InvoiceFamily, detected: Detected) {
-        let Detected { count, hints, full: _, failed: _ } = detected;
+        let Detected { count, hints, full: _, left: _, failed: _ } = detected;
         if count == 0 {
             return;
         }
@@ -143,23 +144,4 @@ async fn warn_of_waiting(
         );
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_settled_once_two_reads_saw_the_same_state() {
-        let (one, other) = (FileState::default(), FileState::of_length(1));
-        let mut memory = Memory::default();
-        for (files, settled) in [(&one, false), (&one, true), (&other, false), (&one, false), (&one, true)] {
-            assert!(!memory.is_settled(Some(files)));
-            memory.has_read(Some(files.clone()));
-            assert_eq!(memory.is_settled(Some(files)), settled);
-        }
-        assert!(!memory.is_settled(None));
-        memory.has_read(None);
-        assert!(!memory.is_settled(Some(&one)));
-    }
 }

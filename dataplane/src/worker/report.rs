@@ -55,7 +55,7 @@ pub async fn run(
             let report = async {
                 // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
                 match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
-                    Ok(true) => publish(&tenant, &board).await,
+                    Ok(true) => drop(publish(&tenant, &board).await),
                     Ok(false) | Err(_) => active.note(&tenant.config.uid),
                 }
             };
@@ -67,17 +67,21 @@ pub async fn run(
     }
 }
 
-/// Publishes the health of the tenant's webhooks for the operator's status. A failure is only logged: nothing else
-/// depends on the health.
-pub(super) async fn publish(tenant: &ServedTenant, board: &Board) {
+/// Publishes the health of the tenant's webhooks for the operator's status. Returns whether it is published now; a failure
+/// is only logged.
+pub(super) async fn publish(tenant: &ServedTenant, board: &Board) -> bool {
     let code = tenant.config.client_code.as_str();
     let read = async { health::by_webhook(&mut tenant.store.database().patient_reader().await?).await };
     let healths = match tokio::time::timeout(READ, read).await {
         Ok(Ok(healths)) => healths,
         Ok(Err(error)) => {
-            return tracing::warn!(tenant.code = code, error = %error, "reading the health of webhooks failed");
+            tracing::warn!(tenant.code = code, error = %error, "reading the health of webhooks failed");
+            return false;
         }
-        Err(_) => return tracing::warn!(tenant.code = code, "reading the health of webhooks timed out"),
+        Err(_) => {
+            tracing::warn!(tenant.code = code, "reading the health of webhooks timed out");
+            return false;
+        }
     };
     let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
     let published = healths.into_iter().map(|health| {
@@ -90,7 +94,9 @@ pub(super) async fn publish(tenant: &ServedTenant, board: &Board) {
         };
         (health.webhook, published)
     });
-    if let Err(error) = board.put_health(&published.collect::<Vec<_>>()).await {
+    let put = board.put_health(&published.collect::<Vec<_>>()).await;
+    if let Err(error) = &put {
         tracing::debug!(tenant.code = code, error = %error, "publishing the health of webhooks failed");
     }
+    put.is_ok()
 }

@@ -1,6 +1,7 @@
 //! Retention: deletes old finished deliveries and what only they needed, in small batches.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_board::Board;
@@ -9,6 +10,8 @@ use docket_store::{StoreError, retention};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::seen::Seen;
+use crate::telemetry::{Metrics, Reader};
 use crate::tenants::{ServedTenant, Tenants};
 
 /// Deliveries per transaction; small, so that other writers get their turn.
@@ -30,18 +33,36 @@ pub struct Retention {
     keep: Duration,
     /// Decides whose turn it is among processes that share the databases; `None`: this process is alone.
     board: Option<Arc<Board>>,
+    metrics: Arc<Metrics>,
+    /// By tenant.
+    memories: Arc<Mutex<HashMap<Arc<str>, Memory>>>,
+}
+
+/// What is remembered of a tenant between rounds.
+#[derive(Default)]
+struct Memory {
+    /// What the database looked like when everything old was deleted.
+    seen: Seen,
+    /// When the oldest of what is left becomes old, in milliseconds since 1970.
+    next_ms: i64,
 }
 
 impl Retention {
     /// Keeps finished deliveries for `keep`.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, keep: Duration) -> Self {
-        Self { clock, tenants, keep, board: None }
+        Self { clock, tenants, keep, board: None, metrics: Arc::default(), memories: Arc::default() }
     }
 
     /// For one of several processes: one of them takes each round.
     #[must_use]
     pub fn shared(self, board: Option<Arc<Board>>) -> Self {
         Self { board, ..self }
+    }
+
+    /// Counts in these metrics.
+    #[must_use]
+    pub fn counted(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Deletes in rounds until shutdown is requested.
@@ -78,7 +99,12 @@ impl Retention {
     pub async fn round(&self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut rounds = tokio::task::JoinSet::new();
+        self.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
         for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {
+            if self.has_nothing_old(&tenant) {
+                self.metrics.unchanged(Reader::Retention);
+                continue;
+            }
             let (retention, places) = (self.clone(), Arc::clone(&places));
             rounds.spawn(async move {
                 let _place = places.acquire().await;
@@ -88,13 +114,35 @@ impl Retention {
         while rounds.join_next().await.is_some() {}
     }
 
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing was written since the last round, and nothing became old.
+    fn has_nothing_old(&self, tenant: &ServedTenant) -> bool {
+        let memories = self.lock();
+        memories.get(&tenant.uid).is_some_and(|memory| {
+            let state = tenant.store.database().state();
+            memory.seen.is_current(state.as_ref(), self.clock.elapsed())
+                && self.clock.now_ms() < memory.next_ms
+        })
+    }
+
     async fn clean(&self, tenant: &ServedTenant) {
         let code = tenant.config.client_code.as_str();
         let database = tenant.store.database();
         let was_open = database.is_open();
+        let (state, now) = (database.state(), self.clock.elapsed());
+        let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
         match self.delete_old(tenant).await {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(tenant.code = code, count, "old deliveries deleted"),
+            Ok((count, next_ms)) => {
+                if count > 0 {
+                    tracing::info!(tenant.code = code, count, "old deliveries deleted");
+                }
+                memory.seen.has_read(state, now, &tenant.uid);
+                memory.next_ms = next_ms;
+                self.lock().insert(Arc::clone(&tenant.uid), memory);
+            }
             Err(error) => {
                 tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries failed; retrying")
             }
@@ -105,8 +153,8 @@ impl Retention {
         }
     }
 
-    /// Returns how many deliveries were deleted.
-    async fn delete_old(&self, tenant: &ServedTenant) -> Result<u64, StoreError> {
+    /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old.
+    async fn delete_old(&self, tenant: &ServedTenant) -> Result<(u64, i64), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
         let mut deleted = 0;
         loop {
@@ -118,10 +166,13 @@ impl Retention {
             deleted += batch;
             if batch < BATCH as u64 {
                 // Bulk resend requests are kept for a while even if deliveries are not.
-                let before_ms = before_ms.min(now_ms - millis(KEEP_RESENDS));
-                retention::delete_resends(&mut transaction, before_ms).await?;
+                let keep_resends = self.keep.max(KEEP_RESENDS);
+                retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
+                let [delivery, resend] = retention::oldest(&mut transaction).await?;
                 transaction.commit().await?;
-                return Ok(deleted);
+                let ends = |since: Option<i64>, keep| since.map(|since_ms| since_ms + millis(keep));
+                let next_ms = [ends(delivery, self.keep), ends(resend, keep_resends)];
+                return Ok((deleted, next_ms.into_iter().flatten().min().unwrap_or(i64::MAX)));
             }
             transaction.commit().await?;
         }

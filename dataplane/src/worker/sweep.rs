@@ -20,17 +20,18 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_schedule::{Loss, Schedule};
-use docket_store::StoreError;
 use docket_store::deliveries::Dead;
-use docket_store::sqlite::FileState;
+use docket_store::{DatabaseState, StoreError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::report;
+use crate::seen::Seen;
+use crate::telemetry::{Metrics, Reader};
 use crate::tenants::{ServedTenant, Tenants};
 use rebuild::Rebuild;
-use scan::{Extent, Scan};
+use scan::{Extent, Found, Scan};
 
 /// Databases swept at once. An open SQLite file takes some 200 KB.
 const AT_ONCE: usize = 4;
@@ -51,8 +52,9 @@ pub struct Sweeper<S> {
     owner: Owner,
     /// For databases that were available last time, and for the others.
     places: [Arc<Semaphore>; 2],
-    /// The state of each tenant's files when they were swept last.
-    seen: HashMap<String, FileState>,
+    metrics: Arc<Metrics>,
+    /// What each tenant's database looked like when a sweep found nothing unfinished in it.
+    seen: HashMap<String, Seen>,
     /// The last delivery of each sweep that had too many to schedule at once.
     stopped_at: HashMap<String, DeliveryId>,
     /// The tenants whose databases were unavailable last time.
@@ -70,19 +72,25 @@ pub struct Sweeper<S> {
 /// A sweep that has ended.
 struct Swept {
     tenant: Arc<ServedTenant>,
-    /// The state of its files, if it was read from the start.
-    files: Option<FileState>,
-    /// The last delivery if there are more.
-    result: Result<Option<DeliveryId>, StoreError>,
+    /// What its database looked like before, if it was read from the start and its health was published.
+    state: Option<DatabaseState>,
+    result: Result<Found, StoreError>,
 }
 
 impl<S: Schedule> Sweeper<S> {
     /// Creates a sweeper that does nothing until [`run`](Self::run) or [`take_over`](Self::take_over).
-    pub fn new(clock: Clock, tenants: Arc<Tenants>, schedule: Arc<S>, owner: Owner) -> Self {
+    pub fn new(
+        clock: Clock,
+        tenants: Arc<Tenants>,
+        schedule: Arc<S>,
+        owner: Owner,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             scan: Scan { clock, schedule, board: None, schedule_away: Arc::default() },
             tenants,
             owner,
+            metrics,
             places: [AT_ONCE, AT_ONCE_AWAY].map(|places| Arc::new(Semaphore::new(places))),
             seen: HashMap::new(),
             stopped_at: HashMap::new(),
@@ -188,6 +196,7 @@ impl<S: Schedule> Sweeper<S> {
     /// once. Without `spread` something was written just now, which a sweep that is running may not have seen.
     fn begin_all(&mut self, dead: Option<&Dead>, spread: Duration) {
         let running: HashSet<String> = self.running.values().cloned().collect();
+        self.seen.retain(|uid, _| self.tenants.by_uid(uid).is_some());
         let tenants = self.tenants.all();
         let pause = spread / u32::try_from(tenants.len().max(1)).unwrap_or(u32::MAX);
         for (place, tenant) in (0..).zip(tenants) {
@@ -242,11 +251,16 @@ impl<S: Schedule> Sweeper<S> {
 
     fn begin(&mut self, tenant: Arc<ServedTenant>, dead: Option<Dead>, wait: Duration, extent: Extent) {
         let uid = tenant.config.uid.clone();
-        let files = tenant.store.database().file_state();
-        let is_unchanged = files.is_some() && self.seen.get(&uid) == files.as_ref();
+        let state = tenant.store.database().state();
+        let seen = self.seen.get(&uid);
+        let is_current = dead.is_none()
+            && seen.is_some_and(|seen| seen.is_current(state.as_ref(), self.scan.clock.elapsed()));
         // Without a file, nothing was ever queued.
-        let does_not_exist = files.as_ref().is_some_and(FileState::does_not_exist);
-        if is_unchanged || does_not_exist {
+        let does_not_exist = state.as_ref().is_some_and(DatabaseState::does_not_exist);
+        if is_current {
+            self.metrics.unchanged(Reader::Sweep);
+        }
+        if is_current || does_not_exist {
             self.rebuild.indexed(&uid);
             return;
         }
@@ -258,19 +272,19 @@ impl<S: Schedule> Sweeper<S> {
                 scan.clock.sleep(wait).await;
             }
             let _place = places.acquire().await;
-            let files = files.filter(|_| after.is_none());
             let was_open = tenant.store.database().is_open();
             let result = scan.run(&tenant, dead, after, extent).await;
-            // After a loss each process sweeps everything; one report of the health is enough.
-            let is_reported = result.is_ok() && extent == Extent::SomePages;
+            // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
+            let mut is_reported = result.is_ok() && extent == Extent::SomePages;
             if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
-                report::publish(&tenant, board).await;
+                is_reported = report::publish(&tenant, board).await;
             }
             if !was_open {
                 // Most tenants are idle; hundreds of open files would cost tens of megabytes.
                 tenant.store.database().close_idle(Duration::ZERO).await;
             }
-            Swept { tenant, files, result }
+            let state = state.filter(|_| after.is_none() && is_reported);
+            Swept { tenant, state, result }
         });
         self.running.insert(sweep.id(), uid);
     }
@@ -281,37 +295,42 @@ impl<S: Schedule> Sweeper<S> {
             Err(error) => (error.id(), None),
         };
         self.running.remove(&id);
-        let Some(Swept { tenant, files, result }) = swept else { return };
+        let Some(Swept { tenant, state, result }) = swept else { return };
         let uid = tenant.config.uid.clone();
-        self.seen.remove(&uid);
         self.stopped_at.remove(&uid);
         if self.sweep_again.remove(&uid)
             && let Some(tenant) = self.tenants.by_uid(&uid)
         {
+            self.seen.remove(&uid);
             let extent = if self.rebuild.misses(&uid) { Extent::All } else { Extent::SomePages };
             self.begin(tenant, None, Duration::ZERO, extent);
             return;
         }
-        self.record(tenant.config.client_code.as_str(), uid, files, result);
+        self.record(tenant.config.client_code.as_str(), uid, state, result);
     }
 
     fn record(
         &mut self,
         tenant_code: &str,
         uid: String,
-        files: Option<FileState>,
-        result: Result<Option<DeliveryId>, StoreError>,
+        state: Option<DatabaseState>,
+        result: Result<Found, StoreError>,
     ) {
-        match result {
-            // Read from start to end: not read again while its files stay the same.
-            Ok(None) => {
-                self.away.remove(&uid);
-                self.rebuild.indexed(&uid);
-                self.seen.extend(files.map(|files| (uid, files)));
+        match (&result, state) {
+            // An unfinished delivery is read again: its entry in the schedule may be lost without a trace.
+            (Ok(Found::Nothing), Some(state)) => {
+                let now = self.scan.clock.elapsed();
+                self.seen.entry(uid.clone()).or_default().has_read(Some(state), now, &uid);
             }
-            Ok(Some(last)) => {
+            _ => drop(self.seen.remove(&uid)),
+        }
+        match result {
+            Ok(found) => {
                 self.away.remove(&uid);
-                self.stopped_at.insert(uid, last);
+                match found {
+                    Found::UpTo(last) => drop(self.stopped_at.insert(uid, last)),
+                    Found::Nothing | Found::Some => self.rebuild.indexed(&uid),
+                }
             }
             Err(error) => {
                 if self.away.insert(uid) {

@@ -8,7 +8,8 @@ use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
 use crate::sql::{Row, Statement};
-use crate::sqlite::{FileState, Sqlite};
+use crate::sqlite::Sqlite;
+use crate::state::DatabaseState;
 
 /// One tenant's database.
 #[derive(Clone)]
@@ -72,17 +73,17 @@ impl Database {
         Ok((Transaction::new(connection, now), rows))
     }
 
-    /// When its files were written and how long they are; `None` for PostgreSQL, where only a query finds a change.
-    pub fn file_state(&self) -> Option<FileState> {
+    /// What it looks like, without a connection to it. `None`: unknown, so that only reading it finds a change.
+    pub fn state(&self) -> Option<DatabaseState> {
         match self {
-            Self::Sqlite(database) => Some(database.file_state()),
-            Self::Postgres(_) => None,
+            Self::Sqlite(database) => Some(DatabaseState::Files(database.file_state())),
+            Self::Postgres(database) => database.counters().map(DatabaseState::Counters),
         }
     }
 
     /// Whether it was ever created. Does not create the file.
     pub fn is_made(&self) -> bool {
-        self.file_state().is_none_or(|state| !state.does_not_exist())
+        self.state().is_none_or(|state| !state.does_not_exist())
     }
 
     /// Whether a connection is open, in use or idle.

@@ -9,9 +9,11 @@ mod budget;
 mod connection;
 mod error;
 mod pool;
+mod watcher;
 
 pub use budget::{Budget, Limits};
 pub use connection::PostgresConnection;
+pub use watcher::{Counters, Watcher};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,14 @@ const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::b
 #[derive(Clone)]
 pub struct Postgres {
     pool: Arc<Pool>,
+    watched: Option<Watched>,
+}
+
+/// The watcher of a database's server, and the database's name there.
+#[derive(Clone)]
+struct Watched {
+    watcher: Arc<Watcher>,
+    name: Arc<str>,
 }
 
 impl Postgres {
@@ -49,7 +59,21 @@ impl Postgres {
     ///
     /// Errors: the URL can't be used. The message never carries it.
     pub fn within(url: &str, budget: &Budget) -> Result<Self, InvalidUrl> {
-        Ok(Self { pool: Arc::new(Pool::new(url, budget)?) })
+        Ok(Self { pool: Arc::new(Pool::new(url, budget)?), watched: None })
+    }
+
+    /// The same database, whose server has this watcher.
+    ///
+    /// Errors: the database's URL can't be used. The message never carries it.
+    pub fn watched_by(self, watcher: Arc<Watcher>) -> Result<Self, InvalidUrl> {
+        let name = self.pool.database_name()?.map(Arc::from);
+        Ok(Self { watched: name.map(|name| Watched { watcher, name }), ..self })
+    }
+
+    /// What its server had counted for it at the last look of the watcher. `None`: unknown, so it has to be read.
+    pub fn counters(&self) -> Option<Counters> {
+        let Watched { watcher, name } = self.watched.as_ref()?;
+        watcher.counters(name)
     }
 
     /// Closes the connections that were idle for so long; the next call opens them again.

@@ -32,6 +32,16 @@ pub async fn delete_finished(
     Ok(deleted)
 }
 
+/// When the oldest of what [`delete_finished`] and [`delete_resends`] may delete one day was finished or requested, each in
+/// milliseconds since 1970; `None`: there is nothing.
+pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 2], StoreError> {
+    let sql = "SELECT (SELECT min(finished_at_ms) FROM delivery_history WHERE finished_at_ms IS NOT NULL), \
+               (SELECT min(created_at_ms) FROM resend)";
+    let row = transaction.query_opt(sql, Vec::new()).await?;
+    let row = row.ok_or(StoreError::Unexpected("no row"))?;
+    Ok([row.get(0)?, row.get(1)?])
+}
+
 /// Deletes bulk resends that were requested before `before_ms` and have no delivery left.
 pub async fn delete_resends(transaction: &mut Transaction, before_ms: i64) -> Result<u64, StoreError> {
     let sql = "DELETE FROM resend WHERE created_at_ms < $1 \

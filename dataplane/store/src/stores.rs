@@ -2,18 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_program::clock::Clock;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::connection::Transaction;
 use crate::database::Database;
 use crate::error::StoreError;
-use crate::postgres::{Budget, Postgres};
+use crate::postgres::{Budget, Postgres, Watcher};
 use crate::sqlite::Sqlite;
 
 /// How long a request waits for the migration: longer than for a connection, whose error says more.
@@ -89,27 +90,38 @@ pub enum StoreSource {
 /// The databases by tenant uid, kept while the tenant is served.
 pub struct Stores {
     source: StoreSource,
+    /// The watcher of a server, for tenants whose configuration names none.
+    watcher: Option<DatabaseUrl>,
     by_uid: Mutex<HashMap<String, Kept>>,
+    /// By URL. Each lives as long as a database that it watches is served.
+    watchers: Mutex<HashMap<String, Weak<Watcher>>>,
 }
 
 struct Kept {
     /// `None`: a file.
     url: Option<DatabaseUrl>,
+    watcher: Option<DatabaseUrl>,
     store: Arc<Store>,
 }
 
 impl Stores {
     /// No database is open yet.
     pub fn new(source: StoreSource) -> Self {
-        Self { source, by_uid: Mutex::default() }
+        Self { source, watcher: None, by_uid: Mutex::default(), watchers: Mutex::default() }
+    }
+
+    /// With the watcher of one PostgreSQL server, for tenants whose configuration names none.
+    #[must_use]
+    pub fn watched_by(self, watcher: Option<DatabaseUrl>) -> Self {
+        Self { watcher, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
         self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The database of this tenant. With another URL than before (another password, another server) it is a new one, and
-    /// the connections of the old one are closed once they are idle.
+    /// The database of this tenant. With another URL than before (another password, another server, another watcher) it is a
+    /// new one, and the connections of the old one are closed once they are idle.
     ///
     /// Errors: the tenant has no database that this process can open; the message says what to set.
     pub fn of(&self, config: &TenantConfig) -> anyhow::Result<Arc<Store>> {
@@ -117,13 +129,19 @@ impl Stores {
             StoreSource::Files(_) => None,
             StoreSource::Postgres(_) => Some(config.database.clone().context(NO_URL)?),
         };
+        let watcher = url.as_ref().and_then(|url| self.watcher_of(config, url));
         let mut by_uid = self.lock();
-        if let Some(kept) = by_uid.get(&config.uid).filter(|kept| kept.url == url) {
+        let is_kept = |kept: &&Kept| (&kept.url, &kept.watcher) == (&url, &watcher);
+        if let Some(kept) = by_uid.get(&config.uid).filter(is_kept) {
             return Ok(Arc::clone(&kept.store));
         }
         let database = match (&self.source, &url) {
             (StoreSource::Postgres(budget), Some(url)) => {
-                Database::Postgres(Postgres::within(url.expose(), budget)?)
+                let postgres = Postgres::within(url.expose(), budget)?;
+                Database::Postgres(match watcher.as_ref().and_then(|watcher| self.watcher_at(watcher)) {
+                    Some(watcher) => postgres.watched_by(watcher)?,
+                    None => postgres,
+                })
             }
             (StoreSource::Files(folder), _) => {
                 Database::Sqlite(Sqlite::new(file_of(folder, config.client_code.as_str())))
@@ -131,8 +149,47 @@ impl Stores {
             (StoreSource::Postgres(_), None) => bail!(NO_URL),
         };
         let store = Arc::new(Store::new(database));
-        by_uid.insert(config.uid.clone(), Kept { url, store: Arc::clone(&store) });
+        by_uid.insert(config.uid.clone(), Kept { url, watcher, store: Arc::clone(&store) });
         Ok(store)
+    }
+
+    /// The watcher of the server that has the database at `url`. One of another server may know a database of the same name.
+    fn watcher_of(&self, config: &TenantConfig, url: &DatabaseUrl) -> Option<DatabaseUrl> {
+        let watcher = config.watcher.as_ref().or(self.watcher.as_ref())?;
+        Some(watcher.clone()).filter(|watcher| watcher.is_same_server(url))
+    }
+
+    /// `None`: the URL can't be used, which costs no tenant its database.
+    fn watcher_at(&self, url: &DatabaseUrl) -> Option<Arc<Watcher>> {
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watcher) = watchers.get(url.expose()).and_then(Weak::upgrade) {
+            return Some(watcher);
+        }
+        let watcher = Watcher::new(url.expose()).map(Arc::new);
+        let watcher = watcher.inspect_err(|error| {
+            tracing::warn!(error = %error, "a watcher of a PostgreSQL server can't be used; its databases are all read");
+        });
+        let watcher = watcher.ok()?;
+        watchers.insert(url.expose().to_owned(), Arc::downgrade(&watcher));
+        Some(watcher)
+    }
+
+    /// Asks each server that has a watcher which databases changed, at each interval, until the future is dropped.
+    pub async fn watch(&self, every: Duration) {
+        let mut looks = JoinSet::new();
+        loop {
+            for watcher in self.watchers() {
+                looks.spawn(async move { watcher.look(every).await });
+            }
+            tokio::time::sleep(every).await;
+            while looks.try_join_next().is_some() {}
+        }
+    }
+
+    fn watchers(&self) -> Vec<Arc<Watcher>> {
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.retain(|_, watcher| watcher.strong_count() > 0);
+        watchers.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Drops the databases of all other tenants; each is closed once it is idle.

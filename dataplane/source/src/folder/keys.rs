@@ -110,6 +110,7 @@ impl Keys {
                 true => GeneratedDatabase::Declared,
                 false => GeneratedDatabase::Embedded,
             },
+            watcher: None,
         }
     }
 

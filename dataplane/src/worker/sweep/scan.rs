@@ -33,6 +33,17 @@ pub(super) enum Extent {
     All,
 }
 
+/// What a sweep found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No unfinished delivery.
+    Nothing,
+    /// Unfinished deliveries, all of which were read.
+    Some,
+    /// More than one sweep schedules; the last one that it did.
+    UpTo(DeliveryId),
+}
+
 /// The dependencies of a sweep.
 pub(super) struct Scan<S> {
     pub(super) clock: Clock,
@@ -52,27 +63,26 @@ impl<S> Clone for Scan<S> {
 }
 
 impl<S: Schedule> Scan<S> {
-    /// Schedules a tenant's unfinished deliveries that follow `after`. Returns the last one if there are more. Leases of
-    /// `dead` holders end.
+    /// Schedules a tenant's unfinished deliveries that follow `after`. Leases of `dead` holders end.
     pub(super) async fn run(
         &self,
         tenant: &ServedTenant,
         dead: Option<Dead>,
         mut after: Option<DeliveryId>,
         extent: Extent,
-    ) -> Result<Option<DeliveryId>, StoreError> {
+    ) -> Result<Found, StoreError> {
         let horizon = if self.board.is_some() { SOON } else { Duration::MAX };
         let database = tenant.store.ready(&self.clock).await?;
         let now = tidy(database, dead.as_ref(), &self.clock).await?;
         if tenant.config.suspended {
-            return Ok(None);
+            return Ok(Found::Nothing);
         }
-        let mut reader = database.reader().await?;
+        let (mut reader, mut found) = (database.reader().await?, Found::Nothing);
         let mut pages = 0;
         while extent == Extent::All || pages < MAX_PAGES {
             pages += 1;
             let page = deliveries::unfinished(&mut reader, after, PAGE).await?;
-            let Some(last) = page.last().map(|due| due.id) else { return Ok(None) };
+            let Some(last) = page.last().map(|due| due.id) else { return Ok(found) };
             let mut hints = tenant.hints(page, now);
             // Deliveries of a webhook on hold are not due.
             hints.retain(|hint| hint.wait <= horizon && !tenant.holds(&hint.entry.webhook));
@@ -83,11 +93,11 @@ impl<S: Schedule> Scan<S> {
                 if !was_away {
                     tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
                 }
-                return Ok(Some(after.unwrap_or_default()));
+                return Ok(Found::UpTo(after.unwrap_or_default()));
             }
-            after = Some(last);
+            (after, found) = (Some(last), Found::Some);
         }
-        Ok(after)
+        Ok(after.map_or(found, Found::UpTo))
     }
 }
 

@@ -24,7 +24,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How long one statement may take; the server ends it then (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that has not ended it by then is unreachable.
-const NO_RESPONSE: Duration = Duration::from_secs(12);
+pub(super) const NO_RESPONSE: Duration = Duration::from_secs(12);
 /// After a statement that takes longer, a tenant gets one connection at a time.
 const SLOW: Duration = Duration::from_secs(2);
 
@@ -91,6 +91,11 @@ impl Pool {
             is_away: AtomicBool::new(false),
             retry: Arc::new(Semaphore::new(1)),
         })
+    }
+
+    /// The name of the database, if the URL has one.
+    pub(super) fn database_name(&self) -> Result<Option<String>, InvalidUrl> {
+        Ok(Target::parse(self.url.expose_secret())?.config.get_dbname().map(str::to_owned))
     }
 
     pub(super) fn close_idle(&self, unused_for: Duration) {
@@ -205,7 +210,7 @@ impl Pool {
 }
 
 /// Adds the settings of all our connections.
-fn configured(mut config: Config) -> Config {
+pub(super) fn configured(mut config: Config) -> Config {
     config.connect_timeout(WAIT);
     config.options(SESSION);
     config.application_name("docket");

@@ -26,4 +26,5 @@ mod together;
 mod transactions;
 mod unavailable;
 mod upgrade;
+mod watcher;
 mod work_orders;

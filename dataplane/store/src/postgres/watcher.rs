@@ -1,0 +1,136 @@
+//! The watcher of a server: learns by one query which of the server's databases were written, without a connection to any of
+//! them. Its role may log in to one database that is no tenant's, and has no other right.
+//!
+//! A server counts the rows that were inserted, updated and deleted in each database. Reading moves no count, and neither
+//! does a vacuum. A session reports its counts after its transaction became visible, but perhaps much later: at most once a
+//! second, and not during its next transaction, however long that is. It reports all of them before it leaves
+//! `pg_stat_activity`. So a database to which another program is connected has no counts that mean anything, and is not part
+//! of the answer. Our own sessions never wait within a transaction, and write no invoices.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::ClientWrapper;
+use docket_schema::postgres::{InvalidUrl, Target};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{Instant, timeout};
+
+use super::error::unavailable;
+use super::pool::{NO_RESPONSE, NoResponse, configured};
+use crate::error::StoreError;
+
+/// The databases whose counts are complete. The rows of `pg_stat_activity` come before the counts of any database: what the
+/// condition of a row needs is read before its columns.
+///
+/// When the server loses all counts, which it does at a crash, `pg_stat_bgwriter.stats_reset` becomes the time of the loss.
+const LOOK: &str = "SELECT d.datname::text, d.oid, \
+    coalesce((extract(epoch FROM (SELECT stats_reset FROM pg_stat_bgwriter)) * 1000000)::bigint, 0), \
+    coalesce((extract(epoch FROM pg_stat_get_db_stat_reset_time(d.oid)) * 1000000)::bigint, 0), \
+    coalesce(pg_stat_get_db_tuples_inserted(d.oid) + pg_stat_get_db_tuples_updated(d.oid) \
+    + pg_stat_get_db_tuples_deleted(d.oid), 0) \
+    FROM pg_database d WHERE d.datallowconn AND current_setting('track_counts')::boolean \
+    AND d.oid NOT IN (SELECT datid FROM pg_stat_activity \
+    WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND application_name IS DISTINCT FROM 'docket')";
+
+/// An answer counts for so many intervals.
+const KEPT: u32 = 3;
+
+/// What a server has counted for a database. A difference of any kind means that the database may have been written; a count
+/// that fell, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// A database that was made again has another one.
+    pub oid: u32,
+    /// When the server lost all counts, and when those of this database were reset, in microseconds since 1970; 0: never.
+    pub resets: [i64; 2],
+    /// Rows that were inserted, updated and deleted.
+    pub written: i64,
+}
+
+/// The watcher of one server.
+pub struct Watcher {
+    url: SecretString,
+    /// Held by the look that is under way.
+    client: tokio::sync::Mutex<Option<ClientWrapper>>,
+    answer: Mutex<Option<Answer>>,
+    /// The last look failed.
+    is_away: AtomicBool,
+}
+
+struct Answer {
+    until: Instant,
+    by_name: HashMap<Box<str>, Counters>,
+}
+
+impl Watcher {
+    /// Of the server that `url` leads to; not connected yet.
+    ///
+    /// Errors: the URL can't be used. The message never carries it.
+    pub fn new(url: &str) -> Result<Self, InvalidUrl> {
+        Target::parse(url)?;
+        Ok(Self {
+            url: url.into(),
+            client: tokio::sync::Mutex::default(),
+            answer: Mutex::default(),
+            is_away: AtomicBool::new(false),
+        })
+    }
+
+    /// What the server had counted for this database at the last look. `None`: unknown, so the database has to be read.
+    pub fn counters(&self, database: &str) -> Option<Counters> {
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = answer.as_ref().filter(|answer| Instant::now() < answer.until)?;
+        answer.by_name.get(database).copied()
+    }
+
+    /// Asks the server, unless the last look is still under way. The answer counts for some times `every`, which is the time
+    /// until the next look.
+    pub async fn look(&self, every: Duration) {
+        let Ok(mut client) = self.client.try_lock() else { return };
+        let until = Instant::now() + every * KEPT;
+        let answered = timeout(NO_RESPONSE, self.ask(&mut client)).await;
+        match answered.map_err(|_| unavailable(NoResponse)).flatten() {
+            Ok(by_name) => {
+                *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { until, by_name });
+                self.is_away.store(false, Ordering::Relaxed);
+            }
+            Err(error) => {
+                *client = None;
+                if !self.is_away.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        error = %error,
+                        "asking a PostgreSQL server which databases changed failed; all of them are read; retrying"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        client: &mut Option<ClientWrapper>,
+    ) -> Result<HashMap<Box<str>, Counters>, StoreError> {
+        if client.as_ref().is_none_or(|client| client.is_closed()) {
+            *client = Some(self.connect().await?);
+        }
+        let Some(client) = client else { return Err(StoreError::Unexpected("a connection")) };
+        let rows = client.query(LOOK, &[]).await?;
+        let counters = |row: &tokio_postgres::Row| {
+            let resets = [row.try_get(2)?, row.try_get(3)?];
+            let counters = Counters { oid: row.try_get(1)?, resets, written: row.try_get(4)? };
+            Ok((row.try_get::<_, &str>(0)?.into(), counters))
+        };
+        rows.iter().map(counters).collect()
+    }
+
+    async fn connect(&self) -> Result<ClientWrapper, StoreError> {
+        let target = Target::parse(self.url.expose_secret()).map_err(unavailable)?;
+        let (client, connection) = configured(target.config).connect(target.tls).await?;
+        let task = tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(ClientWrapper::new(client, task))
+    }
+}
