@@ -16,6 +16,7 @@ mod servers;
 mod session;
 mod step;
 mod wanted;
+mod watcher;
 
 pub use error::DatabaseError;
 pub use external::{database_of, migrate_external};
@@ -23,3 +24,4 @@ pub use managed::{Dropped, MadeDatabase};
 pub use names::role_of;
 pub use servers::{InvalidServer, Servers};
 pub use wanted::{WantedDatabase, WantedExternalDatabase};
+pub use watcher::role_of as watcher_role;

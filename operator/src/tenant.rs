@@ -19,6 +19,7 @@ pub mod status;
 pub mod stored;
 pub mod subject;
 pub mod validate;
+pub mod watcher;
 
 #[cfg(test)]
 mod tests;

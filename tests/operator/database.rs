@@ -6,6 +6,7 @@ mod ensure;
 mod log;
 mod servers;
 mod tls;
+mod watcher;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -9,6 +9,12 @@ async fn killed_after_each_write_it_ends_in_the_same_state() {
     let mut release = Release::new("killed");
     let admin = release.with_postgres().await;
     let gate = release.with_gate().await;
+    gate.allow_all();
+    // The watcher of their server is made with the first tenant.
+    let operator = release.start().await;
+    release.apply(&tenant_yaml("unkilled"));
+    release.wait("tenant", "unkilled", "Ready", "True").await;
+    operator.kill();
     // Two Secrets, their Events, the runtime Secret, the status and its Event.
     for count in 1..=7 {
         let name = format!("killed{count}");

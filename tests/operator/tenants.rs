@@ -26,6 +26,10 @@ async fn a_tenant_gets_its_secrets_its_database_and_is_ready() {
     let url = runtime["config"]["database"].as_str().expect("a database");
     let client = docket_rig::postgres::client(url).await;
     let version: i64 = client.query_one("SELECT max(version) FROM schema_version", &[]).await.unwrap().get(0);
+    let watcher = runtime["config"]["watcher"].as_str().expect("the server has a watcher");
+    let elsewhere = watcher.replace(watcher.rsplit('/').next().expect("a path"), "tenant_first");
+    docket_rig::postgres::client(watcher).await;
+    assert!(tokio_postgres::connect(&elsewhere, tokio_postgres::NoTls).await.is_err(), "a tenant's database");
     let status = &tenant["status"];
     assert_eq!(status["database"]["schemaVersion"], version.to_string());
     assert_eq!(status["database"]["role"], "tenant_first_app");
@@ -38,7 +42,8 @@ async fn a_tenant_gets_its_secrets_its_database_and_is_ready() {
     assert_eq!(types, ["Ready", "Accepted", "ResolvedRefs", "DatabaseReady", "Programmed"]);
     let everything = release.kubectl(&["get", "tenants,events", "--output=yaml"]) + &release.logs();
     let password = release.secret("first-database", "password").expect("a password");
-    for secret in [key.as_str(), &password, admin.split(['@', ':']).nth(2).unwrap(), url] {
+    let of_watcher = watcher.split(['@', ':']).nth(2).expect("a password");
+    for secret in [key.as_str(), &password, admin.split(['@', ':']).nth(2).unwrap(), url, of_watcher] {
         assert!(!everything.contains(secret), "a secret is shown");
     }
 }

@@ -194,7 +194,7 @@ fn lacks(admin: &str, right: &str) -> DatabaseError {
 }
 
 /// What the server stores of a password. The password itself never reaches the server or its log.
-fn verifier(password: &SecretString) -> String {
+pub(super) fn verifier(password: &SecretString) -> String {
     literal(&postgres_protocol::password::scram_sha_256(password.expose_secret().as_bytes()))
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use docket_crds::DatabaseUrl;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use super::error::DatabaseError;
 use super::pool::AdminPool;
@@ -33,6 +34,17 @@ pub(super) struct Server {
     file: PathBuf,
     /// The connections by the file's last usable content.
     admin: Mutex<AdminPool>,
+    watcher: Mutex<KnownWatcher>,
+}
+
+/// What is known of a server's watcher.
+#[derive(Default)]
+pub(super) struct KnownWatcher {
+    /// Its URL, if it could be made; and the administrator's, with which that was tried.
+    pub(super) url: Option<DatabaseUrl>,
+    pub(super) admin: Option<DatabaseUrl>,
+    /// When to look again.
+    pub(super) until: Option<Instant>,
 }
 
 impl std::fmt::Debug for Server {
@@ -55,7 +67,7 @@ impl Servers {
             let content = std::fs::read_to_string(&file).map(SecretString::from);
             let content = content.map_err(|error| invalid(format!("read the file: {error}")))?;
             let admin = read(&content).map_err(invalid)?;
-            servers.push(Server { name, file, admin: Mutex::new(admin) });
+            servers.push(Server { name, file, admin: Mutex::new(admin), watcher: Mutex::default() });
         }
         Ok(Self { servers })
     }
@@ -89,6 +101,11 @@ impl Servers {
 impl Server {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What is known of its watcher. Only one pass at a time makes it.
+    pub(super) async fn watcher(&self) -> MutexGuard<'_, KnownWatcher> {
+        self.watcher.lock().await
     }
 
     /// The connections by the file's current content, or by its last usable content if it is not usable now.

@@ -144,7 +144,9 @@ fn generated(provisioned: &Provisioned<'_>, previous: Option<&TenantConfig>) -> 
     let api_keys = provisioned.api_keys.iter().map(|(name, value)| (name.clone(), text(value))).collect();
     let signing_keys: Vec<SigningKey> =
         signing_keys(provisioned).iter().map(|known| known.key.clone()).collect();
-    Generated { api_keys, signing_keys, database: GeneratedDatabase::Ensured(url.cloned()), watcher: None }
+    // One that could not be checked stays, as its role does.
+    let watcher = provisioned.watcher.clone().or_else(|| previous?.watcher.clone());
+    Generated { api_keys, signing_keys, database: GeneratedDatabase::Ensured(url.cloned()), watcher }
 }
 
 fn signing_keys<'a>(provisioned: &'a Provisioned<'_>) -> &'a [KnownKey] {

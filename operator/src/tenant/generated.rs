@@ -284,7 +284,8 @@ fn within_but_rotation(
     })
 }
 
-fn make(random: Random<'_>) -> SecretBytes {
+/// A new random value: 64 hexadecimal digits.
+pub fn make(random: Random<'_>) -> SecretBytes {
     let mut bytes = [0; VALUE_BYTES];
     random(&mut bytes);
     hex::encode(bytes).into_bytes().into()

@@ -4,17 +4,18 @@
 //! them.
 
 use docket_crds::tenant::DeletionPolicy;
-use docket_crds::{ConditionType, Reason, SecretBytes, Tenant};
+use docket_crds::{ConditionType, DatabaseUrl, Reason, SecretBytes, Tenant};
 
 use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
-use crate::tenant::database::{CheckedDatabase, ProvisionedDatabase, provision_database};
+use crate::tenant::database::{CheckedDatabase, ProvisionedDatabase, provision_database, server_of};
 use crate::tenant::fetch::Fetched;
 use crate::tenant::generated::{self, GeneratedSecret, PlannedSecret, SecretStep};
 use crate::tenant::signing::{Rotated, rotate};
 use crate::tenant::stored::Stored;
 use crate::tenant::validate::{Refused, Valid};
+use crate::tenant::watcher::watcher;
 
 /// A Tenant with all that was made for it, in this pass or before.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Provisioned<'a> {
     pub signing: Option<Rotated>,
     /// The database.
     pub database: ProvisionedDatabase,
+    /// The watcher of the server of a managed database; `None`: not known.
+    pub watcher: Option<DatabaseUrl>,
     /// The database was checked in this pass.
     pub database_is_checked: bool,
     /// What could not be made.
@@ -82,6 +85,10 @@ pub async fn provision<'a>(
     };
     let CheckedDatabase { database, is_checked } =
         provision_database(context, valid, password.as_ref(), check_database).await;
+    let watcher = match &tenant.spec.database.managed {
+        Some(_) => watcher(context, server_of(&fetched.subject.tenant).as_deref()).await,
+        None => None,
+    };
     Ok(Provisioned {
         fetched,
         tenant: Some(tenant),
@@ -90,6 +97,7 @@ pub async fn provision<'a>(
         api_keys,
         signing: Some(signing(context, tenant, fetched)),
         database,
+        watcher,
         database_is_checked: is_checked,
         reasons,
     })
@@ -155,6 +163,7 @@ impl<'a> Provisioned<'a> {
             api_keys: keys.collect(),
             signing: None,
             database: ProvisionedDatabase::unchanged(fetched),
+            watcher: None,
             database_is_checked: false,
             reasons: Vec::new(),
         }

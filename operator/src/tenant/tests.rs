@@ -71,6 +71,7 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         api_keys: vec![("primary".into(), SecretBytes::from("ab".repeat(32).into_bytes()))],
         signing: Some(rotate(Vec::new(), 90, true, NOW, &mut |bytes| bytes.fill(1))),
         database,
+        watcher: None,
         database_is_checked: true,
         reasons: Vec::new(),
     };
