@@ -97,6 +97,15 @@ impl Stage {
             (place, secret(&name, "url", &postgres.url(&database(tenant))))
         });
         std::fs::write(home.file("redis-url"), redis.url()).expect("the folder is ours");
+        // As the operator makes it on a cluster.
+        admin
+            .batch_execute("CREATE ROLE watcher LOGIN NOINHERIT PASSWORD 'watcher'")
+            .await
+            .expect("a new role");
+        let root = postgres.url("postgres");
+        let (_, place) = root.rsplit_once('@').expect("a host");
+        std::fs::write(home.file("watcher-url"), format!("postgres://watcher:watcher@{place}"))
+            .expect("the folder is ours");
         let stage = Self { home, redis, postgres, admin, redis_id, postgres_id };
         stage.make_databases(tenants.len()).await;
         stage
@@ -158,6 +167,7 @@ impl Stage {
         let Role { roles, connections, per_tenant } = role;
         let mut command = vec!["serve".to_owned(), format!("--roles={roles}")];
         command.push(format!("--redis-url-file={}", self.home.file("redis-url").display()));
+        command.push(format!("--watcher-url-file={}", self.home.file("watcher-url").display()));
         command.push(format!("--database-connections={connections}"));
         command.push(format!("--database-connections-per-tenant={per_tenant}"));
         command.push(format!("--pod-name=pod-{number}"));
