@@ -83,7 +83,7 @@ pub(crate) enum Scenario {
     Reads,
     /// The issue of tokens beside Argon2id alone.
     Tokens,
-    /// 1,000 idle tenants (long: 6 minutes).
+    /// 1,000 idle tenants (long: 10 minutes).
     Idle,
     /// The burst and all searches beside --history finished deliveries (long: 5 minutes).
     History,

@@ -16,10 +16,16 @@ const RATE: f64 = 500.0;
 const MESSAGES: usize = 15_000;
 /// Connections to PostgreSQL.
 const CONNECTIONS: u16 = 100;
-/// Idle tenants; what they cost is measured after so long, for so long.
+/// Idle tenants. What they cost is measured for so long, and then what PostgreSQL itself does with so many databases, which is
+/// autovacuum.
 const IDLE: usize = 1_000;
-const REST: Duration = Duration::from_secs(90);
 const IDLE_FOR: Duration = Duration::from_secs(120);
+const ALONE_FOR: Duration = Duration::from_secs(60);
+/// Tenants are at rest when so few connections to their databases were opened within this time. At first autovacuum analyzes
+/// each database once, and the server looks at what that has written.
+const REST: (f64, Duration) = (IDLE as f64 / 100.0, Duration::from_secs(30));
+/// It does not take longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(900);
 
 pub(super) async fn busy(bench: &Bench) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &vec![vec![Behaviour::Prompt]; BUSY]).await;
@@ -61,20 +67,39 @@ pub(super) async fn idle(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let few = resident(bench, shape).await;
     let stage = Stage::new(&bench.docket, &vec![vec![Behaviour::Prompt]; IDLE]).await;
     let fleet = stage.serve(shape, &[]).await;
-    tokio::time::sleep(REST).await;
+    rest(&stage).await;
     let (begun, used, logins) = (Instant::now(), stage.used(&fleet.processes), stage.logins().await);
     tokio::time::sleep(IDLE_FOR).await;
     let seconds = begun.elapsed().as_secs_f64();
     let (used, logins) = (stage.used(&fleet.processes).since(&used), stage.logins().await - logins);
     let resident: f64 = fleet.processes.iter().map(|process| memory(process.id())).sum();
+    fleet.terminate().await;
+    let (ended, alone) = (Instant::now(), stage.used(&[]));
+    tokio::time::sleep(ALONE_FOR).await;
+    let alone = stage.used(&[]).since(&alone).postgres / ended.elapsed().as_secs_f64();
     vec![
         Figure::new("logins to PostgreSQL per second", logins / seconds, "/s").at_most(5.0),
-        Figure::new("cores of PostgreSQL", used.postgres / seconds, "").at_most(0.02),
+        Figure::new("cores of PostgreSQL", used.postgres / seconds, ""),
+        Figure::new("cores of PostgreSQL without the server", alone, ""),
+        Figure::new("cores of PostgreSQL for the server", used.postgres / seconds - alone, "").at_most(0.02),
         Figure::new("cores of the server", used.server / seconds, ""),
         Figure::new("resident memory of the server", resident, "MB"),
         Figure::new("resident memory per tenant", (resident - few) * 1_024.0 / (IDLE - 1) as f64, "KB")
             .at_most(5.0),
     ]
+}
+
+async fn rest(stage: &Stage) {
+    let ((few, time), begun, mut before) = (REST, Instant::now(), 0.0);
+    loop {
+        tokio::time::sleep(time).await;
+        let now = stage.logins().await;
+        if now - before <= few {
+            return;
+        }
+        assert!(begun.elapsed() < LONGEST_REST, "{} logins in {time:?}", now - before);
+        before = now;
+    }
 }
 
 /// Of the same processes with one tenant, in MB.
