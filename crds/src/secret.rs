@@ -82,24 +82,28 @@ impl DatabaseUrl {
 
     /// Whether both lead to the same host and port, with any user, database and settings.
     pub fn is_same_server(&self, other: &Self) -> bool {
-        let of = |url: &Self| {
-            let url = url::Url::parse(url.expose()).expect("a DatabaseUrl is a URL");
-            let host = url.host_str().map(str::to_owned);
+        let address = |url: &url::Url| {
             let address = url.query_pairs().find(|(key, _)| key == "hostaddr");
-            (host, url.port().unwrap_or(5432), address.map(|(_, address)| address.into_owned()))
+            address.map(|(_, address)| address.into_owned())
         };
-        of(self) == of(other)
+        let (one, other) = (self.parsed(), other.parsed());
+        (host_and_port(&one), address(&one)) == (host_and_port(&other), address(&other))
     }
 
     /// Whether both name the same user and database on the same host and port, with any password and settings.
     pub fn is_same_database(&self, other: &Self) -> bool {
-        let of = |url: &Self| {
-            let url = url::Url::parse(url.expose()).expect("a DatabaseUrl is a URL");
-            let host = url.host_str().map(str::to_owned);
-            (host, url.port().unwrap_or(5432), url.username().to_owned(), url.path().to_owned())
-        };
-        of(self) == of(other)
+        let (one, other) = (self.parsed(), other.parsed());
+        host_and_port(&one) == host_and_port(&other)
+            && (one.username(), one.path()) == (other.username(), other.path())
     }
+
+    fn parsed(&self) -> url::Url {
+        url::Url::parse(self.expose()).expect("a DatabaseUrl is a URL")
+    }
+}
+
+fn host_and_port(url: &url::Url) -> (Option<&str>, u16) {
+    (url.host_str(), url.port().unwrap_or(5432))
 }
 
 impl PartialEq for DatabaseUrl {

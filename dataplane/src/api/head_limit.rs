@@ -58,8 +58,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
             return read;
         }
         if read.is_ready() && buf.filled().len() > before {
-            let until = *this.until.get_or_insert_with(|| Instant::now() + HEADER_TIME);
-            return if Instant::now() < until { read } else { Poll::Ready(Err(ErrorKind::TimedOut.into())) };
+            let now = Instant::now();
+            let until = *this.until.get_or_insert(now + HEADER_TIME);
+            return if now < until { read } else { Poll::Ready(Err(ErrorKind::TimedOut.into())) };
         }
         if let (Poll::Pending, Some(until)) = (&read, this.until) {
             let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep_until(until)));

@@ -59,8 +59,8 @@ pub fn page<T>(
     let size = usize::try_from(page_size).unwrap_or(usize::MAX);
     let more = items.len() > size;
     items.truncate(size);
-    let place = items.last().filter(|_| more).map(place_of);
-    (items, place.map(|(at_ms, id)| encode(at_ms, &id)))
+    let next = items.last().filter(|_| more).map(place_of);
+    (items, cursor_of(next))
 }
 
 /// The cursor of a search that continues at `next`, if there is more.

@@ -119,16 +119,19 @@ pub fn database_name(tenant: &Tenant) -> Name {
     Name::new(&tenant.metadata.namespace, format!("{}-database", tenant.metadata.name))
 }
 
+/// The value under this key of a Secret, if it has the form of a generated one.
+pub fn value_at<'a>(found: &'a Secret, key: &str) -> Option<&'a str> {
+    let value = std::str::from_utf8(&found.data.as_ref()?.get(key)?.0).ok()?;
+    ApiKeyDigest::of(value).ok().map(|_| value)
+}
+
 impl GeneratedSecret {
     /// The value in a Secret of ours that still stands: of this rotation and in its form.
     pub fn value(&self, found: &Secret, owner: &Meta) -> Option<SecretBytes> {
         if !is_ours(found, owner) {
             return None;
         }
-        let value = &found.data.as_ref()?.get(self.key)?.0;
-        let text = std::str::from_utf8(value).ok()?;
-        ApiKeyDigest::of(text).ok()?;
-        Some(SecretBytes::from(value.clone()))
+        value_at(found, self.key).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
     }
 
     fn is_of_this_rotation(&self, found: &Secret) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use docket_crds::{ApiKeyDigest, DatabaseUrl};
+use docket_crds::DatabaseUrl;
 use docket_program::apiserver::ApiServerError;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::labels;
 use crate::state::name::Name;
-use crate::tenant::generated::{PASSWORD, make};
+use crate::tenant::generated::{PASSWORD, make, value_at};
 
 /// The URL of the watcher of this server (`None`: the first one), for the data plane. `None`: there is none, which is logged;
 /// the tenant is served all the same.
@@ -45,9 +45,7 @@ async fn password(context: &Context, server: &str) -> Result<SecretString, CallE
 }
 
 fn value(secret: &Secret) -> Option<SecretString> {
-    let text = std::str::from_utf8(&secret.data.as_ref()?.get(PASSWORD)?.0).ok()?;
-    ApiKeyDigest::of(text).ok()?;
-    Some(text.into())
+    value_at(secret, PASSWORD).map(SecretString::from)
 }
 
 fn secret(name: &Name, password: Vec<u8>) -> Secret {
