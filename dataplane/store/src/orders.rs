@@ -227,7 +227,8 @@ pub async fn search(
         search.and_some("search_text LIKE $1 ESCAPE '\\'", text.as_deref().map(containing));
         search
     };
-    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed: false };
+    let is_indexed = order_type.is_none() && status.is_none() && text.is_none();
+    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed };
     let place_of = |head: &OrderHead| (head.created_at_ms, head.id.clone());
     walk.page(connection, clock, || of_customer("created_at_ms, id"), matching, head, place_of).await
 }

@@ -37,7 +37,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) page_size: i64,
     /// The place of the last row that was seen.
     pub(crate) after: Option<&'a Place>,
-    /// Whether an index finds what matches, so that one statement is enough.
+    /// Whether an index finds what matches, or everything matches, so that one statement is enough.
     pub(crate) is_indexed: bool,
 }
 

@@ -115,10 +115,13 @@ pub async fn search(
     filter: &DeliveryFilter,
     page_size: i64,
 ) -> Result<Page<ListedDelivery>, StoreError> {
+    let DeliveryFilter { status, webhook, event_code, failure_class, .. } = filter;
     let DeliveryFilter { web_order_id, work_order, invoice_number, about, .. } = filter;
-    let is_indexed = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
+    let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
+    let all_match = status.is_none() && webhook.is_none() && event_code.is_none() && failure_class.is_none();
+    let is_indexed = by_number || all_match;
     let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed };
-    let table = table(filter.status);
+    let table = table(*status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
     let matching = || filter.matching(filter.in_time(Search::new(&select(table))));
     let place_of = |listed: &ListedDelivery| (listed.created_at_ms, listed.id.clone());
