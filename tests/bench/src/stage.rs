@@ -98,14 +98,7 @@ impl Stage {
         });
         std::fs::write(home.file("redis-url"), redis.url()).expect("the folder is ours");
         // As the operator makes it on a cluster.
-        admin
-            .batch_execute("CREATE ROLE watcher LOGIN NOINHERIT PASSWORD 'watcher'")
-            .await
-            .expect("a new role");
-        let root = postgres.url("postgres");
-        let (_, place) = root.rsplit_once('@').expect("a host");
-        std::fs::write(home.file("watcher-url"), format!("postgres://watcher:watcher@{place}"))
-            .expect("the folder is ours");
+        std::fs::write(home.file("watcher-url"), postgres.watcher().await).expect("the folder is ours");
         let stage = Self { home, redis, postgres, admin, redis_id, postgres_id };
         stage.make_databases(tenants.len()).await;
         stage

@@ -25,16 +25,11 @@ impl Watched {
         let hook = hook.replace("[order.created, order.updated, order.exported]", "[invoice.created]");
         stage.home.write("invoices.yaml", &hook);
         let database = url.rsplit('/').next().expect("a path").to_owned();
-        let sql = format!(
-            "CREATE ROLE watcher LOGIN NOINHERIT PASSWORD 'secret-of-watcher'; \
-             REVOKE ALL ON DATABASE {database} FROM PUBLIC"
-        );
         let admin = postgres::client(&server.url("postgres")).await;
-        admin.batch_execute(&sql).await.expect("a role");
-        let root = server.url("postgres");
-        let (_, place) = root.rsplit_once('@').expect("a host");
+        let sql = format!("REVOKE ALL ON DATABASE {database} FROM PUBLIC");
+        admin.batch_execute(&sql).await.expect("the database is there");
         let file = stage.home.log("watcher-url");
-        std::fs::write(&file, format!("postgres://watcher:secret-of-watcher@{place}\n")).expect("writable");
+        std::fs::write(&file, format!("{}\n", server.watcher().await)).expect("writable");
         let flags = format!("--watcher-url-file {}", file.display());
         let process = stage.spawn("api,worker,detector", &flags).ready(&stage.home).await;
         let sql = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms) \

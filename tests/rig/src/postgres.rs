@@ -62,6 +62,14 @@ impl PostgresServer {
         self.url(&name)
     }
 
+    /// Makes the role `watcher`, which may log in and has no other right, with the password `secret-of-watcher`; returns its URL.
+    pub async fn watcher(&self) -> String {
+        let client = client(&self.url("postgres")).await;
+        let sql = "CREATE ROLE watcher LOGIN NOINHERIT PASSWORD 'secret-of-watcher'";
+        client.batch_execute(sql).await.expect("a new role");
+        format!("postgres://watcher:secret-of-watcher@{}:{}/postgres", Ipv4Addr::LOCALHOST, self.port)
+    }
+
     /// Ends it as a crash would: without a word, and without writing anything out.
     pub fn crash(&self) {
         self.pg_ctl(&["stop", "--mode", "immediate"]);

@@ -27,14 +27,9 @@ impl Rig {
         let url = server.database().await;
         let name = url.rsplit('/').next().expect("a path").to_owned();
         let admin = postgres::client(&url).await;
-        let sql = format!(
-            "CREATE ROLE watcher LOGIN NOINHERIT PASSWORD 'secret'; REVOKE ALL ON DATABASE {name} FROM PUBLIC; \
-             CREATE TABLE t (n BIGINT)"
-        );
-        admin.batch_execute(&sql).await.expect("a role and a table");
-        let root = server.url("postgres");
-        let (_, place) = root.rsplit_once('@').expect("a host");
-        let watcher = Watcher::new(&format!("postgres://watcher:secret@{place}")).expect("a URL");
+        let sql = format!("REVOKE ALL ON DATABASE {name} FROM PUBLIC; CREATE TABLE t (n BIGINT)");
+        admin.batch_execute(&sql).await.expect("a table");
+        let watcher = Watcher::new(&server.watcher().await).expect("a URL");
         Self { server, watcher, name }
     }
 
