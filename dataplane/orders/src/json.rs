@@ -1,7 +1,7 @@
 //! A JSON tree that refuses what `serde_json::Value` accepts: duplicate keys, of which one would silently win, and
 //! deep nesting. Its errors name places and never quote the input.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -11,6 +11,11 @@ use crate::problem::{Path, Problem};
 
 /// The deepest nesting of objects and lists; orders need 6.
 pub const MAX_DEPTH: usize = 32;
+
+/// The most values in one text; the largest order has some 15,000.
+pub const MAX_VALUES: usize = 20_000;
+/// The most objects and lists among them; the largest order has some 2,500. An object with one key takes 632 bytes.
+pub const MAX_CONTAINERS: usize = 5_000;
 
 /// A parsed JSON value. `Debug` prints only its kind.
 #[derive(Clone, PartialEq)]
@@ -83,9 +88,11 @@ fn syntax(error: &serde_json::Error) -> Problem {
     whole(format!("{what} (line {} column {})", error.line(), error.column()))
 }
 
-/// The state that the visitors share: their position, and the problem behind an error that they raised.
+/// The state that the visitors share: what they have read, their position, and the problem behind an error that they raised.
 #[derive(Default)]
 struct State {
+    values: Cell<usize>,
+    containers: Cell<usize>,
     path: RefCell<Path>,
     problem: RefCell<Option<Problem>>,
 }
@@ -95,6 +102,15 @@ impl State {
         let field = self.path.borrow().to_string();
         *self.problem.borrow_mut() = Some(Problem { field, message });
         E::custom("refused")
+    }
+
+    fn count<E: serde::de::Error>(&self, counted: &Cell<usize>, most: usize, what: &str) -> Result<(), E> {
+        counted.set(counted.get() + 1);
+        if counted.get() > most {
+            *self.problem.borrow_mut() = Some(whole(format!("has more than {most} {what}")));
+            return Err(E::custom("refused"));
+        }
+        Ok(())
     }
 }
 
@@ -109,6 +125,7 @@ impl Seed<'_> {
         if self.depth == MAX_DEPTH {
             return Err(self.state.refuse(format!("nested deeper than {MAX_DEPTH} levels")));
         }
+        self.state.count(&self.state.containers, MAX_CONTAINERS, "objects and lists")?;
         Ok(Self { depth: self.depth + 1, ..self })
     }
 }
@@ -117,6 +134,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Json;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Json, D::Error> {
+        self.state.count(&self.state.values, MAX_VALUES, "values")?;
         input.deserialize_any(self)
     }
 }
@@ -218,6 +236,17 @@ mod tests {
         assert!(Json::parse(nested(MAX_DEPTH).as_bytes()).is_ok());
         assert!(problem(&nested(MAX_DEPTH + 1)).ends_with("nested deeper than 32 levels"));
         assert!(problem(&"[".repeat(200_000)).ends_with("nested deeper than 32 levels"));
+    }
+
+    #[test]
+    fn number_of_values_is_bounded() {
+        let list = |length: usize, item: &str| format!("[{}]", vec![item; length].join(","));
+        assert!(Json::parse(list(MAX_VALUES - 1, "0").as_bytes()).is_ok());
+        assert_eq!(problem(&list(MAX_VALUES, "0")), "body: has more than 20000 values");
+        for item in ["{}", "[]", "{\"\":0}"] {
+            assert!(Json::parse(list(MAX_CONTAINERS - 1, item).as_bytes()).is_ok(), "{item}");
+            assert_eq!(problem(&list(MAX_CONTAINERS, item)), "body: has more than 5000 objects and lists");
+        }
     }
 
     #[test]
