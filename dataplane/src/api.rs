@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod body;
 pub mod caller;
+pub mod client;
 pub mod error;
 pub mod fields;
 mod head_limit;

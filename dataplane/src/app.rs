@@ -21,7 +21,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::create_orders::CreateOrders;
+use crate::api::body::Bodies;
+use crate::api::client::Proxies;
 use crate::api::host::Hosts;
+use crate::api::server::{BYTES_PER_CONNECTION, Clients};
 use crate::api::state::ApiState;
 use crate::api::{self, server};
 use crate::args::{DeliveryArguments, HostArguments};
@@ -115,8 +118,9 @@ impl App {
         Activation::new(Arc::clone(stores), tenants, metrics, policy.clone(), local)
     }
 
-    /// The state of the API's handlers.
-    pub fn api_state(&self, hosts: &HostArguments) -> Arc<ApiState> {
+    /// The state of the API's handlers. Passwords that are being checked take at most a quarter of `memory`, in bytes.
+    pub fn api_state(&self, hosts: &HostArguments, proxies: Proxies, memory: u64) -> Arc<ApiState> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let notifier = Arc::new(Notifier::new(Arc::clone(&self.schedule)));
         let hand_off = Arc::clone(&self.hand_off);
         Arc::new(ApiState {
@@ -124,10 +128,12 @@ impl App {
             tenants: Arc::clone(&self.tenants),
             create_orders: CreateOrders::new(self.clock.clone(), Arc::clone(&notifier), hand_off),
             notifier,
-            passwords: Passwords::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            passwords: Passwords::new(cores, memory / 4),
+            bodies: Bodies::new(memory / 4),
             throttle: Throttle::default(),
             metrics: Arc::clone(&self.metrics),
             hosts: Hosts { base_domain: hosts.base_domain.clone(), legacy: hosts.legacy_host.clone() },
+            proxies: Arc::new(proxies),
             readiness: Arc::clone(&self.readiness),
         })
     }
@@ -136,14 +142,23 @@ impl App {
     pub fn start_management(&self, state: &Arc<ApiState>, listener: TcpListener) -> Management {
         let shutdown = CancellationToken::new();
         let router = api::management(Arc::clone(state));
-        let task = tokio::spawn(server::serve(listener, router, MANAGEMENT_CLIENTS, shutdown.clone()));
+        let clients = Clients { most: MANAGEMENT_CLIENTS, proxies: Arc::default() };
+        let task = tokio::spawn(server::serve(listener, router, clients, shutdown.clone()));
         Management { shutdown, task }
     }
 
-    /// Starts the API.
-    pub fn start_api(&mut self, state: &Arc<ApiState>, listener: TcpListener, shutdown: &CancellationToken) {
+    /// Starts the API. Its connections take at most a quarter of `memory`, in bytes.
+    pub fn start_api(
+        &mut self,
+        state: &Arc<ApiState>,
+        listener: TcpListener,
+        memory: u64,
+        shutdown: &CancellationToken,
+    ) {
         // Half of the descriptors are for clients; the other half for databases and receivers.
-        let clients = usize::try_from(self.descriptors / 2).unwrap_or(usize::MAX);
+        let most = (self.descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let clients = Clients { most, proxies: Arc::clone(&state.proxies) };
         self.running.spawn(server::serve(
             listener,
             api::router(Arc::clone(state)),

@@ -18,7 +18,9 @@ pub use healthcheck::HealthcheckArguments;
 pub use listen::ListenArguments;
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
 pub use serve::{Role, ServeArguments, ServeSource};
-pub use settings::{DeliveryArguments, HostArguments, RedisArguments, SourceArguments, TenantArguments};
+pub use settings::{
+    DeliveryArguments, HostArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
+};
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
 #[derive(Debug, Parser)]

@@ -15,7 +15,7 @@ use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
-use docket_program::{logging, random};
+use docket_program::{logging, memory, random};
 use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::memory::MemorySchedule;
@@ -24,6 +24,7 @@ use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::DevArguments;
 
@@ -61,7 +62,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     activation.replace(declaration.clone());
     let samples = sample::seed(&app.tenants, &clock).await;
 
-    let state = app.api_state(&arguments.hosts);
+    let memory_limit = memory::limit();
+    let state = app.api_state(&arguments.hosts, Proxies::default(), memory_limit);
     // The schedule is rebuilt before anything is served. We hold the lock of the data folder, so no other process delivers
     // from it, and every lease in it belongs to a process that is gone.
     let mut sweeper = app.sweeper();
@@ -72,7 +74,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
     let management = app.start_management(&state, management_listener);
-    app.start_api(&state, api_listener, &shutdown);
+    app.start_api(&state, api_listener, memory_limit, &shutdown);
     app.start_worker(policy, &arguments.deliveries, None, &shutdown);
     app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
     app.start_detector(arguments.invoice_scan_interval, &shutdown);

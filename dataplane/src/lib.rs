@@ -7,6 +7,7 @@
 //! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs
 //! * [`readiness`], [`telemetry`]: what the process reports about itself
+//! * [`fair_share`]: what guests share, of which one may have half
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
 //! Tenants come from `docket-source`. A tenant's database is in `docket-store`, the times of deliveries in
@@ -19,6 +20,7 @@ pub mod args;
 pub mod cli;
 pub mod detector;
 pub mod dev;
+pub mod fair_share;
 pub mod groups;
 pub mod passwords;
 pub mod readiness;

@@ -1,23 +1,26 @@
-//! Passwords: Argon2id with OWASP's parameters. At most as many hashes run at once as configured, even if clients
-//! disconnect.
+//! Passwords: Argon2id with OWASP's parameters. What all hashes at once take of the memory is bounded, even if clients
+//! disconnect, and one tenant's sign-ins take at most half of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{CustomizedPasswordHasher, PasswordVerifier};
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::password_hash::CustomizedPasswordHasher;
+use argon2::password_hash::phc::{Output, PasswordHash};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::fair_share::{Busy, FairShare, Share};
 
 /// A longer password is refused before it is hashed.
 pub const MAX_PASSWORD_CHARS: usize = 256;
-/// How long a sign-in waits for a turn to hash.
-const WAIT: Duration = Duration::from_secs(2);
+/// OWASP's first choice for Argon2id takes this many KiB, and two passes in one lane.
+const COST_KIB: u32 = 19 * 1024;
+/// The most KiB that a stored hash may ask for, if half of the memory for hashes is as much: a program that writes to the
+/// table must not be able to make a sign-in take gigabytes.
+const MAX_COST_KIB: u32 = 64 * 1024;
 
-/// OWASP's first choice for Argon2id: 19 MiB, two passes, one lane.
 fn params() -> Params {
-    Params::new(19 * 1024, 2, 1, None).expect("constant parameters within Argon2's limits")
+    Params::new(COST_KIB, 2, 1, None).expect("constant parameters within Argon2's limits")
 }
 
 fn argon2id() -> Argon2<'static> {
@@ -25,53 +28,68 @@ fn argon2id() -> Argon2<'static> {
 }
 
 /// Checks and hashes passwords, a limited number at a time.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Passwords {
-    turns: Arc<Semaphore>,
+    kib: FairShare<Guests>,
+    max_cost_kib: u32,
+    memory: Arc<Memory>,
 }
 
-/// Too many sign-ins wait for a turn; the caller may try again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many sign-ins at once")]
-pub struct Busy;
+/// Sign-ins that wait for each other: those at one tenant by users who are known where they are, or by others. So guesses
+/// hold up neither the tenant's own people nor another tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Guests {
+    /// The tenant's uid; empty for those that do not exist.
+    pub tenant: String,
+    /// Whether the user has signed in from there lately.
+    pub are_known: bool,
+}
 
 impl Passwords {
-    /// With at most `parallel` hashes at a time; each takes 19 MiB and a core for some 20 ms.
-    pub fn new(parallel: usize) -> Self {
-        Self { turns: Arc::new(Semaphore::new(parallel)) }
+    /// With at most this many hashes at a time, of 19 MiB and some 20 ms of a core each, and at most `bytes` of memory for
+    /// them; at least one.
+    pub fn new(parallel: usize, bytes: u64) -> Self {
+        let affordable = usize::try_from(bytes / (u64::from(COST_KIB) * 1024)).unwrap_or(usize::MAX);
+        let turns = parallel.min(affordable).clamp(1, 1024);
+        let total_kib = COST_KIB * u32::try_from(turns).expect("at most 1024");
+        let max_cost_kib = (total_kib / 2).clamp(COST_KIB, MAX_COST_KIB);
+        Self { kib: FairShare::new(total_kib, max_cost_kib), max_cost_kib, memory: Arc::default() }
     }
 
-    /// Waits for a turn to check one password.
-    pub async fn turn(&self) -> Result<Turn, Busy> {
-        let turn = Arc::clone(&self.turns).acquire_owned();
-        let turn = tokio::time::timeout(WAIT, turn).await.map_err(|_| Busy)?.map_err(|_| Busy)?;
-        Ok(Turn { _permit: turn })
+    /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
+    pub async fn turn(&self, guests: Guests, stored: Option<String>) -> Result<Turn, Busy> {
+        let usable_kib = |stored: &String| usable_hash_kib(stored, self.max_cost_kib);
+        let kib = stored.as_ref().and_then(usable_kib);
+        let (stored, kib) = (stored.filter(|_| kib.is_some()), kib.unwrap_or(COST_KIB));
+        let share = self.kib.take(guests, kib).await?;
+        Ok(Turn { stored, memory: Arc::clone(&self.memory), _share: share })
     }
 }
 
 /// The right to check one password.
-#[derive(Debug)]
 pub struct Turn {
-    _permit: OwnedSemaphorePermit,
+    stored: Option<String>,
+    memory: Arc<Memory>,
+    _share: Share,
 }
 
 impl Turn {
-    /// Whether `password` matches the hash `stored`. Without a usable hash the same work is done and its result dropped, so
+    /// Whether `password` matches the stored hash. Without a usable hash the same work is done and its result dropped, so
     /// that the time does not reveal whether there is one.
-    pub async fn verify(self, stored: Option<String>, password: SecretString) -> bool {
-        let work = move || match stored.as_deref().and_then(usable_hash) {
-            Some(hash) => argon2id().verify_password(password.expose_secret().as_bytes(), &hash).is_ok(),
-            None => {
-                let mut out = [0; 32];
-                // Only the time matters, not the result.
-                let _ = argon2id().hash_password_into(
-                    password.expose_secret().as_bytes(),
-                    b"no such contact!",
-                    &mut out,
-                );
-                std::hint::black_box(&out);
-                false
-            }
+    pub async fn verify(mut self, password: SecretString) -> bool {
+        let (stored, memory) = (self.stored.take(), Arc::clone(&self.memory));
+        let work = move || {
+            let password = password.expose_secret().as_bytes();
+            memory.with(|blocks| match stored {
+                Some(stored) => matches(&stored, password, blocks).unwrap_or(false),
+                None => {
+                    let mut out = [0; 32];
+                    // Only the time matters, not the result.
+                    let _ = fill(argon2id(), password, b"no such contact!", &mut out, blocks);
+                    std::hint::black_box(&out);
+                    false
+                }
+            })
         };
         self.spend(work).await.unwrap_or(false)
     }
@@ -88,6 +106,45 @@ impl Turn {
     }
 }
 
+/// The memory of hashes that run at once, kept for the next ones: the allocator would keep as much for each of many threads.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Vec<Vec<Block>>>);
+
+impl Memory {
+    fn with<T>(&self, work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
+        let mut blocks = self.0.lock().pop().unwrap_or_default();
+        let result = work(&mut blocks);
+        // Few hashes need more.
+        blocks.truncate(COST_KIB as usize);
+        blocks.shrink_to_fit();
+        self.0.lock().push(blocks);
+        result
+    }
+}
+
+/// Whether the password has the stored hash; `None` if that is none.
+fn matches(stored: &str, password: &[u8], blocks: &mut Vec<Block>) -> Option<bool> {
+    let hash = PasswordHash::new(stored).ok()?;
+    let (salt, expected) = (hash.salt?, hash.hash?);
+    let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
+    let argon2 = Argon2::new(Algorithm::Argon2id, version, Params::try_from(&hash).ok()?);
+    let mut out = vec![0; expected.len()];
+    fill(argon2, password, salt.as_ref(), &mut out, blocks).ok()?;
+    // In constant time.
+    Some(Output::new(&out).ok()? == expected)
+}
+
+fn fill(
+    argon2: Argon2<'_>,
+    password: &[u8],
+    salt: &[u8],
+    out: &mut [u8],
+    blocks: &mut Vec<Block>,
+) -> argon2::Result<()> {
+    blocks.resize(argon2.params().block_count(), Block::default());
+    argon2.hash_password_into_with_memory(password, salt, out, blocks)
+}
+
 /// The PHC string of a password, to be stored. The salt is sixteen random bytes.
 pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
     let (algorithm, version) = (Some(Algorithm::Argon2id.as_str()), Some(Version::V0x13.into()));
@@ -97,37 +154,45 @@ pub fn hash(password: &SecretString, salt: [u8; 16]) -> String {
         .to_string()
 }
 
-/// The stored hash, if it is Argon2id with affordable parameters: a program that writes to the table must not be able to
-/// make a sign-in take gigabytes.
-fn usable_hash(stored: &str) -> Option<PasswordHash> {
+/// The KiB that the stored hash takes, if it is Argon2id with affordable parameters.
+fn usable_hash_kib(stored: &str, max_kib: u32) -> Option<u32> {
     let hash = PasswordHash::new(stored).ok()?;
     let params = Params::try_from(&hash).ok()?;
-    let affordable = params.m_cost() <= 64 * 1024 && params.t_cost() <= 8 && params.p_cost() <= 4;
-    (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then_some(hash)
+    let affordable = params.m_cost() <= max_kib && params.t_cost() <= 8 && params.p_cost() <= 4;
+    (hash.algorithm == Algorithm::Argon2id.ident() && affordable).then(|| params.m_cost())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1024 * 1024;
+
     fn secret(text: &str) -> SecretString {
         SecretString::from(text)
     }
 
+    fn guests(tenant: &str, are_known: bool) -> Guests {
+        Guests { tenant: tenant.to_owned(), are_known }
+    }
+
+    async fn turn(passwords: &Passwords, stored: Option<String>) -> Turn {
+        passwords.turn(guests("a", true), stored).await.expect("free")
+    }
+
     #[tokio::test]
     async fn right_password_matches_and_another_does_not() {
-        let passwords = Passwords::new(1);
+        let passwords = Passwords::new(1, 100 * MIB);
         let stored = hash(&secret("correct horse"), [1; 16]);
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
-        assert!(
-            passwords.turn().await.expect("free").verify(Some(stored.clone()), secret("correct horse")).await
-        );
-        assert!(!passwords.turn().await.expect("free").verify(Some(stored), secret("correct horsf")).await);
+        assert!(turn(&passwords, Some(stored.clone())).await.verify(secret("correct horse")).await);
+        assert!(!turn(&passwords, Some(stored.clone())).await.verify(secret("correct horsf")).await);
+        assert!(turn(&passwords, Some(stored)).await.verify(secret("correct horse")).await, "in used memory");
     }
 
     #[tokio::test]
     async fn unusable_hash_matches_no_password() {
-        let passwords = Passwords::new(1);
+        let passwords = Passwords::new(1, 100 * MIB);
         for stored in [
             None,
             Some(""),
@@ -137,31 +202,58 @@ mod tests {
                 "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
             ),
         ] {
-            let turn = passwords.turn().await.expect("free");
-            assert!(!turn.verify(stored.map(str::to_owned), secret("plain")).await);
+            assert!(!turn(&passwords, stored.map(str::to_owned)).await.verify(secret("plain")).await);
         }
     }
 
     #[tokio::test]
+    async fn memory_bounds_how_many_run_and_how_costly_one_may_be() {
+        let free = |passwords: &Passwords| passwords.kib.left() / COST_KIB as usize;
+        assert_eq!(free(&Passwords::new(64, 64 * MIB)), 3);
+        assert_eq!(free(&Passwords::new(2, 64 * MIB)), 2);
+        assert_eq!(free(&Passwords::new(64, 0)), 1);
+        let passwords = Passwords::new(64, 160 * MIB);
+        let stored = |kib: u32| {
+            Some(format!("$argon2id$v=19$m={kib},t=1,p=1$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAA"))
+        };
+        let costly = turn(&passwords, stored(60 * 1024)).await;
+        assert_eq!(free(&passwords), 4);
+        drop(costly);
+        let unusable = turn(&passwords, stored(65 * 1024)).await;
+        assert!(unusable.stored.is_none());
+        assert_eq!(free(&passwords), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guesses_leave_turns_for_known_users_and_for_other_tenants() {
+        let passwords = Passwords::new(4, 100 * MIB);
+        let take = |tenant, are_known| passwords.turn(guests(tenant, are_known), None);
+        let _guesses = [take("a", false).await.expect("free"), take("a", false).await.expect("free")];
+        assert_eq!(take("a", false).await.err(), Some(Busy));
+        let _known = take("a", true).await.expect("a place of its own");
+        let _other = take("b", false).await.expect("another tenant");
+    }
+
+    #[tokio::test]
     async fn abandoned_work_keeps_its_turn_until_it_ends() {
-        let passwords = Passwords::new(1);
+        let passwords = Arc::new(Passwords::new(1, 100 * MIB));
         let (begun_tx, begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let request = tokio::spawn({
-            let passwords = passwords.clone();
+            let passwords = Arc::clone(&passwords);
             async move {
                 let work = move || {
                     begun_tx.send(()).expect("listened to");
                     wait.recv().expect("sent");
                 };
-                passwords.turn().await.expect("free").spend(work).await
+                turn(&passwords, None).await.spend(work).await
             }
         });
         begun.await.expect("begins");
         request.abort();
         assert!(request.await.expect_err("aborted").is_cancelled());
-        assert_eq!(passwords.turns.available_permits(), 0);
+        assert_eq!(passwords.kib.left(), 0);
         go.send(()).expect("waited for");
-        assert_eq!(passwords.turn().await.expect("free again").spend(|| 1).await, Some(1));
+        assert_eq!(turn(&passwords, None).await.spend(|| 1).await, Some(1));
     }
 }

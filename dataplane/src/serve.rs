@@ -17,7 +17,7 @@ use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
-use docket_program::{logging, random};
+use docket_program::{logging, memory, random};
 use docket_redis::RedisConnection;
 use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
@@ -29,8 +29,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::client::Proxies;
 use crate::app::{App, bind};
-use crate::args::{Role, ServeArguments};
+use crate::args::{ProxyArguments, Role, ServeArguments};
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
@@ -81,7 +82,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let stores = Arc::new(Stores::new(StoreSource::Postgres(budget)).watched_by(watcher));
     let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
     let activation = app.activation(&stores, &policy, None);
-    let state = app.api_state(&arguments.hosts);
+    let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);
+    let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit);
     let management = app.start_management(&state, management_listener);
     let shutdown = CancellationToken::new();
     let revisions = activation.revisions();
@@ -104,7 +106,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         app.start_watching(stores, interval, &shutdown);
     }
     if let Some(listener) = api_listener {
-        app.start_api(&state, listener, &shutdown);
+        app.start_api(&state, listener, memory_limit, &shutdown);
     }
     if is(Role::Worker) {
         let active = app.start_worker(policy, &arguments.deliveries, Some(Arc::clone(&board)), &shutdown);
@@ -129,6 +131,11 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let _ = announced.await;
     management.stop().await;
     Ok(())
+}
+
+fn proxies(arguments: &ProxyArguments) -> Proxies {
+    let ProxyArguments { trusted_proxy, forwarded_header, proxy_protocol } = arguments.clone();
+    Proxies { trusted: trusted_proxy, header: forwarded_header, proxy_protocol }
 }
 
 /// This process. The one that listened on the management port of this host before is dead.

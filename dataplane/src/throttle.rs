@@ -1,31 +1,45 @@
-//! Slows down guessing of passwords: per user and source, per source, and per user. Unknown users are treated alike.
+//! Slows down guessing of passwords: per user and source, per user, and per tenant and source. Unknown users are treated
+//! alike. No count is shared between tenants.
 //!
-//! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. No
-//! user is locked out: a stranger's guesses make a user wait for at most 30 s; only the source that guesses waits for up
-//! to five minutes. Behind a reverse proxy all clients are one source.
+//! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. No user
+//! is locked out: a user who has signed in from a source is not held up by guesses from elsewhere, nor by guesses at others;
+//! anyone else waits for at most a minute. Only a source that guesses at one user waits for up to five minutes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many wrong guesses are free. Each further one doubles the wait, up to the longest.
+/// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
+/// longest wait, so that this is also the pace of a patient guesser.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    free: u32,
+    free: i64,
     longest_ms: i64,
 }
 
 /// The limits for one user from one source.
 const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest_ms: 5 * 60 * 1000 };
-/// The limits for one user from all sources: two guesses a minute in total.
+/// The limits for one user from all sources.
 const PER_USER: Patience = Patience { free: 20, longest_ms: 30 * 1000 };
-/// The limits for all users from one source, such as an office behind one address.
-const PER_SOURCE: Patience = Patience { free: 50, longest_ms: 5 * 60 * 1000 };
+/// The limits for all users of a tenant from one source, such as an office behind one address.
+const PER_SOURCE: Patience = Patience { free: 50, longest_ms: 60 * 1000 };
 /// A count without a guess for this long is forgotten.
 const FORGET_MS: i64 = 15 * 60 * 1000;
-/// The most counts in memory, of some 40 bytes each. When this many are kept, the older half is forgotten.
-const MAX_COUNTS: usize = 100_000;
+/// For how long a user is known at a source after a sign-in.
+const KNOWN_MS: i64 = 7 * 24 * 3600 * 1000;
+/// The most counts, and the most known users, in memory; some 40 bytes each. When there are this many, the older half is
+/// forgotten.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The address of a client.
+    Client(IpAddr),
+    /// A trusted proxy that did not say for whom. Since it may be anyone, guesses are counted by user only.
+    Proxy,
+}
 
 /// One guess: which user, and from where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,8 +48,8 @@ pub struct Guess {
     pub tenant: String,
     /// The userId in the form in which it is compared.
     pub user: String,
-    /// The address that the request came from.
-    pub source: IpAddr,
+    /// Where the request came from.
+    pub source: Source,
 }
 
 /// Refused for now: try again after this many seconds (1 to 300).
@@ -49,107 +63,227 @@ pub struct TryLater {
 /// The counts. They are in memory only: a restart gives a guesser five more tries.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    /// By a keyed hash: long userIds take no space, and no client can choose two that collide.
-    counts: Mutex<HashMap<u64, Count>>,
+    entries: Mutex<Entries>,
     hasher: RandomState,
 }
 
+/// By a keyed hash: long userIds take no space, and no client can choose two that collide.
+#[derive(Debug, Default)]
+struct Entries {
+    counts: HashMap<u64, Count>,
+    /// When a user last signed in from a source.
+    known: HashMap<u64, i64>,
+}
+
+/// Wrong guesses, as the time in which they are forgotten, counted from the last one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
-    wrong: u32,
+    debt_ms: i64,
     last_ms: i64,
 }
 
 impl Count {
+    /// The count after one more guess.
+    fn with_guess(self, patience: Patience, now_ms: i64) -> Self {
+        let left_ms = self.debt_ms - (now_ms - self.last_ms).max(0);
+        Self { debt_ms: left_ms.max(0) + patience.longest_ms, last_ms: now_ms }
+    }
+
+    /// The count without one of its guesses, which was right.
+    fn without_guess(self, patience: Patience) -> Self {
+        Self { debt_ms: (self.debt_ms - patience.longest_ms).max(0), ..self }
+    }
+
     /// When the next guess may begin.
     fn open_at(self, patience: Patience) -> i64 {
-        match self.wrong.checked_sub(patience.free) {
-            None => self.last_ms,
-            Some(over) => self.last_ms + (1000i64 << over.min(16)).min(patience.longest_ms),
+        let wrong = self.debt_ms.div_euclid(patience.longest_ms)
+            + i64::from(self.debt_ms.rem_euclid(patience.longest_ms) > 0);
+        match wrong - patience.free {
+            over @ 0.. => self.last_ms + (1000i64 << over.min(16)).min(patience.longest_ms),
+            _ => self.last_ms,
         }
+    }
+}
+
+/// The entries that belong to a guess.
+struct Keys {
+    user_and_source: u64,
+    user: u64,
+    /// `None`: a proxy has no count.
+    source: Option<u64>,
+}
+
+impl Keys {
+    /// The counts that a guess moves.
+    fn counts(&self) -> impl Iterator<Item = (u64, Patience)> {
+        let source = self.source.map(|source| (source, PER_SOURCE));
+        [(self.user_and_source, PER_USER_AND_SOURCE), (self.user, PER_USER)].into_iter().chain(source)
     }
 }
 
 impl Throttle {
     /// Refuses a guess that has to wait. Counts nothing.
     pub fn check(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
-        let keys = self.keys(guess);
-        wait(&self.lock(), &keys, now_ms)
+        self.lock().wait(&self.keys(guess), now_ms)
     }
 
     /// Counts a guess, or refuses one that has to wait. A refused guess is not counted.
     pub fn begin(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
         let keys = self.keys(guess);
-        let mut counts = self.lock();
-        wait(&counts, &keys, now_ms)?;
-        if counts.len() + keys.len() > MAX_COUNTS {
-            forget_older_half(&mut counts);
+        let mut entries = self.lock();
+        entries.wait(&keys, now_ms)?;
+        if entries.counts.len() + keys.counts().count() > MAX_ENTRIES {
+            forget_older_half(&mut entries.counts, |count| count.last_ms);
         }
-        for (key, _) in keys {
-            let count = counts.entry(key).or_default();
-            let wrong = if now_ms - count.last_ms < FORGET_MS { count.wrong } else { 0 };
-            *count = Count { wrong: wrong.saturating_add(1), last_ms: now_ms };
+        for (key, patience) in keys.counts() {
+            let count = entries.counts.entry(key).or_default();
+            let known = if now_ms - count.last_ms < FORGET_MS { *count } else { Count::default() };
+            *count = known.with_guess(patience, now_ms);
         }
         Ok(())
     }
 
-    /// Records that a guess was right: the user's counts are reset, and the source's is taken back.
-    pub fn right(&self, guess: &Guess) {
-        let [(user_and_source, _), (user, _), (source, _)] = self.keys(guess);
-        let mut counts = self.lock();
-        counts.remove(&user_and_source);
-        counts.remove(&user);
-        if let Some(count) = counts.get_mut(&source) {
-            count.wrong = count.wrong.saturating_sub(1);
+    /// Records that a guess was right: the user's counts are reset, the source's is taken back, and the user is known there.
+    pub fn right(&self, guess: &Guess, now_ms: i64) {
+        let keys = self.keys(guess);
+        let mut entries = self.lock();
+        entries.counts.remove(&keys.user_and_source);
+        entries.counts.remove(&keys.user);
+        if let Some(count) = keys.source.and_then(|source| entries.counts.get_mut(&source)) {
+            *count = count.without_guess(PER_SOURCE);
+        }
+        if entries.known.len() >= MAX_ENTRIES {
+            forget_older_half(&mut entries.known, |last_ms| *last_ms);
+        }
+        entries.known.insert(keys.user_and_source, now_ms);
+    }
+
+    /// Whether the user has signed in from this source in the last seven days.
+    pub fn is_known(&self, guess: &Guess, now_ms: i64) -> bool {
+        self.lock().is_known(&self.keys(guess), now_ms)
+    }
+
+    fn keys(&self, guess: &Guess) -> Keys {
+        let Guess { tenant, user, source } = guess;
+        let source = match source {
+            Source::Client(address) => Some(network(*address)),
+            Source::Proxy => None,
+        };
+        Keys {
+            user_and_source: self.hasher.hash_one((0u8, tenant, user, source)),
+            user: self.hasher.hash_one((1u8, tenant, user)),
+            source: source.map(|source| self.hasher.hash_one((2u8, tenant, source))),
         }
     }
 
-    fn keys(&self, guess: &Guess) -> [(u64, Patience); 3] {
-        let Guess { tenant, user, source } = guess;
-        let source = network(*source);
-        [
-            (self.hasher.hash_one((0u8, tenant, user, source)), PER_USER_AND_SOURCE),
-            (self.hasher.hash_one((1u8, tenant, user)), PER_USER),
-            (self.hasher.hash_one((2u8, source)), PER_SOURCE),
-        ]
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Count>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn wait(counts: &HashMap<u64, Count>, keys: &[(u64, Patience)], now_ms: i64) -> Result<(), TryLater> {
-    let known = |key: &u64| counts.get(key).copied().filter(|count| now_ms - count.last_ms < FORGET_MS);
-    let waits = keys.iter().filter_map(|(key, patience)| Some(known(key)?.open_at(*patience) - now_ms));
-    match waits.max().and_then(|wait_ms| u64::try_from(wait_ms).ok()) {
-        None | Some(0) => Ok(()),
-        Some(wait_ms) => Err(TryLater { seconds: wait_ms.div_ceil(1000) }),
+impl Entries {
+    fn is_known(&self, keys: &Keys, now_ms: i64) -> bool {
+        self.known.get(&keys.user_and_source).is_some_and(|last_ms| now_ms - last_ms < KNOWN_MS)
+    }
+
+    fn wait(&self, keys: &Keys, now_ms: i64) -> Result<(), TryLater> {
+        let is_known = self.is_known(keys, now_ms);
+        let counts = keys.counts().filter(|(key, _)| !is_known || *key == keys.user_and_source);
+        let waits = counts.filter_map(|(key, patience)| {
+            let count = self.counts.get(&key).filter(|count| now_ms - count.last_ms < FORGET_MS)?;
+            Some(count.open_at(patience) - now_ms)
+        });
+        match waits.max().and_then(|wait_ms| u64::try_from(wait_ms).ok()) {
+            None | Some(0) => Ok(()),
+            Some(wait_ms) => Err(TryLater { seconds: wait_ms.div_ceil(1000) }),
+        }
     }
 }
 
 /// The addresses of one subscriber: at least a /64 in IPv6.
-fn network(source: IpAddr) -> IpAddr {
-    match source.to_canonical() {
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !0 << 64).into(),
         v4 => v4,
     }
 }
 
-fn forget_older_half(counts: &mut HashMap<u64, Count>) {
-    let mut times: Vec<i64> = counts.values().map(|count| count.last_ms).collect();
+fn forget_older_half<T>(entries: &mut HashMap<u64, T>, time_of: impl Fn(&T) -> i64) {
+    let mut times: Vec<i64> = entries.values().map(&time_of).collect();
     let middle = times.len() / 2;
     let (_, median, _) = times.select_nth_unstable(middle);
     let median = *median;
-    counts.retain(|_, count| count.last_ms > median);
+    entries.retain(|_, entry| time_of(entry) > median);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(tenant: &str, user: &str, source: u8) -> Guess {
+        let source = Source::Client(IpAddr::from([192, 0, 2, source]));
+        Guess { tenant: tenant.into(), user: user.into(), source }
+    }
+
     fn guess(user: &str, source: u8) -> Guess {
-        Guess { tenant: "a".into(), user: user.into(), source: IpAddr::from([192, 0, 2, source]) }
+        at("a", user, source)
+    }
+
+    #[test]
+    fn guesses_at_one_tenant_do_not_hold_up_another_at_the_same_source() {
+        let throttle = Throttle::default();
+        for n in 0..1000 {
+            let _ = throttle.begin(&at("a", &format!("u{n}"), 1), 1);
+        }
+        assert!(throttle.begin(&at("a", "someone", 1), 1).is_err());
+        assert_eq!(throttle.begin(&at("b", "someone", 1), 1), Ok(()));
+    }
+
+    #[test]
+    fn known_user_is_held_up_neither_by_guesses_at_others_nor_by_those_from_elsewhere() {
+        let throttle = Throttle::default();
+        throttle.begin(&guess("ada", 1), 0).expect("the first");
+        throttle.right(&guess("ada", 1), 0);
+        for n in 0..1000 {
+            let _ = throttle.begin(&guess(&format!("u{n}"), 1), 1);
+            let _ = throttle.begin(&guess("ada", 2), n);
+        }
+        assert!(throttle.check(&guess("new", 1), 1).is_err());
+        assert!(throttle.check(&guess("ada", 3), 1).is_err());
+        assert_eq!(throttle.begin(&guess("ada", 1), 1), Ok(()));
+        assert!(throttle.is_known(&guess("ada", 1), KNOWN_MS - 1));
+        assert!(!throttle.is_known(&guess("ada", 1), KNOWN_MS));
+        assert!(!throttle.is_known(&guess("ada", 2), 1));
+    }
+
+    #[test]
+    fn known_user_may_not_be_guessed_at_from_its_own_source() {
+        let throttle = Throttle::default();
+        throttle.right(&guess("ada", 1), 0);
+        let tried = (0..1000).take_while(|_| throttle.begin(&guess("ada", 1), 1).is_ok()).count();
+        assert_eq!(tried, 5);
+    }
+
+    #[test]
+    fn proxy_that_names_no_client_has_no_count_of_its_own() {
+        let throttle = Throttle::default();
+        let from_proxy = |n: usize| Guess { source: Source::Proxy, ..guess(&format!("u{n}"), 0) };
+        assert!((0..1000).all(|n| throttle.begin(&from_proxy(n), 1).is_ok()));
+        let tried = (0..1000).take_while(|_| throttle.begin(&from_proxy(1), 2).is_ok()).count();
+        assert_eq!(tried, 4);
+    }
+
+    #[test]
+    fn wrong_guess_is_forgotten_although_others_at_the_source_sign_in() {
+        let throttle = Throttle::default();
+        let mut now_ms = 0;
+        for n in 0..500 {
+            now_ms += PER_SOURCE.longest_ms;
+            assert_eq!(throttle.begin(&guess(&format!("u{n}"), 1), now_ms), Ok(()), "{n}");
+            let right = guess(&format!("right{n}"), 1);
+            assert_eq!(throttle.begin(&right, now_ms), Ok(()), "{n}");
+            throttle.right(&right, now_ms);
+        }
     }
 
     #[test]
@@ -183,7 +317,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(throttle.check(&guess("u", 1), 0), Ok(()));
             assert_eq!(throttle.begin(&guess("u", 1), 0), Ok(()));
-            throttle.right(&guess("u", 1));
+            throttle.right(&guess("u", 1), 0);
         }
     }
 
@@ -205,7 +339,7 @@ mod tests {
             now += PER_USER.longest_ms;
             assert_eq!(throttle.begin(&guess("u", source), now), Ok(()));
         }
-        assert_eq!(throttle.begin(&guess("u", 7), now), Err(TryLater { seconds: 30 }));
+        assert_eq!(throttle.begin(&guess("u", 7), now), Err(TryLater { seconds: 1 }));
     }
 
     #[test]
@@ -214,7 +348,7 @@ mod tests {
         let from = |host: u16, user: usize| Guess {
             tenant: "a".into(),
             user: user.to_string(),
-            source: Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host).into(),
+            source: Source::Client(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host).into()),
         };
         let tried = (0..1000).take_while(|n| throttle.begin(&from(*n as u16, *n), 1).is_ok()).count();
         assert_eq!(tried, 50);
@@ -224,9 +358,11 @@ mod tests {
     fn wait_is_at_most_five_minutes_and_counts_expire_after_fifteen() {
         let throttle = Throttle::default();
         let mut now = 0;
-        for _ in 0..40 {
-            now += PER_USER_AND_SOURCE.longest_ms;
-            assert_eq!(throttle.begin(&guess("u", 1), now), Ok(()));
+        for _ in 0..60 {
+            if let Err(TryLater { seconds }) = throttle.begin(&guess("u", 1), now) {
+                now += 1000 * i64::try_from(seconds).expect("at most 300");
+                assert_eq!(throttle.begin(&guess("u", 1), now), Ok(()));
+            }
         }
         assert_eq!(throttle.begin(&guess("u", 1), now), Err(TryLater { seconds: 300 }));
         for _ in 0..5 {
@@ -237,14 +373,14 @@ mod tests {
     #[test]
     fn memory_stays_bounded() {
         let throttle = Throttle::default();
-        for n in 0..MAX_COUNTS as u32 {
+        for n in 0..MAX_ENTRIES as u32 {
             let guess = Guess {
                 tenant: "a".into(),
                 user: n.to_string(),
-                source: IpAddr::from((0x0a00_0000 + n).to_be_bytes()),
+                source: Source::Client(IpAddr::from((0x0a00_0000 + n).to_be_bytes())),
             };
             assert_eq!(throttle.begin(&guess, i64::from(n)), Ok(()));
         }
-        assert!(throttle.lock().len() <= MAX_COUNTS);
+        assert!(throttle.lock().counts.len() <= MAX_ENTRIES);
     }
 }

@@ -5,6 +5,8 @@ mod away;
 mod cluster;
 mod commands;
 mod faults;
+mod hostile_clients;
+mod proxies;
 mod roles;
 mod settings;
 mod simultaneous;

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use docket_rig::memory_group::MemoryGroup;
 use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
 use http_body_util::{BodyExt, Full};
@@ -261,11 +262,26 @@ impl Server {
         environment: &[(String, String)],
         [api, management]: [SocketAddr; 2],
     ) -> Self {
+        Self::run(home, Command::new(binary()), arguments, environment, [api, management])
+    }
+
+    /// Like [`spawn_server`](Self::spawn_server), in a control group.
+    pub fn spawn_in(home: &Home, group: &MemoryGroup, arguments: &[String]) -> Self {
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self::run(home, group.command(binary()), arguments, &[], [local(free_port()), local(free_port())])
+    }
+
+    fn run(
+        home: &Home,
+        mut command: Command,
+        arguments: &[String],
+        environment: &[(String, String)],
+        [api, management]: [SocketAddr; 2],
+    ) -> Self {
         let append = |name| {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(home.log(name));
             Stdio::from(file.expect("writable"))
         };
-        let mut command = Command::new(binary());
         command
             .args(arguments)
             .args(["--listen", &api.to_string(), "--management", &management.to_string()])

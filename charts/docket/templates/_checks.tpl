@@ -55,6 +55,9 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
 {{- $wrong = append $wrong "httpRoute.parentRefs: set the Gateway, such as [{name: public, namespace: gateways}]" -}}
 {{- end -}}
+{{- if and $values.api.proxyProtocol (not $values.api.trustedProxies) -}}
+{{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
+{{- end -}}
 {{- if and $values.ingress.tls.legacySecretName (not $values.legacyHost) -}}
 {{- $wrong = append $wrong "ingress.tls.legacySecretName: legacyHost is not set; set it, or leave the Secret's name empty" -}}
 {{- end -}}

@@ -86,6 +86,15 @@ flag changes one line.
 {{- if $values.legacyHost -}}
 {{- $args = append $args (printf "--legacy-host=%s" $values.legacyHost) -}}
 {{- end -}}
+{{- range $v.trustedProxies -}}
+{{- $args = append $args (printf "--trusted-proxy=%s" .) -}}
+{{- end -}}
+{{- if $v.trustedProxies -}}
+{{- $args = append $args (printf "--forwarded-header=%s" $v.forwardedHeader) -}}
+{{- end -}}
+{{- if $v.proxyProtocol -}}
+{{- $args = append $args "--proxy-protocol" -}}
+{{- end -}}
 {{- $args = append $args (printf "--shutdown-delay=%s" $v.shutdownDelay) -}}
 {{- else if eq .component "worker" -}}
 {{- range $v.allowEgress -}}

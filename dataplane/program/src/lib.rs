@@ -1,4 +1,4 @@
-//! What both programs start with: clock, randomness, arguments, logging and signals.
+//! What both programs start with: clock, randomness, arguments, memory, logging and signals.
 //!
 //! The crates below a program never read the system's clock and never draw random numbers. They receive a [`clock::Clock`]
 //! and random bytes as arguments, so that a test can choose both:
@@ -18,6 +18,7 @@ pub mod arguments;
 pub mod clock;
 pub mod licenses;
 pub mod logging;
+pub mod memory;
 pub mod owner;
 pub mod random;
 pub mod signals;

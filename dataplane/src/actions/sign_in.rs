@@ -8,10 +8,11 @@ use docket_program::clock::Clock;
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
-use crate::passwords::{Busy, Passwords};
+use crate::fair_share::Busy;
+use crate::passwords::{Guests, Passwords};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
-use crate::throttle::{Guess, Throttle, TryLater};
+use crate::throttle::{Guess, Source, Throttle, TryLater};
 
 /// The dependencies of sign-in.
 #[derive(Clone, Copy)]
@@ -34,8 +35,8 @@ pub struct Credentials {
     pub user_id: String,
     /// The password.
     pub password: SecretString,
-    /// The address that the request came from.
-    pub source: std::net::IpAddr,
+    /// Where the request came from.
+    pub source: Source,
 }
 
 /// A token and the user it was issued to.
@@ -102,7 +103,7 @@ impl SignIn<'_> {
         let claimed = credentials.client_code.clone().unwrap_or_default().to_ascii_lowercase();
         let refused = async {
             let guess = self.guess(&claimed, "unknown tenant", &credentials)?;
-            self.verify(&guess, None, credentials.password).await?;
+            self.verify(&guess, String::new(), None, credentials.password).await?;
             Ok::<_, SignInError>(SignInError::UnknownUser)
         };
         refused.await.unwrap_or_else(|error| error)
@@ -157,16 +158,19 @@ impl SignIn<'_> {
     async fn verify(
         self,
         guess: &Guess,
+        tenant: String,
         stored: Option<String>,
         password: SecretString,
     ) -> Result<bool, SignInError> {
-        let turn = self.passwords.turn().await.inspect_err(|_| self.metrics.signed_in("busy"))?;
+        let guests = Guests { tenant, are_known: self.throttle.is_known(guess, self.clock.now_ms()) };
+        let turn = self.passwords.turn(guests, stored).await;
+        let turn = turn.inspect_err(|_| self.metrics.signed_in("busy"))?;
         self.throttle
             .begin(guess, self.clock.now_ms())
             .inspect_err(|_| self.metrics.signed_in("throttled"))?;
-        let right = turn.verify(stored, password).await;
+        let right = turn.verify(password).await;
         if right {
-            self.throttle.right(guess);
+            self.throttle.right(guess, self.clock.now_ms());
         }
         self.metrics.signed_in(if right { "ok" } else { "refused" });
         Ok(right)
@@ -183,7 +187,7 @@ impl SignIn<'_> {
         let right_tenant = client_code.is_none_or(|code| tenant.config.client_code.matches(&code));
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
-        let right = self.verify(guess, stored, password).await?;
+        let right = self.verify(guess, tenant.config.uid.clone(), stored, password).await?;
         let Some(Candidate { subject, name, .. }) = candidate.filter(|_| right) else {
             return Err(SignInError::UnknownUser);
         };

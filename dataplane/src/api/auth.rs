@@ -1,15 +1,15 @@
 //! POST /Auth/Token, /Session/Create and /Employee/SignIn.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use docket_domain::token::TokenSubject;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::body::{SIGN_IN_LIMIT, json_bytes};
+use super::client::Peer;
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{Line, Password};
 use super::request::{FromBody, request};
@@ -206,17 +206,12 @@ where
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, ApiError> {
-        let source = source(&request);
         let (mut parts, body) = request.into_parts();
+        let peer = *parts.extensions.get::<Peer>().ok_or(ApiError::Internal)?;
+        let source = state.proxies.source(peer, &parts.headers);
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::from_body(&body)?;
         Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
     }
-}
-
-/// The address of the peer. Forwarded headers are ignored: no proxy can be configured to be trusted.
-fn source(request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(address)| address.ip().to_canonical())
 }

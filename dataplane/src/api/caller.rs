@@ -64,10 +64,22 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
     }
 }
 
+impl AsRef<Self> for Caller {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// A caller that was an administrator of the tenant at sign-in and still is. A handler with this argument can't forget
 /// the check.
 #[derive(Clone)]
 pub struct Administrator(pub Caller);
+
+impl AsRef<Caller> for Administrator {
+    fn as_ref(&self) -> &Caller {
+        &self.0
+    }
+}
 
 impl FromRequestParts<Arc<ApiState>> for Administrator {
     type Rejection = ApiError;

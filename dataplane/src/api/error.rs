@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
+use crate::fair_share::Busy;
 
 /// Why a request failed.
 pub enum ApiError {
@@ -50,7 +51,7 @@ pub enum ApiError {
     RequestTimeout,
     /// Too many failed sign-ins; the next one is allowed after this many seconds.
     TryLater(u64),
-    /// The tenant's database is unavailable, or too many sign-ins are under way.
+    /// The tenant's database is unavailable, or too many of its sign-ins or large bodies are under way.
     Unavailable,
     /// An internal error.
     Internal,
@@ -195,6 +196,12 @@ impl IntoResponse for ApiError {
         };
         response.extensions_mut().insert(Unnumbered { status, detail, errors });
         response
+    }
+}
+
+impl From<Busy> for ApiError {
+    fn from(_: Busy) -> Self {
+        Self::Unavailable
     }
 }
 

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
+use super::body::ORDER_LIMIT;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::idempotency::IdempotencyKey;
@@ -33,6 +34,8 @@ use crate::actions::save_order::{Saved, save_order};
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
+    const LIMIT: usize = ORDER_LIMIT;
+
     fn from_body(body: &[u8]) -> Result<Self, ApiError> {
         Self::read(body).map_err(ApiError::Invalid)
     }

@@ -8,6 +8,7 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Required, Schema};
 
+use super::body::LIMIT;
 use super::error::ApiError;
 use super::fields::{Fields, Place};
 
@@ -30,6 +31,9 @@ pub trait FromFields: Sized {
 
 /// A request that is read from a body.
 pub trait FromBody: Sized {
+    /// The most bytes that a body may have.
+    const LIMIT: usize = LIMIT;
+
     /// Reads the bytes of a body.
     fn from_body(body: &[u8]) -> Result<Self, ApiError>;
 }

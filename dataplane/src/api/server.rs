@@ -3,15 +3,17 @@
 //! `axum::serve` sets no timer, and without one hyper's limit on the wait for a request does nothing. Hence this loop. hyper
 //! has no limit on slow writes and none for headers alone, so the stream has them.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::ConnectInfo;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -19,7 +21,9 @@ use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use super::client::Proxies;
 use super::head_limit::{HeadLimit, Served};
+use crate::throttle::network;
 
 /// How long a connection is kept that has been served and waits for its next request. Longer than proxies keep theirs (60 s
 /// in nginx and in AWS), which would otherwise send requests into connections that are just being closed.
@@ -29,13 +33,26 @@ const WRITE_TIME: Duration = Duration::from_secs(20);
 /// The most connections at once; further ones wait to be accepted.
 const CONNECTIONS: usize = 8192;
 /// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 32 * 1024;
+/// The memory that a connection takes which fills its buffer and stalls.
+pub const BYTES_PER_CONNECTION: u64 = 64 * 1024;
 /// How long requests that are under way at shutdown may take.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// Serves at most `clients` connections at once until shutdown is requested, then finishes the requests under way.
-pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdown: CancellationToken) {
-    let places = Arc::new(Semaphore::new(clients.clamp(1, CONNECTIONS)));
+/// Who may connect.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    /// The most connections at once (at most 8,192). A peer that is not a trusted proxy may have half of them.
+    pub most: usize,
+    /// The proxies in front.
+    pub proxies: Arc<Proxies>,
+}
+
+/// Serves these clients until shutdown is requested, then finishes the requests under way.
+pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shutdown: CancellationToken) {
+    let most = clients.most.clamp(1, CONNECTIONS);
+    let places = Arc::new(Semaphore::new(most));
+    let peers = Arc::new(Peers { most_of_one: most.div_ceil(2), connections: Mutex::default() });
     let mut connections = JoinSet::new();
     loop {
         let next = async {
@@ -55,10 +72,18 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
                 continue;
             }
         };
-        let (router, shutdown) = (router.clone(), shutdown.clone());
+        let address = peer.ip();
+        let of_peer = match clients.proxies.is_trusted(address) {
+            true => None,
+            false => match Peers::enter(&peers, address) {
+                None => continue,
+                of_peer => of_peer,
+            },
+        };
+        let (router, proxies, shutdown) = (router.clone(), Arc::clone(&clients.proxies), shutdown.clone());
         connections.spawn(async move {
-            connection(stream, peer, router, shutdown).await;
-            drop(place);
+            connection(stream, address, &proxies, router, shutdown).await;
+            drop((place, of_peer));
         });
         while connections.try_join_next().is_some() {}
     }
@@ -69,8 +94,58 @@ pub async fn serve(listener: TcpListener, router: Router, clients: usize, shutdo
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: CancellationToken) {
+/// The connections of each peer that is not a trusted proxy.
+#[derive(Debug)]
+struct Peers {
+    most_of_one: usize,
+    connections: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A place among the connections of a peer.
+struct OfPeer(Arc<Peers>, IpAddr);
+
+impl Peers {
+    /// Takes a place, or `None` if the peer has as many as it may.
+    fn enter(peers: &Arc<Self>, address: IpAddr) -> Option<OfPeer> {
+        let peer = network(address);
+        let mut connections = peers.connections.lock();
+        let count = connections.entry(peer).or_default();
+        if *count == peers.most_of_one {
+            return None;
+        }
+        *count += 1;
+        Some(OfPeer(Arc::clone(peers), peer))
+    }
+}
+
+impl Drop for OfPeer {
+    fn drop(&mut self) {
+        let Self(peers, peer) = self;
+        let mut connections = peers.connections.lock();
+        if let Entry::Occupied(mut count) = connections.entry(*peer) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+async fn connection(
+    mut stream: TcpStream,
+    address: IpAddr,
+    proxies: &Proxies,
+    router: Router,
+    shutdown: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
+    let peer = match proxies.peer(address, &mut stream).await {
+        Ok(peer) => peer,
+        Err(error) => {
+            tracing::debug!(error = %error, "connection refused");
+            return;
+        }
+    };
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(WRITE_TIME));
     let served = Arc::<Served>::default();
@@ -80,7 +155,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdow
         async move {
             served.step();
             let mut request = request.map(axum::body::Body::new);
-            request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(peer);
             let response = router.oneshot(request).await;
             served.step();
             Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
@@ -111,12 +186,28 @@ mod tests {
     use super::super::head_limit::HEADER_TIME;
     use super::*;
 
+    fn clients(most: usize) -> Clients {
+        Clients { most, proxies: Arc::default() }
+    }
+
+    #[test]
+    fn one_peer_takes_at_most_half_of_the_places() {
+        let peers = Arc::new(Peers { most_of_one: 2, connections: Mutex::default() });
+        let enter = |last: u8| Peers::enter(&peers, IpAddr::from([192, 0, 2, last]));
+        let kept = [enter(1).expect("free"), enter(1).expect("free")];
+        assert!(enter(1).is_none());
+        assert!(enter(2).is_some());
+        drop(kept);
+        assert!(enter(1).is_some());
+        assert!(peers.connections.lock().is_empty());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn served_connection_is_kept_for_its_next_request_longer_than_proxies_keep_theirs() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let router = Router::new().route("/", get(|| async { "hello" }));
-        tokio::spawn(serve(listener, router, 1, CancellationToken::new()));
+        tokio::spawn(serve(listener, router, clients(1), CancellationToken::new()));
         #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
         let mut client = TcpStream::connect(address).await.expect("it listens");
         for _ in 0..2 {

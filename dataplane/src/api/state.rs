@@ -6,6 +6,8 @@ use docket_program::clock::Clock;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 
+use super::body::Bodies;
+use super::client::Proxies;
 use super::host::Hosts;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
@@ -27,8 +29,12 @@ pub struct ApiState {
     pub create_orders: Arc<CreateOrders<LiveSchedule>>,
     /// Checks passwords.
     pub passwords: Passwords,
+    /// Bounds the memory of request bodies.
+    pub bodies: Bodies,
     /// Slows password guessing down.
     pub throttle: Throttle,
+    /// The proxies in front of the API.
+    pub proxies: Arc<Proxies>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// The host names of the API.

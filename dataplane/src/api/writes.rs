@@ -13,7 +13,7 @@ use docket_store::{StoreError, Transaction, idempotency};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::body::{LIMIT, json_bytes, json_response};
+use super::body::{Arrived, json_response};
 use super::caller::Caller;
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
@@ -22,6 +22,7 @@ use super::state::ApiState;
 use crate::actions::Refusal;
 use crate::actions::create_orders::MakeToKeep;
 use crate::actions::save_order::{NewOrder, Saved, customer_of_new};
+use crate::fair_share::Share;
 use crate::worker::LEASE;
 
 /// A request that writes. The caller is checked before the body is read.
@@ -36,7 +37,7 @@ pub struct Call<C, B> {
 
 impl<C, B> FromRequest<Arc<ApiState>> for Call<C, B>
 where
-    C: FromRequestParts<Arc<ApiState>, Rejection = ApiError> + Send,
+    C: FromRequestParts<Arc<ApiState>, Rejection = ApiError> + AsRef<Caller> + Send,
     B: FromBody + Send,
 {
     type Rejection = ApiError;
@@ -45,10 +46,11 @@ where
         let (mut parts, body) = request.into_parts();
         let caller = C::from_request_parts(&mut parts, state).await?;
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
-        let body = json_bytes(&parts.headers, body, LIMIT).await?;
-        let request = B::from_body(&body)?;
-        let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &body)?;
-        Ok(Self { caller, request, write: Write { key } })
+        let tenant = &caller.as_ref().tenant.config.uid;
+        let Arrived { bytes, share } = state.bodies.read(tenant, &parts.headers, body, B::LIMIT).await?;
+        let request = B::from_body(&bytes)?;
+        let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &bytes)?;
+        Ok(Self { caller, request, write: Write { key, _body: share } })
     }
 }
 
@@ -86,6 +88,7 @@ impl Done {
 /// One write, and the key under which it may be repeated.
 pub struct Write {
     key: Option<IdempotencyKey>,
+    _body: Option<Share>,
 }
 
 impl Write {

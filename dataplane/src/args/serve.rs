@@ -8,8 +8,8 @@ use clap::Args;
 use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 
-use super::settings::{DeliveryArguments, HostArguments, RedisArguments};
-use super::values::{duration, duration_or_zero, word};
+use super::settings::{DeliveryArguments, HostArguments, ProxyArguments, RedisArguments};
+use super::values::{bytes, duration, duration_or_zero, word};
 
 /// Settings of `docket serve`.
 #[derive(Debug, Clone, Args)]
@@ -58,6 +58,13 @@ pub struct ServeArguments {
     /// Host names.
     #[command(flatten)]
     pub hosts: HostArguments,
+    /// Proxies.
+    #[command(flatten)]
+    pub proxies: ProxyArguments,
+    /// Memory that this process may have, such as 256Mi: what password checks, large bodies and connections may take is derived
+    /// from it [default: the limit of the control group, else the machine's memory].
+    #[arg(long, env = "DOCKET_MEMORY_LIMIT", value_name = "BYTES", value_parser = bytes)]
+    pub memory_limit: Option<u64>,
     /// Deliveries.
     #[command(flatten)]
     pub deliveries: DeliveryArguments,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use http::HeaderName;
 use ipnet::IpNet;
 
 use super::values::{duration, host_name, network, retention};
@@ -70,6 +71,28 @@ pub struct HostArguments {
     /// Host name of the older API, where clientCode selects the tenant and X-Api-Key is ignored [default: none].
     #[arg(long, env = "DOCKET_LEGACY_HOST", value_name = "NAME", value_parser = host_name)]
     pub legacy_host: Option<String>,
+}
+
+/// Proxies in front of the API. They matter to the limits of sign-ins and connections, never to the choice of a tenant.
+#[derive(Debug, Clone, Args)]
+pub struct ProxyArguments {
+    /// Network of proxies that are trusted to name their client, which sign-ins are then limited by; repeatable [default: none,
+    /// the peer of a connection is the client].
+    #[arg(long, env = "DOCKET_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    pub trusted_proxy: Vec<IpNet>,
+    /// Header in which they name it; Forwarded is read as RFC 7239 has it.
+    #[arg(
+        long,
+        env = "DOCKET_FORWARDED_HEADER",
+        value_name = "HEADER",
+        default_value = "X-Forwarded-For",
+        requires = "trusted_proxy"
+    )]
+    pub forwarded_header: HeaderName,
+    /// Each connection begins with a PROXY header, version 1 or 2. One without it, or of a peer that is not in
+    /// --trusted-proxy, is closed.
+    #[arg(long, env = "DOCKET_PROXY_PROTOCOL", requires = "trusted_proxy")]
+    pub proxy_protocol: bool,
 }
 
 /// How deliveries are sent.

@@ -34,6 +34,17 @@ pub(super) fn retention(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "must be a number and a unit, such as 30d, 12h or 5m, from 1s to 3650d".into())
 }
 
+/// A size of memory, at least 64 MiB: `256Mi`, `1Gi`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("", 0)];
+    let read =
+        |(unit, shift): (&str, u32)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(1 << shift);
+    let bytes = units.into_iter().find_map(read).filter(|bytes| *bytes >= 64 << 20);
+    bytes.ok_or_else(|| {
+        "must be a number of bytes with or without Ki, Mi or Gi, such as 256Mi, and at least 64Mi".into()
+    })
+}
+
 pub(super) fn http_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
     url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
@@ -131,6 +142,18 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn bytes_are_of_kubernetes_binary_units() {
+        assert_eq!(bytes("256Mi"), Ok(256 << 20));
+        assert_eq!(bytes("1Gi"), Ok(1 << 30));
+        assert_eq!(bytes("268435456"), Ok(256 << 20));
+        for wrong in
+            ["", "Mi", "-1Mi", "1.5Gi", "256M", "256 Mi", "63Mi", "99999999999999999999", "99999999999Gi"]
+        {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -116,3 +116,16 @@ async fn one_source_cannot_try_many_users() {
     }
     assert!((1..=10).contains(&refused), "50 are free: {refused} of 60 were refused");
 }
+
+#[tokio::test]
+async fn guesses_at_one_tenant_close_sign_in_neither_at_another_nor_to_its_known_users() {
+    let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
+    for user in 0..60 {
+        let body = json!({"userId": format!("user-{user}"), "password": "not-the-password"});
+        rig.sign_in("/Auth/Token", &body).await;
+    }
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(BEA)).await.status, 429, "never seen at this source");
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
+    rig.server.sign_in(&docket_tests::server::api_key('b'), BEA).await;
+}

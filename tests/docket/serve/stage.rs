@@ -117,6 +117,23 @@ impl Stage {
         }
     }
 
+    /// A second tenant, `blue`, with a database of its own and the same contact.
+    pub(crate) async fn add_blue(&self) {
+        let database = postgres::database().await;
+        self.home.write("blue.yaml", &external("blue", 'b', &database));
+        let customer =
+            ["customer", "add", "--tenant", "BLUE", "--postgresql", "--code", "C-1", "--name", "A customer"];
+        let contact =
+            ["contact", "add", "--tenant", "BLUE", "--postgresql", "--customer", "C-1", "--email", USER];
+        for (words, input) in [
+            (&customer[..], ""),
+            (&[&contact[..], &["--name", "A contact"]].concat(), "a-password-for-tests\n"),
+        ] {
+            let (done, text) = self.home.command(words, input);
+            assert!(done, "{text}");
+        }
+    }
+
     /// Waits until so many deliveries have come.
     pub(crate) async fn received(&self, count: usize) {
         let begun = Instant::now();

@@ -91,6 +91,8 @@ const WRONG: &[(&str, &str)] = &[
     ("api: {databaseConnections: 0}", "/api/databaseConnections"),
     ("api: {podDisruptionBudget: {maxUnavailable: 120%}}", "/api/podDisruptionBudget/maxUnavailable"),
     ("api: {livenessProbe: {httpGet: {path: /}}}", "/api/livenessProbe"),
+    ("api: {trustedProxies: [10.0.0.1]}", "/api/trustedProxies/0"),
+    ("api: {forwardedHeader: 'a b'}", "/api/forwardedHeader"),
     ("api: {service: {type: ExternalName}}", "/api/service/type"),
     ("api: {extraArgs: ['base-domain']}", "/api/extraArgs/0"),
     ("worker: {allowEgress: [10.0.0.1]}", "/worker/allowEgress/0"),

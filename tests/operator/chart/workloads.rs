@@ -79,6 +79,7 @@ fn each_component_gets_its_settings() {
 legacyHost: old.example.com
 disabledEvents: [note.created]
 watch: {namespaces: [a, b]}
+api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true}
 worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, extraArgs: [--x=1]}
 ",
     );
@@ -108,6 +109,10 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--listen=0.0.0.0:8080",
             "--base-domain=api.example.com",
             "--legacy-host=old.example.com",
+            "--trusted-proxy=10.244.0.0/16",
+            "--trusted-proxy=10.1.0.0/24",
+            "--forwarded-header=X-Forwarded-For",
+            "--proxy-protocol",
             "--shutdown-delay=5s",
             "--management=0.0.0.0:9090",
             "--log=info",

@@ -1,0 +1,142 @@
+//! Hostile clients of one tenant, beside a healthy tenant, in the memory that the chart gives to an API pod.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use docket_rig::memory_group::MemoryGroup;
+use docket_tests::server::{Client, Server, api_key};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::serve::stage::{Stage, USER, save, sign_in};
+
+/// `api.resources.limits.memory` of the chart.
+const MEMORY: u64 = 256 << 20;
+const ATTACK: Duration = Duration::from_secs(8);
+
+async fn connect(from: u8, api: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from(([127, 0, 0, from], 0)))?;
+    socket.connect(api).await
+}
+
+/// Sends a request from an address; returns the status, or 0 if there was none.
+async fn send(from: u8, api: SocketAddr, path: &str, more: &str, body: &[u8]) -> u16 {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {}\r\n{more}Content-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        api_key('b'),
+        body.len()
+    );
+    let sent = async {
+        let mut stream = connect(from, api).await?;
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body).await?;
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).await?;
+        std::io::Result::Ok(reply)
+    };
+    let reply = sent.await.unwrap_or_default();
+    String::from_utf8_lossy(&reply).get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// Bodies of a megabyte: many small objects, a long list, one long text, and an order with blanks after it.
+fn large_bodies() -> Vec<Vec<u8>> {
+    let filled = |open: &str, item: &str, close: &str| {
+        let count = (1024 * 1024 - open.len() - close.len()) / (item.len() + 1);
+        format!("{open}{}{close}", vec![item; count].join(",")).into_bytes()
+    };
+    let order = json!({"orderType": "Court"}).to_string();
+    vec![
+        filled("{\"servees\":[", "{\"\":0}", "]}"),
+        filled("[", "0", "]"),
+        format!("{{\"caseNumber\":\"{}\"}}", "x".repeat(1024 * 1024 - 17)).into_bytes(),
+        format!("{order}{}", " ".repeat(1024 * 1024 - order.len())).into_bytes(),
+    ]
+}
+
+/// Repeats `attack` in so many tasks until `stop`; returns how many were answered.
+async fn attack<A>(tasks: usize, stop: &Arc<AtomicBool>, attack: impl Fn(usize) -> A) -> usize
+where
+    A: Future<Output = u16> + Send + 'static,
+{
+    let mut answered = 0;
+    let mut running = tokio::task::JoinSet::new();
+    let mut next = 0;
+    while !stop.load(Ordering::Relaxed) {
+        while running.len() < tasks {
+            running.spawn(attack(next));
+            next += 1;
+        }
+        let status = running.join_next().await.expect("some run").expect("no panic");
+        answered += usize::from(status != 0);
+    }
+    answered
+}
+
+async fn healthy(api: &Server, ada: &Client, stop: &AtomicBool) -> (usize, Duration) {
+    let (mut saved, mut longest) = (0, Duration::ZERO);
+    while !stop.load(Ordering::Relaxed) {
+        longest = save(ada).await.max(longest);
+        saved += 1;
+        if saved % 10 == 0 {
+            // Fails the test unless it is a 200.
+            sign_in(api).await;
+        }
+    }
+    (saved, longest)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
+    let Some(group) = MemoryGroup::new(MEMORY) else { return };
+    let stage = Stage::new().await;
+    stage.add_blue().await;
+    let server = Server::spawn_in(&stage.home, &group, &stage.arguments("api,worker", ""));
+    let server = server.ready(&stage.home).await;
+    let (ada, api) = (sign_in(&server).await, server.api);
+    let guest = server.sign_in(&api_key('b'), USER).await;
+    let token = guest.token.clone();
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut stalled = Vec::new();
+    for _ in 0..1200 {
+        let Ok(mut stream) = connect(3, api).await else { break };
+        // Closed at once, if the peer has as many connections as it may.
+        let _ = stream.write_all(format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(30_000)).as_bytes()).await;
+        stalled.push(stream);
+    }
+    let bodies = Arc::new(large_bodies());
+    let wrong = |n: usize| json!({"userId": format!("u{n}"), "password": "wrong"}).to_string();
+    let large = |n: usize| {
+        let (bodies, bearer) = (Arc::clone(&bodies), format!("Authorization: Bearer {token}\r\n"));
+        async move { send(2, api, "/Orders/Save", &bearer, &bodies[n % bodies.len()]).await }
+    };
+    let end = async {
+        tokio::time::sleep(ATTACK).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let begun = Instant::now();
+    let ((saved, longest), guesses, larges, ()) = tokio::join!(
+        healthy(&server, &ada, &stop),
+        attack(100, &stop, |n| {
+            let body = wrong(n);
+            async move { send(4, api, "/Auth/Token", "", body.as_bytes()).await }
+        }),
+        attack(60, &stop, large),
+        end,
+    );
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).expect("a peak");
+    println!(
+        "in {:?}: {saved} saves, the longest {longest:?}; {guesses} guesses, {larges} large bodies; {peak}",
+        begun.elapsed()
+    );
+    assert!(saved >= 20 && guesses >= 50 && larges >= 20, "{saved} {guesses} {larges}");
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    drop(stalled);
+    stage.received(saved).await;
+}
