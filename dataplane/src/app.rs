@@ -29,6 +29,7 @@ use crate::api::state::ApiState;
 use crate::api::{self, server};
 use crate::args::{DeliveryArguments, HostArguments};
 use crate::detector::Detector;
+use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
@@ -128,6 +129,7 @@ impl App {
             tenants: Arc::clone(&self.tenants),
             create_orders: CreateOrders::new(self.clock.clone(), Arc::clone(&notifier), hand_off),
             notifier,
+            owners: Owners::new(self.clock.clone()),
             passwords: Passwords::new(cores, memory / 4),
             bodies: Bodies::new(memory / 4),
             throttle: Throttle::default(),

@@ -37,7 +37,7 @@ pub enum Command {
     /// Run everything in one process: tenants from YAML files, one SQLite file per tenant, a built-in webhook receiver.
     Dev(DevArguments),
     /// Run one or more roles of the service, next to any number of other processes on the same PostgreSQL and Redis.
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     /// Add customers to a tenant.
     #[command(subcommand)]
     Customer(CustomerCommand),

@@ -5,7 +5,7 @@
 //! * [`api`]: HTTP in; [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`tenants`]: the tenants that are served
-//! * [`passwords`], [`throttle`]: what sign-in needs
+//! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
 //! * [`readiness`], [`telemetry`]: what the process reports about itself
 //! * [`fair_share`]: what guests share, of which one may have half
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
@@ -22,6 +22,7 @@ pub mod detector;
 pub mod dev;
 pub mod fair_share;
 pub mod groups;
+pub mod owners;
 pub mod passwords;
 pub mod readiness;
 pub mod redis;

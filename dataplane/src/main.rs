@@ -28,7 +28,7 @@ fn run() -> Result<()> {
     runtime.block_on(async {
         match command {
             Command::Dev(arguments) => dev::run(arguments).await,
-            Command::Serve(arguments) => serve::run(arguments).await,
+            Command::Serve(arguments) => serve::run(*arguments).await,
             Command::Customer(command) => cli::people::customer(command).await,
             Command::Contact(command) => cli::people::contact(command).await,
             Command::Employee(command) => cli::people::employee(command).await,

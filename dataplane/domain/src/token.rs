@@ -13,7 +13,7 @@ use jsonwebtoken::errors::{ErrorKind, Result as JwtResult};
 use jsonwebtoken::signature::{Error as SignatureError, Signer, Verifier};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 /// `iss` of every token.
 pub const ISSUER: &str = "docket";
@@ -54,6 +54,32 @@ impl TokenSubject {
     }
 }
 
+/// What the tokens of a user depend on beside their claims. When it changes, they end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner([u8; 32]);
+
+impl Owner {
+    /// An active user with this password, as its hash is stored; of this customer, if it is a contact.
+    pub fn new(customer_code: Option<&str>, password_hash: Option<&str>) -> Self {
+        let mut digest = Sha256::new();
+        for part in [customer_code, password_hash] {
+            // So that no two pairs are written alike.
+            let length = part.map_or(u64::MAX, |part| part.len() as u64);
+            digest.update(length.to_be_bytes());
+            digest.update(part.unwrap_or_default());
+        }
+        Self(digest.finalize().into())
+    }
+
+    /// What a token says of its owner: nothing without the tenant's key.
+    fn mark(&self, secret: &[u8]) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes a key of any length");
+        mac.update(b"owner");
+        mac.update(&self.0);
+        hex::encode(&mac.finalize().into_bytes()[..16])
+    }
+}
+
 /// A tenant's key that signs tokens. `kid` selects only among the tenant's own keys.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
@@ -69,8 +95,29 @@ struct Claims {
     aud: String,
     iat: i64,
     exp: i64,
+    /// The owner's mark.
+    own: String,
     #[serde(flatten)]
     subject: TokenSubject,
+}
+
+/// A token that is valid if it belongs to its subject still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified<'a> {
+    /// The user.
+    pub subject: TokenSubject,
+    /// When it was issued, in seconds since 1970.
+    pub issued_at: i64,
+    mark: String,
+    secret: &'a [u8],
+}
+
+impl Verified<'_> {
+    /// Whether the token was issued to the subject as it is now.
+    pub fn belongs_to(&self, owner: &Owner) -> bool {
+        // The mark is signed, so no sender can choose it, and time reveals nothing of use.
+        self.mark == owner.mark(self.secret)
+    }
 }
 
 /// A token was refused. Neither the caller nor the log learns the reason.
@@ -78,11 +125,11 @@ struct Claims {
 #[error("the token is not valid for this tenant at this time")]
 pub struct InvalidToken;
 
-/// Issues a token for `subject` in the tenant `tenant_uid`, valid for `lifetime_minutes` from `now`.
+/// Issues a token for `subject` in the tenant `tenant_uid`, valid for `lifetime_minutes` from `now`, while `owner` is the same.
 pub fn issue(
     key: Key<'_>,
     tenant_uid: &str,
-    subject: TokenSubject,
+    (subject, owner): (TokenSubject, &Owner),
     now: Timestamp,
     lifetime_minutes: u32,
 ) -> String {
@@ -93,6 +140,7 @@ pub fn issue(
         aud: tenant_uid.into(),
         iat,
         exp: iat + i64::from(lifetime_minutes) * 60,
+        own: owner.mark(key.secret),
         subject,
     };
     let header =
@@ -101,13 +149,14 @@ pub fn issue(
         .expect("HS256 signs plain claims with any key")
 }
 
-/// Returns the subject of `token` if it is a token of this tenant that has not expired at `now`.
-pub fn verify(
+/// Returns the subject of `token` if it is a token of this tenant that has not expired at `now`. Whether it
+/// [belongs to](Verified::belongs_to) its owner is for the caller to ask.
+pub fn verify<'a>(
     token: &str,
-    keys: &[Key<'_>],
+    keys: &[Key<'a>],
     tenant_uid: &str,
     now: Timestamp,
-) -> Result<TokenSubject, InvalidToken> {
+) -> Result<Verified<'a>, InvalidToken> {
     install_provider();
     if token.len() > MAX_TOKEN_BYTES {
         return Err(InvalidToken);
@@ -129,7 +178,7 @@ pub fn verify(
     let issued_by_now = claims.iat <= now.as_second() + 60;
     let is_ours = claims.iss == ISSUER && claims.aud == tenant_uid;
     if is_ours && issued_by_now && now.as_second() < claims.exp {
-        Ok(claims.subject)
+        Ok(Verified { subject: claims.subject, issued_at: claims.iat, mark: claims.own, secret: key.secret })
     } else {
         Err(InvalidToken)
     }
@@ -221,7 +270,7 @@ mod tests {
     }
 
     fn token() -> String {
-        issue(KEY, "uid-a", contact(), at(1_000), 60)
+        issue(KEY, "uid-a", (contact(), &owner()), at(1_000), 60)
     }
 
     /// A token with any header and claims, signed right with `KEY`.
@@ -236,22 +285,47 @@ mod tests {
         json!({"alg": "HS256", "typ": TOKEN_TYPE, "kid": "k1"})
     }
 
+    fn owner() -> Owner {
+        Owner::new(Some("C-1001"), Some("$argon2id$…"))
+    }
+
+    fn verified(subject: TokenSubject) -> Verified<'static> {
+        Verified { subject, issued_at: 1_000, mark: owner().mark(KEY.secret), secret: KEY.secret }
+    }
+
     fn good_claims() -> serde_json::Value {
-        json!({"iss": ISSUER, "aud": "uid-a", "iat": 1_000, "exp": 4_600, "kind": "contact",
+        json!({"iss": ISSUER, "aud": "uid-a", "iat": 1_000, "exp": 4_600, "own": owner().mark(KEY.secret), "kind": "contact",
                "contactCode": "1042", "customerCode": "C-1001"})
     }
 
-    fn verdict(token: &str) -> Result<TokenSubject, InvalidToken> {
+    fn verdict(token: &str) -> Result<Verified<'static>, InvalidToken> {
         verify(token, &[KEY, OTHER], "uid-a", at(1_000))
     }
 
     #[test]
     fn token_is_valid_for_its_subject_until_it_expires() {
         let keys = [OTHER, KEY];
-        assert_eq!(verify(&token(), &keys, "uid-a", at(1_000)), Ok(contact()));
-        assert_eq!(verify(&token(), &keys, "uid-a", at(4_599)), Ok(contact()));
+        assert_eq!(verify(&token(), &keys, "uid-a", at(1_000)), Ok(verified(contact())));
+        assert_eq!(verify(&token(), &keys, "uid-a", at(4_599)), Ok(verified(contact())));
         assert_eq!(verify(&token(), &keys, "uid-a", at(4_600)), Err(InvalidToken));
         assert_eq!(verify(&token(), &keys, "uid-a", at(900)), Err(InvalidToken));
+    }
+
+    #[test]
+    fn token_belongs_to_its_subject_as_it_was_at_sign_in() {
+        let token = verdict(&token()).expect("good");
+        assert!(token.belongs_to(&owner()));
+        for (customer, hash) in [
+            (Some("C-1001"), Some("$argon2id$")),
+            (Some("C-1001"), None),
+            (Some("C-1002"), Some("$argon2id$…")),
+            (None, None),
+        ] {
+            assert!(!token.belongs_to(&Owner::new(customer, hash)), "{customer:?} {hash:?}");
+        }
+        assert_ne!(Owner::new(Some("ab"), Some("c")), Owner::new(Some("a"), Some("bc")));
+        assert_ne!(Owner::new(None, Some("")), Owner::new(Some(""), None));
+        assert_ne!(owner().mark(KEY.secret), owner().mark(OTHER.secret));
     }
 
     #[test]
@@ -264,7 +338,7 @@ mod tests {
 
     #[test]
     fn token_without_a_header_field_or_claim_is_refused() {
-        assert_eq!(verdict(&forged(good_header(), good_claims())), Ok(contact()));
+        assert_eq!(verdict(&forged(good_header(), good_claims())), Ok(verified(contact())));
         for (field, value) in
             [("alg", "HS512"), ("alg", "none"), ("alg", "RS256"), ("typ", "JWT"), ("kid", "k2")]
         {

@@ -3,7 +3,7 @@
 //! Unknown user, wrong password, inactive contact, no usable hash and another tenant's client code are one refusal after
 //! the same work, so that neither the response nor its time distinguishes them.
 
-use docket_domain::token::{self, Key, TokenSubject};
+use docket_domain::token::{self, Key, Owner, TokenSubject};
 use docket_program::clock::Clock;
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
@@ -188,7 +188,7 @@ impl SignIn<'_> {
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
         let right = self.verify(guess, tenant.config.uid.clone(), stored, password).await?;
-        let Some(Candidate { subject, name, .. }) = candidate.filter(|_| right) else {
+        let Some(Candidate { subject, name, password_hash }) = candidate.filter(|_| right) else {
             return Err(SignInError::UnknownUser);
         };
         let tokens = &tenant.config.tokens;
@@ -197,7 +197,9 @@ impl SignIn<'_> {
         let key = Key { kid: &key.kid, secret: key.secret.expose() };
         let expires_in_minutes = tokens.lifetime_minutes;
         let now = self.clock.now();
-        let token = token::issue(key, &tenant.config.uid, subject.clone(), now, expires_in_minutes);
+        let owner = Owner::new(subject.own_customer(), password_hash.as_deref());
+        let owned = (subject.clone(), &owner);
+        let token = token::issue(key, &tenant.config.uid, owned, now, expires_in_minutes);
         Ok(Issued { token, expires_in_minutes, subject, name })
     }
 }

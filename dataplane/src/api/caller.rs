@@ -58,8 +58,12 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
             .iter()
             .map(|key| Key { kid: &key.kid, secret: key.secret.expose() })
             .collect();
-        let subject = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
+        let verified = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
             .map_err(|_| ApiError::InvalidToken)?;
+        if !state.owners.is_current(&tenant, &verified).await? {
+            return Err(ApiError::InvalidToken);
+        }
+        let subject = verified.subject;
         Ok(Self { tenant, subject })
     }
 }
@@ -89,7 +93,7 @@ impl FromRequestParts<Arc<ApiState>> for Administrator {
         let TokenSubject::Employee { administrator: true, employee_code } = &caller.subject else {
             return Err(ApiError::NotAdministrator);
         };
-        // A token outlives a dismissal, so the database has the last word.
+        // A token outlives the right, so the database has the last word.
         match employees::is_administrator(&mut caller.reader(state).await?, employee_code).await? {
             true => Ok(Self(caller)),
             false => Err(ApiError::NotAdministrator),

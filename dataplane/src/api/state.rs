@@ -11,6 +11,7 @@ use super::client::Proxies;
 use super::host::Hosts;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
+use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
@@ -29,6 +30,8 @@ pub struct ApiState {
     pub create_orders: Arc<CreateOrders<LiveSchedule>>,
     /// Checks passwords.
     pub passwords: Passwords,
+    /// The users that tokens belong to.
+    pub owners: Arc<Owners>,
     /// Bounds the memory of request bodies.
     pub bodies: Bodies,
     /// Slows password guessing down.

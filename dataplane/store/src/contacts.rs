@@ -1,8 +1,10 @@
 //! Customers and their contacts.
 
+use docket_domain::token::Owner;
+
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::params;
+use crate::sql::{SLOTS, filled, params, slots};
 
 /// A customer's user, as sign-in needs it.
 #[derive(Clone)]
@@ -54,6 +56,22 @@ pub async fn insert_contact(
     let params =
         params![code, customer_code, email, user_key(email), name, password_hash.clone(), *active, now_ms];
     transaction.execute(sql, params).await.map(|_| ())
+}
+
+/// The active contacts among these, as owners of tokens.
+pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
+    let sql = format!(
+        "SELECT code, customer_code, password_hash FROM contact WHERE active AND code IN ({})",
+        slots(1)
+    );
+    let mut owners = Vec::new();
+    for chunk in codes.chunks(SLOTS) {
+        for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
+            let (customer, hash): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+            owners.push((row.get(0)?, Owner::new(Some(&customer), hash.as_deref())));
+        }
+    }
+    Ok(owners)
 }
 
 /// The contact whose e-mail address this is.

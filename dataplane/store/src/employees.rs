@@ -1,9 +1,11 @@
 //! The tenant's own users.
 
+use docket_domain::token::Owner;
+
 use crate::connection::{Connection, Transaction};
 use crate::contacts::user_key;
 use crate::error::StoreError;
-use crate::sql::params;
+use crate::sql::{SLOTS, filled, params, slots};
 
 /// An employee, as sign-in needs it.
 #[derive(Clone)]
@@ -48,6 +50,19 @@ pub async fn insert(
 pub async fn is_administrator(connection: &mut Connection, code: &str) -> Result<bool, StoreError> {
     let sql = "SELECT administrator AND active FROM employee WHERE code = $1";
     connection.query_opt(sql, params![code]).await?.map_or(Ok(false), |row| row.get(0))
+}
+
+/// The active employees among these, as owners of tokens.
+pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
+    let sql = format!("SELECT code, password_hash FROM employee WHERE active AND code IN ({})", slots(1));
+    let mut owners = Vec::new();
+    for chunk in codes.chunks(SLOTS) {
+        for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
+            let hash: Option<String> = row.get(1)?;
+            owners.push((row.get(0)?, Owner::new(None, hash.as_deref())));
+        }
+    }
+    Ok(owners)
 }
 
 /// The employee whose check-in name this is.

@@ -1,8 +1,10 @@
 //! Bearer tokens: which are taken and which are not.
 
-use docket_domain::token::{self, Key, TokenSubject};
+use std::time::Duration;
+
+use docket_domain::token::{self, Key, Owner, TokenSubject};
 use docket_tests::people::ADA;
-use docket_tests::server::{Client, api_key};
+use docket_tests::server::{Client, api_key, eventually};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -16,6 +18,7 @@ struct Signing {
     uid: String,
     kid: String,
     secret: Vec<u8>,
+    owner: Owner,
 }
 
 fn signing(rig: &Rig, client_code: &str) -> Signing {
@@ -28,7 +31,18 @@ fn signing(rig: &Rig, client_code: &str) -> Signing {
         uid: text(&keys["uid"]),
         kid: text(&keys["signingKeys"][0]["kid"]),
         secret: hex.map(byte).collect(),
+        owner: ada(rig, client_code),
     }
+}
+
+/// Ada as she is in the database of a tenant.
+fn ada(rig: &Rig, client_code: &str) -> Owner {
+    let sql = "SELECT customer_code, password_hash FROM contact WHERE code = '11'";
+    let read = |row: &rusqlite::Row<'_>| {
+        let (customer, hash): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+        Ok(Owner::new(Some(&customer), hash.as_deref()))
+    };
+    rig.database(client_code).query_row(sql, (), read).expect("Ada")
 }
 
 fn ada_subject() -> TokenSubject {
@@ -44,7 +58,7 @@ fn now() -> i64 {
 fn issued(signing: &Signing, seconds: i64, minutes: u32) -> String {
     let at = Timestamp::from_second(now() + seconds).expect("in range");
     let key = Key { kid: &signing.kid, secret: &signing.secret };
-    token::issue(key, &signing.uid, ada_subject(), at, minutes)
+    token::issue(key, &signing.uid, (ada_subject(), &signing.owner), at, minutes)
 }
 
 /// Base64 for URLs, without padding.
@@ -174,8 +188,9 @@ async fn a_token_of_another_tenant_is_refused_however_it_is_labelled() {
     let rig = Rig::of(&[("acme", 'a'), ("blue", 'b')]).await;
     let (acme, blue) = (signing(&rig, "ACME"), signing(&rig, "BLUE"));
     let at = Timestamp::from_second(now()).expect("in range");
-    let issue =
-        |kid: &str, secret: &[u8], uid: &str| token::issue(Key { kid, secret }, uid, ada_subject(), at, 60);
+    let issue = |kid: &str, secret: &[u8], uid: &str| {
+        token::issue(Key { kid, secret }, uid, (ada_subject(), &acme.owner), at, 60)
+    };
     for (what, token) in [
         ("as it is", rig.server.sign_in(&api_key('b'), ADA).await.token),
         ("its key, our key's name, our audience", issue(&acme.kid, &blue.secret, &acme.uid)),
@@ -240,4 +255,64 @@ async fn the_key_is_taken_under_both_names_beside_a_token() {
         let headers = [(name, key.as_str()), ("authorization", token.as_str())];
         assert_eq!(get(rig.server.api, "/Orders/Search", &headers).await.status, 200, "{name}");
     }
+}
+
+/// A token is looked at again every five seconds; the rest is for a busy machine.
+const ENDS: Duration = Duration::from_secs(15);
+
+#[tokio::test]
+async fn token_ends_when_its_user_is_dismissed_deleted_or_changed() {
+    let changes = [
+        "UPDATE contact SET active = FALSE WHERE code = 'u0'",
+        "UPDATE contact SET password_hash = '!' WHERE code = 'u1'",
+        "UPDATE contact SET customer_code = 'C-2' WHERE code = 'u2'",
+        "DELETE FROM contact WHERE code = 'u3'",
+        "UPDATE employee SET active = FALSE WHERE code = 'u4'",
+        "UPDATE employee SET password_hash = NULL WHERE code = 'u5'",
+    ];
+    let rig = Rig::start().await;
+    for n in 0..4 {
+        rig.change(&format!(
+            "INSERT INTO contact SELECT 'u{n}', customer_code, 'u{n}@x.example', 'u{n}@x.example', name, password_hash, TRUE, 0
+               FROM contact WHERE code = '11'"
+        ));
+    }
+    for n in 4..6 {
+        rig.change(&format!(
+            "INSERT INTO employee SELECT 'u{n}', 'u{n}', 'u{n}', name, password_hash, FALSE, TRUE, 0
+               FROM employee WHERE code = '51'"
+        ));
+    }
+    let mut clients = Vec::new();
+    for n in 0..6 {
+        let client = match n {
+            0..4 => rig.server.sign_in(&api_key('a'), &format!("u{n}@x.example")).await,
+            _ => rig.server.sign_in_employee(&api_key('a'), &format!("u{n}")).await,
+        };
+        assert_eq!(client.get("/Orders/Search").await.status, 200);
+        clients.push(client);
+    }
+    let ada = rig.ada().await;
+    rig.change(&changes.join(";"));
+    for (client, change) in clients.iter().zip(changes) {
+        eventually(change, ENDS, async || client.get("/Orders/Search").await.status == 401).await;
+        refused(&client.get("/Orders/Search").await, 401, REFUSAL);
+    }
+    assert_eq!(ada.get("/Orders/Search").await.status, 200);
+}
+
+#[tokio::test]
+async fn who_signs_in_with_a_new_password_is_served_at_once() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    assert_eq!(ada.get("/Orders/Search").await.status, 200);
+    // Another hash, of the same password.
+    rig.home.add_contact("ACME", "C-9", "new@x.example");
+    rig.change(&format!(
+        "UPDATE contact SET password_hash = (SELECT password_hash FROM contact WHERE email_key = 'new@x.example')
+         WHERE email_key = '{ADA}'"
+    ));
+    let again = rig.ada().await;
+    assert_eq!(again.get("/Orders/Search").await.status, 200);
+    assert_eq!(ada.get("/Orders/Search").await.status, 401, "the copy is the new one");
 }

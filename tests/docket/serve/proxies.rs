@@ -54,6 +54,7 @@ async fn sign_in_after(api: &Server, start: &[u8]) -> Option<u16> {
         api_key('a'),
         body.len()
     );
+    #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
     let mut stream = TcpStream::connect(api.api).await.expect("it listens");
     // Refused while it is sent, perhaps.
     let _ = stream.write_all(&[start, head.as_bytes(), body.as_bytes()].concat()).await;
