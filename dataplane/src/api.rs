@@ -39,7 +39,6 @@ use state::ApiState;
 /// The API of `{base_url}`, and the part of it that the legacy host serves too.
 pub fn router(state: Arc<ApiState>) -> Router {
     let v2_only = Router::new()
-        .route("/Auth/Token", post(auth::create_token))
         .route("/Employee/SignIn", post(auth::employee_sign_in))
         .route("/WebhookLogs/Search", get(webhook_logs::search))
         .route("/WebhookLogs/Get", get(webhook_logs::get))
@@ -52,6 +51,8 @@ pub fn router(state: Arc<ApiState>) -> Router {
         .route("/swagger/{*file}", get(swagger::file))
         .route_layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::only_v2));
     Router::new()
+        // On the legacy host it says only what is wrong.
+        .route("/Auth/Token", post(auth::create_token))
         .route("/Session/Create", post(auth::create_session))
         .route("/Orders/Save", post(orders::save))
         .route("/Orders/Export", post(orders::export))

@@ -139,14 +139,15 @@ pub struct InvoiceCreated {
 struct Envelope<'a> {
     id: &'a EventId,
     event: &'a str,
-    occurred_at: Timestamp,
+    occurred_at: String,
     customer_code: &'a str,
     data: &'a Payload,
 }
 
 /// The body of every delivery of this event: the envelope as JSON, in the contract's order of fields.
-/// `occurred_at` is when the event is enqueued, in UTC.
+/// `occurred_at` is when the event is enqueued, in UTC, with three digits of the second: older parsers refuse others.
 pub fn envelope(id: &EventId, occurred_at: Timestamp, customer_code: &str, data: &Payload) -> Vec<u8> {
+    let occurred_at = format!("{occurred_at:.3}");
     let envelope = Envelope { id, event: data.code().as_str(), occurred_at, customer_code, data };
     serde_json::to_vec(&envelope).expect("plain structs with string keys serialise")
 }
@@ -170,6 +171,21 @@ mod tests {
         assert_eq!(id.as_str(), format!("evt_{:012x}{}", at().as_millisecond(), "ab".repeat(10)));
         let later = EventId::new(at() + std::time::Duration::from_millis(1), [0; 10]);
         assert!(id.as_str() < later.as_str());
+    }
+
+    #[test]
+    fn occurred_at_has_three_digits_of_the_second() {
+        for (at, written) in [
+            ("2026-11-21T05:06:07Z", "2026-11-21T05:06:07.000Z"),
+            ("2026-11-21T05:06:07.1Z", "2026-11-21T05:06:07.100Z"),
+            ("2026-11-21T05:06:07.123999999Z", "2026-11-21T05:06:07.123Z"),
+        ] {
+            let at: Timestamp = at.parse().expect("a timestamp");
+            let saved = OrderSaved { order_type: "Court".into(), web_order_id: "W1".into(), finalize: None };
+            let body = envelope(&EventId::new(at, [0; 10]), at, "C-1001", &Payload::OrderCreated(saved));
+            let body = String::from_utf8(body).expect("JSON is UTF-8");
+            assert!(body.contains(&format!(r#""occurredAt":"{written}""#)), "{body}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use docket_domain::event::{OrderExported, Payload};
 use docket_domain::token::TokenSubject;
 use docket_domain::work_order::WorkOrderType;
-use docket_orders::{Order, OrderType, Problems};
+use docket_orders::{Order, OrderType, Problem, Problems};
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::orders::{self, OrderStatus, StoredOrder};
@@ -42,18 +42,23 @@ impl From<Exported> for OrderExported {
 /// The order does not exist, or belongs to another customer: both get the same message.
 pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
 
-/// Exports the order with this id. A second export returns the numbers of the first and publishes nothing.
+/// Exports the order with this id, which must be of `order_type` if that is given. A second export returns the numbers of the first and publishes nothing.
 pub async fn export_order(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
     caller: &TokenSubject,
-    web_order_id: &str,
+    (web_order_id, order_type): (&str, Option<OrderType>),
     now: Timestamp,
 ) -> Result<(Exported, Vec<Hint>), Refusal> {
     // Of two exports at once, the second one reads what the first one has written.
     orders::lock(transaction, web_order_id).await?;
     let stored =
         orders::find(transaction, web_order_id, caller.own_customer()).await?.ok_or(NO_SUCH_ORDER)?;
+    let actual = stored.head.order_type;
+    if order_type.is_some_and(|order_type| order_type != actual) {
+        let message = format!("the order is of type {actual}; leave orderType out, or send that");
+        return Err(Refusal::Invalid(Problem { field: "orderType".to_owned(), message }.into()));
+    }
     match stored.head.status {
         OrderStatus::Exported => Ok((exported(transaction, &stored).await?, Vec::new())),
         OrderStatus::Cancelled => Err(Refusal::Conflict("the order is cancelled")),

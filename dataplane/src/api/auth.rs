@@ -7,12 +7,15 @@ use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use docket_domain::token::TokenSubject;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, Schema};
 
 use super::body::{SIGN_IN_LIMIT, json_bytes};
 use super::client::Peer;
 use super::error::{ApiError, ProblemBody};
+use super::fields::Fields;
 use super::kinds::{Line, Password};
-use super::request::{FromBody, request};
+use super::request::{FromFields, object, request};
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
 use crate::actions::sign_in::{Credentials, Issued};
@@ -31,6 +34,24 @@ request! {
         req password: Password, example "docket-sample-1";
     }
 }
+
+/// The body of POST /Session/Create: other fields are ignored.
+pub struct SessionRequest;
+
+impl utoipa::PartialSchema for SessionRequest {
+    fn schema() -> RefOr<Schema> {
+        let about = "The body of POST /Session/Create. Fields beside these are ignored.";
+        match object::<SessionTokenRequest>(about) {
+            RefOr::T(Schema::Object(mut object)) => {
+                object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
+                RefOr::T(Schema::Object(object))
+            }
+            other => other,
+        }
+    }
+}
+
+impl ToSchema for SessionRequest {}
 
 /// The response of POST /Auth/Token.
 #[derive(Serialize, ToSchema)]
@@ -105,6 +126,13 @@ pub async fn create_token(
     State(state): State<Arc<ApiState>>,
     call: SignInCall<Addressed>,
 ) -> Result<Json<TokenResponse>, ApiError> {
+    if let Addressed::Legacy = call.addressed {
+        // The likeliest mistake there: a client of v2 with the older address.
+        return Err(match legacy_tenant(&state, &call.credentials) {
+            Err(off @ ApiError::ApiAccessOff(_)) => off,
+            _ => ApiError::NoSuchRoute,
+        });
+    }
     let SignedIn { token, expires_in_minutes, customer_code, contact_code, contact } =
         sign_in_contact(&state, call).await?;
     let token_type = "Bearer";
@@ -115,13 +143,13 @@ pub async fn create_token(
 ///
 /// New integrations use POST /Auth/Token.
 #[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tags = ["Auth", "Legacy host"],
-    security(("ApiKey" = [])), request_body = SessionTokenRequest,
+    security(("ApiKey" = [])), request_body = SessionRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
                description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn create_session(
     State(state): State<Arc<ApiState>>,
-    call: SignInCall<Addressed>,
+    SessionCall(call): SessionCall,
 ) -> Result<Json<SessionResponse>, ApiError> {
     let SignedIn { token: session_guid, expires_in_minutes, customer_code, contact_code, contact } =
         sign_in_contact(&state, call).await?;
@@ -187,7 +215,8 @@ fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<A
     let Some(code) = &credentials.client_code else {
         return Err(ApiError::field("clientCode", "required on this host"));
     };
-    if docket_crds::ApiKeyDigest::of(code).is_ok() {
+    // A key may be written like a GUID, or copied with a blank.
+    if docket_crds::ApiKeyDigest::of(&code.trim().replace('-', "")).is_ok() {
         return Err(ApiError::ApiAccessOff(code.clone()));
     }
     Ok(state.tenants.by_client_code(code))
@@ -199,6 +228,25 @@ pub struct SignInCall<A> {
     credentials: Credentials,
 }
 
+impl<A> SignInCall<A>
+where
+    A: FromRequestParts<Arc<ApiState>, Rejection = ApiError>,
+{
+    async fn read(
+        request: Request,
+        state: &Arc<ApiState>,
+        read: fn(Fields) -> Result<SessionTokenRequest, ApiError>,
+    ) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let peer = *parts.extensions.get::<Peer>().ok_or(ApiError::Internal)?;
+        let source = state.proxies.source(peer, &parts.headers);
+        let addressed = A::from_request_parts(&mut parts, state).await?;
+        let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
+        let SessionTokenRequest { client_code, user_id, password } = read(Fields::of_body(&body)?)?;
+        Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
+    }
+}
+
 impl<A> FromRequest<Arc<ApiState>> for SignInCall<A>
 where
     A: FromRequestParts<Arc<ApiState>, Rejection = ApiError> + Send,
@@ -206,12 +254,17 @@ where
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, ApiError> {
-        let (mut parts, body) = request.into_parts();
-        let peer = *parts.extensions.get::<Peer>().ok_or(ApiError::Internal)?;
-        let source = state.proxies.source(peer, &parts.headers);
-        let addressed = A::from_request_parts(&mut parts, state).await?;
-        let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
-        let SessionTokenRequest { client_code, user_id, password } = SessionTokenRequest::from_body(&body)?;
-        Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
+        Self::read(request, state, SessionTokenRequest::read).await
+    }
+}
+
+/// A sign-in in the older shape, whose clients may send fields that mean nothing here.
+pub struct SessionCall(SignInCall<Addressed>);
+
+impl FromRequest<Arc<ApiState>> for SessionCall {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, ApiError> {
+        SignInCall::read(request, state, SessionTokenRequest::read_known).await.map(Self)
     }
 }

@@ -42,6 +42,16 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         let addressed = Addressed::from_request_parts(parts, state).await?;
+        let is_legacy = matches!(addressed, Addressed::Legacy);
+        Self::of_token(addressed, parts, state).await.map_err(|error| match error {
+            ApiError::InvalidToken if is_legacy => ApiError::InvalidSession,
+            error => error,
+        })
+    }
+}
+
+impl Caller {
+    async fn of_token(addressed: Addressed, parts: &Parts, state: &ApiState) -> Result<Self, ApiError> {
         let token = bearer(parts)?;
         let tenant = match addressed {
             Addressed::Tenant(tenant) => tenant,

@@ -26,6 +26,8 @@ pub enum ApiError {
     InvalidApiKey,
     /// The Bearer token is missing, has expired, or is another tenant's.
     InvalidToken,
+    /// The same on the legacy host.
+    InvalidSession,
     /// The request has no key, and no tenant has the host's subdomain.
     TenantNotFound,
     /// Wrong user, wrong password, inactive contact or wrong client code. Holds the userId, which the contract puts into the
@@ -116,7 +118,7 @@ impl ApiError {
     fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::InvalidApiKey | Self::InvalidToken => StatusCode::UNAUTHORIZED,
+            Self::InvalidApiKey | Self::InvalidToken | Self::InvalidSession => StatusCode::UNAUTHORIZED,
             Self::ApiAccessOff(_) | Self::NotAdministrator => StatusCode::FORBIDDEN,
             Self::TenantNotFound | Self::UnknownUser(_) | Self::NotFound(_) | Self::NoSuchRoute => {
                 StatusCode::NOT_FOUND
@@ -140,6 +142,9 @@ impl ApiError {
             Self::InvalidToken => {
                 "The Bearer token is missing, has expired or belongs to another tenant; get one from POST /Auth/Token"
                     .to_owned()
+            }
+            Self::InvalidSession => {
+                "The Bearer token is missing or has expired; get a sessionGuid from POST /Session/Create".to_owned()
             }
             Self::TenantNotFound => "Tenant not found".to_owned(),
             Self::UnknownUser(user_id) => format!("No contact or employee {user_id} with this password"),
@@ -179,7 +184,7 @@ impl IntoResponse for ApiError {
         };
         headers.extend(retry_after.map(|value| (header::RETRY_AFTER, value)));
         match &self {
-            Self::InvalidToken => {
+            Self::InvalidToken | Self::InvalidSession => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             Self::InvalidApiKey => {

@@ -137,6 +137,11 @@ impl Fields {
         Path::root().key(name, |at| self.problems.push(at, message));
     }
 
+    /// Drops every field that was not taken.
+    pub fn ignore_rest(&mut self) {
+        self.values.clear();
+    }
+
     /// Refuses every field that was not taken, together with everything else that is wrong.
     pub fn finish(mut self) -> Result<(), ApiError> {
         let (field, owner) = match self.place {

@@ -156,6 +156,16 @@ fn complete(operation: &mut Operation) {
     if for_administrators {
         statuses.push((403, "Not an administrator of the tenant"));
     }
+    // The contract names the statuses of this operation; the others are its default.
+    if operation.operation_id.as_deref() == Some("Auth.CreateToken") {
+        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let others = statuses.iter().map(|(status, what)| format!("{status}: {what}"));
+        let response = ResponseBuilder::new()
+            .description(others.collect::<Vec<_>>().join(". "))
+            .content("application/problem+json", problem);
+        operation.responses.responses.insert("default".to_owned(), response.build().into());
+        return;
+    }
     for (status, description) in statuses {
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         let response =

@@ -46,6 +46,8 @@ request! {
     body ExportRequest {
         /// The id of the web order.
         req web_order_id: WebOrderIdText, example "W00000001";
+        /// The order's type. If sent, it must be that of the order.
+        opt order_type: OrderType, example "Court";
     }
 }
 
@@ -192,8 +194,8 @@ pub async fn export(
 ) -> Result<Response, ApiError> {
     let Caller { tenant, subject } = &caller;
     let export = async |transaction: &mut Transaction, now| {
-        let id = &request.web_order_id;
-        let (exported, hints) = export_order(transaction, tenant, subject, id, now).await?;
+        let order = (request.web_order_id.as_str(), request.order_type);
+        let (exported, hints) = export_order(transaction, tenant, subject, order, now).await?;
         Ok(Done::new(&ExportAnswer::from(exported)).hint(hints))
     };
     write.perform(&state, &caller, export).await

@@ -27,6 +27,14 @@ pub trait FromFields: Sized {
         // `finish` has refused a required field that is absent or wrong.
         request.ok_or(ApiError::Internal)
     }
+
+    /// Like [`read`](Self::read), and ignores fields that are not of the list.
+    fn read_known(mut fields: Fields) -> Result<Self, ApiError> {
+        let request = Self::take(&mut fields);
+        fields.ignore_rest();
+        fields.finish()?;
+        request.ok_or(ApiError::Internal)
+    }
 }
 
 /// A request that is read from a body.

@@ -44,7 +44,21 @@ async fn the_hexadecimal_key_is_no_client_code() {
     for key in [api_key('a'), api_key('9'), "DEADBEEF".repeat(8), "0123456789abcdef".repeat(2)] {
         let reply = post(&rig, "/Session/Create", &[], &at(&key, ADA)).await;
         refused(&reply, 403, &format!("API access is turned off for {key}"));
+        let reply = post(&rig, "/Auth/Token", &[], &at(&key, ADA)).await;
+        refused(&reply, 403, &format!("API access is turned off for {key}"));
     }
+    for key in [format!(" {}", api_key('a')), "01234567-89ab-cdef-0123-456789abcdef".to_owned()] {
+        let reply = post(&rig, "/Session/Create", &[], &at(&key, ADA)).await;
+        refused(&reply, 403, &format!("API access is turned off for {key}"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_token_learns_where_this_host_gives_one() {
+    let rig = rig().await;
+    let reply = rig.server.send("GET", "/Orders/Search", &[HOST], "").await;
+    let refusal = "The Bearer token is missing or has expired; get a sessionGuid from POST /Session/Create";
+    refused(&reply, 401, refusal);
 }
 
 #[tokio::test]

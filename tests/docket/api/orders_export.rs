@@ -29,6 +29,22 @@ async fn each_example_is_exported_to_the_work_orders_of_its_type() {
 }
 
 #[tokio::test]
+async fn the_order_type_may_be_passed_and_must_be_the_orders() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let id = save(&ada, &example(OrderType::Court)).await;
+    let export =
+        async |kind: &str| ada.post("/Orders/Export", &json!({"webOrderId": id, "orderType": kind})).await;
+    for _ in 0..2 {
+        let reply = export("Process").await;
+        assert_eq!(wrong_fields(&reply), ["orderType"]);
+        assert!(reply.text().contains("the order is of type Court"), "{reply:?}");
+        assert_eq!(wrong_fields(&export("court").await), ["orderType"]);
+        assert_eq!(export("Court").await.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn an_export_names_every_field_that_is_missing() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;

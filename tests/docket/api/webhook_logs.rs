@@ -112,7 +112,7 @@ async fn a_delivery_shows_its_payload_and_every_attempt_with_what_to_do() {
     let expected = json!({"deliveryId": 0, "eventId": 0, "event": "order.created", "customerCode": "C-1",
         "webOrderId": "W00000001", "workOrder": null, "invoiceNumber": null, "webhook": "default/orders",
         "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "failureClass": "BlockedAddress",
-        "httpStatus": null, "resendOf": null, "resendId": null, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
+        "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
     assert_eq!(fixed, expected);
     assert_eq!((&payload["id"], &payload["event"]), (&shown["eventId"], &json!("order.created")));
     assert_eq!(payload["data"], json!({"orderType": "Court", "webOrderId": "W00000001"}));
@@ -193,6 +193,8 @@ async fn deliveries_are_found_by_each_work_order_of_an_export_and_by_invoice() {
         let found = search(&alex, &format!("?workOrder={}", number.as_str().expect("text"))).await;
         assert_eq!(found.len(), 1, "{number}");
         assert_eq!(found[0]["event"], "order.exported");
+        let order = found[0]["webOrderId"].as_str().expect("text");
+        assert_eq!(found[0]["idempotencyKey"], format!("order.exported:{order}"));
     }
     // As the detector of invoices stores it.
     rig.change("UPDATE event SET code = 'invoice.created', web_order_id = NULL, work_order = 'CT7', invoice_number = 'I-7' WHERE code = 'order.created'");

@@ -137,6 +137,21 @@ async fn milestones_of_the_back_office_are_no_events_but_the_previous_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn title_that_a_milestone_does_not_have_is_left_out() {
+    let _turn = together().await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = start(&hook, BOTH).await;
+    let photo = photo_copy(&client).await;
+    let untitled = "INSERT INTO milestone (code, title) VALUES (555, NULL)";
+    open(&home, "ACME").execute_batch(untitled).expect("a milestone");
+    add(&client, &photo, json!({"milestoneCode": 555})).await;
+    all_end(&home, 2).await;
+    let expected = json!({"workOrder": photo, "orderType": "PhotoCopy", "facilityKey": photo, "facilityLineItem": null,
+        "milestoneCode": 555, "previousMilestoneCode": null, "previousMilestone": null});
+    assert_eq!(data(&hook, "order.status_changed"), [expected]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_goes_to_who_subscribed_to_it() {
     let _turn = together().await;
     let hook = Receiver::start().await;

@@ -223,6 +223,11 @@ async fn every_operation_documents_its_problems() {
         if words(&operation["tags"]).contains(&"WebhookLogs") {
             needed.push("403");
         }
+        // The contract says which two this one declares.
+        if path == "/Auth/Token" {
+            assert_eq!(responses.keys().collect::<Vec<_>>(), ["200", "404", "default"]);
+            needed = vec!["default"];
+        }
         for status in needed {
             assert!(responses.contains_key(status), "{method} {path}: {status} is not documented");
         }

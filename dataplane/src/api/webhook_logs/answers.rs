@@ -77,6 +77,8 @@ pub struct DeliverySummary {
     failure_class: Option<&'static str>,
     /// The HTTP status of the receiver's last response.
     http_status: Option<i64>,
+    /// The key under which the webhook gets this event only once, such as that of an invoice.
+    idempotency_key: Option<String>,
     /// The delivery that this one resends.
     resend_of: Option<String>,
     /// The bulk resend that this delivery is part of.
@@ -108,6 +110,7 @@ impl From<ListedDelivery> for DeliverySummary {
             next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
             failure_class: listed.failure_class.map(FailureClass::as_str),
             http_status: listed.http_status,
+            idempotency_key: listed.idempotency_key,
             resend_of: listed.resend_of,
             resend_id: listed.resend_id,
             requested_by: listed.requested_by,
