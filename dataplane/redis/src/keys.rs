@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The layout of the schedule's keys. A new number whenever their content changes, so that two versions of Docket at once
 /// do not read each other's keys. Each then has its own index, and the rows decide; the keys of an old layout can be deleted.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// The names of one installation's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Keys {
     /// A queue with waiting entries is in `heads` until its first one is due, then in `ready` or, if its webhook is quick,
     /// in `ready-quick`; in none of them while the webhook has its full share in flight. So a claim never looks at a queue
     /// from which it could take nothing.
-    pub fn schedule(&self) -> [String; 13] {
+    pub fn schedule(&self) -> [String; 14] {
         [
             // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>␀<incarnation>␀<process>` (claimed).
             self.of_schedule("entries"),
@@ -69,6 +69,8 @@ impl Keys {
             self.of_schedule("ring-quick"),
             // HASH `w<tenant>`, `q<tenant>` -> the webhook that was served last of those that are not quick and that are.
             self.of_schedule("turns"),
+            // HASH tenant -> how many entries it has; no field for none.
+            self.of_schedule("sizes"),
             // HASH `turn`, `turn-quick`: the tenant served last in each class; `fence`: the last one given; `built`: the
             // history of the server (its replication id) for which the index is complete; `swept`: when a process began to
             // sweep.

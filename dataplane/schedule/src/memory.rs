@@ -89,14 +89,23 @@ impl State {
         })
     }
 
+    /// How many entries a tenant has.
+    fn size(&self, tenant: &Arc<str>) -> usize {
+        let queues = self.tenants.get(tenant).into_iter().flat_map(|queues| queues.webhooks.values());
+        queues.map(|queue| queue.waiting.len() + queue.in_flight).sum()
+    }
+
+    /// Adds or moves an entry. Over the tenant's limit a new one is left out.
     fn put(&mut self, entry: Entry, at_ms: i64) {
         let Entry { tenant, webhook, id } = entry;
+        let is_full = self.size(&tenant) >= self.shares.entries;
         match self.entries.get_mut(&(Arc::clone(&tenant), id)) {
             Some(entry) if entry.claimed.is_some() => return,
             Some(entry) => {
                 let before = std::mem::replace(&mut entry.at_ms, at_ms);
                 self.queue(&tenant, &webhook).waiting.remove(&(before, id));
             }
+            None if is_full => return,
             None => {
                 let entry = Place { webhook: Arc::clone(&webhook), at_ms, claimed: None };
                 self.entries.insert((Arc::clone(&tenant), id), entry);
@@ -161,8 +170,11 @@ impl State {
         place.is_some_and(|place| place.claimed == Some(*fence))
     }
 
-    /// Puts the entry of a claim back among the waiting, or removes it; then removes empty queues.
-    fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>) {
+    /// Puts the entry of a claim back among the waiting, or removes it, as it does over the tenant's limit unless it is due
+    /// now; then removes empty queues.
+    fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>, now_ms: i64) {
+        let has_room = self.size(tenant) < self.shares.entries;
+        let next_ms = next_ms.filter(|next_ms| *next_ms <= now_ms || has_room);
         let Some(entry) = self.entries.get_mut(&(Arc::clone(tenant), id)) else { return };
         self.claims.remove(&(entry.at_ms, Arc::clone(tenant), id));
         let webhook = Arc::clone(&entry.webhook);
@@ -206,7 +218,7 @@ impl State {
         while let Some((until_ms, tenant, id)) = self.claims.first().cloned()
             && until_ms <= now_ms
         {
-            self.end_claim(&tenant, id, Some(until_ms));
+            self.end_claim(&tenant, id, Some(until_ms), now_ms);
         }
     }
 
@@ -334,7 +346,7 @@ impl Schedule for MemorySchedule {
             for Ended { claim, again, .. } in ended {
                 if state.holds(&claim) {
                     let next_ms = again.map(|wait| now_ms.saturating_add(millis(wait)));
-                    state.end_claim(&claim.entry.tenant, claim.entry.id, next_ms);
+                    state.end_claim(&claim.entry.tenant, claim.entry.id, next_ms, now_ms);
                 }
             }
         }

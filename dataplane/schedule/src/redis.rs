@@ -45,10 +45,10 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RedisSchedule {
     connection: RedisConnection,
-    keys: [String; 13],
+    keys: [String; 14],
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the owner, the shares and the channel.
-    common: [String; 10],
+    common: [String; 11],
     owner: Owner,
     changed: Arc<Notify>,
     checks: Mutex<Checks>,
@@ -115,13 +115,13 @@ impl RedisSchedule {
     }
 }
 
-fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 10] {
-    let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
-    let [start, most, least, per_tenant, known] =
-        [start, most, least, per_tenant, known].map(|n| n.to_string());
+fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 11] {
+    let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known, entries } = shares;
+    let [start, most, least, per_tenant, known, entries] =
+        [start, most, least, per_tenant, known, entries].map(|n| n.to_string());
     let [quick, pause] = [QUICK, DECREASE_EVERY].map(|time| whole_millis(time).to_string());
     let Owner { process, incarnation } = owner.clone();
-    [process, incarnation, start, most, least, per_tenant, known, quick, pause, keys.changed()]
+    [process, incarnation, start, most, least, per_tenant, known, entries, quick, pause, keys.changed()]
 }
 
 /// One argument of a script.

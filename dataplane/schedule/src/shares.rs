@@ -20,6 +20,9 @@ pub struct Shares {
     /// How many webhooks the schedule remembers. Over it an arbitrary one is unknown again, which costs nothing but the
     /// time to grow.
     pub known: usize,
+    /// Entries of one tenant, of some 450 bytes each in Redis. What is over it is left out until a sweep finds its row: so no
+    /// tenant fills the schedule, however many of its deliveries wait.
+    pub entries: usize,
 }
 
 /// The limits of a webhook's share, which follows how its endpoint answers.
@@ -35,8 +38,12 @@ pub struct ShareLimits {
 
 /// A quick endpoint gets all the places that its attempts can use, and a dead one a small part of a worker's slots. A
 /// tenant has twice the places of its busiest webhook, so that one webhook never keeps the others waiting.
-pub const SHARES: Shares =
-    Shares { per_webhook: ShareLimits { start: 8, most: 256, least: 2 }, per_tenant: 512, known: 20_000 };
+pub const SHARES: Shares = Shares {
+    per_webhook: ShareLimits { start: 8, most: 256, least: 2 },
+    per_tenant: 512,
+    known: 20_000,
+    entries: 100_000,
+};
 
 /// What is known of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,7 +66,7 @@ async fn both(stage: &Stage) -> (Server, Server) {
     let (api, worker) = (stage.spawn("api", NO_SWEEP), stage.spawn("worker", NO_SWEEP));
     let (api, worker) = tokio::join!(api.ready(&stage.home), worker.ready(&stage.home));
     // The first sweep, and the one of an empty Redis, are over.
-    let built = || !stage.redis.cli(&["HGET", "{docket}:2:state", "built"]).is_empty();
+    let built = || !stage.redis.cli(&["HGET", "{docket}:3:state", "built"]).is_empty();
     eventually("the index is complete", SOON, async || built()).await;
     (api, worker)
 }
@@ -131,7 +131,7 @@ async fn a_loss_ends_only_when_every_tenant_is_scheduled_again() {
     stage.received(2).await;
     stage.logs("sweeping the tenant failed; retrying").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let built = || stage.redis.cli(&["HGET", "{docket}:2:state", "built"]);
+    let built = || stage.redis.cli(&["HGET", "{docket}:3:state", "built"]);
     assert_eq!(built(), "", "one tenant is missing");
     proxy.restore();
     stage.received(3).await;
@@ -147,7 +147,7 @@ async fn a_suspended_tenants_deliveries_leave_the_schedule_and_come_back_with_it
     for _ in 0..5 {
         save(&client).await;
     }
-    let entries = || stage.redis.cli(&["HLEN", "{docket}:2:entries"]);
+    let entries = || stage.redis.cli(&["HLEN", "{docket}:3:entries"]);
     eventually("all are scheduled", SOON, async || entries() == "5").await;
     let yaml = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("the stage's");
     let suspended = yaml.replacen("spec:\n  clientCode:", "spec:\n  suspend: true\n  clientCode:", 1);

@@ -144,7 +144,7 @@ async fn database_with_an_unfinished_delivery_is_swept_although_nothing_is_writt
          VALUES ('00000000-0000-7000-8000-000000000001', 'e', 'w', 'w', 'Pending', 0, {due_ms}, 0)"
     );
     watched.program().await.batch_execute(&sql).await.expect("a delivery");
-    let entries = || watched.stage.redis.cli(&["HLEN", "{docket}:2:entries"]);
+    let entries = || watched.stage.redis.cli(&["HLEN", "{docket}:3:entries"]);
     eventually("it is scheduled", SOON, async || entries() == "1").await;
     let (swept, scanned) = (watched.skipped("sweep").await, watched.skipped("detector").await);
     eventually("the detector has nothing to do", SOON, async || {

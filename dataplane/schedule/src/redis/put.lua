@@ -7,7 +7,7 @@ for i = 1, #own, 4 do
     local key = t .. '\0' .. id
     local kind, was_w, was_due = read(key)
     if not kind then
-        wait(t, w, id, due)
+        add(t, w, id, due)
     elseif kind == 'w' then
         -- What is due already keeps its place before what came later.
         local due_either_way = was_due <= now_text and due <= now
@@ -24,7 +24,7 @@ for i = 1, #own, 4 do
     elseif not call('ZSCORE', CLAIMS, key) then
         -- A claim that never expires.
         reset()
-        wait(t, w, id, due)
+        add(t, w, id, due)
     end
 end
 finish_and_notify()

@@ -5,15 +5,16 @@
 -- writes what has changed, with one or two commands for each key.
 --
 -- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant; how
--- many webhooks are known; how many milliseconds a quick claim lasts at most; the pause between two decreases; the
+-- many webhooks are known; how many entries a tenant has at most; how many milliseconds a quick claim lasts at most; the pause between two decreases; the
 -- channel; then the transition's own.
-local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, STATE, REBUILDING =
+local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, STATE,
+    REBUILDING =
     unpack(KEYS)
-local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[10]
+local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[11]
 local start, most, least = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local per_tenant, most_known = tonumber(ARGV[6]), tonumber(ARGV[7])
-local quick_ms, pause_ms = tonumber(ARGV[8]), tonumber(ARGV[9])
-local own = { unpack(ARGV, 11) }
+local per_tenant, most_known, most_entries = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local quick_ms, pause_ms = tonumber(ARGV[9]), tonumber(ARGV[10])
+local own = { unpack(ARGV, 12) }
 local call = redis.call
 
 -- Expired claims, and queues that fell due, per transition: Redis serves no other client while a script runs.
@@ -50,7 +51,7 @@ end
 local values, changes = {}, {}
 
 local function forget()
-    values, changes = { [ENTRIES] = {}, [FLIGHT] = {}, [SHARES] = {}, [TURNS] = {}, [STATE] = {} }, {}
+    values, changes = { [ENTRIES] = {}, [FLIGHT] = {}, [SHARES] = {}, [TURNS] = {}, [SIZES] = {}, [STATE] = {} }, {}
 end
 forget()
 
@@ -111,7 +112,8 @@ local paces, learned = {}, false
 -- The keys contradict each other: another program wrote to them. Deletes all but the last fence, so that no old claim
 -- counts again, and marks the index as lost.
 local function reset()
-    call('DEL', ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, REBUILDING)
+    call('DEL', ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES,
+        REBUILDING)
     call('HDEL', STATE, 'built')
     forget()
     touched, touched_tenants, paces, learned = {}, {}, {}, false
@@ -253,6 +255,24 @@ local function wait(t, w, id, due)
     touched[t .. '\0' .. w] = true
 end
 
+local function size(t)
+    return tonumber(get(SIZES, t) or 0)
+end
+
+local function resize(t, by)
+    local left = size(t) + by
+    set(SIZES, t, left > 0 and left)
+end
+
+-- Adds an entry that is not there. Over the tenant's limit it is left out: a sweep finds its row. Returns whether it was
+-- added.
+local function add(t, w, id, due)
+    if size(t) >= most_entries then return false end
+    resize(t, 1)
+    wait(t, w, id, due)
+    return true
+end
+
 -- Returns 'w', webhook, due or 'c', webhook, fence; nothing: there is no such entry.
 local function read(key)
     return string.match(get(ENTRIES, key) or '', '^(%a)%z([^%z]*)%z(%d+)')
@@ -295,7 +315,8 @@ local function hold(t, w, id, q, till)
     return fence
 end
 
--- Ends the claim of an entry, which is due again at a time, or removed (nil).
+-- Ends the claim of an entry, which is due again at a time, or removed (nil). Over the tenant's limit it is removed too,
+-- unless it is due now: a sweep finds its row.
 local function end_claim(key, w, due)
     local t, id = string.match(key, '^([^%z]*)%z(.*)$')
     local q = t .. '\0' .. w
@@ -303,7 +324,12 @@ local function end_claim(key, w, due)
     -- Only a full share delayed anything.
     if count(q, -1) + 1 >= pace(q).share then touched[q] = true end
     if count(t, -1) + 1 >= per_tenant then touched_tenants[t] = true end
-    if due then wait(t, w, id, due) else set(ENTRIES, key, false) end
+    if due and (due <= now or size(t) < most_entries) then
+        wait(t, w, id, due)
+    else
+        set(ENTRIES, key, false)
+        resize(t, -1)
+    end
 end
 
 -- Applies what the passing of time changes.

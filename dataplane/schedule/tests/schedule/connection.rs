@@ -42,7 +42,7 @@ async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
     let schedule = schedule(&url, SHARES);
     soon("an empty Redis to be lost", schedule.lost()).await;
     schedule.rebuilt().await.expect("tells");
-    assert_eq!(server.cli(&["HGET", "{docket}:2:state", "built"]), "unknown");
+    assert_eq!(server.cli(&["HGET", "{docket}:3:state", "built"]), "unknown");
 }
 
 #[tokio::test]

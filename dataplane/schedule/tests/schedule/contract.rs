@@ -12,11 +12,22 @@ use docket_schedule::{Claim, Ended, Entry, Hint, Room, Schedule, ShareLimits, Sh
 use crate::rig::id;
 
 /// The shares of the cases about turns.
-pub(crate) const SHARES: Shares =
-    Shares { per_webhook: ShareLimits { start: 2, most: 2, least: 2 }, per_tenant: 3, known: 10 };
+pub(crate) const SHARES: Shares = Shares {
+    per_webhook: ShareLimits { start: 2, most: 2, least: 2 },
+    per_tenant: 3,
+    known: 10,
+    entries: 1_000,
+};
 /// The shares of the cases about shares that change.
-pub(crate) const CHANGING: Shares =
-    Shares { per_webhook: ShareLimits { start: 4, most: 32, least: 3 }, per_tenant: 40, known: 10 };
+pub(crate) const CHANGING: Shares = Shares {
+    per_webhook: ShareLimits { start: 4, most: 32, least: 3 },
+    per_tenant: 40,
+    known: 10,
+    entries: 5_000,
+};
+/// So few entries of a tenant that they matter.
+pub(crate) const FEW: Shares =
+    Shares { per_webhook: ShareLimits { start: 9, most: 9, least: 2 }, per_tenant: 9, known: 10, entries: 5 };
 /// How long the suite's claims last.
 const LEASE: Duration = Duration::from_secs(30);
 const NOW: Duration = Duration::ZERO;
@@ -472,6 +483,46 @@ pub(crate) async fn a_quick_webhook_is_not_delayed_by_thousands_that_are_not(rig
     assert_eq!(claims.len(), 5);
 }
 
+pub(crate) async fn a_tenant_has_no_more_entries_than_its_limit(rig: impl Rig) {
+    put(&rig, (0..8).map(|n| hint("flood", "w", n, NOW))).await;
+    put(&rig, [hint("calm", "w", 9, NOW)]).await;
+    // Moving one is no addition.
+    put(&rig, [hint("flood", "w", 4, NOW)]).await;
+    let claims = claimed(&rig, 9).await;
+    assert_eq!(claims.len(), 6);
+    put(&rig, [hint("flood", "w", 7, NOW)]).await;
+    assert_eq!(ids(&rig, 9).await, [], "claims count");
+    assert_eq!(hand_off(&rig, entries("calm", "w", 20..22), ANY).await.len(), 2);
+    forget(&rig, claims).await;
+    put(&rig, [hint("flood", "w", 7, NOW)]).await;
+    assert_eq!(ids(&rig, 9).await.len(), 1, "there is room again");
+}
+
+pub(crate) async fn a_tenant_at_its_limit_keeps_no_entry_for_later(rig: impl Rig) {
+    put(&rig, (0..5).map(|n| hint("a", "w", n, NOW))).await;
+    let claims = claimed(&rig, 2).await;
+    for claim in &claims {
+        settle(&rig, claim, Some(LEASE)).await;
+    }
+    // The first one made room for the second.
+    rig.advance(LEASE).await;
+    assert_eq!(ids(&rig, 9).await.len(), 4);
+    // What is due now is kept: the claims expire.
+    rig.advance(LEASE).await;
+    assert_eq!(ids(&rig, 9).await.len(), 4);
+}
+
+pub(crate) async fn a_hand_off_that_is_posted_at_once_passes_the_limit(rig: impl Rig) {
+    put(&rig, (0..5).map(|n| hint("a", "slow", n, LEASE))).await;
+    let claims = hand_off(&rig, entries("a", "w", 10..12), ANY).await;
+    assert_eq!(claims.len(), 2);
+    let no_room = Room { slots: 0, slow: 0 };
+    assert!(hand_off(&rig, entries("a", "w", 12..14), no_room).await.is_empty());
+    forget(&rig, claims).await;
+    rig.advance(LEASE).await;
+    assert_eq!(ids(&rig, 9).await.len(), 5, "the two that waited were left out");
+}
+
 pub(crate) async fn no_more_webhooks_are_known_than_allowed(rig: impl Rig) {
     let count = CHANGING.known + 5;
     for n in 0..count {
@@ -534,6 +585,11 @@ macro_rules! contract_suite {
             a_quick_webhook_is_not_delayed_by_thousands_that_are_not,
             no_more_webhooks_are_known_than_allowed,
             a_first_incarnation_finds_nothing_abandoned,
+        }
+        $crate::contract::contract_suite! { $rig, $crate::contract::FEW;
+            a_tenant_has_no_more_entries_than_its_limit,
+            a_tenant_at_its_limit_keeps_no_entry_for_later,
+            a_hand_off_that_is_posted_at_once_passes_the_limit,
         }
     };
     ($rig:expr, $shares:expr; $($case:ident),* $(,)?) => {$(

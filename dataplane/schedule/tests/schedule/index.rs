@@ -9,12 +9,13 @@ use crate::contract::Rig as _;
 use crate::rig::{Rig, connection, hint, keys};
 
 const SHARES: Shares =
-    Shares { per_webhook: ShareLimits { start: 3, most: 8, least: 1 }, per_tenant: 7, known: 6 };
+    Shares { per_webhook: ShareLimits { start: 3, most: 8, least: 1 }, per_tenant: 7, known: 6, entries: 30 };
 
 /// Returns what is wrong. `keys.rs` has the rules. A queue whose first entry fell due may still be in `heads`, until a
 /// transition looks.
 const CHECK: &str = r"
-local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS = unpack(KEYS)
+local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES =
+    unpack(KEYS)
 local start, per_tenant, known = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local call, wrong = redis.call, {}
 local time = call('TIME')
@@ -35,12 +36,13 @@ end
 local entries, waiting, claims, flight = fields(ENTRIES), scores(WAITING), scores(CLAIMS), fields(FLIGHT)
 local shares, heads, turns = fields(SHARES), scores(HEADS), fields(TURNS)
 local classes = { ['0'] = { scores(READY), scores(RING), 'w' }, ['1'] = { scores(READY_QUICK), scores(RING_QUICK), 'q' } }
-local in_flight, first, tenants = {}, {}, {}
+local in_flight, first, tenants, sizes = {}, {}, {}, {}
 for key, value in pairs(entries) do
     local t, id = string.match(key, '^([^%z]*)%z(.*)$')
     local kind, w, rest = string.match(value, '^(%a)%z([^%z]*)%z(.*)$')
     local q = t .. '\0' .. w
     tenants[t] = true
+    sizes[t] = (sizes[t] or 0) + 1
     if kind == 'w' then
         local member = q .. '\0' .. rest .. '\0' .. id
         expect(waiting[member], 'not waiting', member)
@@ -53,6 +55,9 @@ for key, value in pairs(entries) do
         in_flight[q] = (in_flight[q] or 0) + 1
     end
 end
+local counted = fields(SIZES)
+for t, size in pairs(sizes) do expect(counted[t] == tostring(size), 'size', t, size, counted[t]) end
+for t in pairs(counted) do expect(sizes[t], 'counts no entry', t) end
 for member in pairs(waiting) do expect(false, 'waits without an entry', member) end
 for key in pairs(claims) do expect(false, 'claimed without an entry', key) end
 for field, count in pairs(in_flight) do expect(flight[field] == tostring(count), 'flight', field, count) end
@@ -163,7 +168,7 @@ async fn step(rig: &Rig, dice: &mut Dice, claims: &mut Vec<Claim>) -> &'static s
 }
 
 async fn check(rig: &Rig, when: &str) {
-    let Shares { per_webhook, per_tenant, known } = SHARES;
+    let Shares { per_webhook, per_tenant, known, .. } = SHARES;
     let arguments = [per_webhook.start, per_tenant, known];
     let script = Script::new(&[CHECK]);
     let wrong: Vec<String> =
@@ -193,6 +198,6 @@ async fn queues_and_tenants_are_where_they_belong() {
             rig.schedule.settle(ended.collect()).await.expect("settles");
         }
         check(&rig, "at the end").await;
-        assert_eq!(rig.server.cli(&["HLEN", "{docket}:2:entries"]), "0");
+        assert_eq!(rig.server.cli(&["HLEN", "{docket}:3:entries"]), "0");
     }
 }

@@ -35,7 +35,7 @@ async fn an_emptied_redis_is_rebuilt() {
     assert!(!is_lost(&rig.schedule).await);
     assert_eq!(claimed(&rig.schedule, 9).await.len(), 1);
     end(&rig.schedule, claims).await;
-    assert_eq!(rig.server.cli(&["HLEN", "{docket}:2:entries"]), "1");
+    assert_eq!(rig.server.cli(&["HLEN", "{docket}:3:entries"]), "1");
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_hand_off_is_lost_with_its_redis() {
     put(&rig.schedule, [hint("a", "w", 1)]).await;
     rig.schedule.renew(&old, lease).await.expect("renews");
     end_after(&rig.schedule, old.clone(), Duration::ZERO).await;
-    assert_eq!(rig.server.cli(&["EXISTS", "{docket}:2:shares", "{docket}:2:flight"]), "0");
+    assert_eq!(rig.server.cli(&["EXISTS", "{docket}:3:shares", "{docket}:3:flight"]), "0");
     let new = claimed(&rig.schedule, 9).await;
     assert_eq!((new.len(), new[0].quick), (1, false));
     assert!(new[0].fence > old[0].fence, "no fence is given twice");
@@ -67,7 +67,7 @@ async fn a_ready_queue_without_entries_is_a_loss() {
     build(&rig).await;
     put(&rig.schedule, [hint("a", "w", 1), hint("b", "w", 1)]).await;
     let held = claimed(&rig.schedule, 1).await;
-    rig.server.cli(&["DEL", "{docket}:2:waiting"]);
+    rig.server.cli(&["DEL", "{docket}:3:waiting"]);
     assert_eq!(claimed(&rig.schedule, 9).await, []);
     assert!(is_lost(&rig.schedule).await);
     // Nothing contradicts any more.
@@ -140,7 +140,7 @@ async fn is_rebuilt_without(key: &str) {
     put(&rig.schedule, all.clone()).await;
     let held = rig.schedule.claim(room(2), Duration::from_millis(100)).await.expect("claims");
     assert_eq!(held.len(), 2);
-    assert_eq!(rig.server.cli(&["DEL", &format!("{{docket}}:2:{key}")]), "1", "{key}");
+    assert_eq!(rig.server.cli(&["DEL", &format!("{{docket}}:3:{key}")]), "1", "{key}");
     tokio::time::sleep(Duration::from_millis(250)).await;
     let begun = std::time::Instant::now();
     let mut claimed = BTreeSet::new();
@@ -228,7 +228,7 @@ async fn a_new_primary_is_found_and_its_index_is_lost() {
     // What the other one still took, before it heard of the switch, is lost, and known to be.
     soon("word that it may not have everything", schedule.lost()).await;
     patiently("the first primary", || schedule.put(vec![hint("a", "w", 3)])).await;
-    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:2:waiting"]), "3");
+    assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:3:waiting"]), "3");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

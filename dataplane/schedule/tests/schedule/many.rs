@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use docket_rig::redis::RedisServer;
 use docket_schedule::{Hint, Room, SHARES, Schedule, ShareLimits, Shares};
 
 use crate::rig::{
@@ -16,6 +17,7 @@ const WIDE: Shares = Shares {
     per_webhook: ShareLimits { start: 100_000, most: 100_000, least: 2 },
     per_tenant: 100_000,
     known: 100,
+    entries: 1_000_000,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,7 +45,7 @@ async fn four_processes_claim_each_entry_once() {
     assert_eq!(ids.len(), 10_000);
     assert_eq!(ids.into_iter().collect::<HashSet<_>>().len(), 10_000);
     // Nothing of finished deliveries stays: the remaining keys say whose turn it was, and which fence was given last.
-    assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:2:state");
+    assert_eq!(rig.server.cli(&["KEYS", "*"]), "{docket}:3:state");
 }
 
 #[tokio::test]
@@ -243,4 +245,18 @@ async fn many_processes_share_a_busy_index() {
     }
     assert_eq!(tasks.join_all().await.into_iter().sum::<usize>(), 2_000);
     assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_tenant_cannot_fill_redis() {
+    let server = RedisServer::start(&["maxmemory 64mb", "maxmemory-policy noeviction"]);
+    let schedule = schedule(&server.url(), SHARES);
+    let tenant = "01234567-89ab-cdef-0123-456789abcdef";
+    for batch in 0..20 {
+        put(&schedule, (0..10_000).map(|n| hint(tenant, tenant, batch * 10_000 + n))).await;
+    }
+    put(&schedule, [hint("calm", "w", 1)]).await;
+    let tenants: Vec<_> = claimed(&schedule, 2).await.into_iter().map(|claim| claim.entry.tenant).collect();
+    assert!(tenants.iter().any(|tenant| &**tenant == "calm"), "{tenants:?}");
+    assert_eq!(server.cli(&["HLEN", "{docket}:3:entries"]), "100001");
 }
