@@ -30,6 +30,9 @@ fn database_with_people() -> &'static [u8] {
         database.execute_batch(docket_schema::CREATE_VERSION_TABLE).expect("a statement");
         for migration in docket_schema::MIGRATIONS {
             database.execute_batch(migration.sql.sqlite()).expect("a migration");
+            for index in migration.indexes {
+                database.execute_batch(index.create).expect("an index");
+            }
             let row = (migration.version, migration.name, 0);
             database.execute(docket_schema::RECORD_VERSION, row).expect("a statement");
         }

@@ -27,6 +27,30 @@ pub struct Migration {
     pub name: &'static str,
     /// Its statements.
     pub sql: Sql,
+    /// The indexes that it adds to tables that grow. SQLite builds them with the step, PostgreSQL only in a new database: in
+    /// another one they are built beside the work, later, and programs do without them until then.
+    pub indexes: &'static [Index],
+}
+
+/// An index on a table that grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Index {
+    /// Its name in the database.
+    pub name: &'static str,
+    /// The statement that builds it and blocks all writes to its table meanwhile. It begins with `CREATE INDEX`.
+    pub create: &'static str,
+}
+
+impl Index {
+    /// The PostgreSQL statement that builds it while others write. It runs outside a transaction.
+    pub fn create_concurrently(self) -> String {
+        self.create.replacen("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1)
+    }
+}
+
+/// The indexes that PostgreSQL builds beside the work.
+pub fn indexes() -> impl Iterator<Item = Index> {
+    MIGRATIONS.iter().flat_map(|migration| migration.indexes).copied()
 }
 
 /// The statements of a step.
@@ -65,16 +89,19 @@ pub const MIGRATIONS: &[Migration] = &[
         version: 1,
         name: "orders and deliveries",
         sql: Sql::Both(include_str!("../migrations/0001_orders_and_deliveries.sql")),
+        indexes: &[],
     },
     Migration {
         version: 2,
         name: "back office",
         sql: Sql::Both(include_str!("../migrations/0002_back_office.sql")),
+        indexes: &[],
     },
     Migration {
         version: 3,
         name: "webhook health (additive)",
         sql: Sql::Both(include_str!("../migrations/0003_webhook_health.sql")),
+        indexes: &[],
     },
     Migration {
         version: 4,
@@ -83,6 +110,25 @@ pub const MIGRATIONS: &[Migration] = &[
             postgres: include_str!("../migrations/0004_delivery_queue_postgres.sql"),
             sqlite: include_str!("../migrations/0004_delivery_queue_sqlite.sql"),
         },
+        indexes: &[],
+    },
+    Migration {
+        version: 5,
+        name: "searches for rare values (additive)",
+        sql: Sql::Both(""),
+        // Only what is looked for is in them, so that equal entries are stored once: some 10 bytes per row.
+        indexes: &[
+            Index { name: "event_by_code", create: "CREATE INDEX event_by_code ON event (code)" },
+            Index {
+                name: "delivery_by_failure",
+                create: "CREATE INDEX delivery_by_failure ON delivery_history (failure_class) \
+                         WHERE failure_class IS NOT NULL",
+            },
+            Index {
+                name: "web_order_by_status",
+                create: "CREATE INDEX web_order_by_status ON web_order (status, order_type, customer_code)",
+            },
+        ],
     },
 ];
 
@@ -103,6 +149,9 @@ pub const RECORD_VERSION: &str =
 
 /// The PostgreSQL advisory lock that a migration holds until its transaction ends.
 pub const ADVISORY_LOCK: i64 = 0x646f_636b_6574;
+
+/// The PostgreSQL advisory lock of the session that builds [`indexes`] beside the work.
+pub const INDEX_LOCK: i64 = ADVISORY_LOCK + 1;
 
 /// A later version of Docket migrated the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

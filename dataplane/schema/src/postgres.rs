@@ -95,6 +95,11 @@ async fn apply_missing(transaction: &Transaction<'_>) -> Result<(), MigrateError
     let applied = AppliedMigrations { version: row.try_get(0)?, needed: row.try_get(1)? };
     for migration in applied.missing()? {
         transaction.batch_execute(migration.sql.postgres()).await?;
+        if applied.version == 0 {
+            for index in migration.indexes {
+                transaction.batch_execute(index.create).await?;
+            }
+        }
         // The server's clock: the program may run anywhere.
         let record = "INSERT INTO schema_version (version, name, applied_at_ms) \
                       VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";

@@ -1,4 +1,5 @@
-//! Retention: deletes old finished deliveries and what only they needed, in small batches.
+//! Retention: deletes old finished deliveries and what only they needed, in small batches. After that it builds the indexes
+//! that a migration of PostgreSQL left to be built.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -139,9 +140,11 @@ impl Retention {
                 if count > 0 {
                     tracing::info!(tenant.code = code, count, "old deliveries deleted");
                 }
-                memory.seen.has_read(state, now, &tenant.uid);
-                memory.next_ms = next_ms;
-                self.lock().insert(Arc::clone(&tenant.uid), memory);
+                if self.has_indexes(tenant).await {
+                    memory.seen.has_read(state, now, &tenant.uid);
+                    memory.next_ms = next_ms;
+                    self.lock().insert(Arc::clone(&tenant.uid), memory);
+                }
             }
             Err(error) => {
                 tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries failed; retrying")
@@ -151,6 +154,15 @@ impl Retention {
             // Hundreds of open files would cost tens of megabytes.
             database.close_idle(Duration::ZERO).await;
         }
+    }
+
+    /// Builds the indexes that an upgrade left to be built. Without them searches take longer, so nothing else waits.
+    async fn has_indexes(&self, tenant: &ServedTenant) -> bool {
+        tenant.store.database().build_indexes().await.unwrap_or_else(|error| {
+            let code = tenant.config.client_code.as_str();
+            tracing::warn!(tenant.code = code, error = %error, "building indexes for searches failed; retrying");
+            false
+        })
     }
 
     /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old.

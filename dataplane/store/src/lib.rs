@@ -38,6 +38,7 @@ mod error;
 pub mod events;
 pub mod health;
 pub mod idempotency;
+mod indexes;
 pub mod invoices;
 mod migrate;
 pub mod notes;

@@ -4,7 +4,7 @@
 //! [`Transaction`]; both take the texts, the order and the lock from `docket_schema`.
 
 use docket_program::clock::Clock;
-use docket_schema::{AppliedMigrations, Migration};
+use docket_schema::{AppliedMigrations, MIGRATIONS, Migration};
 
 use crate::connection::{Connection, Transaction};
 use crate::database::Database;
@@ -28,12 +28,17 @@ impl Database {
         };
         let mut transaction = Transaction::new(connection, now);
         transaction.batch(docket_schema::CREATE_VERSION_TABLE).await?;
-        for migration in missing(&mut transaction).await? {
-            let sql = match self {
-                Self::Sqlite(_) => migration.sql.sqlite(),
-                Self::Postgres(_) => migration.sql.postgres(),
+        let missing = missing(&mut transaction).await?;
+        let is_new = missing.len() == MIGRATIONS.len();
+        for migration in missing {
+            let (sql, builds_indexes) = match self {
+                Self::Sqlite(_) => (migration.sql.sqlite(), true),
+                Self::Postgres(_) => (migration.sql.postgres(), is_new),
             };
             transaction.batch(sql).await?;
+            for index in migration.indexes.iter().filter(|_| builds_indexes) {
+                transaction.batch(index.create).await?;
+            }
             let params = params![migration.version, migration.name, now.as_millisecond()];
             transaction.execute(docket_schema::RECORD_VERSION, params).await?;
         }

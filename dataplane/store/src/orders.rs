@@ -213,22 +213,52 @@ pub async fn search(
     page_size: i64,
 ) -> Result<Page<OrderHead>, StoreError> {
     let OrderFilter { customer_code, order_type, status, from_ms, to_ms, text, after } = filter;
-    let of_customer = |columns: &str| {
-        let mut search = Search::new(&format!("SELECT {columns} FROM web_order"));
+    let of_customer = |mut search: Search| {
         search.and_some("customer_code = $1", customer_code.as_ref());
         search.and_some("created_at_ms >= $1", *from_ms);
         search.and_some("created_at_ms < $1", *to_ms);
         search
     };
-    let matching = || {
-        let mut search = of_customer(HEAD);
+    let rows = || of_customer(Search::new("SELECT created_at_ms, id FROM web_order"));
+    let matching = |few: Option<Search>| {
+        let mut search = of_customer(match few {
+            Some(few) => few.within(&format!("SELECT {HEAD} FROM"), "web_order"),
+            None => Search::new(&format!("SELECT {HEAD} FROM web_order")),
+        });
         search.and_some("order_type = $1", order_type.map(OrderType::as_str));
         search.and_some("status = $1", status.map(OrderStatus::as_str));
         search.and_some("search_text LIKE $1 ESCAPE '\\'", text.as_deref().map(containing));
         search
     };
-    let is_indexed = order_type.is_none() && status.is_none() && text.is_none();
-    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed };
+    let by_word = order_type.is_some() || status.is_some();
+    let is_indexed = !by_word && text.is_none();
+    let rare = if by_word { vec![of_words(filter)] } else { Vec::new() };
+    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed, rare };
     let place_of = |head: &OrderHead| (head.created_at_ms, head.id.clone());
-    walk.page(connection, clock, || of_customer("created_at_ms, id"), matching, head, place_of).await
+    walk.page(connection, clock, rows, matching, head, place_of).await
+}
+
+/// All orders of a status, a type and a customer, whenever they were created: for each status and type that may be meant.
+fn of_words(filter: &OrderFilter) -> Vec<Search> {
+    let statuses = OrderStatus::ALL.iter().filter(|one| filter.status.is_none_or(|status| status == **one));
+    let types = OrderType::ALL.iter().filter(|one| filter.order_type.is_none_or(|of| of == **one));
+    let of = |(status, order_type): (&OrderStatus, &OrderType)| {
+        let mut search = Search::new("SELECT * FROM web_order");
+        let words: [Param; 2] = [status.as_str().into(), order_type.as_str().into()];
+        match &filter.customer_code {
+            Some(code) => {
+                let columns = "status, order_type, customer_code";
+                let condition = format!("({columns}) >= ($1, $2, $3) AND ({columns}) <= ($1, $2, $3)");
+                let values = words.into_iter().chain([code.into()]);
+                search.and(&format!("{condition} ORDER BY {columns}"), values);
+            }
+            None => {
+                let columns = "status, order_type";
+                let condition = format!("({columns}) >= ($1, $2) AND ({columns}) <= ($1, $2)");
+                search.and(&format!("{condition} ORDER BY {columns}"), words);
+            }
+        }
+        search
+    };
+    statuses.flat_map(|status| types.clone().map(move |order_type| (status, order_type))).map(of).collect()
 }

@@ -30,6 +30,9 @@ use pool::Pool;
 /// How long a step of a migration waits for locks; later statements on the same table wait behind it.
 const MIGRATION_LOCK: Duration = Duration::from_secs(5);
 
+/// How long the build of an index waits for the transactions that began before it. No write waits meanwhile.
+const INDEX_LOCK_WAIT: Duration = Duration::from_secs(60);
+
 /// One round trip for both; in microseconds since 1970.
 const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
@@ -98,6 +101,19 @@ impl Postgres {
         connection.limited = false;
         // Other requests may try the database meanwhile.
         connection.retry = None;
+        Ok(connection)
+    }
+
+    /// A connection for statements that may take minutes, each a transaction of its own. It counts among the migrations, and
+    /// is closed in the end, with its settings and locks.
+    pub(super) async fn unlimited_connection(&self) -> Result<PostgresConnection, StoreError> {
+        let migration = self.pool.migration_place().await;
+        let mut connection = self.patient_connection().await?;
+        connection.migration = migration;
+        connection.for_one_use = true;
+        let lock_timeout = INDEX_LOCK_WAIT.as_millis();
+        let limits = format!("SET statement_timeout = 0; SET lock_timeout = {lock_timeout}");
+        connection.batch(&limits).await?;
         Ok(connection)
     }
 

@@ -206,6 +206,7 @@ pub(super) fn filled(values: impl Iterator<Item = Param>) -> Vec<Param> {
 }
 
 /// A SELECT whose conditions depend on what is asked for.
+#[derive(Clone)]
 pub(super) struct Search {
     sql: String,
     params: Vec<Param>,
@@ -217,8 +218,24 @@ impl Search {
         Self { sql: format!("{select} WHERE TRUE"), params: Vec::new() }
     }
 
+    /// What any of these finds, of each no more than `limit`.
+    pub(super) fn any(searches: &[Search], limit: i64) -> Self {
+        let mut any = Self { sql: String::new(), params: Vec::new() };
+        for search in searches {
+            let separator = if any.sql.is_empty() { "" } else { " UNION ALL " };
+            let (sql, params) = search.clone().end("LIMIT $1", [limit.into()]);
+            any.push(&format!("{separator}SELECT * FROM ({sql}) AS one"), params);
+        }
+        any
+    }
+
+    /// A SELECT from what this one finds: `before` and `after` stand around it.
+    pub(super) fn within(self, before: &str, after: &str) -> Self {
+        Self { sql: format!("{before} ({}) {after} WHERE TRUE", self.sql), params: self.params }
+    }
+
     /// Adds a condition whose own values are `$1`, `$2`, …
-    pub(super) fn and<const N: usize>(&mut self, condition: &str, values: [Param; N]) {
+    pub(super) fn and(&mut self, condition: &str, values: impl IntoIterator<Item = Param>) {
         self.sql.push_str(" AND ");
         self.push(condition, values);
     }
@@ -238,7 +255,7 @@ impl Search {
     }
 
     /// Numbers the values of `text` after those that are there.
-    fn push<const N: usize>(&mut self, text: &str, values: [Param; N]) {
+    fn push(&mut self, text: &str, values: impl IntoIterator<Item = Param>) {
         self.sql.push_str(&numbered(text, self.params.len()));
         self.params.extend(values);
     }

@@ -7,6 +7,7 @@ use docket_program::clock::Clock;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
+use crate::indexes;
 use crate::sql::{Param, Row, Search};
 
 /// After this time a search returns what it has found; a statement that is under way then ends first.
@@ -15,6 +16,9 @@ const SEARCH_TIME: Duration = Duration::from_millis(500);
 const FIRST_WINDOW: i64 = 2_000;
 /// How many a later statement looks at, at most: some tenths of a second.
 const LARGEST_WINDOW: i64 = 50_000;
+
+/// A value that no more rows have than this is rare: all of them are read and sorted.
+const RARE: i64 = 10_000;
 
 /// The place of a row in the order of a search: its time in milliseconds since 1970, and its id.
 pub type Place = (i64, String);
@@ -29,6 +33,13 @@ pub struct Page<T> {
     pub next: Option<Place>,
 }
 
+/// The condition that a column has the value `$1`, for an index that begins with the column. PostgreSQL uses it whatever it
+/// believes of the value: only this index has the order, so that a few rows need no other. It takes the last comparison for
+/// one that few rows pass, so that it looks up what they are joined with.
+pub(crate) fn in_order_of(column: &str) -> String {
+    format!("{column} >= $1 AND {column} <= $1 AND {column} || '' = $1 ORDER BY {column}")
+}
+
 /// A search for rows of one table by `created_at_ms` and `id`.
 pub(crate) struct Walk<'a> {
     /// The table's name in the statements.
@@ -39,29 +50,32 @@ pub(crate) struct Walk<'a> {
     pub(crate) after: Option<&'a Place>,
     /// Whether an index finds what matches, or everything matches, so that one statement is enough.
     pub(crate) is_indexed: bool,
+    /// For each value that may be rare and has an index: searches for all rows that have it, whenever they were created.
+    pub(crate) rare: Vec<Vec<Search>>,
 }
 
 impl Walk<'_> {
     /// Searches. `rows` selects all rows that this search may look at, by conditions that an index knows; `matching` those
-    /// of them that match, with the columns of `item`.
+    /// of them that match, with the columns of `item`, or those that match among the rows of another search.
     pub(crate) async fn page<T>(
         &self,
         connection: &mut Connection,
         clock: &Clock,
         rows: impl Fn() -> Search,
-        matching: impl Fn() -> Search,
+        matching: impl Fn(Option<Search>) -> Search,
         item: impl Fn(&Row) -> Result<T, StoreError>,
         place_of: impl Fn(&T) -> Place,
     ) -> Result<Page<T>, StoreError> {
         let until = clock.elapsed() + SEARCH_TIME;
         let (mut items, mut after, mut window) = (Vec::new(), self.after.cloned(), FIRST_WINDOW);
+        let mut few = None;
         loop {
-            let end = match self.is_indexed {
+            let end = match self.is_indexed || few.is_some() {
                 true => None,
                 false => self.end_of(connection, rows(), after.as_ref(), window).await?,
             };
             let wanted = self.page_size + 1 - items.len() as i64;
-            let mut search = matching();
+            let mut search = matching(few.take());
             self.limit(&mut search, after.as_ref(), end.as_ref());
             let (sql, params) = search.end(&format!("{} LIMIT $1", self.order()), [wanted.into()]);
             for row in connection.query(&sql, params).await? {
@@ -76,8 +90,27 @@ impl Walk<'_> {
                 return Ok(Page { items, next: end });
             }
             after = end;
+            if window == FIRST_WINDOW {
+                few = self.few(connection).await?;
+            }
             window = (window * 5).min(LARGEST_WINDOW);
         }
+    }
+
+    /// The rows that have a rare value, if one is searched for.
+    async fn few(&self, connection: &mut Connection) -> Result<Option<Search>, StoreError> {
+        if self.rare.is_empty() || !indexes::are_there(connection).await? {
+            return Ok(None);
+        }
+        for rare in &self.rare {
+            let (sql, params) = Search::any(rare, RARE + 1).end("", []);
+            let count = connection.query_opt(&format!("SELECT count(*) FROM ({sql}) AS few"), params).await?;
+            if count.map_or(Ok(0), |row| row.get::<i64>(0))? <= RARE {
+                // More may have been added since they were counted.
+                return Ok(Some(Search::any(rare, 2 * RARE)));
+            }
+        }
+        Ok(None)
     }
 
     /// The last row of a window; `None`: there are no more rows than it takes.
@@ -155,14 +188,14 @@ mod tests {
         let moved = ManualClock::new(Timestamp::UNIX_EPOCH);
         let clock = Clock::Manual(moved.clone());
         let rows = || Search::new("SELECT created_at_ms, id FROM rows");
-        let matching = || {
+        let matching = |_| {
             moved.advance(takes);
             let mut search = Search::new("SELECT id FROM rows");
             search.and("matches", []);
             search
         };
         let place_of = |id: &String| (id.parse::<i64>().expect("a number") / 3, id.clone());
-        let walk = Walk { table: "rows", page_size, after, is_indexed: false };
+        let walk = Walk { table: "rows", page_size, after, is_indexed: false, rare: Vec::new() };
         walk.page(connection, &clock, rows, matching, |row| row.get(0), place_of).await.expect("a page")
     }
 

@@ -20,6 +20,29 @@ async fn finish(rig: &TenantDatabase, number: u16, finished_at_ms: i64) {
     rig.write(async |t| t.execute(&sql, Vec::new()).await).await;
 }
 
+/// For a tenant with this database.
+fn retention(rig: &TenantDatabase, clock: Clock, keep: Duration) -> Retention {
+    let config = serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
+    let store = Arc::new(Store::new(rig.opened_again()));
+    let held = HeldWebhooks::These(BTreeSet::new());
+    let tenants = Arc::new(Tenants::default());
+    tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))]);
+    Retention::new(clock, tenants, keep)
+}
+
+/// As after an upgrade of a database with rows. No request waits for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retention_builds_the_indexes_that_a_migration_left() {
+    let rig = TenantDatabase::postgres().await;
+    rig.run("DROP INDEX event_by_code; DROP INDEX web_order_by_status").await;
+    let there = "SELECT count(*) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid \
+                 WHERE indisvalid AND relname IN ('event_by_code', 'web_order_by_status')";
+    let retention = retention(&rig, Clock::System, Duration::from_secs(24 * 3600));
+    assert_eq!(rig.number(there).await, 0);
+    retention.round().await;
+    assert_eq!(rig.number(there).await, 2);
+}
+
 /// The process's clock is far ahead, as of a machine that lost its time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_goes_by_the_clock_of_the_database() {
@@ -30,12 +53,7 @@ async fn retention_goes_by_the_clock_of_the_database() {
     finish(&rig, 0, now_ms - 1_000).await;
     finish(&rig, 1, now_ms - 2 * 24 * 3_600_000).await;
     let far_ahead = ManualClock::new(Timestamp::from_millisecond(now_ms).expect("in range") + 1_000 * day);
-    let config = serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
-    let store = Arc::new(Store::new(rig.opened_again()));
-    let held = HeldWebhooks::These(BTreeSet::new());
-    let tenants = Arc::new(Tenants::default());
-    tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))]);
-    Retention::new(Clock::Manual(far_ahead), tenants, day).round().await;
+    retention(&rig, Clock::Manual(far_ahead), day).round().await;
     assert_eq!(rig.number("SELECT count(*) FROM delivery").await, 1, "only what is older than a day");
     assert_eq!(rig.delivery(delivery_id(0)).await.status, Status::Succeeded);
 }

@@ -7,8 +7,8 @@ use docket_program::clock::Clock;
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::events::About;
-use crate::sql::{Row, Search, params};
-use crate::walk::{Page, Place, Walk};
+use crate::sql::{Param, Row, Search, params};
+use crate::walk::{Page, Place, Walk, in_order_of};
 
 /// A delivery with its event, without its payload: what the logs and the CLI list.
 #[derive(Debug, Clone)]
@@ -40,12 +40,27 @@ const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_or
                       d.created_at_ms, d.finished_at_ms";
 /// Where to look for deliveries, whatever their status.
 const ALL: &str = "delivery";
+/// Only finished ones.
+const HISTORY: &str = "delivery_history";
 /// Only unfinished ones.
 const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms FROM delivery_queue q)";
 
+/// Deliveries of either table, before they are joined with their events.
+const COLUMNS: &str = "d.id, d.event_id, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, d.failure_class, \
+                       d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, d.created_at_ms, \
+                       d.finished_at_ms";
+/// The uids of the webhooks of the history that have this name, found from one to the next of the index that begins with
+/// them: all deliveries to one have the same name.
+const NAMED: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
+    SELECT (SELECT min(h.webhook) FROM delivery_history h WHERE h.webhook > hook.webhook) \
+    FROM hook WHERE hook.webhook IS NOT NULL) \
+    SELECT webhook FROM hook WHERE $1 = (SELECT h.webhook_name FROM delivery_history h \
+    WHERE h.webhook >= hook.webhook ORDER BY h.webhook LIMIT 1)";
+const JOINED: &str = "d JOIN event e ON e.id = d.event_id";
+
 /// The SELECT of deliveries `from` one of these tables.
 fn select(from: &str) -> String {
-    format!("{LISTED} FROM {from} d JOIN event e ON e.id = d.event_id")
+    format!("{LISTED} FROM {from} {JOINED}")
 }
 
 /// Where deliveries in this status are.
@@ -53,7 +68,7 @@ fn table(status: Option<Status>) -> &'static str {
     match status {
         None => ALL,
         Some(Status::Pending | Status::Failed) => QUEUED,
-        Some(Status::Succeeded | Status::DeadLetter) => "delivery_history",
+        Some(Status::Succeeded | Status::DeadLetter) => HISTORY,
     }
 }
 
@@ -120,10 +135,16 @@ pub async fn search(
     let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
     let all_match = status.is_none() && webhook.is_none() && event_code.is_none() && failure_class.is_none();
     let is_indexed = by_number || all_match;
-    let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed };
+    let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
+    let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare };
     let table = table(*status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
-    let matching = || filter.matching(filter.in_time(Search::new(&select(table))));
+    let matching = |few: Option<Search>| {
+        filter.matching(filter.in_time(match few {
+            Some(few) => few.within(&format!("{LISTED} FROM"), JOINED),
+            None => Search::new(&select(table)),
+        }))
+    };
     let place_of = |listed: &ListedDelivery| (listed.created_at_ms, listed.id.clone());
     walk.page(connection, clock, rows, matching, listed, place_of).await
 }
@@ -133,6 +154,60 @@ impl DeliveryFilter {
         search.and_some("d.created_at_ms >= $1", self.from_ms);
         search.and_some("d.created_at_ms < $1", self.to_ms);
         search
+    }
+
+    /// For each value that may be rare, all deliveries that have it, whenever they were created.
+    async fn rare(&self, connection: &mut Connection) -> Result<Vec<Vec<Search>>, StoreError> {
+        let Self { status, webhook, event_code, failure_class, .. } = self;
+        let tables = match status {
+            None => vec![QUEUED, HISTORY],
+            Some(_) => vec![table(*status)],
+        };
+        let from = |table: &str, condition: &str, values: Vec<Param>| {
+            let mut search = Search::new(&format!("SELECT {COLUMNS} FROM {table}"));
+            search.and(condition, values);
+            search
+        };
+        let mut rare = Vec::new();
+        if let Some(class) = failure_class {
+            let of = |table: &&str| {
+                from(&format!("{table} d"), &in_order_of("d.failure_class"), params![class.as_str()])
+            };
+            rare.push(tables.iter().map(of).collect());
+        }
+        if *status == Some(Status::DeadLetter) {
+            // The index of dead letters has this order.
+            let dead = "d.status = 'DeadLetter' ORDER BY d.webhook, d.created_at_ms";
+            rare.push(vec![from(&format!("{HISTORY} d"), dead, Vec::new())]);
+        }
+        if let Some(code) = event_code {
+            let of = |table: &&str| {
+                let from_both = format!("event c JOIN {table} d ON d.event_id = c.id");
+                from(&from_both, &in_order_of("c.code"), params![code.as_str()])
+            };
+            rare.push(tables.iter().map(of).collect());
+        }
+        if let Some(webhook) = webhook {
+            let mut searches = Vec::new();
+            if tables.contains(&QUEUED) {
+                let named = "(d.webhook = $1 OR d.webhook_name = $1)";
+                searches.push(from(&format!("{QUEUED} d"), named, params![webhook]));
+            }
+            if tables.contains(&HISTORY) {
+                let rows = connection.query(NAMED, params![webhook]).await?;
+                let mut uids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
+                uids.retain(|uid| uid != webhook);
+                uids.push(webhook.clone());
+                // The index of dead letters begins with the webhook.
+                let dead =
+                    if *status == Some(Status::DeadLetter) { "d.status = 'DeadLetter' AND " } else { "" };
+                let condition = format!("{dead}{}", in_order_of("d.webhook"));
+                let of = |uid| from(&format!("{HISTORY} d"), &condition, params![uid]);
+                searches.extend(uids.into_iter().map(of));
+            }
+            rare.push(searches);
+        }
+        Ok(rare)
     }
 
     fn matching(&self, mut search: Search) -> Search {

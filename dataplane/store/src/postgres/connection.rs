@@ -20,6 +20,8 @@ pub struct PostgresConnection {
     opened: Option<Opened>,
     pool: Arc<Pool>,
     pub(super) in_transaction: bool,
+    /// Its session's settings are not those of other connections.
+    pub(super) for_one_use: bool,
     /// A statement was sent and its end was not seen.
     under_way: bool,
     /// Statements that failed, or whose end was not awaited.
@@ -39,6 +41,7 @@ impl PostgresConnection {
             opened: Some(opened),
             pool,
             in_transaction: false,
+            for_one_use: false,
             under_way: false,
             not_done: 0,
             limited: true,
@@ -158,7 +161,7 @@ pub(super) async fn pipelined(
 
 impl Drop for PostgresConnection {
     fn drop(&mut self) {
-        let fit = !self.in_transaction && !self.under_way;
+        let fit = !self.in_transaction && !self.under_way && !self.for_one_use;
         if let Some(opened) = self.opened.take().filter(|opened| fit && !opened.client.is_closed()) {
             self.pool.put_back(opened);
         }

@@ -12,6 +12,7 @@ mod events;
 mod health;
 mod idempotency;
 mod idle;
+mod indexes;
 mod invoices_plan;
 mod invoices_search;
 mod notes;

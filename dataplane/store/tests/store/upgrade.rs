@@ -57,10 +57,14 @@ const OLD_WRITES: [&str; 6] = [
     "DELETE FROM delivery WHERE finished_at_ms < 100",
 ];
 
-/// The statements that make an empty database one of the version before.
 fn version_before() -> String {
+    version(BEFORE)
+}
+
+/// The statements that make an empty database one of this version.
+pub(super) fn version(number: usize) -> String {
     let mut sql = format!("{};", docket_schema::CREATE_VERSION_TABLE);
-    for step in &docket_schema::MIGRATIONS[..BEFORE] {
+    for step in &docket_schema::MIGRATIONS[..number] {
         sql.push_str(step.sql.postgres());
         sql.push_str(&format!("; INSERT INTO schema_version VALUES ({}, '{}', 0);", step.version, step.name));
     }

@@ -1,0 +1,357 @@
+//! Searches for values that few rows have, and the indexes that they need: PostgreSQL builds them while others write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::order_type::OrderType;
+use docket_program::clock::Clock;
+use docket_rig::tenant_database::{Place, TenantDatabase};
+use docket_rig::{on_both_databases, postgres};
+use docket_store::Database;
+use docket_store::deliveries::{self, DeliveryFilter};
+use docket_store::orders::{self, OrderFilter, OrderStatus};
+use tokio_postgres::Client;
+
+use super::upgrade;
+
+on_both_databases!(rare_values_behind_a_long_history_are_found_on_one_page);
+
+/// The version whose programs know none of these indexes.
+const BEFORE: usize = 4;
+const NAMES: [&str; 3] = ["delivery_by_failure", "event_by_code", "web_order_by_status"];
+
+/// Orders, events and deliveries with the numbers from 1 to `count`, one per millisecond. The 7th and the 11th of each have
+/// values that no other one has; half of the 11th's are those of the queue.
+fn rows(count: i64) -> [String; 6] {
+    let numbers = format!(
+        "(WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {count}) SELECT n FROM number)"
+    );
+    let odd = |rare: &str, usual: &str| format!("CASE WHEN n IN (7, 11) THEN '{rare}' ELSE '{usual}' END");
+    let id = |letter: &str| format!("'{letter}' || CAST(100000000 + n AS TEXT)");
+    let (code, webhook, name) =
+        (odd("note.created", "order.created"), odd("rare", "usual"), odd("a/rare", "a/usual"));
+    let (status, kind) = (odd("Exported", "Draft"), odd("Court", "Process"));
+    [
+        "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-1', 'One', 0)".to_owned(),
+        format!(
+            "INSERT INTO web_order (id, order_type, customer_code, status, body, search_text, version, created_at_ms, \
+             updated_at_ms) SELECT {}, {kind}, 'C-1', {status}, '', '', 1, n, n FROM {numbers} AS number",
+            id("W")
+        ),
+        format!(
+            "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
+             SELECT {}, {code}, 'C-1', {}, '', n FROM {numbers} AS number",
+            id("evt_"),
+            id("W")
+        ),
+        format!(
+            "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+             created_at_ms, finished_at_ms) SELECT {}, {}, {webhook}, {name}, 'Succeeded', 1, n, n, n FROM {numbers} AS number",
+            id("d"),
+            id("evt_")
+        ),
+        "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'Dns' WHERE id IN ('d100000007', 'd100000011')"
+            .to_owned(),
+        format!(
+            "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, failure_class, \
+             created_at_ms) VALUES ('q', {}, 'rare', 'a/rare', 'Failed', 1, 12, 'Dns', 12)",
+            "'evt_100000011'"
+        ),
+    ]
+}
+
+/// Each filter for what is rare, with what it finds.
+fn of_deliveries() -> Vec<(DeliveryFilter, Vec<&'static str>)> {
+    let all = DeliveryFilter::default();
+    let (all_three, dead) = (vec!["q", "d100000011", "d100000007"], vec!["d100000011", "d100000007"]);
+    vec![
+        (DeliveryFilter { event_code: Some(EventCode::NoteCreated), ..all.clone() }, all_three.clone()),
+        (DeliveryFilter { event_code: Some(EventCode::InvoiceCreated), ..all.clone() }, vec![]),
+        (DeliveryFilter { failure_class: Some(FailureClass::Dns), ..all.clone() }, all_three.clone()),
+        (DeliveryFilter { failure_class: Some(FailureClass::TlsOther), ..all.clone() }, vec![]),
+        (DeliveryFilter { webhook: Some("rare".into()), ..all.clone() }, all_three.clone()),
+        (DeliveryFilter { webhook: Some("a/rare".into()), ..all.clone() }, all_three.clone()),
+        (DeliveryFilter { webhook: Some("none".into()), ..all.clone() }, vec![]),
+        (DeliveryFilter { status: Some(Status::DeadLetter), ..all.clone() }, dead.clone()),
+        (DeliveryFilter { status: Some(Status::Failed), ..all.clone() }, vec!["q"]),
+        (DeliveryFilter { status: Some(Status::Pending), ..all.clone() }, vec![]),
+        (
+            DeliveryFilter {
+                status: Some(Status::DeadLetter),
+                webhook: Some("a/rare".into()),
+                ..all.clone()
+            },
+            dead.clone(),
+        ),
+        (
+            DeliveryFilter {
+                status: Some(Status::Failed),
+                event_code: Some(EventCode::NoteCreated),
+                ..all.clone()
+            },
+            vec!["q"],
+        ),
+        // Two that are frequent alone.
+        (
+            DeliveryFilter {
+                event_code: Some(EventCode::NoteCreated),
+                webhook: Some("usual".into()),
+                ..all.clone()
+            },
+            vec![],
+        ),
+        (
+            DeliveryFilter { failure_class: Some(FailureClass::Dns), to_ms: Some(11), ..all.clone() },
+            vec!["d100000007"],
+        ),
+        (
+            DeliveryFilter {
+                webhook: Some("rare".into()),
+                after: Some((11, "d100000011".into())),
+                ..all.clone()
+            },
+            vec!["d100000007"],
+        ),
+    ]
+}
+
+fn of_orders() -> Vec<(OrderFilter, Vec<&'static str>)> {
+    let all = OrderFilter::default();
+    let both = vec!["W100000011", "W100000007"];
+    let one = OrderFilter { customer_code: Some("C-1".into()), ..all.clone() };
+    vec![
+        (OrderFilter { status: Some(OrderStatus::Exported), ..all.clone() }, both.clone()),
+        (OrderFilter { status: Some(OrderStatus::Exported), ..one.clone() }, both.clone()),
+        (OrderFilter { status: Some(OrderStatus::Cancelled), ..one.clone() }, vec![]),
+        (OrderFilter { order_type: Some(OrderType::Court), ..all.clone() }, both.clone()),
+        (OrderFilter { order_type: Some(OrderType::Court), ..one.clone() }, both.clone()),
+        (
+            OrderFilter {
+                order_type: Some(OrderType::Court),
+                status: Some(OrderStatus::Exported),
+                ..one.clone()
+            },
+            both,
+        ),
+        (
+            OrderFilter {
+                order_type: Some(OrderType::Process),
+                status: Some(OrderStatus::Exported),
+                ..one.clone()
+            },
+            vec![],
+        ),
+    ]
+}
+
+/// Makes every search, and returns what `cost` says that each has cost.
+async fn search_all(database: &Database, cost: impl AsyncFn() -> i64) -> Vec<i64> {
+    let mut costs = Vec::new();
+    for (filter, expected) in of_deliveries() {
+        let before = cost().await;
+        let mut reader = database.reader().await.expect("a connection");
+        let page = deliveries::search(&mut reader, &Clock::System, &filter, 25).await.expect("a statement");
+        drop(reader);
+        costs.push(cost().await - before);
+        let found: Vec<_> = page.items.iter().map(|delivery| delivery.id.as_str()).collect();
+        assert_eq!((found, page.next), (expected, None), "{filter:?}");
+    }
+    for (number, (filter, expected)) in of_orders().into_iter().enumerate() {
+        let before = cost().await;
+        let mut reader = database.reader().await.expect("a connection");
+        let page = orders::search(&mut reader, &Clock::System, &filter, 25).await.expect("a statement");
+        drop(reader);
+        costs.push(cost().await - before);
+        let found: Vec<_> = page.items.iter().map(|order| order.id.as_str()).collect();
+        assert_eq!((found, page.next), (expected, None), "case {number}");
+    }
+    costs
+}
+
+/// Longer than what one statement looks at.
+async fn rare_values_behind_a_long_history_are_found_on_one_page(rig: TenantDatabase) {
+    for sql in rows(2_500) {
+        rig.run(&sql).await;
+    }
+    search_all(&rig.database, async || 0).await;
+}
+
+/// A PostgreSQL database of the version before with so many rows.
+async fn of_the_version_before(count: i64) -> String {
+    let url = postgres::database().await;
+    let client = postgres::client(&url).await;
+    client.batch_execute(&upgrade::version(BEFORE)).await.expect("the version before");
+    // Rows that fit together need no check.
+    client.batch_execute("SET session_replication_role = replica").await.expect("a setting");
+    for table in ["web_order", "event", "delivery_history", "delivery_queue"] {
+        let sql = format!("ALTER TABLE {table} SET (autovacuum_enabled = off)");
+        client.batch_execute(&sql).await.expect("a setting");
+    }
+    for sql in rows(count) {
+        client.batch_execute(&sql).await.expect("rows");
+    }
+    url
+}
+
+/// Those of the indexes that can be used.
+async fn valid(client: &Client) -> Vec<String> {
+    let sql = "SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid \
+               WHERE indisvalid AND relname = ANY ($1) ORDER BY relname";
+    let rows = client.query(sql, &[&NAMES.as_slice()]).await.expect("a statement");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// The pages of these tables that the database's only session has read so far, in the cache or not.
+async fn pages(database: &Database, client: &Client) -> i64 {
+    let mut reader = database.reader().await.expect("the connection");
+    reader.query("SELECT pg_stat_force_next_flush()", Vec::new()).await.expect("its counts are written");
+    drop(reader);
+    let sql = "SELECT sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))::bigint \
+               FROM pg_statio_user_tables WHERE relname IN ('delivery_queue', 'delivery_history', 'event', 'web_order')";
+    client.query_one(sql, &[]).await.expect("a statement").get(0)
+}
+
+/// Without statistics, with them, and with statements that were prepared before the rows were there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_for_a_rare_value_reads_few_of_a_million_rows() {
+    let url = of_the_version_before(1_000_000).await;
+    let client = postgres::client(&url).await;
+    let database = Place::Url(url).open(1);
+    database.migrate(&Clock::System).await.expect("it is migrated");
+    assert!(database.build_indexes().await.expect("they are built"));
+    for analyzed in [false, true] {
+        if analyzed {
+            client.batch_execute("VACUUM ANALYZE").await.expect("analyzed");
+        }
+        // Later searches have generic plans.
+        for _ in 0..7 {
+            let costs = search_all(&database, async || pages(&database, &client).await).await;
+            println!("analyzed: {analyzed}; pages per search: {costs:?}");
+            assert!(costs.iter().all(|pages| *pages < 10_000), "{costs:?}");
+        }
+    }
+}
+
+/// Writes a row of each table per turn, in transactions of their own, until `stop`. Returns the longest that one took.
+async fn write_until(url: String, stop: Arc<AtomicBool>) -> (Duration, i64) {
+    let client = postgres::client(&url).await;
+    let (mut longest, mut written) = (Duration::ZERO, 0);
+    while !stop.load(Ordering::Relaxed) {
+        written += 1;
+        let begun = Instant::now();
+        let id = format!("new{written}");
+        for sql in [
+            "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) VALUES ($1, 'note.created', 'C-1', '', 0)",
+            "INSERT INTO web_order (id, order_type, customer_code, status, body, search_text, version, created_at_ms, \
+             updated_at_ms) VALUES ($1, 'Court', 'C-1', 'Draft', '', '', 1, 0, 0)",
+            "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+             failure_class, created_at_ms, finished_at_ms) VALUES ($1, $1, 'w', 'a/w', 'DeadLetter', 5, 0, 'Dns', 0, 0)",
+            "UPDATE web_order SET status = 'Exported' WHERE id = $1",
+            "DELETE FROM delivery_history WHERE id = $1",
+        ] {
+            client.execute(sql, &[&id]).await.expect("a write");
+        }
+        longest = longest.max(begun.elapsed());
+    }
+    (longest, written)
+}
+
+/// A transaction of before that is open keeps the build waiting, but no write and no other build.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_are_built_while_others_write() {
+    let url = of_the_version_before(200_000).await;
+    let client = postgres::client(&url).await;
+    let database = Place::Url(url.clone()).open(4);
+    database.migrate(&Clock::System).await.expect("it is migrated");
+    assert!(valid(&client).await.is_empty(), "a migration reads no table that grows");
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn(write_until(url.clone(), Arc::clone(&stop)));
+    let mut before = postgres::client(&url).await;
+    let before = before.transaction().await.expect("a transaction");
+    before.execute("UPDATE event SET body = '' WHERE id = 'evt_100000001'", &[]).await.expect("a write");
+    let other = database.clone();
+    let build = tokio::spawn(async move { other.build_indexes().await });
+    waits(&client).await;
+    let again = Place::Url(url.clone()).open(1);
+    assert!(!again.build_indexes().await.expect("it looks"), "another process builds them");
+    again.migrate(&Clock::System).await.expect("it is up to date");
+    // More than a second, so that a writer that waits is seen.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert!(!build.is_finished(), "it waits for a transaction that began before it");
+    before.commit().await.expect("committed");
+    assert!(build.await.expect("no panic").expect("they are built"));
+    stop.store(true, Ordering::Relaxed);
+    let (longest, written) = writer.await.expect("no panic");
+    println!("{written} turns, of which the longest took {longest:?}");
+    assert!(written > 10 && longest < Duration::from_secs(1), "{written} {longest:?}");
+    assert_eq!(valid(&client).await, NAMES);
+    assert!(again.build_indexes().await.expect("it looks"));
+    // The connection had other settings than requests have.
+    let mut reader = database.reader().await.expect("a connection");
+    let setting = reader.query_opt("SHOW statement_timeout", Vec::new()).await.expect("a statement");
+    assert_eq!(setting.expect("a row").get::<String>(0).expect("a text"), "10s");
+    assert_eq!(definitions(&client).await, definitions_of_a_new_database().await);
+}
+
+/// Returns once a session waits for a transaction of another one.
+async fn waits(client: &Client) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+               AND query LIKE 'CREATE INDEX CONCURRENTLY%'";
+    let begun = Instant::now();
+    while client.query_one(sql, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing waits");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn definitions(client: &Client) -> Vec<String> {
+    let sql = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexname";
+    client.query(sql, &[]).await.expect("a statement").iter().map(|row| row.get(0)).collect()
+}
+
+async fn definitions_of_a_new_database() -> Vec<String> {
+    let url = postgres::database().await;
+    let client = postgres::client(&url).await;
+    Place::Url(url).open(1).migrate(&Clock::System).await.expect("an empty database takes the schema");
+    assert_eq!(valid(&client).await, NAMES, "an empty table is indexed at once");
+    definitions(&client).await
+}
+
+/// As by a crash of the server's process, an administrator, or the end of its patience.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_build_that_was_cut_off_is_begun_again() {
+    let url = of_the_version_before(1_000).await;
+    let client = postgres::client(&url).await;
+    let database = Place::Url(url.clone()).open(2);
+    database.migrate(&Clock::System).await.expect("it is migrated");
+    let mut before = postgres::client(&url).await;
+    let before = before.transaction().await.expect("a transaction");
+    before.execute("UPDATE event SET body = '' WHERE id = 'evt_100000001'", &[]).await.expect("a write");
+    let other = database.clone();
+    let build = tokio::spawn(async move { other.build_indexes().await });
+    waits(&client).await;
+    let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
+                AND query LIKE 'CREATE INDEX CONCURRENTLY%'";
+    client.execute(kill, &[]).await.expect("a statement");
+    build.await.expect("no panic").expect_err("its session was ended");
+    before.commit().await.expect("committed");
+    let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
+    assert_eq!(client.query_one(invalid, &[]).await.expect("a statement").get::<_, i64>(0), 1);
+    search_all(&database, async || 0).await;
+    assert!(database.build_indexes().await.expect("the next one continues"));
+    assert_eq!(valid(&client).await, NAMES);
+    assert_eq!(client.query_one(invalid, &[]).await.expect("a statement").get::<_, i64>(0), 0);
+}
+
+/// They need not know the indexes.
+#[test]
+fn programs_of_the_version_before_go_on_beside_them() {
+    let step = docket_schema::MIGRATIONS[BEFORE];
+    assert!(step.name.ends_with(" (additive)"), "{}", step.name);
+    let applied = docket_schema::AppliedMigrations { version: 5, needed: BEFORE as i64 };
+    assert_eq!(applied.missing(), Ok(&[][..]));
+}
