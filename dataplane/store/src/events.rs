@@ -87,7 +87,8 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
     transaction.execute("DELETE FROM event WHERE id = $1", params![id.as_str()]).await.map(|_| ())
 }
 
-/// Deletes those of these events that no delivery carries any more.
+/// Deletes those of these events that no delivery carries any more. One statement looks at both tables, since a delivery that ends
+/// meanwhile is in one of them at any moment: nothing else keeps the event of a finished delivery.
 pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
     let sql = format!(
         "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.event_id = event.id) \

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use docket_domain::delivery::Status;
+use docket_domain::delivery::{Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, new_delivery};
+use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, end, new_delivery};
 use docket_store::deliveries::{self, NewDelivery};
 use docket_store::resends::{self, Resend};
 use docket_store::{StoreError, retention};
@@ -18,6 +18,7 @@ on_both_databases!(
     a_request_for_many_goes_after_its_deliveries,
     what_is_being_sent_again_stays,
     a_resend_at_the_same_time_keeps_its_event,
+    a_delivery_that_ends_at_the_same_time_keeps_its_event,
 );
 
 async fn finish(rig: &TenantDatabase, number: u16, status: Status, finished_at_ms: i64) {
@@ -144,6 +145,37 @@ async fn a_resend_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
     resend.commit().await.expect("committed");
     assert_eq!(retention.await.expect("no panic").expect("no conflict"), 1);
     assert_eq!(left(&rig).await, [1, 0, 1], "the event of the resend is there");
+}
+
+/// On its way from the queue to the history it has no lock on its event, which retention sees needed in one of the two.
+async fn a_delivery_that_ends_at_the_same_time_keeps_its_event(rig: TenantDatabase) {
+    rig.queued(2, T0).await;
+    finish(&rig, 0, Status::Succeeded, T0).await;
+    let started = rig.begin(&[delivery_id(1)], "mine", T0, T0 + 4).await.remove(0);
+    let mut ends = rig.database.begin(&Clock::System).await.expect("begins");
+    let end = end(&started, "mine", &Outcome::Succeeded(Report::default()));
+    assert!(deliveries::finish_attempt(&mut ends, &end, Next::Succeeded, T0).await.expect("stored"));
+    let other = rig.opened_again();
+    let retention = tokio::spawn(async move {
+        let mut transaction = other.begin(&Clock::System).await?;
+        let deleted = retention::delete_finished(&mut transaction, T0 + 1, 100).await?;
+        transaction.commit().await.map(|()| deleted)
+    });
+    let deleted = match &rig.place {
+        Place::File(_) => {
+            ends.commit().await.expect("committed");
+            assert_eq!(retention.await.expect("no panic").expect("no conflict"), 2);
+            return assert_eq!(left(&rig).await, [0, 0, 0]);
+        }
+        Place::Url(_) => {
+            tokio::time::timeout(Duration::from_secs(5), retention).await.expect("it does not wait")
+        }
+    };
+    assert_eq!(deleted.expect("no panic").expect("no conflict"), 1);
+    ends.commit().await.expect("committed");
+    assert_eq!(left(&rig).await, [1, 1, 1]);
+    assert_eq!(rig.delivery(delivery_id(1)).await.about.shown(), "web order");
+    assert_eq!((delete(&rig, T0 + 1, 100).await, left(&rig).await), (1, [0, 0, 0]));
 }
 
 /// Returns once PostgreSQL reports that a transaction waits for another one's lock. A file has one writer at a time:
