@@ -123,6 +123,16 @@ impl Transaction {
         }
     }
 
+    /// The same by a statement about several rows.
+    pub(crate) async fn lock_all(&mut self, statement: Option<Statement>) -> Result<(), StoreError> {
+        match &mut self.connection {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(connection) => {
+                connection.all(statement.into_iter().collect()).await.map(drop)
+            }
+        }
+    }
+
     /// Rolls it back and keeps the connection: cheaper than dropping it when nothing went wrong.
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {

@@ -90,19 +90,16 @@ pub async fn delete(transaction: &mut Transaction, id: &EventId) -> Result<(), S
 /// Deletes those of these events that no delivery carries any more. One statement looks at both tables, since a delivery that ends
 /// meanwhile is in one of them at any moment: nothing else keeps the event of a finished delivery.
 pub async fn delete_undelivered(transaction: &mut Transaction, ids: &[String]) -> Result<(), StoreError> {
-    let sql = format!(
-        "DELETE FROM event WHERE NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.event_id = event.id) \
-         AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = event.id) AND id IN ({})",
-        slots(1)
-    );
     // Waits for transactions that are just queueing a delivery of one of them; the DELETE then sees it.
-    let lock = format!("SELECT id FROM event WHERE id IN ({}) ORDER BY id FOR UPDATE", slots(1));
-    for chunk in ids.chunks(SLOTS) {
-        transaction.lock(&lock, filled(chunk.iter().map(Param::from))).await?;
-        transaction.execute(&sql, filled(chunk.iter().map(Param::from))).await?;
-    }
-    Ok(())
+    transaction.lock_all(LOCK.statement(ids.iter().map(|id| [Param::from(id)]))).await?;
+    transaction.all(DELETE_UNDELIVERED.statement(ids.iter().map(|id| [Param::from(id)]))).await.map(drop)
 }
+
+static LOCK: Rows = Rows::new("SELECT id FROM event WHERE id {$1 text} ORDER BY id FOR UPDATE");
+static DELETE_UNDELIVERED: Rows = Rows::new(
+    "DELETE FROM event WHERE id {$1 text} AND NOT EXISTS (SELECT 1 FROM delivery_history h WHERE h.event_id = event.id) \
+     AND NOT EXISTS (SELECT 1 FROM delivery_queue q WHERE q.event_id = event.id)",
+);
 
 /// The envelope of an event.
 pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -3,7 +3,7 @@
 use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::events;
-use crate::sql::{Param, SLOTS, filled, params, slots};
+use crate::sql::{Param, Rows, params};
 
 /// Deletes the oldest deliveries that were finished before `before_ms`, at most `limit`, with their attempts, and their
 /// events as far as no other delivery needs them. Returns how many deliveries it deleted; it
@@ -20,17 +20,15 @@ pub async fn delete_finished(
     let rows = transaction.query(sql, params![before_ms, limit]).await?;
     let ids = rows.iter().map(|row| row.get(0)).collect::<Result<Vec<String>, _>>()?;
     let event_ids = rows.iter().map(|row| row.get(1)).collect::<Result<Vec<String>, _>>()?;
-    let attempts = format!("DELETE FROM attempt_history WHERE delivery_id IN ({})", slots(1));
-    let deliveries = format!("DELETE FROM delivery_history WHERE id IN ({})", slots(1));
-    let mut deleted = 0;
-    for chunk in ids.chunks(SLOTS) {
-        let ids = || filled(chunk.iter().map(Param::from));
-        transaction.execute(&attempts, ids()).await?;
-        deleted += transaction.execute(&deliveries, ids()).await?;
-    }
+    let attempts = ATTEMPTS.statement(ids.iter().map(|id| [Param::from(id)]));
+    let deliveries = DELIVERIES.statement(ids.iter().map(|id| [Param::from(id)]));
+    let deleted = transaction.all(attempts.into_iter().chain(deliveries)).await?;
     events::delete_undelivered(transaction, &event_ids).await?;
-    Ok(deleted)
+    Ok(deleted.last().map_or(0, Vec::len) as u64)
 }
+
+static ATTEMPTS: Rows = Rows::new("DELETE FROM attempt_history WHERE delivery_id {$1 text}");
+static DELIVERIES: Rows = Rows::new("DELETE FROM delivery_history WHERE id {$1 text} RETURNING id");
 
 /// When the oldest of what [`delete_finished`] and [`delete_resends`] may delete one day was finished or requested, each in
 /// milliseconds since 1970; `None`: there is nothing.
