@@ -1,6 +1,7 @@
 //! The runtime Secret: one per tenant, in which the operator hands a JSON document to the data plane.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -27,15 +28,20 @@ pub struct Runtime {
     pub generation: i64,
     /// 16 hexadecimal digits that change if and only if `config` or `held_webhooks` changes.
     pub revision: String,
-    /// The tenant's configuration.
-    pub config: TenantConfig,
+    /// The tenant's configuration, which a process of the data plane has once.
+    pub config: Arc<TenantConfig>,
     /// The uids of Webhooks that are declared but can't be served. Their deliveries are on hold instead of ending.
     pub held_webhooks: BTreeSet<String>,
 }
 
 impl Runtime {
     /// Computes the revision of `config` and `held_webhooks`.
-    pub fn new(generation: i64, config: TenantConfig, held_webhooks: BTreeSet<String>) -> Self {
+    pub fn new(
+        generation: i64,
+        config: impl Into<Arc<TenantConfig>>,
+        held_webhooks: BTreeSet<String>,
+    ) -> Self {
+        let config = config.into();
         let revision = revision(&config, &held_webhooks);
         Self { generation, revision, config, held_webhooks }
     }

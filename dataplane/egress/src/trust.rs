@@ -1,23 +1,29 @@
 //! Which certificates of receivers are trusted.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use sha2::{Digest, Sha256};
 
 /// The certificate authorities that a receiver's certificate may come from. Verification cannot be switched off.
 ///
 /// Create one per webhook configuration and keep it: it remembers TLS sessions, and open connections are shared only
-/// between POSTs with the same `Trust`. A clone is the same `Trust`.
+/// between POSTs with the same `Trust`. A clone is the same `Trust`, and so is one of an equal bundle: ten thousand webhooks
+/// with the CA of their platform have one.
 #[derive(Clone)]
 pub struct Trust {
     pub(crate) config: Arc<ClientConfig>,
     /// Identifies the trust in the pool. The pointer of `config` would not do: the allocator reuses addresses.
     pub(crate) id: u64,
 }
+
+/// A trust as long as it is used somewhere, with its id.
+type Kept = (Weak<ClientConfig>, u64);
 
 /// Why a CA bundle cannot be used. The text says what to fix and quotes nothing of the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +51,19 @@ impl Trust {
     /// it is stricter: no public authority can vouch for a receiver with a private CA. For both, put both in the
     /// bundle.
     pub fn with_bundle(pem: &str) -> Result<Self, BadBundle> {
+        static BUNDLES: Mutex<BTreeMap<[u8; 32], Kept>> = Mutex::new(BTreeMap::new());
+        let digest = Sha256::digest(pem).into();
+        let mut bundles = BUNDLES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((config, id)) = bundles.get(&digest).and_then(|(kept, id)| Some((kept.upgrade()?, *id))) {
+            return Ok(Self { config, id });
+        }
+        bundles.retain(|_, (kept, _)| kept.strong_count() > 0);
+        let trust = Self::read(pem)?;
+        bundles.insert(digest, (Arc::downgrade(&trust.config), trust.id));
+        Ok(trust)
+    }
+
+    fn read(pem: &str) -> Result<Self, BadBundle> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
             let certificate = certificate.map_err(|_| BadBundle::NotPem)?;
@@ -106,6 +125,18 @@ mod tests {
         ] {
             assert_eq!(Trust::with_bundle(pem).expect_err(pem), reason, "{pem}");
         }
+    }
+
+    #[test]
+    fn equal_bundles_are_one_trust_as_long_as_one_of_them_is_kept() {
+        let pem = certificate();
+        let (one, other) = (Trust::with_bundle(&pem).expect("a bundle"), Trust::with_bundle(&pem));
+        let other = other.expect("a bundle");
+        assert!(one.id == other.id && Arc::ptr_eq(&one.config, &other.config));
+        assert_ne!(Trust::with_bundle(&certificate()).expect("a bundle").id, one.id);
+        let id = one.id;
+        drop((one, other));
+        assert_ne!(Trust::with_bundle(&pem).expect("a bundle").id, id, "nothing keeps it");
     }
 
     #[test]

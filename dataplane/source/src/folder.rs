@@ -24,6 +24,7 @@ mod objects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -55,7 +56,7 @@ pub struct Folder {
     understood: BTreeSet<PathBuf>,
     objects: Objects,
     /// The configuration of each tenant at the last load.
-    compiled: BTreeMap<Name, TenantConfig>,
+    compiled: BTreeMap<Name, Arc<TenantConfig>>,
 }
 
 impl fmt::Debug for Folder {

@@ -120,7 +120,7 @@ impl Activation {
             true => HeldWebhooks::AllUnknown,
             false => HeldWebhooks::These(held_webhooks.clone()),
         };
-        Ok(ServedTenant::new(config.clone(), store, held, &self.public, self.local.as_ref()))
+        Ok(ServedTenant::new(Arc::clone(config), store, held, &self.public, self.local.as_ref()))
     }
 
     /// Warns of a target that is written as an address and is refused at each attempt. A name is looked up later.

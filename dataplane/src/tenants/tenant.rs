@@ -16,7 +16,7 @@ pub struct ServedTenant {
     /// Its uid.
     pub uid: Arc<str>,
     /// Its configuration.
-    pub config: TenantConfig,
+    pub config: Arc<TenantConfig>,
     /// Its database.
     pub store: Arc<Store>,
     held: HeldWebhooks,
@@ -28,12 +28,13 @@ impl ServedTenant {
     /// A tenant with the certificates that its webhooks trust: their own CA bundle, else `local` for a webhook that sends to
     /// that receiver, else `public`.
     pub fn new(
-        config: TenantConfig,
+        config: impl Into<Arc<TenantConfig>>,
         store: Arc<Store>,
         held: HeldWebhooks,
         public: &Trust,
         local: Option<&LocalReceiver>,
     ) -> Self {
+        let config = config.into();
         let mut trusts = HashMap::new();
         for webhook in &config.webhooks {
             let trust = match &webhook.ca_bundle {
@@ -52,7 +53,7 @@ impl ServedTenant {
 
     /// The same tenant without webhooks.
     pub fn without_webhooks(&self) -> Self {
-        let config = TenantConfig { webhooks: Vec::new(), ..self.config.clone() };
+        let config = TenantConfig { webhooks: Vec::new(), ..(*self.config).clone() }.into();
         let (store, held, public) = (Arc::clone(&self.store), self.held.clone(), self.public.clone());
         Self { uid: Arc::clone(&self.uid), config, store, held, trusts: HashMap::new(), public }
     }
@@ -69,7 +70,7 @@ impl ServedTenant {
 
     /// Its webhooks, and those that are on hold.
     pub fn webhooks(&self) -> Webhooks<'_> {
-        let TenantConfig { webhooks, active_events, .. } = &self.config;
+        let TenantConfig { webhooks, active_events, .. } = &*self.config;
         Webhooks { served: webhooks, active_events, held: &self.held }
     }
 

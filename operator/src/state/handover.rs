@@ -108,7 +108,7 @@ impl HandedOver {
             before.copied().filter(|before| before.digest == digest).unwrap_or(Part { digest, since: newest })
         };
         let config = &runtime.config;
-        let alone = TenantConfig { webhooks: Vec::new(), ..config.clone() };
+        let alone = TenantConfig { webhooks: Vec::new(), ..(**config).clone() };
         self.tenant = part(serde_json::to_vec(&alone), Some(&self.tenant));
         let webhook = |webhook: &WebhookConfig| (serde_json::to_vec(webhook), webhook.uid.clone());
         let before = std::mem::take(&mut self.webhooks);
@@ -169,7 +169,7 @@ mod tests {
             "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "activeEvents": [],
             "webhooks": targets.iter().map(webhook).collect::<Vec<_>>(),
         });
-        Runtime::new(1, serde_json::from_value(config).unwrap(), BTreeSet::new())
+        Runtime::new(1, serde_json::from_value::<TenantConfig>(config).unwrap(), BTreeSet::new())
     }
 
     #[test]

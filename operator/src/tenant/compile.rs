@@ -1,6 +1,7 @@
 //! Pure: all that was fetched and provisioned becomes what the data plane serves, and what is to be reported.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use docket_crds::compile::{self, compile as compile_tenant};
 use docket_crds::{
@@ -230,7 +231,7 @@ impl Compiled<'_> {
             return;
         };
         let Runtime { generation, mut config, held_webhooks, .. } = runtime.clone();
-        for key in config.api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
+        for key in Arc::make_mut(&mut config).api_keys.extract_if(.., |key| taken.contains(&key.digest)) {
             let index = tenant.spec.api_keys.iter().position(|spec| spec.name == key.name);
             let field = format!("spec.apiKeys[{}]", index.unwrap_or_default());
             let message =

@@ -62,7 +62,7 @@ pub fn status(applied: &Applied<'_>, programmed: Option<Verdict>, now: Timestamp
     let Compiled { provisioned, runtime, reasons, .. } = &applied.compiled;
     let (subject, tenant) = (&provisioned.fetched.subject, provisioned.tenant);
     let (meta, previous, config) =
-        (subject.meta(), &subject.previous, runtime.as_ref().map(|(runtime, _)| &runtime.config));
+        (subject.meta(), &subject.previous, runtime.as_ref().map(|(runtime, _)| &*runtime.config));
     let summary = summary(tenant, reasons, &provisioned.database, programmed, config.is_some());
     let webhooks = config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX));
     TenantStatus {

@@ -77,7 +77,7 @@ impl Stored {
 
     /// What is being served.
     pub fn config(&self) -> Option<&TenantConfig> {
-        self.runtime.as_ref().map(|runtime| &runtime.config)
+        self.runtime.as_ref().map(|runtime| &*runtime.config)
     }
 
     /// Whether there is nothing to write.

@@ -157,7 +157,7 @@ fn new_password_counts_while_the_schema_fails_and_another_database_does_not() {
     let read = || fetched(examples::declared(), Vec::new());
     let (runtime, memory) = runtime_of(&read(), ready()).unwrap();
     let served_after = |url: &str, read: &Fetched| {
-        runtime_of(read, failed(Some(url))).map(|(runtime, _)| runtime.config.database.unwrap())
+        runtime_of(read, failed(Some(url))).map(|(runtime, _)| runtime.config.database.clone().unwrap())
     };
     let before = read().with_stored(&runtime, &memory);
     assert_eq!(served_after("postgres://u:q@db/x", &before).unwrap().expose(), "postgres://u:q@db/x");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use docket::tenants::{HeldWebhooks, ServedTenant, Tenants};
 use docket::worker::retention::Retention;
+use docket_crds::TenantConfig;
 use docket_domain::delivery::Status;
 use docket_egress::Trust;
 use docket_program::clock::{Clock, ManualClock};
@@ -22,7 +23,8 @@ async fn finish(rig: &TenantDatabase, number: u16, finished_at_ms: i64) {
 
 /// For a tenant with this database.
 fn retention(rig: &TenantDatabase, clock: Clock, keep: Duration) -> Retention {
-    let config = serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
+    let config: TenantConfig =
+        serde_json::from_value(tenant_config("uid", "ACME", CUSTOMER, 0)).expect("a configuration");
     let store = Arc::new(Store::new(rig.opened_again()));
     let held = HeldWebhooks::These(BTreeSet::new());
     let tenants = Arc::new(Tenants::default());

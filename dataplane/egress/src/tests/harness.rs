@@ -33,7 +33,7 @@ const SLACK: Duration = Duration::from_millis(500);
 
 static RECEIVERS: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 /// The CA of these tests.
-static CA: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
+pub(crate) static CA: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")

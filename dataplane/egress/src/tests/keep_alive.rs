@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_domain::delivery::FailureClass;
 
-use super::harness::{AMPLE, OK, Receiver, failed, post, private_ca, succeeded};
+use super::harness::{AMPLE, CA, OK, Receiver, failed, post, private_ca, succeeded};
 use crate::Trust;
 
 #[tokio::test]
@@ -37,7 +37,9 @@ async fn connection_is_not_shared_between_trusts_or_names() {
     let receiver = Receiver::answering(OK).await;
     let (sender, first) = (receiver.sender(AMPLE), private_ca());
     succeeded(post(&sender, &receiver.url(), &first, AMPLE).await);
-    succeeded(post(&sender, &receiver.url(), &private_ca(), AMPLE).await);
+    // The same authority in another bundle.
+    let second = Trust::with_bundle(&format!("# second\n{}", CA.pem())).expect("a bundle");
+    succeeded(post(&sender, &receiver.url(), &second, AMPLE).await);
     let by_address = format!("https://{}/", receiver.address).parse().expect("a url");
     succeeded(post(&sender, &by_address, &first, AMPLE).await);
     assert_eq!(receiver.connections(), 3);

@@ -146,7 +146,7 @@ impl<'a> Taken<'a> {
                 let message = format!("subdomain {subdomain} is already used by Secret {other}");
                 problems.push(ConfigProblem::of_secret(name, message));
                 let left = left.get_or_insert_with(|| (**runtime).clone());
-                left.config.subdomains.retain(|other| other != subdomain);
+                Arc::make_mut(&mut left.config).subdomains.retain(|other| other != subdomain);
             }
         }
         for key in &config.api_keys {
@@ -155,7 +155,7 @@ impl<'a> Taken<'a> {
                 let message = format!("API key {} is already used by Secret {other}", key.name);
                 problems.push(ConfigProblem::of_secret(name, message));
                 let left = left.get_or_insert_with(|| (**runtime).clone());
-                left.config.api_keys.retain(|other| other.digest != key.digest);
+                Arc::make_mut(&mut left.config).api_keys.retain(|other| other.digest != key.digest);
             }
         }
         Some(left.map_or_else(|| Arc::clone(runtime), Arc::new))

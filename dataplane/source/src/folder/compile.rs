@@ -51,7 +51,7 @@ impl<'a> Compiler<'a> {
         &self,
         name: &Name,
         entry: &Entry<docket_crds::Tenant>,
-        previous: Option<&TenantConfig>,
+        previous: Option<&Arc<TenantConfig>>,
         random: Random<'_>,
         problems: &mut Vec<ConfigProblem>,
     ) -> Option<DeclaredTenant> {
@@ -61,7 +61,7 @@ impl<'a> Compiler<'a> {
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
                 problems.push(ConfigProblem::at(&entry.place, Some(Kind::Tenant.of(name)), violation));
-                return previous.map(|config| self.declared(name, config.clone(), Vec::new()));
+                return previous.map(|config| self.declared(name, Arc::clone(config), Vec::new()));
             }
         };
         let inputs = Inputs {
@@ -82,7 +82,7 @@ impl<'a> Compiler<'a> {
         problems.extend(self.problems(name, &entry.place, &compiled));
         let config = compiled.config.ok()?;
         let printed = printed_keys(&config, &keys);
-        Some(self.declared(name, config, printed))
+        Some(self.declared(name, config.into(), printed))
     }
 
     fn problems(&self, name: &Name, place: &Place, compiled: &Compilation) -> Vec<ConfigProblem> {
@@ -96,7 +96,12 @@ impl<'a> Compiler<'a> {
         of_tenant.chain(of_webhooks).collect()
     }
 
-    fn declared(&self, name: &Name, config: TenantConfig, api_keys: Vec<(String, String)>) -> DeclaredTenant {
+    fn declared(
+        &self,
+        name: &Name,
+        config: Arc<TenantConfig>,
+        api_keys: Vec<(String, String)>,
+    ) -> DeclaredTenant {
         let entries = self.objects.webhooks.by_place().into_iter();
         // A webhook that cannot be read at all may belong to any tenant.
         let concerned =
