@@ -13,6 +13,9 @@
 //! Tenants come from `docket-source`. A tenant's database is in `docket-store`, the times of deliveries in
 //! `docket-schedule`, the rules in `docket-domain` and `docket-orders`.
 
+// A handler awaits what an action awaits, and so on down to the statement: the compiler follows that chain of futures.
+#![recursion_limit = "256"]
+
 pub mod actions;
 pub mod api;
 pub mod app;

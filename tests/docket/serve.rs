@@ -5,6 +5,7 @@ mod away;
 mod cluster;
 mod commands;
 mod faults;
+mod hostile;
 mod hostile_clients;
 mod proxies;
 mod roles;

@@ -1,10 +1,16 @@
 //! PostgreSQL: connects by a URL, and brings a database's schema up to date.
 
+mod connect;
+mod frames;
 mod target;
+mod words;
 
 use tokio_postgres::{Client, Error, Transaction};
 
+pub use connect::{Boxed, Connected, ExcessFound};
+pub use frames::{Excess, LONGEST_ANSWER, LONGEST_MESSAGE, LONGEST_ROW, MOST_MESSAGES, MOST_SETTINGS};
 pub use target::{InvalidUrl, Target};
+pub use words::{class_of, shown};
 
 use crate::{
     ADVISORY_LOCK, AppliedMigrations, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema,
@@ -45,7 +51,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
 /// The steps that a database has.
 pub async fn applied(client: &Client) -> Result<AppliedMigrations, Error> {
     let there = client.query_one(HAS_VERSION_TABLE, &[]).await?;
-    if !there.get::<_, bool>(0) {
+    if !there.try_get::<_, bool>(0)? {
         return Ok(AppliedMigrations::default());
     }
     let row = client.query_one(CURRENT_VERSION, &[]).await?;
@@ -55,17 +61,16 @@ pub async fn applied(client: &Client) -> Result<AppliedMigrations, Error> {
 /// The uid of the tenant that owns a database which Docket did not create; `None`: no tenant owns it.
 pub async fn owner(client: &Client) -> Result<Option<String>, Error> {
     let there = client.query_one("SELECT to_regclass('tenant_owner') IS NOT NULL", &[]).await?;
-    if !there.get::<_, bool>(0) {
+    if !there.try_get::<_, bool>(0)? {
         return Ok(None);
     }
-    let row = client.query_opt("SELECT uid FROM tenant_owner", &[]).await?;
+    let row = client.query_opt("SELECT uid FROM tenant_owner LIMIT 1", &[]).await?;
     row.map(|row| row.try_get(0)).transpose()
 }
 
 /// The comment on the client's database.
 pub async fn comment(client: &Client) -> Result<Option<String>, Error> {
-    let sql =
-        "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()";
+    let sql = "SELECT left(shobj_description(oid, 'pg_database'), 1024) FROM pg_database WHERE datname = current_database()";
     client.query_one(sql, &[]).await?.try_get(0)
 }
 

@@ -25,7 +25,7 @@ use tokio_postgres::SimpleQueryMessage;
 
 use crate::error::StoreError;
 use crate::sql::{Row, Statement, params};
-use pool::Pool;
+use pool::{Limit, Pool};
 
 /// How long a step of a migration waits for locks; later statements on the same table wait behind it.
 const MIGRATION_LOCK: Duration = Duration::from_secs(5);
@@ -94,11 +94,11 @@ impl Postgres {
         Ok(PostgresConnection::new(Arc::clone(&self.pool), self.pool.acquire().await?))
     }
 
-    /// A connection for statements that may take long: their duration says nothing about the database. The server's own
-    /// limit stays.
+    /// A connection for statements that may take long: their duration says nothing about the database. The limits of each
+    /// statement stay.
     pub(super) async fn patient_connection(&self) -> Result<PostgresConnection, StoreError> {
         let mut connection = self.connection().await?;
-        connection.limited = false;
+        connection.limit = Limit::Patient;
         // Other requests may try the database meanwhile.
         connection.retry = None;
         Ok(connection)
@@ -138,7 +138,7 @@ impl Postgres {
         };
         let (messages, rows) = connection.run(begin).await?;
         let now = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+            SimpleQueryMessage::Row(row) => row.try_get(0).ok()??.parse().ok(),
             _ => None,
         });
         let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
@@ -155,7 +155,7 @@ impl Postgres {
         let lock_timeout = MIGRATION_LOCK.as_millis();
         let limits = format!("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {lock_timeout}");
         connection.batch(&limits).await?;
-        connection.limited = false;
+        connection.limit = Limit::Migration;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
         Ok((connection, now))

@@ -1,6 +1,7 @@
 //! The errors of tenants' databases that callers treat differently.
 
 use docket_schema::NewerSchema;
+use docket_schema::postgres::{class_of, shown};
 use tokio_postgres::error::SqlState;
 
 /// Why a database is not as wanted. No message contains a URL, a password or a statement.
@@ -85,13 +86,13 @@ pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     let away = ["08", "53", "57", "40", "58", "55", "28", "3D"];
     error
         .code()
-        .is_none_or(|code| away.contains(&&code.code()[..2]) || *code == SqlState::READ_ONLY_SQL_TRANSACTION)
+        .is_none_or(|code| away.contains(&class_of(code)) || *code == SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// The message of the server or of the system. The server's detail is left out, because it may quote values.
+/// The message of the server or of the system, cut. The server's detail is left out, because it may quote values.
 pub(super) fn words(error: &tokio_postgres::Error) -> String {
     if let Some(server) = error.as_db_error() {
-        return format!("{} ({})", server.message(), server.code().code());
+        return format!("{} ({})", shown(server.message()), shown(server.code().code()));
     }
     let mut words = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -102,7 +103,7 @@ pub(super) fn words(error: &tokio_postgres::Error) -> String {
         }
         source = cause.source();
     }
-    words
+    shown(&words)
 }
 
 #[cfg(test)]

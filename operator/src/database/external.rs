@@ -1,7 +1,7 @@
 //! Databases that a user created: migrated, and marked with the Tenant that uses them.
 
 use docket_crds::DatabaseUrl;
-use docket_schema::postgres::Target;
+use docket_schema::postgres::{Target, shown};
 
 use super::error::DatabaseError;
 use super::session::Session;
@@ -26,7 +26,7 @@ async fn refuse_managed(session: &Session, url: &DatabaseUrl) -> Result<(), Data
     match session.made_for().await? {
         None => Ok(()),
         Some(other) => {
-            let whose = format!("was created for the Tenant with UID {other}; choose another one");
+            let whose = format!("was created for the Tenant with UID {}; choose another one", shown(&other));
             Err(DatabaseError::NotOwned { what: described(url), whose })
         }
     }
@@ -42,8 +42,9 @@ async fn refuse_used(session: &Session, wanted: &WantedExternalDatabase<'_>) -> 
 
 fn used_by(url: &DatabaseUrl, owner: &str) -> DatabaseError {
     let whose = format!(
-        "is used by the Tenant with UID {owner}: two Tenants can't share one. Give this Tenant another database; or, if \
+        "is used by the Tenant with UID {}: two Tenants can't share one. Give this Tenant another database; or, if \
          the other Tenant is gone, annotate this one with docket.dev/adopt-database={}",
+        shown(owner),
         database_of(url)
     );
     DatabaseError::NotOwned { what: described(url), whose }

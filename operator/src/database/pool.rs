@@ -10,11 +10,12 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use docket_crds::DatabaseUrl;
-use docket_schema::postgres::Target;
+use docket_schema::postgres::{Boxed, Connected, Target};
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::Row;
+use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Error, Row};
 
 use super::error::{DatabaseError, words};
 use super::session::{CONNECT_TIMEOUT, STATEMENT_TIMEOUT, bounded, configure};
@@ -32,14 +33,30 @@ pub(super) struct AdminPool {
     pool: Pool,
 }
 
+/// Connects as every part of Docket does: a tenant decides the comment on its database.
+struct Connect(Target);
+
+impl deadpool_postgres::Connect for Connect {
+    fn connect(&self, _: &Config) -> Boxed<'_, Result<(Client, JoinHandle<()>), Error>> {
+        Box::pin(async {
+            let Connected { client, connection, excess: _ } = self.0.connect().await?;
+            // It ends with the client; a statement under way then returns an error.
+            let task = tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            Ok((client, task))
+        })
+    }
+}
+
 impl AdminPool {
     /// Opens no connection yet. Errors: what is wrong with the URL, without quoting it.
     pub(super) fn new(url: DatabaseUrl) -> Result<Self, String> {
         let mut target = Target::parse(url.expose()).map_err(|error| error.to_string())?;
-        configure(&mut target.config);
+        configure(&mut target);
         // Checks each connection before use, so that a server restart does not fail a pass.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
-        let manager = Manager::from_config(target.config, target.tls, recycling);
+        let manager = Manager::from_connect(target.config.clone(), Connect(target), recycling);
         let timeouts = Timeouts {
             wait: Some(STATEMENT_TIMEOUT),
             create: Some(CONNECT_TIMEOUT),
@@ -119,7 +136,7 @@ impl AdminConnection {
         })
     }
 
-    fn client(&self) -> &tokio_postgres::Client {
+    fn client(&self) -> &Client {
         self.object.as_ref().expect("only give_back takes it")
     }
 }

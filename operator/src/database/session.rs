@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use docket_schema::postgres::{self, MigrateError, Target};
+use docket_schema::postgres::{self, Connected, ExcessFound, MigrateError, Target};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{Client, Error};
 
 use super::error::{DatabaseError, is_away, words};
 use super::names::Mark;
@@ -22,7 +22,8 @@ const LONGEST_MIGRATION: Duration = Duration::from_secs(30 * 60);
 static MIGRATIONS: Semaphore = Semaphore::const_new(4);
 
 /// Sets the options of every connection to a database server.
-pub(super) fn configure(config: &mut Config) {
+pub(super) fn configure(target: &mut Target) {
+    let config = &mut target.config;
     config.connect_timeout(CONNECT_TIMEOUT);
     // The second setting ends the statement of a client that disconnected, such as a long migration.
     config.options(format!(
@@ -44,7 +45,8 @@ pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, Dat
 /// A connection. Dropping it closes it at once, also during a statement.
 pub(super) struct Session {
     client: Client,
-    _connection: JoinSet<Result<(), tokio_postgres::Error>>,
+    excess: ExcessFound,
+    _connection: JoinSet<Result<(), Error>>,
 }
 
 /// Why a login failed.
@@ -75,10 +77,10 @@ impl From<DatabaseError> for LoginError {
 impl Session {
     pub(super) async fn open(url: &str) -> Result<Self, LoginError> {
         let mut target = Target::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?;
-        configure(&mut target.config);
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.config.connect(target.tls)).await;
+        configure(&mut target);
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.connect()).await;
         let connected = connected.map_err(|_| DatabaseError::unreachable("no response in time"))?;
-        let (client, connection) = connected.map_err(|error| {
+        let Connected { client, connection, excess } = connected.map_err(|error| {
             let reason = DatabaseError::unreachable(words(&error));
             match error.code() {
                 Some(&SqlState::INVALID_PASSWORD) => LoginError::Password(reason),
@@ -88,12 +90,20 @@ impl Session {
         })?;
         let mut tasks = JoinSet::new();
         tasks.spawn(connection);
-        Ok(Self { client, _connection: tasks })
+        Ok(Self { client, excess, _connection: tasks })
+    }
+
+    /// The error of a statement. The library only says that a connection is closed, not why.
+    fn error(&self, error: Error) -> DatabaseError {
+        match self.excess.get() {
+            Some(excess) => DatabaseError::unreachable(excess.to_string()),
+            None => error.into(),
+        }
     }
 
     /// The schema's version, and whether it needs a migration.
     async fn version(&self) -> Result<(i64, bool), DatabaseError> {
-        let applied = bounded(postgres::applied(&self.client)).await??;
+        let applied = bounded(postgres::applied(&self.client)).await?.map_err(|error| self.error(error))?;
         let missing = applied.missing().map_err(DatabaseError::SchemaNewer)?;
         Ok((applied.version, !missing.is_empty()))
     }
@@ -118,20 +128,20 @@ impl Session {
         })?;
         migrated.map_err(|error| match error {
             MigrateError::Newer(error) => DatabaseError::SchemaNewer(error),
-            MigrateError::Database(error) if is_away(&error) => DatabaseError::unreachable(words(&error)),
+            MigrateError::Database(error) if is_away(&error) => self.error(error),
             MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: words(&error) },
         })
     }
 
     /// The UID of the Tenant that an operator created this database for; `None`: no operator did.
     pub(super) async fn made_for(&self) -> Result<Option<String>, DatabaseError> {
-        let comment = bounded(postgres::comment(&self.client)).await??;
+        let comment = bounded(postgres::comment(&self.client)).await?.map_err(|error| self.error(error))?;
         Ok(comment.and_then(|comment| Mark::read(&comment).map(|mark| mark.uid.to_owned())))
     }
 
     /// The UID of the Tenant that uses this external database; `None`: no Tenant yet.
     pub(super) async fn owner(&self) -> Result<Option<String>, DatabaseError> {
-        Ok(bounded(postgres::owner(&self.client)).await??)
+        bounded(postgres::owner(&self.client)).await?.map_err(|error| self.error(error))
     }
 
     /// Records that a Tenant uses it, unless another one does; if `adopt`, replaces the other one.
@@ -141,7 +151,7 @@ impl Session {
                 "{}; the URL's role must own the database, or have CREATE on its schema",
                 words(&error)
             )),
-            _ => error.into(),
+            _ => self.error(error),
         })
     }
 }

@@ -41,7 +41,7 @@ struct WatcherRole {
 const QUERY: &str = "
     SELECT
         r.oid IS NOT NULL,
-        shobj_description(r.oid, 'pg_authid'),
+        left(shobj_description(r.oid, 'pg_authid'), 1024),
         r.rolcanlogin AND NOT r.rolinherit AND r.rolconnlimit = $2 AND coalesce(r.rolvaliduntil = 'infinity', true),
         r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
             OR EXISTS (SELECT FROM pg_auth_members WHERE member = r.oid),

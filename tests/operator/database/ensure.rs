@@ -370,3 +370,33 @@ async fn an_external_database_has_one_tenant() {
         .collect();
     assert_eq!(rows, [OTHER]);
 }
+
+/// Whoever owns a database decides what the operator reads there.
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_tables_of_an_external_database_are_an_error_of_that_database() {
+    let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&url)).await.unwrap();
+    let client = postgres::client(url.expose()).await;
+    client.batch_execute("ALTER TABLE tenant_owner RENAME TO tenant_owner_before").await.unwrap();
+    for (cell, expected) in [
+        ("repeat('x', 157286400)", "sent a message of 157286"),
+        ("repeat(E'x\\n', 100000)", "is used by the Tenant with UID x\\nx"),
+        ("7", "cannot convert"),
+    ] {
+        let view =
+            format!("DROP VIEW IF EXISTS tenant_owner; CREATE VIEW tenant_owner AS SELECT {cell} AS uid");
+        client.batch_execute(&view).await.unwrap();
+        let error = migrate_external(&external(&url)).await.unwrap_err().to_string();
+        assert!(error.contains(expected) && error.len() < 1_000, "{cell}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_comment_on_a_managed_database_is_read_in_part() {
+    let rig = Rig::new().await;
+    rig.ensure().await;
+    let long = "x".repeat(10 << 20);
+    rig.by_hand(&format!("COMMENT ON DATABASE {{db}} IS 'docket.dev/tenant-uid={long}'")).await;
+    let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err().to_string();
+    assert!(error.contains("xxx") && error.len() < 3_000, "{} bytes", error.len());
+}

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
+use docket_schema::postgres::ExcessFound;
 use tokio::sync::{Semaphore, oneshot};
 
 /// For this long a later request of the same tenant may overtake the first in line, which saves opening a connection.
@@ -70,12 +71,14 @@ struct Waiter {
 /// An open connection and its place, which is free again once the connection is closed.
 pub(super) struct Opened {
     pub(super) client: ClientWrapper,
+    /// Whether the server sent more than Docket reads.
+    pub(super) excess: ExcessFound,
     place: Place,
 }
 
 impl Opened {
-    pub(super) fn new(client: ClientWrapper, place: Place) -> Self {
-        Self { client, place }
+    pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: Place) -> Self {
+        Self { client, excess, place }
     }
 
     /// Closes the connection and keeps the place.

@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 
 use super::budget::Opened;
 use super::error::unavailable;
-use super::pool::{Acquired, Pool, Retry};
+use super::pool::{Acquired, Limit, Pool, Retry};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Statement};
 
@@ -26,8 +26,10 @@ pub struct PostgresConnection {
     under_way: bool,
     /// Statements that failed, or whose end was not awaited.
     not_done: u32,
-    /// Whether statements have a time limit.
-    pub(super) limited: bool,
+    /// A statement did not fit the tables: it may have been prepared before they were changed.
+    outdated: bool,
+    /// How long statements may take.
+    pub(super) limit: Limit,
     _turn: Option<OwnedSemaphorePermit>,
     /// Until the database has responded.
     pub(super) retry: Option<Retry>,
@@ -44,7 +46,8 @@ impl PostgresConnection {
             for_one_use: false,
             under_way: false,
             not_done: 0,
-            limited: true,
+            outdated: false,
+            limit: Limit::Request,
             retry,
             _turn: turn,
             migration: None,
@@ -118,10 +121,13 @@ impl PostgresConnection {
         // Before the await: a future that is dropped in the middle must not leave the connection to the next request.
         self.under_way = true;
         self.not_done += 1;
-        let response = self.pool.response(self.limited, statement(&opened.client)).await;
+        let response = self.pool.response(self.limit, statement(&opened.client)).await;
         let response = response.map_err(unavailable)?;
         self.under_way = false;
-        let value = response?;
+        // The library only says that the connection is closed.
+        let value = response.map_err(|error| opened.excess.get().map_or(error, unavailable));
+        self.outdated |= matches!(value, Err(StoreError::Refused(_)));
+        let value = value?;
         // Later statements may take long and must not delay other tenants that are tried.
         self.retry = None;
         self.not_done -= 1;
@@ -161,7 +167,7 @@ pub(super) async fn pipelined(
 
 impl Drop for PostgresConnection {
     fn drop(&mut self) {
-        let fit = !self.in_transaction && !self.under_way && !self.for_one_use;
+        let fit = !self.in_transaction && !self.under_way && !self.outdated && !self.for_one_use;
         if let Some(opened) = self.opened.take().filter(|opened| fit && !opened.client.is_closed()) {
             self.pool.put_back(opened);
         }

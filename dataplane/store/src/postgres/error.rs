@@ -1,5 +1,6 @@
 //! What PostgreSQL's errors mean for a caller.
 
+use docket_schema::postgres::{class_of, shown};
 use tokio_postgres::error::SqlState;
 
 use crate::error::StoreError;
@@ -11,7 +12,7 @@ pub(super) fn unavailable(error: impl std::error::Error + Send + Sync + 'static)
 /// Whether an error says that the database does not respond, or not in time.
 pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     match error.code() {
-        Some(code) => *code == SqlState::QUERY_CANCELED || code.code().starts_with("08"),
+        Some(code) => *code == SqlState::QUERY_CANCELED || class_of(code) == "08",
         None => is_lost(error),
     }
 }
@@ -21,7 +22,7 @@ fn is_lost(error: &tokio_postgres::Error) -> bool {
     error.is_closed() || std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }
 
-/// The server's error for the log: its code and message, without the detail, which repeats the row's values.
+/// The server's error for the log: its code and message, cut, without the detail, which repeats the row's values.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
 struct ServerError {
@@ -42,14 +43,14 @@ impl From<tokio_postgres::Error> for StoreError {
         // Classes: 08 connection, 53 resources (disk, memory, connections), 57 operator (shutdown, cancel), 40
         // rollback (serialization, deadlock), 58 system; 28 and 3D: the role or the database is gone; 25006: standby;
         // 25P03: this transaction was left alone for too long, as by a process that was frozen.
-        let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&&code.code()[..2])
+        let away = ["08", "53", "57", "40", "58", "28", "3D"].contains(&class_of(code))
             || [
                 SqlState::LOCK_NOT_AVAILABLE,
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
             ]
             .contains(code);
-        let server = ServerError { code: code.code().to_owned(), message: server.message().to_owned() };
+        let server = ServerError { code: shown(code.code()), message: shown(server.message()) };
         match code {
             &SqlState::UNIQUE_VIOLATION | &SqlState::FOREIGN_KEY_VIOLATION => Self::Conflict,
             _ if away => Self::Unavailable(Box::new(server)),

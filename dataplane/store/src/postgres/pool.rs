@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use docket_schema::postgres::{InvalidUrl, Target};
+use docket_schema::postgres::{Connected, InvalidUrl, Target};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_postgres::Config;
 
 use super::budget::{Budget, Grant, Opened, Place, PoolId};
 use super::error::{is_away, unavailable};
@@ -66,6 +65,17 @@ enum NoConnection {
 #[derive(Debug, thiserror::Error)]
 #[error("the server did not respond within {} s", NO_RESPONSE.as_secs())]
 pub(super) struct NoResponse;
+
+/// How long a statement may take. A server that ignores `statement_timeout` gains nothing from it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    /// The server has [`NO_RESPONSE`], and counts as away while it takes longer than [`SLOW`].
+    Request,
+    /// The server has [`NO_RESPONSE`]. How long it takes says nothing about it.
+    Patient,
+    /// The caller limits the migration as a whole.
+    Migration,
+}
 
 /// An open connection, with the permits that its loan holds.
 pub(super) struct Acquired {
@@ -160,9 +170,8 @@ impl Pool {
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
         let until = until.max(Instant::now() + CONNECT);
-        let target = Target::parse(self.url.expose_secret()).map_err(unavailable)?;
-        let config = configured(target.config);
-        let connected = match timeout_at(until, config.connect(target.tls)).await {
+        let target = configured(Target::parse(self.url.expose_secret()).map_err(unavailable)?);
+        let Connected { client, connection, excess } = match timeout_at(until, target.connect()).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
                 self.is_away.store(true, Ordering::Relaxed);
@@ -177,24 +186,28 @@ impl Pool {
                 return Err(unavailable(NoConnection::Silent));
             }
         };
-        let (client, connection) = connected;
         // It ends with the client; a statement under way then returns an error.
         let task = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(Opened::new(ClientWrapper::new(client, task), place))
+        Ok(Opened::new(ClientWrapper::new(client, task), excess, place))
     }
 
     /// Waits for the server's response, and records whether there was one.
     pub(super) async fn response<T>(
         &self,
-        limited: bool,
+        limit: Limit,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<Result<T, StoreError>, NoResponse> {
-        if !limited {
-            return Ok(statement.await.map_err(StoreError::from));
-        }
         let mut statement = pin!(statement);
+        match limit {
+            Limit::Request => {}
+            Limit::Patient => {
+                let response = timeout(NO_RESPONSE, &mut statement).await.map_err(|_| NoResponse)?;
+                return Ok(response.map_err(StoreError::from));
+            }
+            Limit::Migration => return Ok(statement.await.map_err(StoreError::from)),
+        }
         let response = match timeout(SLOW, &mut statement).await {
             Ok(response) => response,
             Err(_) => {
@@ -210,12 +223,13 @@ impl Pool {
 }
 
 /// Adds the settings of all our connections.
-pub(super) fn configured(mut config: Config) -> Config {
+pub(super) fn configured(mut target: Target) -> Target {
+    let config = &mut target.config;
     config.connect_timeout(WAIT);
     config.options(SESSION);
     config.application_name("docket");
     // A server that vanished without closing the connection.
     config.keepalives_idle(STATEMENT_TIMEOUT);
     config.tcp_user_timeout(STATEMENT_TIMEOUT);
-    config
+    target
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use docket_schema::postgres::{InvalidUrl, Target};
+use docket_schema::postgres::{Connected, InvalidUrl, Target};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
@@ -126,8 +126,8 @@ impl Watcher {
     }
 
     async fn connect(&self) -> Result<ClientWrapper, StoreError> {
-        let target = Target::parse(self.url.expose_secret()).map_err(unavailable)?;
-        let (client, connection) = configured(target.config).connect(target.tls).await?;
+        let target = configured(Target::parse(self.url.expose_secret()).map_err(unavailable)?);
+        let Connected { client, connection, excess: _ } = target.connect().await?;
         let task = tokio::spawn(async move {
             let _ = connection.await;
         });

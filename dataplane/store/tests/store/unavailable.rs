@@ -1,5 +1,6 @@
 //! A database that is away or locked is reported as unavailable, soon, and is used again when it is back.
 
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
@@ -114,6 +115,25 @@ async fn a_server_that_is_away_is_unavailable() {
             "{:?}",
             begun.elapsed()
         );
+    }
+}
+
+/// What listens at a URL need not be PostgreSQL, whose codes have five characters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn error_code_of_any_form_is_unavailable() {
+    for code in ["X", "", "ä", "aä", "53000000000000000000000"] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let fields = format!("SERROR\0VERROR\0C{code}\0Mno\0\0");
+        let length = (fields.len() as u32 + 4).to_be_bytes();
+        let answer = [b"E", &length[..], fields.as_bytes()].concat();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write_all(&answer));
+        });
+        let url = format!("postgres://docket:secret@127.0.0.1:{port}/docket?sslmode=disable");
+        let database = Database::Postgres(Postgres::new(&url, 2).expect("a URL"));
+        assert!(is_unavailable(database.begin(&Clock::System).await), "{code:?}");
     }
 }
 

@@ -1,0 +1,50 @@
+//! What a server says in its errors, as far as it may go on to logs and statuses. Whoever owns a database decides these texts.
+
+use tokio_postgres::error::SqlState;
+
+/// The most characters of a server's text.
+const MOST_CHARACTERS: usize = 300;
+
+/// A server's text with its control characters escaped, cut after 300 characters.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for (place, character) in text.chars().enumerate() {
+        match character {
+            _ if place == MOST_CHARACTERS => {
+                shown.push('…');
+                break;
+            }
+            control if control.is_control() => shown.extend(control.escape_default()),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
+/// The class of an error: the first two characters of its code, which PostgreSQL writes as five. Empty for a code of another
+/// form.
+pub fn class_of(code: &SqlState) -> &str {
+    code.code().get(..2).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_and_its_control_characters_are_escaped() {
+        assert_eq!(shown("relation \"x\" does not exist"), "relation \"x\" does not exist");
+        assert_eq!(shown("a\nb\u{1b}[31m\u{85}ü"), "a\\nb\\u{1b}[31m\\u{85}ü");
+        let long = shown(&"ü".repeat(1_000_000));
+        assert_eq!((long.chars().count(), long.ends_with("ü…")), (MOST_CHARACTERS + 1, true));
+        assert_eq!(shown(&"x".repeat(MOST_CHARACTERS)), "x".repeat(MOST_CHARACTERS));
+    }
+
+    #[test]
+    fn class_of_a_code_of_any_form_is_found_without_a_panic() {
+        for (code, class) in [("42P01", "42"), ("08006", "08"), ("4", ""), ("", ""), ("äö", "ä"), ("aä", "")]
+        {
+            assert_eq!(class_of(&SqlState::from_code(code)), class, "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A tenant that owns its database makes of its tables what it likes. It harms its own requests only.
+
+use std::time::{Duration, Instant};
+
+use docket_rig::postgres;
+use docket_tests::server::{JSON, PASSWORD, Server, api_key, eventually};
+use serde_json::json;
+use tokio_postgres::Client as Database;
+
+use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
+
+/// What a process may grow by while it serves a hostile tenant, in KiB: what it reads of one query, some times over.
+const GROWTH: u64 = 96 * 1024;
+/// A healthy tenant's save takes no longer than this.
+const UNHURT: Duration = Duration::from_secs(2);
+
+/// The columns of `contact` with a name that a view makes of anything.
+fn contact(name: &str, from: &str) -> String {
+    format!(
+        "CREATE VIEW contact AS SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, {name} AS name, \
+         NULL::text AS password_hash, true AS active, '{USER}'::text AS email_key {from}"
+    )
+}
+
+/// In KiB: the most that a process ever had in memory, or what it has now.
+fn memory(process: &Server, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
+    line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse().expect("a number")
+}
+
+/// A stage with a second tenant, whose database is returned.
+async fn with_other() -> (Stage, Database) {
+    let stage = Stage::new().await;
+    let url = postgres::database().await;
+    let yaml =
+        external("other", 'b', &url) + &stage.receiver.webhook_yaml("other", "others", "C-1", "/others");
+    stage.home.write("other.yaml", &yaml);
+    let customer = ["customer", "add", "--code", "C-1", "--name", "One", "--tenant", "OTHER", "--postgresql"];
+    assert!(stage.home.command(&customer, "").0);
+    (stage, postgres::client(&url).await)
+}
+
+async fn guess(api: &Server, user: &str) -> (u16, Duration) {
+    let body = json!({"userId": user, "password": PASSWORD}).to_string();
+    let begun = Instant::now();
+    let key = api_key('b');
+    let reply = api.send("POST", "/Auth/Token", &[("x-api-key", key.as_str()), JSON], &body).await;
+    (reply.status, begun.elapsed())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_tables_cost_their_tenant_a_503_and_the_process_no_memory() {
+    let (stage, database) = with_other().await;
+    let api = stage.serve("api").await;
+    let healthy = sign_in(&api).await;
+    assert_eq!(guess(&api, "nobody@quillfeather.example").await.0, 404, "its database is used before");
+    let nested = "DO $$ BEGIN CREATE TYPE nested_0 AS (a int); FOR i IN 1..1500 LOOP \
+                  EXECUTE format('CREATE TYPE nested_%s AS (a nested_%s)', i, i - 1); END LOOP; END $$";
+    database.batch_execute(nested).await.expect("types");
+    let functions = "
+        CREATE FUNCTION shout() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+            RAISE EXCEPTION '%', repeat('x', 100000000) USING ERRCODE = '42P01'; END $$;
+        CREATE FUNCTION mumble() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+            LOOP RAISE WARNING '%', repeat('x', 1000); END LOOP; END $$;
+        CREATE FUNCTION murmur() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+            RAISE EXCEPTION E'hunter2\\n%', repeat('x', 60000) USING ERRCODE = '53000'; END $$;
+        ALTER TABLE contact RENAME TO contact_before";
+    database.batch_execute(functions).await.expect("functions");
+    let idle = memory(&api, "VmHWM");
+    for (what, view, status) in [
+        ("a cell of 150 MiB", contact("repeat('x', 157286400)", ""), 503),
+        ("endless rows", contact("'x'::text", "FROM generate_series(1, 100000000)"), 503),
+        ("wide rows", contact("repeat('x', 1000000)", "FROM generate_series(1, 1000)"), 503),
+        ("an error of 100 MB", contact("shout()", ""), 503),
+        ("endless notices", contact("mumble()", ""), 503),
+        ("a long error", contact("murmur()", ""), 503),
+        ("a type of a type of a type", contact("NULL::nested_1500", ""), 503),
+        ("another type", contact("7", ""), 500),
+    ] {
+        // New connections have prepared nothing.
+        let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                     WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        let view = format!("DROP VIEW IF EXISTS contact; {view}; {ended}");
+        database.batch_execute(&view).await.expect(what);
+        let guesses = async {
+            for _ in 0..3 {
+                let (answer, took) = guess(&api, USER).await;
+                assert!(answer == 503 || answer == status, "{what}: {answer} after {took:?}");
+            }
+        };
+        let saves = async {
+            for _ in 0..5 {
+                let took = save(&healthy).await;
+                assert!(took < UNHURT, "{what}: {took:?}");
+            }
+        };
+        tokio::join!(guesses, saves);
+    }
+    let grown = memory(&api, "VmHWM") - idle;
+    assert!(grown < GROWTH, "grew by {grown} KiB");
+    let log = stage.log();
+    let longest = log.lines().map(str::len).max().unwrap_or_default();
+    assert!(longest < 2_000, "a line has {longest} bytes");
+    assert!(log.contains("the database sent a message of 157286"), "{log}");
+    assert!(!log.contains("hunter2\n"), "control characters are escaped");
+    database
+        .batch_execute("DROP VIEW contact; ALTER TABLE contact_before RENAME TO contact")
+        .await
+        .expect("a table");
+    eventually("the tenant is back", SOON, async || guess(&api, USER).await.0 == 404).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_delivery() {
+    let (stage, database) = with_other().await;
+    let api = stage.serve("api").await;
+    let (detector, worker) = tokio::join!(stage.serve("detector"), stage.serve("worker"));
+    let healthy = sign_in(&api).await;
+    save(&healthy).await;
+    stage.received(1).await;
+    let idle = [&detector, &worker].map(|process| memory(process, "VmHWM"));
+    let views = "
+        ALTER TABLE court_invoice RENAME TO court_invoice_before;
+        CREATE VIEW court_invoice AS SELECT repeat('x', 157286400) AS invoice_number, NULL::bigint AS detected_at_ms,
+            number AS work_order FROM (VALUES ('w')) w (number);
+        ALTER TABLE work_order RENAME TO work_order_before;
+        CREATE VIEW work_order AS SELECT 'w'::text AS number;
+        ALTER TABLE delivery_queue RENAME TO delivery_queue_before;
+        CREATE VIEW delivery_queue AS SELECT repeat('x', 157286400) AS id, 'w'::text AS webhook, 0::bigint AS due_at_ms
+            FROM generate_series(1, 10)";
+    database.batch_execute(views).await.expect("views");
+    stage.logs("the database sent a message of 157286").await;
+    for count in 2..8 {
+        save(&healthy).await;
+        stage.received(count).await;
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    for (process, idle) in [&detector, &worker].into_iter().zip(idle) {
+        let grown = memory(process, "VmHWM") - idle;
+        assert!(grown < GROWTH, "grew by {grown} KiB");
+    }
+}
