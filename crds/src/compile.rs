@@ -186,6 +186,7 @@ fn compile_tenant(
             lifetime_minutes: spec.tokens.lifetime_minutes,
             signing_keys: inputs.generated.signing_keys.clone(),
         },
+        database_is_external: database.is_some() && spec.database.external.is_some(),
         database,
         watcher: inputs.generated.watcher.clone(),
         active_events: active_events(inputs),

@@ -79,6 +79,7 @@ mod tests {
                 signing_keys: vec![SigningKey { kid: "1".into(), secret: b"hunter2".to_vec().into() }],
             },
             database: None,
+            database_is_external: false,
             watcher: None,
             active_events: BTreeSet::new(),
             webhooks: Vec::new(),

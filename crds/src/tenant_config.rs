@@ -32,6 +32,9 @@ pub struct TenantConfig {
     pub tokens: Tokens,
     /// The database's URL; `None`: a file, in the embedded mode.
     pub database: Option<DatabaseUrl>,
+    /// Whether the tenant's owner writes this URL (`database.external`), and not the platform.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub database_is_external: bool,
     /// The URL of the watcher of the database's server: a role that may log in there and has no right. The data plane learns
     /// from it which databases changed. `None`: it reads this one to find out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,6 +251,7 @@ mod tests {
                 signing_keys: vec![SigningKey { kid: "1".into(), secret: b"hunter2".to_vec().into() }],
             },
             database: Some(DatabaseUrl::parse("postgres://u:hunter2@db/x").unwrap()),
+            database_is_external: false,
             watcher: Some(DatabaseUrl::parse("postgres://w:hunter2@db/postgres").unwrap()),
             active_events: EventCode::ALL.into(),
             webhooks: vec![

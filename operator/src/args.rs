@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use docket_crds::EventCode;
 use docket_program::arguments::{self, socket};
 use docket_program::logging::LogArguments;
+use docket_schema::postgres::AllowedDatabase;
 
 /// The operator of Docket: provisions what Tenants and Webhooks need, and reports their status.
 #[derive(Debug, Parser)]
@@ -47,6 +48,13 @@ pub struct RunArguments {
         value_delimiter = ','
     )]
     pub database_servers: Vec<String>,
+    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Loopback,
+    /// link-local and metadata addresses need a network [default: any host, but none of these addresses].
+    #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
+    pub allow_external_database: Vec<AllowedDatabase>,
+    /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert.
+    #[arg(long, env = "DOCKET_CA_FOLDER", default_value = "/etc/docket/ca", value_name = "FOLDER")]
+    pub ca_folder: PathBuf,
     /// File with the URL of the data plane's Redis. Without it, the operator does not observe what pods serve and deliver.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
     pub redis_url_file: Option<PathBuf>,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::EventCode;
 use docket_program::clock::Clock;
+use docket_schema::postgres::ExternalDatabases;
 
 use crate::database::Servers;
 use crate::kube::client::KubeApi;
@@ -30,6 +32,8 @@ pub struct Context {
 pub struct Settings {
     /// The namespaces whose objects count; empty: all.
     pub namespaces: Vec<String>,
+    /// Where external databases may be.
+    pub external_databases: Arc<ExternalDatabases>,
     /// Events that are off for every tenant.
     pub disabled_events: BTreeSet<EventCode>,
     /// How often each object is reconciled although nothing changed.

@@ -8,6 +8,7 @@ use docket_board::Board;
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_program::signals::Signals;
+use docket_schema::postgres::ExternalDatabases;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
@@ -130,6 +131,10 @@ async fn reconcile(work: Arc<Work>, state: Arc<State>, board: Option<Board>, sto
 fn settings(arguments: &RunArguments) -> Settings {
     Settings {
         namespaces: arguments.watch_namespaces.clone(),
+        external_databases: Arc::new(ExternalDatabases::new(
+            arguments.allow_external_database.clone(),
+            arguments.ca_folder.clone(),
+        )),
         disabled_events: arguments.disabled_events.iter().copied().collect(),
         resync: arguments.resync,
         concurrency: usize::from(arguments.concurrency),

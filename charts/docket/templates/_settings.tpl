@@ -40,6 +40,9 @@ flag changes one line.
 {{- range include "docket.databaseServers" . | fromJsonArray -}}
 {{- $args = append $args (printf "--database-server=%s=%s%s/url" .name (include "docket.databaseFolder" $) .name) -}}
 {{- end -}}
+{{- range .Values.externalDatabases.allow -}}
+{{- $args = append $args (printf "--allow-external-database=%s" .) -}}
+{{- end -}}
 {{- $args = append $args (printf "--redis-url-file=%s/url" (include "docket.redisFolder" .)) -}}
 {{- range .Values.disabledEvents -}}
 {{- $args = append $args (printf "--disabled-event=%s" .) -}}
@@ -80,6 +83,9 @@ flag changes one line.
 {{- $args := list "serve" (printf "--roles=%s" .component) -}}
 {{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
 {{- $args = append $args (printf "--database-connections-per-tenant=%d" (int $v.databaseConnectionsPerTenant)) -}}
+{{- range $values.externalDatabases.allow -}}
+{{- $args = append $args (printf "--allow-external-database=%s" .) -}}
+{{- end -}}
 {{- if eq .component "api" -}}
 {{- $args = append $args (printf "--listen=%s:8080" $values.listenAddress) -}}
 {{- $args = append $args (printf "--base-domain=%s" $values.baseDomain) -}}

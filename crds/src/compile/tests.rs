@@ -234,6 +234,7 @@ fn managed_database_is_provisioning_until_it_has_a_url() {
     let url = DatabaseUrl::parse("postgres://u:p@db/tenant_acme").unwrap();
     case.generated.database = GeneratedDatabase::Ensured(Some(url.clone()));
     assert_eq!(config(&case.compile()).database, Some(url));
+    assert!(!config(&case.compile()).database_is_external);
 }
 
 #[test]
@@ -247,7 +248,9 @@ fn external_database_needs_a_url_in_its_secret() {
     assert_eq!(reasons[0].code, ReasonCode::SecretInvalid);
     assert!(!reasons[0].message.contains("hunter2"));
     case = case.value("tenants/db/url", b"postgresql://u:p@db/x\n");
-    assert_eq!(config(&case.compile()).database.as_ref().unwrap().expose(), "postgresql://u:p@db/x");
+    let made = config(&case.compile()).clone();
+    assert_eq!(made.database.as_ref().unwrap().expose(), "postgresql://u:p@db/x");
+    assert!(made.database_is_external);
 }
 
 #[test]

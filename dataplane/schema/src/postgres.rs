@@ -1,16 +1,18 @@
 //! PostgreSQL: connects by a URL, and brings a database's schema up to date.
 
 mod connect;
+mod external;
 mod frames;
 mod target;
 mod words;
 
 use tokio_postgres::{Client, Error, Transaction};
 
-pub use connect::{Boxed, Connected, ExcessFound};
+pub use connect::{Boxed, Connected, ExcessFound, NotAllowed};
+pub use external::{AllowedDatabase, CA_FOLDER, ExternalDatabases, LARGEST_CA_FILE, PARAMETERS};
 pub use frames::{Excess, LONGEST_ANSWER, LONGEST_MESSAGE, LONGEST_ROW, MOST_MESSAGES, MOST_SETTINGS};
 pub use target::{InvalidUrl, Target};
-pub use words::{class_of, shown};
+pub use words::{class_of, shown, with_causes};
 
 use crate::{
     ADVISORY_LOCK, AppliedMigrations, CREATE_VERSION_TABLE, CURRENT_VERSION, HAS_VERSION_TABLE, NewerSchema,

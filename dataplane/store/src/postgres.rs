@@ -13,6 +13,7 @@ mod watcher;
 
 pub use budget::{Budget, Limits};
 pub use connection::PostgresConnection;
+pub use docket_schema::postgres::{AllowedDatabase, ExternalDatabases};
 pub use watcher::{Counters, Watcher};
 
 use std::sync::Arc;
@@ -62,15 +63,27 @@ impl Postgres {
     ///
     /// Errors: the URL can't be used. The message never carries it.
     pub fn within(url: &str, budget: &Budget) -> Result<Self, InvalidUrl> {
-        Ok(Self { pool: Arc::new(Pool::new(url, budget)?), watched: None })
+        Ok(Self { pool: Arc::new(Pool::new(url, budget, None)?), watched: None })
+    }
+
+    /// The external database at `url`, which a tenant's owner writes, with a share of the process's connections; none is open
+    /// yet.
+    ///
+    /// Errors: the URL can't be used. The message never carries it.
+    pub fn external(
+        url: &str,
+        budget: &Budget,
+        databases: &Arc<ExternalDatabases>,
+    ) -> Result<Self, InvalidUrl> {
+        let pool = Pool::new(url, budget, Some(Arc::clone(databases)))?;
+        Ok(Self { pool: Arc::new(pool), watched: None })
     }
 
     /// The same database, whose server has this watcher.
-    ///
-    /// Errors: the database's URL can't be used. The message never carries it.
-    pub fn watched_by(self, watcher: Arc<Watcher>) -> Result<Self, InvalidUrl> {
-        let name = self.pool.database_name()?.map(Arc::from);
-        Ok(Self { watched: name.map(|name| Watched { watcher, name }), ..self })
+    #[must_use]
+    pub fn watched_by(self, watcher: Arc<Watcher>) -> Self {
+        let name = self.pool.database_name().map(Arc::from);
+        Self { watched: name.map(|name| Watched { watcher, name }), ..self }
     }
 
     /// What its server had counted for it at the last look of the watcher. `None`: unknown, so it has to be read.

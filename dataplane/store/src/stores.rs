@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use docket_crds::{DatabaseUrl, TenantConfig};
 use docket_program::clock::Clock;
+use docket_schema::postgres::ExternalDatabases;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -92,6 +93,8 @@ pub struct Stores {
     source: StoreSource,
     /// The watcher of a server, for tenants whose configuration names none.
     watcher: Option<DatabaseUrl>,
+    /// Where external databases may be.
+    external: Arc<ExternalDatabases>,
     by_uid: Mutex<HashMap<String, Kept>>,
     /// By URL. Each lives as long as a database that it watches is served.
     watchers: Mutex<HashMap<String, Weak<Watcher>>>,
@@ -107,7 +110,14 @@ struct Kept {
 impl Stores {
     /// No database is open yet.
     pub fn new(source: StoreSource) -> Self {
-        Self { source, watcher: None, by_uid: Mutex::default(), watchers: Mutex::default() }
+        let (by_uid, watchers) = (Mutex::default(), Mutex::default());
+        Self { source, watcher: None, external: Arc::default(), by_uid, watchers }
+    }
+
+    /// With other places for external databases than the default ones.
+    #[must_use]
+    pub fn with_external(self, databases: ExternalDatabases) -> Self {
+        Self { external: Arc::new(databases), ..self }
     }
 
     /// With the watcher of one PostgreSQL server, for tenants whose configuration names none.
@@ -137,9 +147,13 @@ impl Stores {
         }
         let database = match (&self.source, &url) {
             (StoreSource::Postgres(budget), Some(url)) => {
-                let postgres = Postgres::within(url.expose(), budget)?;
+                let postgres = match config.database_is_external {
+                    true => Postgres::external(url.expose(), budget, &self.external)
+                        .context("spec.database.external")?,
+                    false => Postgres::within(url.expose(), budget)?,
+                };
                 Database::Postgres(match watcher.as_ref().and_then(|watcher| self.watcher_at(watcher)) {
-                    Some(watcher) => postgres.watched_by(watcher)?,
+                    Some(watcher) => postgres.watched_by(watcher),
                     None => postgres,
                 })
             }

@@ -1,7 +1,10 @@
 //! The errors of tenants' databases that callers treat differently.
 
+use std::error::Error as _;
+use std::io;
+
 use docket_schema::NewerSchema;
-use docket_schema::postgres::{class_of, shown};
+use docket_schema::postgres::{NotAllowed, class_of, shown, with_causes};
 use tokio_postgres::error::SqlState;
 
 /// Why a database is not as wanted. No message contains a URL, a password or a statement.
@@ -30,6 +33,12 @@ pub enum DatabaseError {
     /// The database was migrated by a later version of Docket.
     #[error("{0}")]
     SchemaNewer(NewerSchema),
+    /// The URL of an external database is one that the platform does not allow.
+    #[error("spec.database.external.secretKeyRef: {reason}")]
+    UrlRefused {
+        /// What is wrong with it, without the URL.
+        reason: String,
+    },
     /// No server has this name.
     #[error("{}", server_unknown(.wanted.as_deref(), .known))]
     ServerUnknown {
@@ -94,16 +103,52 @@ pub(super) fn words(error: &tokio_postgres::Error) -> String {
     if let Some(server) = error.as_db_error() {
         return format!("{} ({})", shown(server.message()), shown(server.code().code()));
     }
-    let mut words = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.contains(&cause_words) {
-            words = format!("{words}: {cause_words}");
-        }
-        source = cause.source();
+    with_causes(error)
+}
+
+/// The reason for the status of a Tenant with an external database. The writer of its URL chooses what responds there, so
+/// nothing of the response is repeated, except a code of PostgreSQL's form.
+pub(super) fn class(error: &tokio_postgres::Error) -> String {
+    let Some(server) = error.as_db_error() else {
+        return class_of_connection(error).to_owned();
+    };
+    let code = server.code();
+    let text = match class_of(code) {
+        "28" => "the server refused the login",
+        "3D" => "the server has no such database",
+        "53" => "the server has no connection, memory or disk left",
+        "57" => "the server ended the statement, or is stopping",
+        "40" | "55" => "a table or the database is in use",
+        _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => "the role lacks a right",
+        _ => "the server refused a statement",
+    };
+    let code = code.code();
+    match code.len() == 5 && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) {
+        true => format!("{text} (SQLSTATE {code})"),
+        false => text.to_owned(),
     }
-    shown(&words)
+}
+
+fn class_of_connection(error: &tokio_postgres::Error) -> &'static str {
+    let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    let inner = io.and_then(io::Error::get_ref);
+    if inner.is_some_and(|inner| inner.is::<NotAllowed>()) {
+        return "the host's address is not allowed for external databases; see --allow-external-database";
+    }
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return match error {
+            rustls::Error::InvalidCertificate(_) => {
+                "the server's certificate is not trusted, or has another name"
+            }
+            _ => "TLS failed",
+        };
+    }
+    match io.map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => "the connection was refused",
+        Some(io::ErrorKind::TimedOut) => "no response in time",
+        _ if error.is_closed() => "the server closed the connection",
+        _ => "the host is not found or does not respond as PostgreSQL",
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use super::wanted::WantedExternalDatabase;
 ///
 /// Errors: [`DatabaseError::NotOwned`] if another Tenant uses it or if it is a managed database; it is left unchanged.
 pub async fn migrate_external(wanted: &WantedExternalDatabase<'_>) -> Result<i64, DatabaseError> {
-    let mut session = Session::open(wanted.url.expose()).await?;
+    let target = Target::external(wanted.url.expose(), wanted.allowed)
+        .map_err(|error| DatabaseError::UrlRefused { reason: error.to_string() })?;
+    let mut session = Session::to(target).await?;
     refuse_managed(&session, &wanted.url).await?;
     refuse_used(&session, wanted).await?;
     let version = session.migrate().await?;
@@ -56,6 +58,5 @@ fn described(url: &DatabaseUrl) -> String {
 
 /// The name of the database in a URL; empty if the URL names none.
 pub fn database_of(url: &DatabaseUrl) -> String {
-    let target = Target::parse(url.expose()).ok();
-    target.and_then(|target| target.config.get_dbname().map(str::to_owned)).unwrap_or_default()
+    Target::database_name(url.expose()).unwrap_or_default()
 }

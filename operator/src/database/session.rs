@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-use super::error::{DatabaseError, is_away, words};
+use super::error::{DatabaseError, class, is_away, words};
 use super::names::Mark;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,10 +42,21 @@ pub(super) async fn bounded<T>(answer: impl Future<Output = T>) -> Result<T, Dat
     answer.map_err(|_| DatabaseError::unreachable("no response in time"))
 }
 
+/// The words for a Tenant's status. Those of an external database's server are logged for the platform alone.
+fn reason(error: &Error, is_external: bool) -> String {
+    if !is_external {
+        return words(error);
+    }
+    let class = class(error);
+    tracing::info!(error = words(error), class, "an external database failed");
+    class
+}
+
 /// A connection. Dropping it closes it at once, also during a statement.
 pub(super) struct Session {
     client: Client,
     excess: ExcessFound,
+    is_external: bool,
     _connection: JoinSet<Result<(), Error>>,
 }
 
@@ -75,13 +86,18 @@ impl From<DatabaseError> for LoginError {
 }
 
 impl Session {
+    /// To a URL of the platform's.
     pub(super) async fn open(url: &str) -> Result<Self, LoginError> {
-        let mut target = Target::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?;
+        Self::to(Target::parse(url).map_err(|error| DatabaseError::refused(error.to_string()))?).await
+    }
+
+    pub(super) async fn to(mut target: Target) -> Result<Self, LoginError> {
         configure(&mut target);
+        let is_external = target.is_external();
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, target.connect()).await;
         let connected = connected.map_err(|_| DatabaseError::unreachable("no response in time"))?;
         let Connected { client, connection, excess } = connected.map_err(|error| {
-            let reason = DatabaseError::unreachable(words(&error));
+            let reason = DatabaseError::unreachable(reason(&error, is_external));
             match error.code() {
                 Some(&SqlState::INVALID_PASSWORD) => LoginError::Password(reason),
                 Some(&SqlState::TOO_MANY_CONNECTIONS) => LoginError::Full(reason),
@@ -90,15 +106,20 @@ impl Session {
         })?;
         let mut tasks = JoinSet::new();
         tasks.spawn(connection);
-        Ok(Self { client, excess, _connection: tasks })
+        Ok(Self { client, excess, is_external, _connection: tasks })
     }
 
     /// The error of a statement. The library only says that a connection is closed, not why.
     fn error(&self, error: Error) -> DatabaseError {
         match self.excess.get() {
             Some(excess) => DatabaseError::unreachable(excess.to_string()),
-            None => error.into(),
+            None if is_away(&error) => DatabaseError::unreachable(self.reason(&error)),
+            None => DatabaseError::refused(self.reason(&error)),
         }
+    }
+
+    fn reason(&self, error: &Error) -> String {
+        reason(error, self.is_external)
     }
 
     /// The schema's version, and whether it needs a migration.
@@ -129,7 +150,7 @@ impl Session {
         migrated.map_err(|error| match error {
             MigrateError::Newer(error) => DatabaseError::SchemaNewer(error),
             MigrateError::Database(error) if is_away(&error) => self.error(error),
-            MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: words(&error) },
+            MigrateError::Database(error) => DatabaseError::MigrationFailed { reason: self.reason(&error) },
         })
     }
 
@@ -149,7 +170,7 @@ impl Session {
         bounded(postgres::claim(&mut self.client, uid, adopt)).await?.map_err(|error| match error.code() {
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => DatabaseError::refused(format!(
                 "{}; the URL's role must own the database, or have CREATE on its schema",
-                words(&error)
+                self.reason(&error)
             )),
             _ => self.error(error),
         })

@@ -1,6 +1,9 @@
 //! What a Tenant declares about its database.
 
+use std::sync::Arc;
+
 use docket_crds::DatabaseUrl;
+use docket_schema::postgres::ExternalDatabases;
 use secrecy::SecretString;
 
 /// A managed database as a Tenant declares it.
@@ -33,6 +36,8 @@ pub struct WantedDatabase<'a> {
 pub struct WantedExternalDatabase<'a> {
     /// Where it is.
     pub url: DatabaseUrl,
+    /// Where it may be.
+    pub allowed: &'a Arc<ExternalDatabases>,
     /// The Tenant's UID.
     pub owner_uid: &'a str,
     /// Whether to take it over from another Tenant. True when the annotation `docket.dev/adopt-database` has its name.

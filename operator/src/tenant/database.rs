@@ -3,7 +3,10 @@
 //! A check costs a login, so it is done when something about the database changed, when the last check failed, when a
 //! user asks for it, and now and then; not for every change of a Webhook.
 
+use std::sync::Arc;
+
 use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, ValueKind};
+use docket_schema::postgres::ExternalDatabases;
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
@@ -86,7 +89,7 @@ pub async fn provision_database(
         password: password.map(|password| text(password).into()),
         known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(declared)),
     };
-    let Some(mut want) = want(valid, &surroundings) else {
+    let Some(mut want) = want(valid, &surroundings, &context.settings.external_databases) else {
         return CheckedDatabase { database: ProvisionedDatabase::NotTried, is_checked: false };
     };
     let mark = match &want {
@@ -146,7 +149,11 @@ pub fn server_of(tenant: &Declared<Tenant>) -> Option<String> {
     declared.and_then(|managed| managed.server.clone()).or_else(made)
 }
 
-fn want<'a>(valid: Valid<'a>, surroundings: &'a Surroundings<'a>) -> Option<Want<'a>> {
+fn want<'a>(
+    valid: Valid<'a>,
+    surroundings: &'a Surroundings<'a>,
+    allowed: &'a Arc<ExternalDatabases>,
+) -> Option<Want<'a>> {
     let (tenant, fetched) = (valid.tenant(), valid.fetched());
     let meta = fetched.subject.meta();
     let adopts = |database: &str| meta.adopt_database.as_deref() == Some(database);
@@ -169,7 +176,7 @@ fn want<'a>(valid: Valid<'a>, surroundings: &'a Surroundings<'a>) -> Option<Want
     let url = fetched.value(ValueKind::Secret, &name, &secret.key).ok()?;
     let url = DatabaseUrl::parse(text(url).trim_end_matches(['\r', '\n'])).ok()?;
     let adopt = adopts(&database_of(&url));
-    Some(Want::External(WantedExternalDatabase { url, owner_uid: &meta.uid, adopt }))
+    Some(Want::External(WantedExternalDatabase { url, allowed, owner_uid: &meta.uid, adopt }))
 }
 
 fn text(bytes: &SecretBytes) -> &str {

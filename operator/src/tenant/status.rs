@@ -185,6 +185,7 @@ fn of_database(database: &ProvisionedDatabase) -> Verdict {
 pub fn reason_of(error: &DatabaseError) -> ReasonCode {
     match error {
         DatabaseError::Unreachable { .. } | DatabaseError::Refused { .. } => ReasonCode::Unreachable,
+        DatabaseError::UrlRefused { .. } => ReasonCode::SecretInvalid,
         DatabaseError::NotOwned { .. } => ReasonCode::NotOwned,
         DatabaseError::MigrationFailed { .. } => ReasonCode::MigrationFailed,
         DatabaseError::SchemaNewer(_) => ReasonCode::SchemaNewer,

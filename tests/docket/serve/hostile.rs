@@ -54,7 +54,7 @@ async fn hostile_tables_cost_their_tenant_a_503_and_the_process_no_memory() {
     let (stage, database) = with_other().await;
     let api = stage.serve("api").await;
     let healthy = sign_in(&api).await;
-    assert_eq!(guess(&api, "nobody@quillfeather.example").await.0, 404, "its database is used before");
+    assert_eq!(guess(&api, "absent@quillfeather.example").await.0, 404, "its database is used before");
     let nested = "DO $$ BEGIN CREATE TYPE nested_0 AS (a int); FOR i IN 1..1500 LOOP \
                   EXECUTE format('CREATE TYPE nested_%s AS (a nested_%s)', i, i - 1); END LOOP; END $$";
     database.batch_execute(nested).await.expect("types");
@@ -140,4 +140,33 @@ async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_deliver
         let grown = memory(process, "VmHWM") - idle;
         assert!(grown < GROWTH, "grew by {grown} KiB");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_urls_of_external_databases_lead_nowhere() {
+    let (stage, _) = with_other().await;
+    let api = stage.serve("api").await;
+    let healthy = sign_in(&api).await;
+    let idle = memory(&api, "VmHWM");
+    let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("an address of this machine");
+    listener.set_nonblocking(true).expect("a socket");
+    let elsewhere = listener.local_addr().expect("it is bound");
+    for (place, query, expected) in [
+        (stage.database.clone(), "?sslmode=verify-full&sslrootcert=/dev/zero", "sslrootcert must be"),
+        (stage.database.clone(), "?options=-csearch_path%3Devil", "the parameter \"options\" is not allowed"),
+        (stage.database.clone(), "?hostaddr=127.0.0.2", "the parameter \"hostaddr\" is not allowed"),
+        (format!("postgres://docket@{elsewhere}/docket"), "", "is not allowed for external databases"),
+    ] {
+        stage.home.write("other.yaml", &external("other", 'b', &format!("{place}{query}")));
+        eventually(expected, SOON, async || {
+            guess(&api, USER).await;
+            stage.log().contains(expected)
+        })
+        .await;
+        let took = save(&healthy).await;
+        assert!(took < UNHURT, "{query}: {took:?}");
+    }
+    assert!(listener.accept().is_err(), "no process connected");
+    let grown = memory(&api, "VmHWM") - idle;
+    assert!(grown < GROWTH, "grew by {grown} KiB");
 }

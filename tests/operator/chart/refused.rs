@@ -75,6 +75,8 @@ const WRONG: &[(&str, &str)] = &[
     ("redis: {url: 'redis://:p@h'}", "/redis"),
     ("redis: {secretRef: {name: A_b}}", "/redis/secretRef/name"),
     ("redis: {secretRef: {name: a, key: ''}}", "/redis/secretRef/key"),
+    ("externalDatabases: {allow: ['http://db.example.com']}", "/externalDatabases/allow/0"),
+    ("externalDatabases: {allow: ['*']}", "/externalDatabases/allow/0"),
     ("disabledEvents: [order.deleted]", "/disabledEvents/0"),
     ("watch: {namespaces: tenants}", "/watch/namespaces"),
     ("watch: {namespaces: [a, a]}", "/watch/namespaces"),

@@ -78,6 +78,7 @@ fn each_component_gets_its_settings() {
         "
 legacyHost: old.example.com
 disabledEvents: [note.created]
+externalDatabases: {allow: [db.example.com, '*.eu.example.com', 10.3.0.0/16]}
 watch: {namespaces: [a, b]}
 api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true}
 worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, extraArgs: [--x=1]}
@@ -91,6 +92,9 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--watch-namespace=a",
             "--watch-namespace=b",
             "--database-server=main=/etc/docket/database-servers/main/url",
+            "--allow-external-database=db.example.com",
+            "--allow-external-database=*.eu.example.com",
+            "--allow-external-database=10.3.0.0/16",
             "--redis-url-file=/etc/docket/redis/url",
             "--disabled-event=note.created",
             "--concurrency=8",
@@ -106,6 +110,9 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--roles=api",
             "--database-connections=40",
             "--database-connections-per-tenant=8",
+            "--allow-external-database=db.example.com",
+            "--allow-external-database=*.eu.example.com",
+            "--allow-external-database=10.3.0.0/16",
             "--listen=0.0.0.0:8080",
             "--base-domain=api.example.com",
             "--legacy-host=old.example.com",
@@ -126,6 +133,9 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--roles=worker",
             "--database-connections=20",
             "--database-connections-per-tenant=8",
+            "--allow-external-database=db.example.com",
+            "--allow-external-database=*.eu.example.com",
+            "--allow-external-database=10.3.0.0/16",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
             "--delivery-retention=7d",
@@ -143,6 +153,9 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--roles=detector",
             "--database-connections=10",
             "--database-connections-per-tenant=2",
+            "--allow-external-database=db.example.com",
+            "--allow-external-database=*.eu.example.com",
+            "--allow-external-database=10.3.0.0/16",
             "--invoice-scan-interval=30s",
             "--management=0.0.0.0:9090",
             "--log=info",

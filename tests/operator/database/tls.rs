@@ -1,8 +1,11 @@
 //! `sslmode` against a server with a certificate of a throw-away authority.
 
+use std::sync::Arc;
+
 use docket_crds::DatabaseUrl;
 use docket_operator::database::{DatabaseError, Servers, WantedExternalDatabase, migrate_external};
 use docket_rig::scratch::Folder;
+use docket_schema::postgres::ExternalDatabases;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_postgres::Client;
 
@@ -42,6 +45,8 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
         path.display().to_string()
     };
     let (ours, theirs) = (file("ours", ours.pem()), file("theirs", theirs.pem()));
+    let local = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
+    let allowed = Arc::new(ExternalDatabases::new(local.to_vec(), folder.path().to_owned()));
     for (host, query, expected) in [
         ("127.0.0.1", "sslmode=disable".to_owned(), Ok(false)),
         ("127.0.0.1", "sslmode=prefer".to_owned(), Ok(true)),
@@ -60,8 +65,13 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
         url.set_query(Some(&query));
         assert_eq!(encrypted(url.as_str()).await, expected, "{host} {query}");
         let url = DatabaseUrl::parse(url.as_str()).expect("a URL");
-        let migrated =
-            migrate_external(&WantedExternalDatabase { url, owner_uid: OWNER, adopt: false }).await;
+        let migrated = migrate_external(&WantedExternalDatabase {
+            url,
+            allowed: &allowed,
+            owner_uid: OWNER,
+            adopt: false,
+        })
+        .await;
         assert_eq!(migrated.is_ok(), expected.is_ok(), "{host} {query}: {migrated:?}");
         if let Err(error) = migrated {
             assert!(matches!(&error, DatabaseError::Unreachable { .. }), "{error}");

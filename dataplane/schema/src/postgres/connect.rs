@@ -19,6 +19,7 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_postgres::{Client, Config, Error, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::external::ExternalDatabases;
 use super::frames::{Excess, Frames};
 use super::target::Target;
 
@@ -49,6 +50,11 @@ impl ExcessFound {
     }
 }
 
+/// An external database's host has an address that is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the host's address is not allowed for external databases; see --allow-external-database")]
+pub struct NotAllowed;
+
 impl Target {
     /// Connects and logs in: to the first host and address that accepts. Takes at most the configured `connect_timeout` for
     /// each address; the caller limits the rest.
@@ -59,15 +65,19 @@ impl Target {
     async fn connect_to_any(&self) -> Result<Connected, Error> {
         let mut error = None;
         for (host, port) in hosts(&self.config) {
-            let addresses = match lookup_host((&*host, port)).await {
+            let addresses: Vec<SocketAddr> = match lookup_host((&*host, port)).await {
                 Ok(addresses) => addresses.collect(),
-                Err(error) => return self.log_in(Wire::Failed(Some(error))).await,
+                Err(failed) => {
+                    error = self.log_in(Wire::Failed(Some(failed))).await.err();
+                    continue;
+                }
             };
-            for address in self.permitted(addresses) {
-                let wire = match address {
-                    Ok(address) => self.dial(&host, address).await,
-                    Err(error) => Err(error),
-                };
+            if !self.permits(&host, &addresses) {
+                let refused = io::Error::new(io::ErrorKind::PermissionDenied, NotAllowed);
+                return self.log_in(Wire::Failed(Some(refused))).await;
+            }
+            for address in addresses {
+                let wire = self.dial(&host, address).await;
                 match self.log_in(wire.unwrap_or_else(|error| Wire::Failed(Some(error)))).await {
                     Ok(connected) => return Ok(connected),
                     Err(failed) => error = Some(failed),
@@ -83,10 +93,18 @@ impl Target {
         }
     }
 
-    fn permitted(&self, addresses: Vec<SocketAddr>) -> Vec<io::Result<SocketAddr>> {
-        addresses.into_iter().map(Ok).collect()
+    /// One address that is not allowed refuses them all, as for deliveries: such a name is a mistake or an attack.
+    fn permits(&self, host: &str, addresses: &[SocketAddr]) -> bool {
+        let permits = |databases: &Arc<ExternalDatabases>| {
+            addresses.iter().all(|address| databases.permits(host, address.ip()))
+        };
+        self.external.as_ref().is_none_or(permits)
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a database of the platform, or an external one whose addresses were checked"
+    )]
     async fn dial(&self, host: &str, address: SocketAddr) -> io::Result<Wire> {
         let tcp = match self.config.get_connect_timeout() {
             Some(limit) => timeout(*limit, TcpStream::connect(address)).await?,

@@ -1,6 +1,6 @@
 //! Follows the frames that PostgreSQL sends, and refuses what is larger than anything that Docket stores. Pure.
 //!
-//! Whoever owns a database decides what its tables are: a view with a cell of 150 MiB, endless rows, errors and notices of
+//! The owner of a database decides what its tables are: a view with a cell of 150 MiB, endless rows, errors and notices of
 //! any length. The library reads a message as a whole into memory. So each header is checked before its body is read.
 
 use tokio_postgres::types::Type;

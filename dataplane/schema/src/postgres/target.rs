@@ -10,6 +10,7 @@
 //!
 //! Without `sslrootcert`, or with `sslrootcert=system`, the public authorities are trusted.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -19,9 +20,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
+
+use super::external::{self, ExternalDatabases, PARAMETERS};
+use super::words::shown;
 
 /// How to connect, read from a database URL.
 #[derive(Clone)]
@@ -30,6 +34,8 @@ pub struct Target {
     pub config: Config,
     /// The TLS settings of the connection.
     pub tls: MakeRustlsConnect,
+    /// Where the server may be; `None`: anywhere, since the platform chose it.
+    pub(super) external: Option<Arc<ExternalDatabases>>,
 }
 
 /// Why a URL can't be used. The message never carries the URL.
@@ -42,11 +48,25 @@ pub enum InvalidUrl {
     #[error("sslmode must be one of disable, prefer, require, verify-ca, verify-full")]
     SslMode,
     /// The file of authorities can't be read or has none.
-    #[error("sslrootcert: {path} must be a readable file of certificates in PEM")]
+    #[error("sslrootcert: {path} must be a readable file of certificates in PEM, of at most 1 MiB")]
     SslRootCert {
         /// The file.
         path: String,
     },
+    /// The file of authorities that an external database's URL names.
+    #[error(
+        "sslrootcert must be \"system\" or a file of certificates in PEM below the folder of --ca-folder, of at most 1 MiB"
+    )]
+    ExternalRootCert,
+    /// A parameter that an external database's URL may not have.
+    #[error("the parameter {name:?} is not allowed in the URL of an external database; allowed are {}", PARAMETERS.join(", "))]
+    Parameter {
+        /// The parameter.
+        name: String,
+    },
+    /// An external database's URL leads to several hosts or to a socket.
+    #[error("the URL of an external database must name one host, by its name or address")]
+    Host,
 }
 
 /// How much of a server's certificate is checked.
@@ -58,16 +78,61 @@ enum Check {
 }
 
 impl Target {
-    /// Reads a `postgres://` or `postgresql://` URL, and the file that its `sslrootcert` names.
+    /// Reads a `postgres://` or `postgresql://` URL of the platform, and the file that its `sslrootcert` names.
     pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        let parts = Parts::read(url)?;
+        let ca = |path: &str| {
+            external::read(Path::new(path)).ok_or_else(|| InvalidUrl::SslRootCert { path: path.to_owned() })
+        };
+        Ok(Self { tls: parts.tls(ca)?, config: parts.config, external: None })
+    }
+
+    /// Reads the URL of an external database, which a tenant's owner writes: with parameters of a list, one host, and
+    /// certificates of one folder. Where its host may be is checked for each connection.
+    pub fn external(url: &str, databases: &Arc<ExternalDatabases>) -> Result<Self, InvalidUrl> {
+        let parts = Parts::read(url)?;
+        if let Some(name) = parts.names.iter().find(|name| !PARAMETERS.contains(&name.as_str())) {
+            return Err(InvalidUrl::Parameter { name: shown(name) });
+        }
+        match parts.config.get_hosts() {
+            [Host::Tcp(host)] if !host.contains([',', '/']) && parts.config.get_ports().len() < 2 => {}
+            _ => return Err(InvalidUrl::Host),
+        }
+        let ca = |path: &str| databases.ca_file(path).ok_or(InvalidUrl::ExternalRootCert);
+        Ok(Self { tls: parts.tls(ca)?, config: parts.config, external: Some(Arc::clone(databases)) })
+    }
+
+    /// Whether a tenant's owner writes the URL.
+    pub fn is_external(&self) -> bool {
+        self.external.is_some()
+    }
+
+    /// The name of the database in a URL; `None`: the URL names none. Reads no file.
+    pub fn database_name(url: &str) -> Option<String> {
+        Parts::read(url).ok()?.config.get_dbname().map(str::to_owned)
+    }
+}
+
+/// What a URL says.
+struct Parts {
+    config: Config,
+    /// Of its parameters.
+    names: Vec<String>,
+    check: Check,
+    authorities: Option<String>,
+}
+
+impl Parts {
+    fn read(url: &str) -> Result<Self, InvalidUrl> {
         let mut url = Url::parse(url).map_err(|_| InvalidUrl::NotPostgres)?;
-        let (mut mode, mut authorities) = ("prefer".to_owned(), None);
+        let (mut mode, mut authorities, mut names) = ("prefer".to_owned(), None, Vec::new());
         for (key, value) in url.query_pairs() {
             match &*key {
                 "sslmode" => mode = value.into_owned(),
                 "sslrootcert" => authorities = Some(value.into_owned()),
                 _ => {}
             }
+            names.push(key.into_owned());
         }
         // The library knows neither, or not all of their values.
         let rest: Vec<&str> = url
@@ -89,16 +154,26 @@ impl Target {
         };
         config.ssl_mode(mode);
         let authorities = authorities.filter(|path| check != Check::Nothing && path != "system");
-        Ok(Self { config, tls: MakeRustlsConnect::new(client_config(check, authorities.as_deref())?) })
+        Ok(Self { config, names, check, authorities })
+    }
+
+    /// `ca` reads a file of authorities.
+    fn tls(
+        &self,
+        ca: impl FnOnce(&str) -> Result<Vec<u8>, InvalidUrl>,
+    ) -> Result<MakeRustlsConnect, InvalidUrl> {
+        let roots = match &self.authorities {
+            None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+            Some(path) => {
+                authorities(&ca(path)?).ok_or_else(|| InvalidUrl::SslRootCert { path: path.clone() })?
+            }
+        };
+        Ok(MakeRustlsConnect::new(client_config(self.check, roots)))
     }
 }
 
-fn client_config(check: Check, authorities: Option<&str>) -> Result<ClientConfig, InvalidUrl> {
+fn client_config(check: Check, roots: RootCertStore) -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
-    let roots = match authorities {
-        None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
-        Some(path) => read_authorities(path).ok_or(InvalidUrl::SslRootCert { path: path.to_owned() })?,
-    };
     let authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .expect("there is an authority, and no revocation list");
@@ -110,12 +185,12 @@ fn client_config(check: Check, authorities: Option<&str>) -> Result<ClientConfig
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"postgresql".to_vec()];
-    Ok(config)
+    config
 }
 
-fn read_authorities(path: &str) -> Option<RootCertStore> {
+fn authorities(pem: &[u8]) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).ok()? {
+    for certificate in CertificateDer::pem_slice_iter(pem) {
         roots.add(certificate.ok()?).ok()?;
     }
     (!roots.is_empty()).then_some(roots)
@@ -218,5 +293,91 @@ mod tests {
             assert_eq!(error, expected);
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
+    }
+
+    fn external(query: &str, host: &str, ca_folder: &Path) -> Result<Target, InvalidUrl> {
+        let databases = ExternalDatabases::new(Vec::new(), ca_folder.to_owned());
+        Target::external(&format!("postgres://u:hunter2@{host}/x{query}"), &Arc::new(databases))
+    }
+
+    #[test]
+    fn external_url_has_parameters_of_a_list() {
+        let folder = std::env::temp_dir();
+        for good in [
+            "",
+            "?sslmode=verify-full&sslrootcert=system",
+            "?application_name=x&connect_timeout=5&sslmode=require",
+        ] {
+            assert!(external(good, "db.example", &folder).is_ok(), "{good}");
+        }
+        for name in [
+            "options",
+            "host",
+            "hostaddr",
+            "port",
+            "user",
+            "password",
+            "dbname",
+            "tcp_user_timeout",
+            "sslnegotiation",
+        ] {
+            let value = if name == "hostaddr" { "127.0.0.1" } else { "5" };
+            let query = format!("?sslmode=require&{name}={value}");
+            let error = external(&query, "db.example", &folder).err().expect(name);
+            assert!(
+                error == InvalidUrl::Parameter { name: name.to_owned() } || error == InvalidUrl::NotPostgres,
+                "{name}: {error}"
+            );
+        }
+        let error =
+            external("?options=-csearch_path%3Devil", "db.example", &folder).err().unwrap().to_string();
+        assert!(error.contains("\"options\"") && error.contains("sslmode, sslrootcert"), "{error}");
+    }
+
+    #[test]
+    fn external_url_has_one_host_and_no_socket() {
+        let folder = std::env::temp_dir();
+        for host in ["a.example,b.example", "%2Fvar%2Frun%2Fpostgresql", ""] {
+            let error = external("", host, &folder).err().expect(host);
+            assert!(matches!(error, InvalidUrl::Host | InvalidUrl::NotPostgres), "{host:?}: {error}");
+        }
+        assert!(external("", "[2a00::1]:5433", &folder).is_ok());
+        assert!(external("", "10.1.2.3", &folder).is_ok());
+    }
+
+    #[test]
+    fn external_url_names_certificates_of_one_folder() {
+        use std::os::unix::fs::symlink;
+        let scratch = std::env::temp_dir().join(format!("schema-ca-{}", std::process::id()));
+        let folder = scratch.join("ca");
+        std::fs::create_dir_all(&folder).unwrap();
+        let made = rcgen::generate_simple_self_signed(["db.example".to_owned()]).unwrap();
+        let pem = made.cert.pem();
+        std::fs::write(folder.join("ca.crt"), &pem).unwrap();
+        std::fs::write(scratch.join("outside.crt"), &pem).unwrap();
+        std::fs::write(folder.join("large.crt"), pem.repeat((1 << 20) / pem.len() + 1)).unwrap();
+        symlink(scratch.join("outside.crt"), folder.join("link-out.crt")).unwrap();
+        symlink("/dev/zero", folder.join("zero.crt")).unwrap();
+        symlink("ca.crt", folder.join("link-in.crt")).unwrap();
+        let fifo = std::process::Command::new("mkfifo").arg(folder.join("fifo.crt")).status().unwrap();
+        assert!(fifo.success());
+        let at = |path: &str| {
+            let query = format!("?sslmode=verify-full&sslrootcert={path}");
+            external(&query, "db.example", &folder).map(drop)
+        };
+        let inside = |name: &str| at(&folder.join(name).display().to_string());
+        assert_eq!(inside("ca.crt"), Ok(()));
+        assert_eq!(inside("link-in.crt"), Ok(()));
+        for name in ["large.crt", "link-out.crt", "zero.crt", "fifo.crt", "../outside.crt", "absent.crt", "."]
+        {
+            assert_eq!(inside(name), Err(InvalidUrl::ExternalRootCert), "{name}");
+        }
+        assert_eq!(at("/dev/zero"), Err(InvalidUrl::ExternalRootCert));
+        // Also the platform's own URL reads regular files only.
+        for path in ["/dev/zero".to_owned(), folder.join("fifo.crt").display().to_string()] {
+            let error = problem(&format!("postgres://u@h/x?sslmode=verify-ca&sslrootcert={path}")).unwrap();
+            assert_eq!(error, InvalidUrl::SslRootCert { path });
+        }
+        std::fs::remove_dir_all(scratch).unwrap();
     }
 }

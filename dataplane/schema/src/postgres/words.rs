@@ -1,4 +1,6 @@
-//! What a server says in its errors, as far as it may go on to logs and statuses. Whoever owns a database decides these texts.
+//! What a server says in its errors, as far as it may go on to logs and statuses. The owner of a database decides these texts.
+
+use std::error::Error;
 
 use tokio_postgres::error::SqlState;
 
@@ -19,6 +21,20 @@ pub fn shown(text: &str) -> String {
         }
     }
     shown
+}
+
+/// The words of an error with those of its causes, which the library leaves out, cut as a server's text is.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_words = cause.to_string();
+        if !words.contains(&cause_words) {
+            words = format!("{words}: {cause_words}");
+        }
+        source = cause.source();
+    }
+    shown(&words)
 }
 
 /// The class of an error: the first two characters of its code, which PostgreSQL writes as five. Empty for a code of another

@@ -1,6 +1,6 @@
 //! What PostgreSQL's errors mean for a caller.
 
-use docket_schema::postgres::{class_of, shown};
+use docket_schema::postgres::{class_of, shown, with_causes};
 use tokio_postgres::error::SqlState;
 
 use crate::error::StoreError;
@@ -35,8 +35,8 @@ impl From<tokio_postgres::Error> for StoreError {
         let Some(server) = error.as_db_error() else {
             // Not from the server: closed, reset, timed out; or a value of another type than the column's.
             return match is_lost(&error) {
-                true => Self::Unavailable(Box::new(error)),
-                false => Self::Refused(Box::new(error)),
+                true => Self::Unavailable(with_causes(&error).into()),
+                false => Self::Refused(with_causes(&error).into()),
             };
         };
         let code = server.code();

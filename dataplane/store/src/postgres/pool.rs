@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
-use docket_schema::postgres::{Connected, InvalidUrl, Target};
+use docket_schema::postgres::{Connected, ExternalDatabases, InvalidUrl, Target};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -36,6 +36,8 @@ const SESSION: &str = "-c enable_seqscan=off -c jit=off -c statement_timeout=10s
 /// One tenant's connections.
 pub(super) struct Pool {
     url: SecretString,
+    /// Where the server may be, if the tenant's owner writes the URL.
+    external: Option<Arc<ExternalDatabases>>,
     budget: Budget,
     id: PoolId,
     /// One permit per connection that the tenant may have.
@@ -89,23 +91,37 @@ pub(super) struct Acquired {
 pub(super) type Retry = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Pool {
-    pub(super) fn new(url: &str, budget: &Budget) -> Result<Self, InvalidUrl> {
-        // Only checked: a TLS configuration is large, and there may be ten thousand idle tenants.
-        Target::parse(url)?;
-        Ok(Self {
+    pub(super) fn new(
+        url: &str,
+        budget: &Budget,
+        external: Option<Arc<ExternalDatabases>>,
+    ) -> Result<Self, InvalidUrl> {
+        let pool = Self {
             url: url.into(),
+            external,
             id: budget.new_pool(),
             turns: Arc::new(Semaphore::new(budget.limits().per_tenant)),
             budget: budget.clone(),
             is_known: AtomicBool::new(false),
             is_away: AtomicBool::new(false),
             retry: Arc::new(Semaphore::new(1)),
-        })
+        };
+        // Only checked: a TLS configuration is large, and there may be ten thousand idle tenants.
+        pool.target()?;
+        Ok(pool)
+    }
+
+    fn target(&self) -> Result<Target, InvalidUrl> {
+        let url = self.url.expose_secret();
+        match &self.external {
+            Some(databases) => Target::external(url, databases),
+            None => Target::parse(url),
+        }
     }
 
     /// The name of the database, if the URL has one.
-    pub(super) fn database_name(&self) -> Result<Option<String>, InvalidUrl> {
-        Ok(Target::parse(self.url.expose_secret())?.config.get_dbname().map(str::to_owned))
+    pub(super) fn database_name(&self) -> Option<String> {
+        Target::database_name(self.url.expose_secret())
     }
 
     pub(super) fn close_idle(&self, unused_for: Duration) {
@@ -170,7 +186,7 @@ impl Pool {
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
         let until = until.max(Instant::now() + CONNECT);
-        let target = configured(Target::parse(self.url.expose_secret()).map_err(unavailable)?);
+        let target = configured(self.target().map_err(unavailable)?);
         let Connected { client, connection, excess } = match timeout_at(until, target.connect()).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
