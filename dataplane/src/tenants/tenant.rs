@@ -97,6 +97,13 @@ impl<'a> Webhooks<'a> {
         self.served.iter().find(|webhook| webhook.uid == uid)
     }
 
+    /// Whether a webhook with this uid is declared as the tenant's: it is served, or on hold. What a tenant's database says is no
+    /// declaration.
+    pub fn declares(&self, uid: &str) -> bool {
+        let is_held = matches!(self.held, HeldWebhooks::These(uids) if uids.contains(uid));
+        is_held || self.get(uid).is_some()
+    }
+
     /// Whether a webhook receives this event: subscribed, and active in the catalog.
     pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
         webhook.takes(code, self.active_events)

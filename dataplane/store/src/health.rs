@@ -35,9 +35,10 @@ pub const BY_WEBHOOK: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webho
     AND d.finished_at_ms IS NOT NULL), \
     (SELECT max(d.finished_at_ms) FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
     AND d.finished_at_ms IS NOT NULL) \
-    FROM (SELECT webhook FROM hook WHERE webhook IS NOT NULL UNION SELECT webhook FROM queued) h ORDER BY h.webhook";
+    FROM (SELECT webhook FROM hook WHERE webhook IS NOT NULL UNION SELECT webhook FROM queued) h ORDER BY h.webhook LIMIT 10000";
 
-/// Of every webhook that has deliveries, in the order of their uids.
+/// Of every webhook that has deliveries, in the order of their uids; of the first 10,000 uids. The uids are the database's: they may
+/// be of webhooks that are deleted, or that are another's.
 pub async fn by_webhook(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
     let rows = connection.query(BY_WEBHOOK, Vec::new()).await?;
     rows.iter()

@@ -170,3 +170,32 @@ async fn hostile_urls_of_external_databases_lead_nowhere() {
     let grown = memory(&api, "VmHWM") - idle;
     assert!(grown < GROWTH, "grew by {grown} KiB");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_of_foreign_webhooks_in_a_database_is_not_reported() {
+    let (stage, database) = with_other().await;
+    let (api, _worker) = tokio::join!(stage.serve("api"), stage.serve("worker"));
+    save(&sign_in(&api).await).await;
+    stage.received(1).await;
+    let reported = || stage.redis.cli(&["HGETALL", "{docket}:webhooks-health"]);
+    let own: String = postgres::client(&stage.database)
+        .await
+        .query_one("SELECT webhook FROM delivery", &[])
+        .await
+        .expect("a delivery")
+        .get(0);
+    eventually("the own webhook is reported", SOON, async || reported().contains(&own)).await;
+    let foreign = format!(
+        "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms)
+             SELECT id, 'order.created', 'C-1', 'x', '', 0 FROM (VALUES ('e1')) e (id);
+         INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms,
+                                       finished_at_ms)
+             SELECT 'd' || n || webhook, 'e1', webhook, 'x', 'DeadLetter', 5, 0, 0, 4102444800000
+             FROM generate_series(1, 777) n, (VALUES ('{own}'), ('made-up')) w (webhook)"
+    );
+    database.batch_execute(&foreign).await.expect("it is the tenant's own database");
+    // Each sweep, one a second, reports the health of all tenants.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let found = reported();
+    assert!(!found.contains("made-up") && !found.contains(" 777 "), "{found}");
+}
