@@ -11,6 +11,7 @@ use docket_schema::postgres::ExternalDatabases;
 
 use crate::database::Servers;
 use crate::kube::client::KubeApi;
+use crate::metrics::Metrics;
 
 /// What a step may use.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Context {
     pub kube: KubeApi,
     /// The PostgreSQL servers of managed databases.
     pub databases: Servers,
+    /// What is measured.
+    pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Clock,
     /// Fills a slice with random bytes fit for keys and passwords.

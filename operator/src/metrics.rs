@@ -32,8 +32,18 @@ pub struct Metrics {
     leader: Gauge<i64, AtomicI64>,
     conditions: Family<Labels<4>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
+    stores: Family<Labels<2>, Gauge>,
     /// What is published for each object.
     published: Mutex<HashMap<(&'static str, Name), Published>>,
+}
+
+/// What the operator observes others through.
+#[derive(Clone, Copy, Debug)]
+pub enum Store<'a> {
+    /// The Redis that pods report to.
+    Redis,
+    /// A PostgreSQL server of managed databases, by its name.
+    Postgres(&'a str),
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +64,7 @@ impl Default for Metrics {
         let wait: Seconds = Family::new_with_constructor(seconds);
         let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
         let (conditions, managed) = (Family::default(), Family::default());
+        let stores = Family::default();
         registry.register(
             "operator_reconcile",
             "Reconciliations by kind and result: ok, failed, withheld or panicked",
@@ -88,6 +99,11 @@ impl Default for Metrics {
             "Tenants and Webhooks by state: ready, not_ready or unknown",
             managed.clone(),
         );
+        registry.register(
+            "operator_store_up",
+            "1 if a store responded to the operator's last request, else 0: redis, or postgresql by the server's name",
+            stores.clone(),
+        );
         Self {
             registry,
             reconciled,
@@ -98,6 +114,7 @@ impl Default for Metrics {
             leader,
             conditions,
             managed,
+            stores,
             published: Mutex::default(),
         }
     }
@@ -126,6 +143,16 @@ impl Metrics {
     /// Publishes whether this process is the leader.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    /// Publishes whether a store responded.
+    pub fn store(&self, store: Store<'_>, is_up: bool) {
+        let (store, server) = match store {
+            Store::Redis => ("redis", ""),
+            Store::Postgres(server) => ("postgresql", server),
+        };
+        let labels = [("store", store.to_owned()), ("server", server.to_owned())];
+        self.stores.get_or_create(&labels).set(i64::from(is_up));
     }
 
     /// Publishes an object's conditions.

@@ -7,6 +7,7 @@ use docket_board::{Board, POD_COUNTS, PodServed, ReportedHealth};
 use tokio::time::Instant;
 
 use crate::args::RunArguments;
+use crate::metrics::{Metrics, Store};
 use crate::state::State;
 use crate::state::health::Health;
 use crate::state::pods::Pods;
@@ -15,8 +16,6 @@ use crate::state::pods::Pods;
 const PODS_EVERY: Duration = Duration::from_secs(1);
 /// How often the health of deliveries is polled.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
-/// How long the last poll counts while Redis does not respond.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The board that the arguments describe; `None`: nothing is observed.
 ///
@@ -30,24 +29,29 @@ pub fn board(arguments: &RunArguments) -> anyhow::Result<Option<Board>> {
     Ok(Some(Board::new(connection, keys)))
 }
 
-/// Polls the board for ever.
-pub async fn observe(state: Arc<State>, board: Board) {
-    let mut answered = Instant::now();
+/// Polls the board for ever. While Redis does not respond, what was read last stays known; the metric says so.
+pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
     let mut health_at: Option<Instant> = None;
     let mut empty_since: Option<Instant> = None;
+    let mut is_up = true;
     loop {
         match board.pods().await {
             Ok(pods) => {
-                answered = Instant::now();
-                if let Some(pods) = trusted(pods, &mut empty_since, answered) {
+                if !std::mem::replace(&mut is_up, true) {
+                    tracing::info!("reading from Redis what the data plane serves works again");
+                }
+                metrics.store(Store::Redis, true);
+                if let Some(pods) = trusted(pods, &mut empty_since, Instant::now()) {
                     state.set_pods(pods);
                 }
             }
-            Err(error) if answered.elapsed() >= PATIENCE || !state.knows_pods() => {
-                tracing::warn!(%error, "reading from Redis what the data plane serves failed");
-                state.set_pods(Pods::Unavailable);
+            Err(error) => {
+                if std::mem::replace(&mut is_up, false) {
+                    tracing::warn!(%error, "reading from Redis what the data plane serves failed; conditions stay as they are");
+                }
+                metrics.store(Store::Redis, false);
+                state.lose_pods();
             }
-            Err(_) => {}
         }
         if health_at.is_none_or(|at| at.elapsed() >= HEALTH_EVERY) {
             health_at = Some(Instant::now());
@@ -86,7 +90,6 @@ fn of(health: ReportedHealth) -> Health {
         dead_letter: count(health.dead_letter),
         failing: health.dead_letter > 0 && health.last_failure_at_ms > health.last_success_at_ms,
         last_success_at_ms: health.last_success_at_ms,
-        counts_are_due: false,
     }
 }
 

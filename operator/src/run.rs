@@ -72,13 +72,15 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
         watching,
         settings.namespaces.clone(),
     );
-    let context = Context { kube, databases, clock: Clock::System, random: random::fill, settings };
-    let work = Arc::new(Work::new(context, state.clone(), metrics, leadership.clone()));
+    let (metrics_of_steps, random) = (metrics.clone(), random::fill);
+    let context =
+        Context { kube, databases, metrics: metrics_of_steps, clock: Clock::System, random, settings };
+    let work = Arc::new(Work::new(context, state.clone(), metrics.clone(), leadership.clone()));
     tokio::spawn(work.clone().enqueue(changes));
     let stop = CancellationToken::new();
     let parts = tokio::spawn({
         let (lease, leadership, writing) = (lease.clone(), leadership.clone(), writing.clone());
-        let work = reconcile(work, state, board, stop.clone());
+        let work = reconcile(work, state, metrics.clone(), board, stop.clone());
         async move {
             tokio::select! {
                 () = watches => {}
@@ -116,9 +118,15 @@ async fn watches(
 }
 
 /// Reconciles once everything has been listed and the pods are known; each pass waits for the lease.
-async fn reconcile(work: Arc<Work>, state: Arc<State>, board: Option<Board>, stop: CancellationToken) {
+async fn reconcile(
+    work: Arc<Work>,
+    state: Arc<State>,
+    metrics: Arc<Metrics>,
+    board: Option<Board>,
+    stop: CancellationToken,
+) {
     if let Some(board) = board {
-        tokio::spawn(observe::observe(state.clone(), board));
+        tokio::spawn(observe::observe(state.clone(), metrics, board));
         state.pods_known().await;
     }
     state.progress.complete().await;

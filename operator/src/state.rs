@@ -21,6 +21,7 @@ pub mod own_secrets;
 pub mod pods;
 pub mod progress;
 pub mod references;
+pub mod write_budget;
 
 #[cfg(test)]
 pub(crate) mod examples;
@@ -38,19 +39,29 @@ use self::cluster::{Cluster, Key};
 use self::database_checks::DatabaseChecks;
 use self::declared::Meta;
 use self::handover::{HandedOver, Handovers};
-use self::health::{COUNTS_EVERY, Health, Healths};
+use self::health::{Health, Healths, REPORTED_EVERY, Reported};
 use self::keys::ApiKeyClaims;
 use self::name::Name;
 use self::pods::Pods;
 use self::progress::Progress;
+use self::write_budget::WriteBudget;
 
 /// What the loop in `work` has to react to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// These objects have to be reconciled.
-    Concerns(Vec<Key>),
+    Concerns(Vec<Key>, Urgency),
     /// The API server is back: what failed meanwhile need not wait for its turn.
     Recovered,
+}
+
+/// Whose turn comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// A user changed something, or waits for what comes of it.
+    Awaited,
+    /// No user waits: after a failover, or news of pods and of deliveries.
+    Routine,
 }
 
 /// What the operator knows. Locks are held for look-ups only, never while something is awaited.
@@ -58,6 +69,8 @@ pub enum Change {
 pub struct State {
     /// How far the watches are.
     pub progress: Progress,
+    /// What is left for writes that no user waits for.
+    pub writes: WriteBudget,
     cluster: Mutex<Cluster>,
     keys: Mutex<ApiKeyClaims>,
     handovers: Mutex<Handovers>,
@@ -73,6 +86,7 @@ impl State {
         let (changes, receiver) = mpsc::unbounded_channel();
         let state = Self {
             progress: Progress::default(),
+            writes: WriteBudget::default(),
             cluster: Mutex::default(),
             keys: Mutex::default(),
             handovers: Mutex::default(),
@@ -89,10 +103,26 @@ impl State {
         self.cluster.lock()
     }
 
-    /// These objects have to be reconciled.
+    /// A change concerns these objects. Of those that the first lists bring only the ones are urgent that no operator has
+    /// reported on yet.
     pub fn changed(&self, keys: Vec<Key>) {
+        if self.progress.is_complete() { self.concerns(keys, Urgency::Awaited) } else { self.resume(keys) }
+    }
+
+    /// These objects have to be reconciled by a process that begins: those first that no operator has reported on as they are
+    /// now.
+    pub fn resume(&self, keys: Vec<Key>) {
+        let cluster = self.cluster();
+        let (reported, new) = keys.into_iter().partition(|key| cluster.is_reported(key));
+        drop(cluster);
+        self.concerns(new, Urgency::Awaited);
+        self.concerns(reported, Urgency::Routine);
+    }
+
+    /// These objects have to be reconciled.
+    pub fn concerns(&self, keys: Vec<Key>, urgency: Urgency) {
         if !keys.is_empty() {
-            self.send(Change::Concerns(keys));
+            self.send(Change::Concerns(keys, urgency));
         }
     }
 
@@ -120,17 +150,19 @@ impl State {
 
     /// These are the live pods now.
     pub fn set_pods(&self, pods: Pods) {
-        let concerned = self.handovers.lock().set_pods(pods);
+        let news = self.handovers.lock().set_pods(pods);
         self.pods_are_known.send_replace(true);
-        self.tenants_changed(concerned);
+        self.tenants_changed(news.awaited);
+        self.concerns(news.others.into_iter().map(Key::Tenant).collect(), Urgency::Routine);
     }
 
-    /// Whether anything is known of the pods.
-    pub fn knows_pods(&self) -> bool {
-        *self.pods_are_known.borrow()
+    /// What the pods report can't be read now.
+    pub fn lose_pods(&self) {
+        self.handovers.lock().lose_pods();
+        self.pods_are_known.send_replace(true);
     }
 
-    /// Returns once something is known of the pods.
+    /// Returns once the pods were read, or could not be.
     pub async fn pods_known(&self) {
         // The sender lives as long as `self`, so this returns only when it is so.
         let _ = self.pods_are_known.subscribe().wait_for(|known| *known).await;
@@ -142,20 +174,25 @@ impl State {
     }
 
     /// As [`Handovers::hand_over`].
-    pub fn hand_over(&self, meta: &Meta, runtimes: &[&Runtime]) -> (HandedOver, Arc<Pods>) {
-        self.handovers.lock().hand_over(meta, runtimes)
+    pub fn hand_over(
+        &self,
+        meta: &Meta,
+        stored: Option<&Runtime>,
+        now: Option<&Runtime>,
+    ) -> (HandedOver, Arc<Pods>) {
+        self.handovers.lock().hand_over(meta, stored, now)
     }
 
-    /// How deliveries to a Webhook go; `None`: the data plane has not reported it.
-    pub fn health(&self, webhook_uid: &str) -> Option<Health> {
+    /// What a status reports of the deliveries to a Webhook; `None`: the data plane has not reported any.
+    pub fn health(&self, webhook_uid: &str) -> Option<Reported> {
         self.healths.lock().get(webhook_uid)
     }
 
     /// How deliveries go now, by the uids of Webhooks.
-    pub fn set_health(&self, reported: HashMap<String, Health>, now: Instant) {
-        let news = self.healths.lock().replace(reported, now, COUNTS_EVERY);
+    pub fn set_health(&self, read: HashMap<String, Health>, now: Instant) {
+        let news = self.healths.lock().replace(read, now, REPORTED_EVERY);
         let keys = self.cluster().webhooks_with_uids(&news);
-        self.changed(keys);
+        self.concerns(keys, Urgency::Routine);
     }
 
     /// As [`DatabaseChecks::is_due`].

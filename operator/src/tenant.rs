@@ -27,7 +27,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::{ConditionType, Remedy, Tenant, TenantStatus};
+use docket_crds::{Remedy, Tenant, TenantStatus};
 use docket_program::apiserver::ApiServerError;
 use tokio::time::Instant;
 
@@ -36,10 +36,10 @@ use crate::kube::call_error::CallError;
 use crate::state::declared::{Declared, Meta};
 use crate::state::done::Done;
 use crate::state::name::Name;
-use crate::state::{State, conditions};
+use crate::state::{State, Urgency};
 use crate::tenant::apply::{Applied, apply};
 use crate::tenant::compile::compile;
-use crate::tenant::database::ProvisionedDatabase;
+use crate::tenant::database::{Check, ProvisionedDatabase, was_well};
 use crate::tenant::fetch::fetch;
 use crate::tenant::provision::{Provisioned, finalizer, provision};
 use crate::tenant::status::Served;
@@ -47,8 +47,13 @@ use crate::tenant::validate::validate;
 
 /// One pass over a Tenant. What the API server does not allow is reported before it is an error: a quota, a policy or a
 /// missing right is a user's to fix.
-pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {
-    let result = pass(context, state, name).await;
+pub async fn reconcile(
+    context: &Context,
+    state: &State,
+    name: &Name,
+    urgency: Urgency,
+) -> Result<Done, CallError> {
+    let result = pass(context, state, name, urgency).await;
     let tenant = state.cluster().tenant(name);
     if let (
         Err(error @ CallError::Api(ApiServerError::Forbidden(_) | ApiServerError::Refused(_))),
@@ -62,7 +67,7 @@ pub async fn reconcile(context: &Context, state: &State, name: &Name) -> Result<
     result
 }
 
-async fn pass(context: &Context, state: &State, name: &Name) -> Result<Done, CallError> {
+async fn pass(context: &Context, state: &State, name: &Name, urgency: Urgency) -> Result<Done, CallError> {
     let Some(tenant) = state.cluster().tenant(name) else {
         return remove::gone(context, state, name).await;
     };
@@ -76,10 +81,15 @@ async fn pass(context: &Context, state: &State, name: &Name) -> Result<Done, Cal
         publish(context, &tenant, &previous, &status).await?;
         return Ok(Done::After(None));
     }
-    steps(context, state, tenant).await
+    steps(context, state, tenant, urgency).await
 }
 
-async fn steps(context: &Context, state: &State, tenant: Arc<Declared<Tenant>>) -> Result<Done, CallError> {
+async fn steps(
+    context: &Context,
+    state: &State,
+    tenant: Arc<Declared<Tenant>>,
+    urgency: Urgency,
+) -> Result<Done, CallError> {
     let fetched = fetch(&context.kube, state, tenant).await?;
     let meta = fetched.subject.meta();
     if finalizer(context, &fetched).await? {
@@ -95,38 +105,43 @@ async fn steps(context: &Context, state: &State, tenant: Arc<Declared<Tenant>>) 
     let disabled_events = &context.settings.disabled_events;
     let compiled = compile(provisioned, disabled_events, |keys| state.claim_keys(meta, keys));
     let applied = apply(context, compiled).await?;
-    report(context, state, &applied).await?;
+    report(context, state, &applied, urgency).await?;
     Ok(done(context, &applied))
 }
 
 /// Whether the database is checked although nothing about it changed: a user asks for it, it was not well, or it is time.
 fn check_database(context: &Context, state: &State, meta: &Meta, previous: &TenantStatus) -> bool {
     let asked = previous.last_handled_reconcile_at != meta.requested_at;
-    let reported = conditions::find(&previous.conditions, ConditionType::DatabaseReady);
-    let was_well = reported.is_none_or(|reported| reported.status == "True");
     let interval = context.settings.resync_of(&meta.uid);
     let is_due = state.database_check_is_due(&meta.uid, Instant::now(), interval);
-    asked || !was_well || is_due
+    asked || !was_well(previous) || is_due
 }
 
 fn record_check(context: &Context, state: &State, meta: &Meta, provisioned: &Provisioned<'_>) {
-    if provisioned.database_is_checked {
+    if provisioned.check != Check::NotDue {
         let next = match provisioned.database {
-            ProvisionedDatabase::Ready(..) => context.settings.resync_of(&meta.uid),
-            ProvisionedDatabase::Failed(..) | ProvisionedDatabase::NotTried => Duration::ZERO,
+            ProvisionedDatabase::Ready(..) if provisioned.check == Check::Done => {
+                context.settings.resync_of(&meta.uid)
+            }
+            _ => Duration::ZERO,
         };
         state.database_checked(&meta.uid, Instant::now(), next);
     }
 }
 
 /// Passes on what came of each Webhook, whose own passes report it; then publishes the Tenant's status.
-async fn report(context: &Context, state: &State, applied: &Applied<'_>) -> Result<(), CallError> {
+async fn report(
+    context: &Context,
+    state: &State,
+    applied: &Applied<'_>,
+    urgency: Urgency,
+) -> Result<(), CallError> {
     let subject = &applied.compiled.provisioned.fetched.subject;
     let runtime = applied.compiled.runtime.as_ref();
-    let handed = runtime.map(|_| state.hand_over(subject.meta(), &applied.handed_over()));
+    let handed = runtime.map(|_| state.hand_over(subject.meta(), applied.stored(), applied.handed_over()));
     let served = Served::of(applied, handed.as_ref());
     let keys = state.cluster().set_outcomes(served.webhooks);
-    state.changed(keys);
+    state.concerns(keys, urgency);
     let status = status::status(applied, served.tenant, context.clock.now());
     publish(context, &subject.tenant, &subject.previous, &status).await
 }
@@ -145,7 +160,8 @@ fn done(context: &Context, applied: &Applied<'_>) -> Done {
     let provisioned = &applied.compiled.provisioned;
     let database_may_recover = match &provisioned.database {
         ProvisionedDatabase::Failed(error, _) => status::reason_of(error).remedy() == Remedy::Retry,
-        ProvisionedDatabase::Ready(..) | ProvisionedDatabase::NotTried => false,
+        ProvisionedDatabase::Ready(..) => provisioned.check == Check::ServerAway,
+        ProvisionedDatabase::NotTried => false,
     };
     if applied.refused.is_some() || database_may_recover {
         return Done::Failed;

@@ -26,8 +26,8 @@ use crate::state::cluster::Key;
 use crate::state::declared::Document;
 use crate::state::done::Done;
 use crate::state::name::Name;
-use crate::state::{Change, State};
-use crate::work::queue::Queue;
+use crate::state::{Change, State, Urgency};
+use crate::work::queue::{Queue, Turn};
 use crate::{tenant, webhook};
 
 /// The loop and its queues.
@@ -57,7 +57,9 @@ impl Work {
     pub async fn enqueue(self: Arc<Self>, mut changes: mpsc::UnboundedReceiver<Change>) {
         while let Some(change) = changes.recv().await {
             match change {
-                Change::Concerns(keys) => keys.into_iter().for_each(|key| self.changed(key)),
+                Change::Concerns(keys, urgency) => {
+                    keys.into_iter().for_each(|key| self.changed(key, urgency));
+                }
                 Change::Recovered => {
                     self.tenants.retry();
                     self.webhooks.retry();
@@ -66,10 +68,10 @@ impl Work {
         }
     }
 
-    fn changed(&self, key: Key) {
+    fn changed(&self, key: Key, urgency: Urgency) {
         match key {
-            Key::Tenant(name) => self.tenants.changed(name),
-            Key::Webhook(name) => self.webhooks.changed(name),
+            Key::Tenant(name) => self.tenants.changed(name, urgency),
+            Key::Webhook(name) => self.webhooks.changed(name, urgency),
         }
     }
 
@@ -77,12 +79,12 @@ impl Work {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let concurrency = self.context.settings.concurrency;
         let tenants = (0..concurrency).map(|_| {
-            tokio::spawn(worker::<Tenant>(self.clone(), stop.clone(), |work, name| {
-                async move { tenant::reconcile(&work.context, &work.state, &name).await }.boxed()
+            tokio::spawn(worker::<Tenant>(self.clone(), stop.clone(), |work, name, urgency| {
+                async move { tenant::reconcile(&work.context, &work.state, &name, urgency).await }.boxed()
             }))
         });
         let webhooks = (0..concurrency).map(|_| {
-            tokio::spawn(worker::<Webhook>(self.clone(), stop.clone(), |work, name| {
+            tokio::spawn(worker::<Webhook>(self.clone(), stop.clone(), |work, name, _| {
                 async move { webhook::reconcile(&work.context, &work.state, &name).await }.boxed()
             }))
         });
@@ -102,7 +104,7 @@ impl Work {
             self.metrics.leads(leads);
             if leads && !before && self.state.progress.is_complete() {
                 let keys = self.state.cluster().everything();
-                self.state.changed(keys);
+                self.state.resume(keys);
             }
             before = leads;
             if changes.changed().await.is_err() {
@@ -117,21 +119,21 @@ type Pass = BoxFuture<'static, Result<Done, CallError>>;
 async fn worker<T: Document>(
     work: Arc<Work>,
     stop: CancellationToken,
-    reconcile: fn(Arc<Work>, Name) -> Pass,
+    reconcile: fn(Arc<Work>, Name, Urgency) -> Pass,
 ) {
     loop {
         let ready = async {
             work.leadership.wait().await;
-            work.queue::<T>().take().await
+            work.queue::<T>().take(|now| work.state.writes.closed_until(now)).await
         };
-        let (name, waited) = tokio::select! {
+        let Turn { key: name, waited, urgency } = tokio::select! {
             biased;
             () = stop.cancelled() => return,
             next = ready => next,
         };
         work.metrics.taken::<T>(waited);
         let begun = Instant::now();
-        let result = AssertUnwindSafe(reconcile(work.clone(), name.clone())).catch_unwind().await;
+        let result = AssertUnwindSafe(reconcile(work.clone(), name.clone(), urgency)).catch_unwind().await;
         let (done, label) = match result {
             Ok(Ok(Done::Failed)) => (Done::Failed, "failed"),
             Ok(Ok(done)) => (done, "ok"),

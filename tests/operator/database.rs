@@ -10,7 +10,7 @@ mod watcher;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use docket_operator::database::{MadeDatabase, Servers, WantedDatabase};
+use docket_operator::database::{DatabaseError, MadeDatabase, Servers, WantedDatabase};
 use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::scratch::Folder;
 use secrecy::SecretString;
@@ -123,6 +123,11 @@ impl Rig {
 
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The server is away: for all its databases, or for this one.
+fn is_away(error: &DatabaseError) -> bool {
+    matches!(error, DatabaseError::Unreachable { .. } | DatabaseError::ServerAway { .. })
 }
 
 fn with_user(url: &Url, user: &str, password: &str) -> Url {

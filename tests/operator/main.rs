@@ -1,5 +1,6 @@
 //! The operator against a real kube-apiserver, its databases on a real PostgreSQL, and the chart.
 
+mod away;
 mod board;
 mod chart;
 mod crds;

@@ -16,6 +16,12 @@ pub enum DatabaseError {
         /// The message of the server or of the system.
         reason: String,
     },
+    /// The server takes no session of its administrator: it is away for all its databases, and nothing was seen of this one.
+    #[error("the database server is not available: {reason}")]
+    ServerAway {
+        /// The message of the server or of the system.
+        reason: String,
+    },
     /// It exists and belongs to another; it was left unchanged.
     #[error("{what} exists and {whose}")]
     NotOwned {

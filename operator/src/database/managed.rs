@@ -7,7 +7,7 @@ use super::names::{self, role_of};
 use super::observed::Observed;
 use super::plan;
 use super::pool::{AdminPool, LockedDatabase};
-use super::servers::Servers;
+use super::servers::{Server, Servers};
 use super::session::{LoginError, Session};
 use super::wanted::WantedDatabase;
 
@@ -43,16 +43,32 @@ impl Servers {
     /// If nothing differs, this is one query by the admin and one login by the role, which proves its password and reads
     /// the schema's version. Open connections stay open, also after a new password. The future may be dropped at any
     /// point and the call repeated. Calls for the same database take turns, from whichever process they come.
+    ///
+    /// Errors: [`DatabaseError::ServerAway`] if the server does not respond to the administrator either.
     pub async fn ensure(&self, wanted: &WantedDatabase<'_>) -> Result<MadeDatabase, DatabaseError> {
         names::check(wanted.name)?;
         let server = self.choose(wanted.server)?;
-        let role = role_of(wanted.name);
         let admin = server.admin().await?;
-        if differs(&admin, wanted, &role).await? {
-            repair(&admin, wanted, &role).await?;
+        match self.ensure_by(server, &admin, wanted).await {
+            Err(DatabaseError::Unreachable { reason }) if admin.connection().await.is_err() => {
+                Err(DatabaseError::ServerAway { reason })
+            }
+            other => other,
+        }
+    }
+
+    async fn ensure_by(
+        &self,
+        server: &Server,
+        admin: &AdminPool,
+        wanted: &WantedDatabase<'_>,
+    ) -> Result<MadeDatabase, DatabaseError> {
+        let role = role_of(wanted.name);
+        if differs(admin, wanted, &role).await? {
+            repair(admin, wanted, &role).await?;
         }
         let url = admin.tenant_url(wanted.name, &role, wanted.password);
-        let (login, is_new_password) = log_in(&admin, wanted, &role, &url).await?;
+        let (login, is_new_password) = log_in(admin, wanted, &role, &url).await?;
         let schema = schema(login, is_new_password, wanted, &role, &url).await?;
         Ok(MadeDatabase { server: server.name().to_owned(), url, role, schema })
     }

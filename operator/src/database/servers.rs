@@ -84,6 +84,11 @@ impl Servers {
         Some(hex::encode(&Sha256::digest(admin.url().expose())[..16]))
     }
 
+    /// The name of the server that a Tenant means.
+    pub fn name_of(&self, wanted: Option<&str>) -> Result<&str, DatabaseError> {
+        Ok(self.choose(wanted)?.name())
+    }
+
     /// The server that a Tenant names; the first one if it names none.
     pub(super) fn choose(&self, wanted: Option<&str>) -> Result<&Server, DatabaseError> {
         let by_name = |name: &str| self.servers.iter().find(|server| server.name == name);

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client};
+use tokio::time::Instant;
 
 use crate::kube::call_error::CallError;
 use crate::kube::lease::Leadership;
@@ -85,6 +86,7 @@ impl KubeApi {
         if !self.leadership.may_write() {
             return Err(CallError::NotLeader);
         }
+        self.state.writes.spend(Instant::now());
         within(call).await
     }
 

@@ -120,6 +120,20 @@ impl Cluster {
         tenants.into_iter().chain(webhooks).collect()
     }
 
+    /// Whether the status is about the object as it is now; also of one that is gone.
+    pub fn is_reported(&self, key: &Key) -> bool {
+        fn of<T: Document>(
+            declared: Option<&Arc<Declared<T>>>,
+            generation: fn(T::Status) -> Option<i64>,
+        ) -> bool {
+            declared.is_none_or(|declared| generation(declared.status()) == Some(declared.meta.generation))
+        }
+        match key {
+            Key::Tenant(name) => of(self.tenants.get(name), |status| status.observed_generation),
+            Key::Webhook(name) => of(self.webhooks.get(name), |status| status.observed_generation),
+        }
+    }
+
     /// The uids of all Webhooks.
     pub fn webhook_uids(&self) -> Vec<String> {
         let webhooks = self.webhooks.names().filter_map(|name| self.webhooks.get(name));

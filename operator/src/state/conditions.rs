@@ -29,6 +29,10 @@ impl Truth {
             Self::Unknown => "Unknown",
         }
     }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::True, Self::False, Self::Unknown].into_iter().find(|truth| truth.as_str() == text)
+    }
 }
 
 /// A condition before it is written.
@@ -169,6 +173,13 @@ pub fn with_ready(
 /// The condition of a type.
 pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
+}
+
+/// What a status says of this generation; `None`: nothing, or nothing that this version knows.
+pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<Verdict> {
+    let found = find(conditions, kind).filter(|found| found.observed_generation == Some(generation))?;
+    let truth = Truth::parse(&found.status)?;
+    Some(Verdict { kind, truth, reason: found.reason.parse().ok()?, message: found.message.clone() })
 }
 
 /// The Event to publish when a condition changed its status or reason; `None` when it did not. `good`: also for a first

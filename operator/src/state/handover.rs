@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use docket_crds::{Runtime, TenantConfig, WebhookConfig};
 
-use crate::state::conditions::Verdict;
 use crate::state::declared::Meta;
 use crate::state::name::Name;
-use crate::state::pods::{Pods, programmed};
+use crate::state::pods::{Pods, Programmed, programmed};
 
 /// How many revisions of a tenant are remembered; a pod that serves an older one is late.
 const REMEMBERED: usize = 8;
@@ -27,7 +26,16 @@ struct Handover {
     tenant: Name,
     handed: HandedOver,
     /// As reported in the statuses of the Tenant and its Webhooks.
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<Programmed>,
+}
+
+/// The tenants with another verdict.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Those that were not served by every pod: a user may wait for it.
+    pub awaited: Vec<Name>,
+    /// The others.
+    pub others: Vec<Name>,
 }
 
 impl Handovers {
@@ -36,30 +44,58 @@ impl Handovers {
         self.pods.clone()
     }
 
-    /// These were handed over of a tenant, the last one last. Returns what was handed over so far, and the pods to
-    /// compare it with; from now on a change of that comparison is news.
-    pub fn hand_over(&mut self, meta: &Meta, runtimes: &[&Runtime]) -> (HandedOver, Arc<Pods>) {
+    /// `stored` was handed over of a tenant before this pass, `now` in it. Returns what was handed over so far, and the
+    /// pods to compare it with; from now on a change of that comparison is news.
+    pub fn hand_over(
+        &mut self,
+        meta: &Meta,
+        stored: Option<&Runtime>,
+        now: Option<&Runtime>,
+    ) -> (HandedOver, Arc<Pods>) {
         let handover = self.tenants.entry(meta.uid.clone()).or_insert_with(|| Handover {
             tenant: meta.name.clone(),
             handed: HandedOver::default(),
             verdicts: Vec::new(),
         });
-        runtimes.iter().for_each(|runtime| handover.handed.note(runtime));
+        if let Some(stored) = stored {
+            handover.handed.note(stored, false);
+        }
+        if let Some(now) = now {
+            handover.handed.note(now, matches!(*self.pods, Pods::Unavailable(_)));
+        }
         handover.verdicts = handover.handed.verdicts(&self.pods, &meta.uid);
         (handover.handed.clone(), self.pods.clone())
     }
 
     /// These are the pods now. Returns the tenants for which that changes a verdict.
-    pub fn set_pods(&mut self, pods: Pods) -> Vec<Name> {
+    pub fn set_pods(&mut self, pods: Pods) -> News {
+        let mut news = News::default();
         if *self.pods == pods {
-            return Vec::new();
+            return news;
+        }
+        if matches!(*self.pods, Pods::Unavailable(_)) {
+            self.tenants.values_mut().for_each(|handover| handover.handed.read());
         }
         self.pods = Arc::new(pods);
-        let news = self
-            .tenants
-            .iter()
-            .filter(|(uid, handover)| handover.handed.verdicts(&self.pods, uid) != handover.verdicts);
-        news.map(|(_, handover)| handover.tenant.clone()).collect()
+        for (uid, handover) in &self.tenants {
+            if handover.handed.verdicts(&self.pods, uid) == handover.verdicts {
+                continue;
+            }
+            let is_awaited = handover.verdicts.iter().any(Programmed::is_awaited);
+            let names = if is_awaited { &mut news.awaited } else { &mut news.others };
+            names.push(handover.tenant.clone());
+        }
+        news
+    }
+
+    /// What the pods report can't be read now: what was read last stays known.
+    pub fn lose_pods(&mut self) {
+        let last = match &*self.pods {
+            Pods::Seen(last) => Some(last.clone()),
+            Pods::NotObserved => None,
+            Pods::Unavailable(_) => return,
+        };
+        self.pods = Arc::new(Pods::Unavailable(last));
     }
 
     /// A Tenant is gone.
@@ -87,11 +123,14 @@ pub struct HandedOver {
 struct Part {
     digest: u64,
     since: usize,
+    /// What the pods report could not be read since.
+    is_unread: bool,
 }
 
 impl HandedOver {
-    /// Records the revision that was handed over last; the same one again changes nothing.
-    pub fn note(&mut self, runtime: &Runtime) {
+    /// Records the revision that was handed over last; the same one again changes nothing. `is_unread`: what the pods report
+    /// can't be read now.
+    pub fn note(&mut self, runtime: &Runtime, is_unread: bool) {
         if self.revisions.back() == Some(&runtime.revision) {
             return;
         }
@@ -105,7 +144,8 @@ impl HandedOver {
             let mut hasher = DefaultHasher::new();
             json.expect("plain structs serialise").hash(&mut hasher);
             let digest = hasher.finish();
-            before.copied().filter(|before| before.digest == digest).unwrap_or(Part { digest, since: newest })
+            let same = before.copied().filter(|before| before.digest == digest);
+            same.unwrap_or(Part { digest, since: newest, is_unread })
         };
         let config = &runtime.config;
         let alone = TenantConfig { webhooks: Vec::new(), ..(**config).clone() };
@@ -116,28 +156,34 @@ impl HandedOver {
         self.webhooks = webhooks.map(|(json, uid)| (uid.clone(), part(json, before.get(&uid)))).collect();
     }
 
-    /// The verdict on the tenant itself.
-    pub fn tenant(&self, pods: &Pods, tenant_uid: &str) -> Verdict {
-        self.since(pods, tenant_uid, self.tenant.since)
+    /// What the pods report can be read again.
+    fn read(&mut self) {
+        self.webhooks.values_mut().chain([&mut self.tenant]).for_each(|part| part.is_unread = false);
     }
 
-    /// The verdict on one of its Webhooks; `None`: it was not handed over.
-    pub fn webhook(&self, pods: &Pods, tenant_uid: &str, webhook_uid: &str) -> Option<Verdict> {
-        Some(self.since(pods, tenant_uid, self.webhooks.get(webhook_uid)?.since))
+    /// What is known of the tenant itself.
+    pub fn tenant(&self, pods: &Pods, tenant_uid: &str) -> Programmed {
+        self.of(pods, tenant_uid, self.tenant.since, self.tenant.is_unread)
+    }
+
+    /// What is known of one of its Webhooks; `None`: it was not handed over.
+    pub fn webhook(&self, pods: &Pods, tenant_uid: &str, webhook_uid: &str) -> Option<Programmed> {
+        let part = self.webhooks.get(webhook_uid)?;
+        Some(self.of(pods, tenant_uid, part.since, part.is_unread))
     }
 
     /// The distinct verdicts on its parts.
-    pub fn verdicts(&self, pods: &Pods, tenant_uid: &str) -> Vec<Verdict> {
+    pub fn verdicts(&self, pods: &Pods, tenant_uid: &str) -> Vec<Programmed> {
         let parts = self.webhooks.values().chain([&self.tenant]);
-        let mut since: Vec<usize> = parts.map(|part| part.since.max(self.forgotten)).collect();
-        since.sort_unstable();
-        since.dedup();
-        since.into_iter().map(|since| self.since(pods, tenant_uid, since)).collect()
+        let mut parts: Vec<_> = parts.map(|part| (part.since.max(self.forgotten), part.is_unread)).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts.into_iter().map(|(since, is_unread)| self.of(pods, tenant_uid, since, is_unread)).collect()
     }
 
-    fn since(&self, pods: &Pods, tenant_uid: &str, since: usize) -> Verdict {
+    fn of(&self, pods: &Pods, tenant_uid: &str, since: usize, is_unread: bool) -> Programmed {
         let good = self.revisions.iter().skip(since.saturating_sub(self.forgotten));
-        programmed(pods, tenant_uid, &good.map(String::as_str).collect::<Vec<_>>())
+        programmed(pods, tenant_uid, &good.map(String::as_str).collect::<Vec<_>>(), is_unread)
     }
 }
 
@@ -155,6 +201,13 @@ mod tests {
             ((*pod).to_owned(), HashMap::from([("u".to_owned(), (*revision).to_owned())]))
         };
         Pods::Seen(served.iter().map(one).collect())
+    }
+
+    fn truth(programmed: Programmed) -> Truth {
+        match programmed {
+            Programmed::Known(verdict) => verdict.truth,
+            Programmed::AsReported => panic!("the pods were read"),
+        }
     }
 
     fn runtime(subdomain: &str, targets: &[(&str, &str)]) -> Runtime {
@@ -177,13 +230,13 @@ mod tests {
         let (before, after) =
             (runtime("s", &[("one", "a"), ("two", "b")]), runtime("s", &[("one", "a"), ("two", "c")]));
         let mut handed = HandedOver::default();
-        handed.note(&before);
-        handed.note(&after);
-        handed.note(&after);
+        handed.note(&before, false);
+        handed.note(&after, false);
+        handed.note(&after, false);
         let verdicts = |handed: &HandedOver, revision: &str| {
             let pods = pods(&[("p", revision)]);
-            let webhook = |uid: &str| handed.webhook(&pods, "u", uid).map(|verdict| verdict.truth);
-            (handed.tenant(&pods, "u").truth, webhook("one"), webhook("two"))
+            let webhook = |uid: &str| handed.webhook(&pods, "u", uid).map(truth);
+            (truth(handed.tenant(&pods, "u")), webhook("one"), webhook("two"))
         };
         let (yes, no) = (Truth::True, Truth::False);
         assert_eq!(verdicts(&handed, &before.revision), (yes, Some(yes), Some(no)));
@@ -192,11 +245,11 @@ mod tests {
         assert_eq!(handed.verdicts(&pods(&[("p", &before.revision)]), "u").len(), 2);
 
         let third = runtime("other", &[("one", "a"), ("two", "c")]);
-        handed.note(&third);
+        handed.note(&third, false);
         assert_eq!(verdicts(&handed, &after.revision), (no, Some(yes), Some(yes)));
-        handed.note(&runtime("other", &[("one", "a")]));
+        handed.note(&runtime("other", &[("one", "a")]), false);
         assert_eq!(verdicts(&handed, &third.revision), (yes, Some(yes), None), "it is gone");
-        handed.note(&before);
+        handed.note(&before, false);
         assert_eq!(verdicts(&handed, &third.revision), (no, Some(yes), Some(no)), "it is back");
     }
 
@@ -204,13 +257,61 @@ mod tests {
     fn only_the_last_revisions_are_remembered() {
         let mut handed = HandedOver::default();
         let first = runtime("s", &[("one", "a"), ("two", "0")]);
-        handed.note(&first);
+        handed.note(&first, false);
         for number in 1..=REMEMBERED {
-            handed.note(&runtime("s", &[("one", "a"), ("two", &number.to_string())]));
+            handed.note(&runtime("s", &[("one", "a"), ("two", &number.to_string())]), false);
         }
-        let truth = |pods| handed.webhook(&pods, "u", "one").unwrap().truth;
-        assert_eq!(truth(pods(&[("p", &first.revision)])), Truth::False, "that long behind");
-        assert_eq!(truth(pods(&[("p", &handed.revisions[0])])), Truth::True);
+        let of = |pods| truth(handed.webhook(&pods, "u", "one").unwrap());
+        assert_eq!(of(pods(&[("p", &first.revision)])), Truth::False, "that long behind");
+        assert_eq!(of(pods(&[("p", &handed.revisions[0])])), Truth::True);
         assert_eq!(handed.revisions.len(), REMEMBERED);
+    }
+
+    /// Ten minutes of polls that fail, with passes in between.
+    #[test]
+    fn redis_away_is_no_news_of_anything() {
+        let object = json!({"metadata": {"name": "t", "namespace": "a", "uid": "u"}});
+        let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+        let meta = Meta::of(&object.metadata).unwrap();
+        let runtime = runtime("s", &[("one", "a")]);
+        let served = pods(&[("p", &runtime.revision)]);
+        let mut handovers = Handovers::default();
+        handovers.hand_over(&meta, None, Some(&runtime));
+        assert_eq!(
+            handovers.set_pods(served.clone()).others,
+            std::slice::from_ref(&meta.name),
+            "it is served now"
+        );
+        let (handed, seen) = handovers.hand_over(&meta, Some(&runtime), Some(&runtime));
+        for _ in 0..600 {
+            handovers.lose_pods();
+            let (same, away) = handovers.hand_over(&meta, Some(&runtime), Some(&runtime));
+            assert_eq!(same.verdicts(&away, "u"), handed.verdicts(&seen, "u"));
+        }
+        // A user's change of a webhook meanwhile: of it nothing is known, of the tenant all is as it was.
+        let changed = self::runtime("s", &[("one", "b")]);
+        let (handed, away) = handovers.hand_over(&meta, Some(&runtime), Some(&changed));
+        assert_eq!(truth(handed.webhook(&away, "u", "one").unwrap()), Truth::Unknown);
+        assert_eq!(truth(handed.tenant(&away, "u")), Truth::True);
+        let news = handovers.set_pods(pods(&[("p", &changed.revision)]));
+        assert_eq!(news.awaited, std::slice::from_ref(&meta.name));
+        handovers.hand_over(&meta, Some(&changed), Some(&changed));
+        handovers.lose_pods();
+        assert_eq!(handovers.set_pods(pods(&[("p", &changed.revision)])), News::default());
+    }
+
+    #[test]
+    fn new_process_without_redis_leaves_what_is_reported() {
+        let object = json!({"metadata": {"name": "t", "namespace": "a", "uid": "u"}});
+        let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+        let meta = Meta::of(&object.metadata).unwrap();
+        let (stored, changed) =
+            (runtime("s", &[("one", "a"), ("two", "a")]), runtime("s", &[("one", "a"), ("two", "b")]));
+        let mut handovers = Handovers::default();
+        handovers.lose_pods();
+        let (handed, pods) = handovers.hand_over(&meta, Some(&stored), Some(&changed));
+        assert_eq!(handed.tenant(&pods, "u"), Programmed::AsReported);
+        assert_eq!(handed.webhook(&pods, "u", "one"), Some(Programmed::AsReported));
+        assert_eq!(truth(handed.webhook(&pods, "u", "two").unwrap()), Truth::Unknown, "it changed");
     }
 }

@@ -1,12 +1,16 @@
-//! How deliveries to each Webhook go, and which of them need a new status.
+//! How deliveries to each Webhook go, and what of it a status reports.
+//!
+//! What is reported is always one reading as a whole, so counts never contradict the condition beside them.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often counts are written while they move and nothing else does.
-pub const COUNTS_EVERY: Duration = Duration::from_secs(60);
+/// How often counts are reported that moved while nothing else did; and how long a receiver that fails again and again has
+/// to be better before that is reported.
+pub const REPORTED_EVERY: Duration = Duration::from_secs(600);
 
 /// What the data plane counts of a Webhook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,93 +25,206 @@ pub struct Health {
     pub failing: bool,
     /// When the receiver last accepted a delivery, in milliseconds since 1970.
     pub last_success_at_ms: Option<i64>,
-    /// The counts may be written now: the last time is long enough ago.
-    pub counts_are_due: bool,
 }
 
 impl Health {
-    const fn counts(&self) -> (i64, i64, Option<i64>) {
-        (self.pending, self.dead_letter, self.last_success_at_ms)
-    }
-
-    /// A change of this is written at once.
-    const fn state(&self) -> (bool, bool, bool) {
-        (self.retrying > 0, self.failing, self.last_success_at_ms.is_some())
+    /// What the condition is made of, from well to bad; and whether a delivery ever succeeded.
+    const fn state(&self) -> (u8, bool) {
+        let bad = if self.retrying > 0 {
+            1
+        } else if self.failing {
+            2
+        } else {
+            0
+        };
+        (bad, self.last_success_at_ms.is_some())
     }
 }
 
-/// The health of all Webhooks by uid, each with the time when its counts last became due.
+/// What a status reports of a Webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// The reading.
+    pub health: Health,
+    /// This process has read no other: a status that has the condition of this reading keeps its counts.
+    pub is_first: bool,
+}
+
+/// What is reported of all Webhooks, by uid.
 #[derive(Debug, Default)]
-pub struct Healths(HashMap<String, (Health, Instant)>);
+pub struct Healths(HashMap<String, Entry>);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    reported: Reported,
+    /// When that was.
+    since: Instant,
+    /// When it last became better.
+    recovered: Option<Instant>,
+    /// It became worse soon after that.
+    has_relapsed: bool,
+    /// Since when the readings are better than what is reported.
+    better_since: Option<Instant>,
+}
 
 impl Healths {
-    /// The health of a Webhook; `None`: the data plane has not reported any.
-    pub fn get(&self, webhook_uid: &str) -> Option<Health> {
-        self.0.get(webhook_uid).map(|(health, _)| *health)
+    /// What a status reports of a Webhook; `None`: the data plane has not reported any.
+    pub fn get(&self, webhook_uid: &str) -> Option<Reported> {
+        self.0.get(webhook_uid).map(|entry| entry.reported)
     }
 
-    /// Takes what was reported in place of what was known. Returns the Webhooks with news: another state, or counts that
-    /// moved while the last ones are at least `counts_every` old.
-    pub fn replace(
-        &mut self,
-        reported: HashMap<String, Health>,
-        now: Instant,
-        counts_every: Duration,
-    ) -> Vec<String> {
-        let before = std::mem::take(&mut self.0);
+    /// Takes readings in place of those before. Returns the Webhooks of which another one is to be reported.
+    ///
+    /// Worse is reported at once, and so is better; but of a receiver that became worse within `every` after it was better, only
+    /// once it was better for `every`. Of counts alone, at most once in `every`.
+    pub fn replace(&mut self, read: HashMap<String, Health>, now: Instant, every: Duration) -> Vec<String> {
+        let mut before = std::mem::take(&mut self.0);
         let mut news = Vec::new();
-        for (uid, health) in reported {
-            let (health, since, is_news) = match before.get(&uid) {
-                None => (Health { counts_are_due: true, ..health }, now, true),
-                Some((last, since)) => next(last, *since, health, now, counts_every),
+        for (uid, health) in read {
+            let entry = match before.remove(&uid) {
+                None => {
+                    news.push(uid.clone());
+                    Entry::first(&uid, health, now, every)
+                }
+                Some(mut entry) => {
+                    if entry.read(health, now, every) {
+                        news.push(uid.clone());
+                    }
+                    entry
+                }
             };
-            if is_news {
-                news.push(uid.clone());
-            }
-            self.0.insert(uid, (health, since));
+            self.0.insert(uid, entry);
         }
         news
     }
 }
 
-fn next(
-    last: &Health,
-    since: Instant,
-    health: Health,
-    now: Instant,
-    counts_every: Duration,
-) -> (Health, Instant, bool) {
-    let moved = last.counts() != health.counts();
-    let due = now.duration_since(since) >= counts_every && (moved || !last.counts_are_due);
-    // Counts that moved and were not written yet stay due for the next time.
-    let counts_are_due = due || (!moved && last.counts_are_due);
-    let is_news = last.state() != health.state() || due;
-    (Health { counts_are_due, ..health }, if due { now } else { since }, is_news)
+impl Entry {
+    /// After a start the counts of many are due; each at a time of its own, one to two intervals later.
+    fn first(uid: &str, health: Health, now: Instant, every: Duration) -> Self {
+        let mut hasher = DefaultHasher::new();
+        uid.hash(&mut hasher);
+        let share = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
+        let reported = Reported { health, is_first: true };
+        Self {
+            reported,
+            since: now + every * share / 1000,
+            recovered: None,
+            has_relapsed: false,
+            better_since: None,
+        }
+    }
+
+    /// Whether this reading is to be reported.
+    fn read(&mut self, health: Health, now: Instant, every: Duration) -> bool {
+        let (before, after) = (self.reported.health.state(), health.state());
+        let is_old = |since: Instant| now.saturating_duration_since(since) >= every;
+        if after.0 >= before.0 {
+            self.better_since = None;
+        }
+        let is_news = if after.0 < before.0 {
+            let better_since = *self.better_since.get_or_insert(now);
+            !self.has_relapsed || is_old(better_since)
+        } else if after == before {
+            is_old(self.since) && (self.reported.is_first || health != self.reported.health)
+        } else {
+            true
+        };
+        if is_news {
+            if after.0 < before.0 {
+                (self.recovered, self.better_since) = (Some(now), None);
+            } else if after.0 > before.0 {
+                self.has_relapsed = self.recovered.is_some_and(|since| !is_old(since));
+            }
+            self.reported = Reported { health, is_first: false };
+            self.since = now;
+        }
+        is_news
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const EVERY: Duration = REPORTED_EVERY;
 
-    fn one(pending: i64, retrying: i64) -> HashMap<String, Health> {
-        HashMap::from([("w".to_owned(), Health { pending, retrying, ..Health::default() })])
+    struct Watched {
+        healths: Healths,
+        start: Instant,
+        second: u64,
+    }
+
+    impl Watched {
+        fn new() -> Self {
+            Self { healths: Healths::default(), start: Instant::now(), second: 0 }
+        }
+
+        /// Reads this so many seconds later; whether it is to be reported.
+        fn reads(&mut self, seconds: u64, health: Health) -> bool {
+            self.second += seconds;
+            let now = self.start + Duration::from_secs(self.second);
+            !self.healths.replace(HashMap::from([("w".to_owned(), health)]), now, EVERY).is_empty()
+        }
+
+        fn reported(&self) -> Health {
+            self.healths.get("w").expect("it was read").health
+        }
+    }
+
+    fn well(pending: i64, second: i64) -> Health {
+        Health { pending, last_success_at_ms: Some(second * 1000), ..Health::default() }
+    }
+
+    fn retrying(pending: i64) -> Health {
+        Health { pending, retrying: pending, last_success_at_ms: Some(0), ..Health::default() }
     }
 
     #[test]
-    fn counts_are_due_once_a_minute_and_states_at_once() {
-        let start = Instant::now();
-        let mut healths = Healths::default();
-        let mut step = |reported, seconds| {
-            let news = healths.replace(reported, start + Duration::from_secs(seconds), MINUTE);
-            (!news.is_empty(), healths.get("w").is_some_and(|health| health.counts_are_due))
-        };
-        assert_eq!(step(one(1, 0), 0), (true, true));
-        assert_eq!(step(one(1, 0), 15), (false, true), "nothing moved");
-        assert_eq!(step(one(2, 0), 30), (false, false), "too soon");
-        assert_eq!(step(one(3, 3), 45), (true, false), "a transition, with the old counts");
-        assert_eq!(step(one(3, 3), 60), (true, true), "the counts catch up");
-        assert_eq!(step(one(3, 3), 200), (false, true), "and rest");
+    fn busy_webhook_is_reported_once_in_ten_minutes() {
+        let mut watched = Watched::new();
+        let mut reports = 0;
+        for poll in 0..4 * 60 * 24 {
+            reports += usize::from(watched.reads(15, well(poll % 7, poll)));
+        }
+        // The first one, whose counts are not written, and then one in ten minutes.
+        assert!((140..=145).contains(&reports), "{reports} in a day");
+        let mut still = Watched::new();
+        let reports: usize = (0..4 * 60 * 24).map(|_| usize::from(still.reads(15, well(1, 1)))).sum();
+        assert_eq!(reports, 2, "the status of before may have had other counts");
+    }
+
+    #[test]
+    fn transition_is_reported_at_once_with_its_counts() {
+        let mut watched = Watched::new();
+        assert!(watched.reads(0, Health::default()));
+        assert!(watched.reads(15, well(0, 1)), "the first success");
+        assert!(watched.reads(15, retrying(3)));
+        assert_eq!(watched.reported(), retrying(3));
+        assert!(!watched.reads(15, retrying(5)));
+        let dead = Health { dead_letter: 5, failing: true, last_success_at_ms: Some(0), ..Health::default() };
+        assert!(watched.reads(15, dead));
+        assert_eq!(watched.reported(), dead);
+        assert!(watched.reads(15, well(0, 90)), "the first recovery");
+        assert_eq!(watched.reported(), well(0, 90));
+    }
+
+    #[test]
+    fn receiver_that_fails_again_and_again_is_reported_as_failing() {
+        let mut watched = Watched::new();
+        watched.reads(0, well(0, 0));
+        let mut reports = Vec::new();
+        for poll in 0..4 * 60 {
+            let health = if poll % 2 == 0 { retrying(1) } else { well(0, poll) };
+            if watched.reads(15, health) {
+                reports.push(poll);
+            }
+            assert!(watched.reported() == retrying(1) || poll == 1, "{poll}");
+        }
+        // Worse, better, worse; then its counts, which do not move.
+        assert_eq!(reports, [0, 1, 2]);
+        assert!(!watched.reads(15, well(0, 5000)) && !watched.reads(570, well(0, 5001)));
+        assert!(watched.reads(15, well(0, 5002)), "well for ten minutes");
+        assert_eq!(watched.reported(), well(0, 5002));
     }
 }

@@ -2,8 +2,8 @@
 
 use docket_crds::Reason;
 
-use crate::state::conditions::Verdict;
 use crate::state::name::Name;
+use crate::state::pods::Programmed;
 
 /// The result of compiling a Tenant, for one of its Webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,5 +25,5 @@ pub struct WebhookOutcome {
     /// Its Tenant is suspended.
     pub tenant_suspended: bool,
     /// Whether every pod serves it; `None`: nothing was handed over.
-    pub programmed: Option<Verdict>,
+    pub programmed: Option<Programmed>,
 }

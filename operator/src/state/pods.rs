@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use docket_crds::conditions::{ConditionType, ReasonCode};
 
-use crate::state::conditions::{Truth, Verdict};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::state::conditions::{Truth, Verdict, reported};
 
 /// How soon a deletion checks again whether pods still serve the Tenant.
 pub const CHECK_AGAIN: Duration = Duration::from_secs(1);
 /// How many pods a message names.
 const NAMED: usize = 3;
+
+/// The revision of each tenant that each live pod serves, by pod and tenant uid.
+pub type Served = BTreeMap<String, HashMap<String, String>>;
 
 /// What is known of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,64 +23,94 @@ pub enum Pods {
     /// They are not observed.
     #[default]
     NotObserved,
-    /// What they report can't be read.
-    Unavailable,
-    /// The live pods: the revision of each tenant that each serves, by pod and tenant uid.
-    Seen(BTreeMap<String, HashMap<String, String>>),
+    /// What they report can't be read now. What was read last; `None`: nothing since this process started.
+    Unavailable(Option<Served>),
+    /// The live pods.
+    Seen(Served),
 }
 
-/// The verdict on a part of a tenant that is in these revisions as it is now.
-pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str]) -> Verdict {
-    let good =
-        |message: &str| Verdict::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, message);
-    match pods {
-        Pods::NotObserved => good(
-            "handed over to the data plane; the operator can't see whether pods serve it: --redis-url-file is not set",
-        ),
-        Pods::Unavailable => Verdict::new(
-            ConditionType::Programmed,
-            Truth::Unknown,
-            ReasonCode::StoreUnavailable,
-            "handed over to the data plane; reading from Redis what its pods serve failed",
-        ),
-        Pods::Seen(pods) if pods.is_empty() => Verdict::new(
-            ConditionType::Programmed,
-            Truth::False,
-            ReasonCode::Pending,
-            "no pod of the data plane is alive",
-        ),
-        Pods::Seen(pods) => {
-            let late: Vec<&str> = pods
-                .iter()
-                .filter(|(_, served)| {
-                    served.get(tenant_uid).is_none_or(|served| !revisions.contains(&served.as_str()))
-                })
-                .map(|(pod, _)| pod.as_str())
-                .collect();
-            match late.as_slice() {
-                [] => good("every pod of the data plane serves this generation"),
-                late => {
-                    let names = late[..late.len().min(NAMED)].join(", ");
-                    let more = if late.len() > NAMED { " and others" } else { "" };
-                    let message = format!("not served yet by {names}{more}");
-                    Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
-                }
+/// Whether every pod serves a part of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Programmed {
+    /// As the pods report it.
+    Known(Verdict),
+    /// Nothing was read since this process started, so what the status says of this generation stays.
+    AsReported,
+}
+
+impl Programmed {
+    /// The verdict for a status whose conditions were `previous`.
+    pub fn verdict(&self, previous: &[Condition], generation: i64) -> Verdict {
+        match self {
+            Self::Known(verdict) => verdict.clone(),
+            Self::AsReported => {
+                reported(previous, ConditionType::Programmed, generation).unwrap_or_else(unavailable)
             }
         }
     }
+
+    /// Whether a user may wait for it: it is not known to be served.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self, Self::Known(verdict) if verdict.truth != Truth::True)
+    }
+}
+
+/// What is known of a part of a tenant that is in these revisions as it is now. `is_unread`: it changed since the pods could
+/// last be read.
+pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str], is_unread: bool) -> Programmed {
+    match pods {
+        Pods::NotObserved => Programmed::Known(good(
+            "handed over to the data plane; the operator can't see whether pods serve it: --redis-url-file is not set",
+        )),
+        Pods::Unavailable(_) if is_unread => Programmed::Known(unavailable()),
+        Pods::Unavailable(None) => Programmed::AsReported,
+        Pods::Unavailable(Some(pods)) | Pods::Seen(pods) => {
+            Programmed::Known(served_by(pods, tenant_uid, revisions))
+        }
+    }
+}
+
+fn good(message: &str) -> Verdict {
+    Verdict::new(ConditionType::Programmed, Truth::True, ReasonCode::Programmed, message)
+}
+
+fn unavailable() -> Verdict {
+    let message = "handed over to the data plane; reading from Redis what its pods serve failed";
+    Verdict::new(ConditionType::Programmed, Truth::Unknown, ReasonCode::StoreUnavailable, message)
+}
+
+fn served_by(pods: &Served, tenant_uid: &str, revisions: &[&str]) -> Verdict {
+    let pending =
+        |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
+    if pods.is_empty() {
+        return pending("no pod of the data plane is alive".to_owned());
+    }
+    let is_late = |served: &HashMap<String, String>| {
+        served.get(tenant_uid).is_none_or(|served| !revisions.contains(&served.as_str()))
+    };
+    let late: Vec<&str> =
+        pods.iter().filter(|(_, served)| is_late(served)).map(|(pod, _)| pod.as_str()).collect();
+    if late.is_empty() {
+        return good("every pod of the data plane serves this generation");
+    }
+    let names = late[..late.len().min(NAMED)].join(", ");
+    let more = if late.len() > NAMED { " and others" } else { "" };
+    pending(format!("not served yet by {names}{more}"))
 }
 
 /// Whether no pod that lives serves a tenant any more.
 pub fn is_unserved(pods: &Pods, tenant_uid: &str) -> bool {
     match pods {
         Pods::NotObserved => true,
-        Pods::Unavailable => false,
+        Pods::Unavailable(_) => false,
         Pods::Seen(pods) => pods.values().all(|served| !served.contains_key(tenant_uid)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
     fn pods(served: &[(&str, &str)]) -> Pods {
@@ -87,7 +122,11 @@ mod tests {
 
     #[test]
     fn programmed_means_every_pod_that_lives() {
-        let verdict = |served: &[(&str, &str)]| programmed(&pods(served), "u", &["r2"]);
+        let known = |pods: &Pods, uid: &str| match programmed(pods, uid, &["r2"], false) {
+            Programmed::Known(verdict) => verdict,
+            Programmed::AsReported => panic!("the pods were read"),
+        };
+        let verdict = |served: &[(&str, &str)]| known(&pods(served), "u");
         assert_eq!(verdict(&[("a", "r2"), ("b", "r2")]).truth, Truth::True);
         let late = verdict(&[("a", "r2"), ("b", "r1"), ("c", "r1"), ("d", "r1"), ("e", "r1")]);
         assert_eq!(
@@ -95,15 +134,40 @@ mod tests {
             (Truth::False, "not served yet by b, c, d and others")
         );
         assert_eq!(verdict(&[]).truth, Truth::False);
-        assert_eq!(programmed(&pods(&[("a", "r2")]), "other", &["r2"]).truth, Truth::False);
-        assert_eq!(programmed(&Pods::Unavailable, "u", &["r2"]).reason, ReasonCode::StoreUnavailable);
-        assert_eq!(programmed(&Pods::NotObserved, "u", &["r2"]).truth, Truth::True);
+        assert_eq!(known(&pods(&[("a", "r2")]), "other").truth, Truth::False);
+        assert_eq!(known(&Pods::NotObserved, "u").truth, Truth::True);
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_what_it_was() {
+        let Pods::Seen(served) = pods(&[("a", "r2")]) else { panic!("they are seen") };
+        let (away, never_read) = (Pods::Unavailable(Some(served)), Pods::Unavailable(None));
+        let seen = programmed(&pods(&[("a", "r2")]), "u", &["r2"], false);
+        assert_eq!(programmed(&away, "u", &["r2"], false), seen);
+        assert_eq!(programmed(&never_read, "u", &["r2"], false), Programmed::AsReported);
+        for pods in [&away, &never_read] {
+            let changed = programmed(pods, "u", &["r2"], true);
+            assert_eq!(changed, Programmed::Known(unavailable()), "what changed meanwhile is not known");
+        }
+        let condition = |status: &str, generation| Condition {
+            type_: "Programmed".into(),
+            status: status.into(),
+            reason: "Pending".into(),
+            message: "not served yet by a".into(),
+            observed_generation: Some(generation),
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+        };
+        let verdict = Programmed::AsReported.verdict(&[condition("False", 3)], 3);
+        assert_eq!((verdict.truth, verdict.message.as_str()), (Truth::False, "not served yet by a"));
+        for unknown in [vec![condition("False", 2)], vec![condition("Odd", 3)], Vec::new()] {
+            assert_eq!(Programmed::AsReported.verdict(&unknown, 3), unavailable(), "{unknown:?}");
+        }
     }
 
     #[test]
     fn a_tenant_is_unserved_when_no_pod_has_it() {
         assert!(is_unserved(&pods(&[("a", "r")]), "other"));
         assert!(!is_unserved(&pods(&[("a", "r")]), "u"));
-        assert!(!is_unserved(&Pods::Unavailable, "u") && is_unserved(&Pods::NotObserved, "u"));
+        assert!(!is_unserved(&Pods::Unavailable(None), "u") && is_unserved(&Pods::NotObserved, "u"));
     }
 }

@@ -25,14 +25,14 @@ pub struct Applied<'a> {
 }
 
 impl Applied<'_> {
-    /// The configurations that the data plane has or had, the newest last. What was stored before counts too: this may be the first pass
-    /// of this process.
-    pub fn handed_over(&self) -> Vec<&Runtime> {
-        let Some((runtime, _)) = &self.compiled.runtime else {
-            return Vec::new();
-        };
-        let stored = self.compiled.provisioned.stored().and_then(|stored| stored.runtime.as_ref());
-        stored.into_iter().chain(Some(runtime).filter(|_| self.refused.is_none())).collect()
+    /// The configuration that the data plane had before this pass, which may be the first one of this process.
+    pub fn stored(&self) -> Option<&Runtime> {
+        self.compiled.provisioned.stored().and_then(|stored| stored.runtime.as_ref())
+    }
+
+    /// The configuration that the data plane was handed, in this pass or before.
+    pub fn handed_over(&self) -> Option<&Runtime> {
+        self.compiled.runtime.as_ref().map(|(runtime, _)| runtime).filter(|_| self.refused.is_none())
     }
 }
 

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, ValueKind};
+use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, SecretBytes, Tenant, TenantStatus, ValueKind};
 use docket_schema::postgres::ExternalDatabases;
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::context::Context;
 use crate::database::{DatabaseError, WantedDatabase, WantedExternalDatabase, database_of, migrate_external};
+use crate::metrics::Store;
 use crate::state::conditions;
 use crate::state::declared::Declared;
 use crate::state::name::Name;
@@ -47,8 +48,19 @@ impl ProvisionedDatabase {
 pub struct CheckedDatabase {
     /// The state of the database.
     pub database: ProvisionedDatabase,
-    /// This pass checked it; otherwise its last known state is reported.
-    pub is_checked: bool,
+    /// Whether this pass checked it; otherwise its last known state is reported.
+    pub check: Check,
+}
+
+/// Whether a pass checked a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// It did.
+    Done,
+    /// There was no need.
+    NotDue,
+    /// Its server is away for all its databases, which is no news of this one.
+    ServerAway,
 }
 
 /// The declared database.
@@ -90,7 +102,7 @@ pub async fn provision_database(
         known: url.zip(known.map(|known| known.schema_version)).filter(|_| !is_schema_wrong(declared)),
     };
     let Some(mut want) = want(valid, &surroundings, &context.settings.external_databases) else {
-        return CheckedDatabase { database: ProvisionedDatabase::NotTried, is_checked: false };
+        return CheckedDatabase { database: ProvisionedDatabase::NotTried, check: Check::NotDue };
     };
     let mark = match &want {
         Want::Managed(wanted) => context.databases.mark(wanted.server).await,
@@ -100,7 +112,7 @@ pub async fn provision_database(
     let ensured = known.filter(|known| known.fingerprint == fingerprint);
     if let (Some(ensured), Some(url), false) = (ensured, url, check) {
         let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
-        return CheckedDatabase { database, is_checked: false };
+        return CheckedDatabase { database, check: Check::NotDue };
     }
     // It is taken over from another Tenant once. An annotation that stays must not take it again from the Tenant that
     // took it since.
@@ -111,7 +123,23 @@ pub async fn provision_database(
     if let ProvisionedDatabase::Failed(error, _) = &database {
         tracing::warn!(tenant = %meta.name, %error, "database reconciliation failed");
     }
-    CheckedDatabase { database, is_checked: true }
+    let check = match &database {
+        ProvisionedDatabase::Failed(DatabaseError::ServerAway { .. }, _) => Check::ServerAway,
+        _ => Check::Done,
+    };
+    match (check, ensured, url) {
+        (Check::ServerAway, Some(ensured), Some(url)) if was_well(&fetched.subject.previous) => {
+            let database = ProvisionedDatabase::Ready(ensured.clone(), url.clone());
+            CheckedDatabase { database, check }
+        }
+        _ => CheckedDatabase { database, check },
+    }
+}
+
+/// Whether the status says nothing bad of the database.
+pub fn was_well(previous: &TenantStatus) -> bool {
+    let reported = conditions::find(&previous.conditions, ConditionType::DatabaseReady);
+    reported.is_none_or(|reported| reported.status == "True")
 }
 
 /// Whether the last check found another schema than the one before.
@@ -124,10 +152,17 @@ fn is_schema_wrong(tenant: &Declared<Tenant>) -> bool {
 
 async fn ensure(context: &Context, want: Want<'_>, fingerprint: String) -> ProvisionedDatabase {
     let (url, role, server, schema) = match want {
-        Want::Managed(wanted) => match context.databases.ensure(&wanted).await {
-            Ok(made) => (made.url, Some(made.role), Some(made.server), made.schema),
-            Err(error) => return ProvisionedDatabase::Failed(error, None),
-        },
+        Want::Managed(wanted) => {
+            let made = context.databases.ensure(&wanted).await;
+            if let Ok(server) = context.databases.name_of(wanted.server) {
+                let is_up = !matches!(made, Err(DatabaseError::ServerAway { .. }));
+                context.metrics.store(Store::Postgres(server), is_up);
+            }
+            match made {
+                Ok(made) => (made.url, Some(made.role), Some(made.server), made.schema),
+                Err(error) => return ProvisionedDatabase::Failed(error, None),
+            }
+        }
         Want::External(external) => {
             let schema = migrate_external(&external).await;
             (external.url, None, None, schema)

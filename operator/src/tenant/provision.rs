@@ -9,7 +9,7 @@ use docket_crds::{ConditionType, DatabaseUrl, Reason, SecretBytes, Tenant};
 use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
-use crate::tenant::database::{CheckedDatabase, ProvisionedDatabase, provision_database, server_of};
+use crate::tenant::database::{Check, CheckedDatabase, ProvisionedDatabase, provision_database, server_of};
 use crate::tenant::fetch::Fetched;
 use crate::tenant::generated::{self, GeneratedSecret, PlannedSecret, SecretStep};
 use crate::tenant::signing::{Rotated, rotate};
@@ -36,8 +36,8 @@ pub struct Provisioned<'a> {
     pub database: ProvisionedDatabase,
     /// The watcher of the server of a managed database; `None`: not known.
     pub watcher: Option<DatabaseUrl>,
-    /// The database was checked in this pass.
-    pub database_is_checked: bool,
+    /// Whether the database was checked in this pass.
+    pub check: Check,
     /// What could not be made.
     pub reasons: Vec<Reason>,
 }
@@ -83,7 +83,7 @@ pub async fn provision<'a>(
         Some(wanted) => value(context, fetched, &wanted, &mut reasons).await?,
         None => None,
     };
-    let CheckedDatabase { database, is_checked } =
+    let CheckedDatabase { database, check } =
         provision_database(context, valid, password.as_ref(), check_database).await;
     let watcher = match &tenant.spec.database.managed {
         Some(_) => watcher(context, server_of(&fetched.subject.tenant).as_deref()).await,
@@ -98,7 +98,7 @@ pub async fn provision<'a>(
         signing: Some(signing(context, tenant, fetched)),
         database,
         watcher,
-        database_is_checked: is_checked,
+        check,
         reasons,
     })
 }
@@ -164,7 +164,7 @@ impl<'a> Provisioned<'a> {
             signing: None,
             database: ProvisionedDatabase::unchanged(fetched),
             watcher: None,
-            database_is_checked: false,
+            check: Check::NotDue,
             reasons: Vec::new(),
         }
     }

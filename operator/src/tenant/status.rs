@@ -11,7 +11,7 @@ use crate::state::declared::Meta;
 use crate::state::handover::HandedOver;
 use crate::state::object_event::ObjectEvent;
 use crate::state::outcome::WebhookOutcome;
-use crate::state::pods::Pods;
+use crate::state::pods::{Pods, Programmed};
 use crate::tenant::apply::Applied;
 use crate::tenant::compile::Compiled;
 use crate::tenant::database::ProvisionedDatabase;
@@ -21,7 +21,7 @@ use crate::tenant::generated;
 #[derive(Debug)]
 pub struct Served {
     /// `Programmed` of the Tenant; `None`: there is nothing to serve.
-    pub tenant: Option<Verdict>,
+    pub tenant: Option<Programmed>,
     /// What came of each Webhook.
     pub webhooks: Vec<WebhookOutcome>,
 }
@@ -36,7 +36,8 @@ impl Served {
         let uid = &applied.compiled.provisioned.fetched.subject.meta().uid;
         let unwritten = applied.refused.as_ref().map(|why| {
             let message = format!("writing its runtime Secret failed: {why}");
-            Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
+            let truth = Truth::False;
+            Programmed::Known(Verdict::new(ConditionType::Programmed, truth, ReasonCode::Pending, message))
         });
         for outcome in &mut webhooks {
             outcome.programmed = match &unwritten {
@@ -58,12 +59,14 @@ fn is_as_stored(compiled: &Compiled<'_>, webhook_uid: &str) -> bool {
 }
 
 /// The status after a pass. `programmed`: as in [`Served`].
-pub fn status(applied: &Applied<'_>, programmed: Option<Verdict>, now: Timestamp) -> TenantStatus {
+pub fn status(applied: &Applied<'_>, programmed: Option<Programmed>, now: Timestamp) -> TenantStatus {
     let Compiled { provisioned, runtime, reasons, .. } = &applied.compiled;
     let (subject, tenant) = (&provisioned.fetched.subject, provisioned.tenant);
     let (meta, previous, config) =
         (subject.meta(), &subject.previous, runtime.as_ref().map(|(runtime, _)| &*runtime.config));
-    let summary = summary(tenant, reasons, &provisioned.database, programmed, config.is_some());
+    let programmed = programmed.map(|known| known.verdict(&previous.conditions, meta.generation));
+    let database = of_database(&provisioned.database, meta.generation, previous);
+    let summary = summary(tenant, reasons, database, programmed, config.is_some());
     let webhooks = config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX));
     TenantStatus {
         observed_generation: Some(meta.generation),
@@ -84,7 +87,7 @@ pub fn status(applied: &Applied<'_>, programmed: Option<Verdict>, now: Timestamp
 fn summary(
     tenant: Option<&Tenant>,
     reasons: &[Reason],
-    database: &ProvisionedDatabase,
+    database: Verdict,
     programmed: Option<Verdict>,
     is_served: bool,
 ) -> Summary {
@@ -102,7 +105,7 @@ fn summary(
             &of_type(ConditionType::ResolvedRefs),
             (ReasonCode::ResolvedRefs, "every referenced Secret exists and is usable"),
         ));
-        verdicts.push(of_database(database));
+        verdicts.push(database);
         verdicts.push(programmed.unwrap_or_else(|| {
             let message = "not served; see the other conditions";
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
@@ -164,7 +167,7 @@ pub fn refused(meta: &Meta, error: &CallError, previous: &TenantStatus, now: Tim
     }
 }
 
-fn of_database(database: &ProvisionedDatabase) -> Verdict {
+fn of_database(database: &ProvisionedDatabase, generation: i64, previous: &TenantStatus) -> Verdict {
     let verdict = |truth, reason, message| Verdict::new(ConditionType::DatabaseReady, truth, reason, message);
     match database {
         ProvisionedDatabase::Ready(..) => verdict(
@@ -172,6 +175,11 @@ fn of_database(database: &ProvisionedDatabase) -> Verdict {
             ReasonCode::Migrated,
             "the database has the schema of this version".to_owned(),
         ),
+        ProvisionedDatabase::Failed(error @ DatabaseError::ServerAway { .. }, _) => {
+            // Nothing was seen of this database, so nothing else is said of it than before.
+            conditions::reported(&previous.conditions, ConditionType::DatabaseReady, generation)
+                .unwrap_or_else(|| verdict(Truth::False, reason_of(error), error.to_string()))
+        }
         ProvisionedDatabase::Failed(error, _) => verdict(Truth::False, reason_of(error), error.to_string()),
         ProvisionedDatabase::NotTried => verdict(
             Truth::False,
@@ -184,7 +192,9 @@ fn of_database(database: &ProvisionedDatabase) -> Verdict {
 /// The reason of `DatabaseReady`.
 pub fn reason_of(error: &DatabaseError) -> ReasonCode {
     match error {
-        DatabaseError::Unreachable { .. } | DatabaseError::Refused { .. } => ReasonCode::Unreachable,
+        DatabaseError::Unreachable { .. }
+        | DatabaseError::ServerAway { .. }
+        | DatabaseError::Refused { .. } => ReasonCode::Unreachable,
         DatabaseError::UrlRefused { .. } => ReasonCode::SecretInvalid,
         DatabaseError::NotOwned { .. } => ReasonCode::NotOwned,
         DatabaseError::MigrationFailed { .. } => ReasonCode::MigrationFailed,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use docket_crds::{DatabaseUrl, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook};
+use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::database::DatabaseError;
 use crate::state::cluster::Cluster;
 use crate::state::conditions::{Truth, Verdict, find};
 use crate::state::examples;
-use crate::state::pods::{Pods, programmed};
+use crate::state::pods::{Pods, Programmed, programmed};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -72,7 +72,7 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         signing: Some(rotate(Vec::new(), 90, true, NOW, &mut |bytes| bytes.fill(1))),
         database,
         watcher: None,
-        database_is_checked: true,
+        check: Check::Done,
         reasons: Vec::new(),
     };
     compile(provisioned, &BTreeSet::new(), |_| HashSet::new())
@@ -104,7 +104,7 @@ fn minimal_tenant_is_compiled_and_reported_ready() {
     assert_eq!(runtime.config.webhooks[0].uid, "w");
     assert_eq!(memory.signing_keys, result.provisioned.signing.as_ref().unwrap().keys);
     assert!(result.webhooks[0].served && result.webhooks[0].reasons.is_empty());
-    let verdict = programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision]);
+    let verdict = programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision], false);
     let first = status(&applied(result), Some(verdict.clone()), NOW);
     assert!(first.conditions.iter().all(|condition| condition.status == "True"), "{first:?}");
     assert_eq!(first.webhooks, Some(1));
@@ -240,7 +240,7 @@ fn ready_has_the_reason_of_the_first_condition_that_fails() {
     let read = fetched(examples::declared(), Vec::new());
     let pending = Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, "late");
     let nothing = Compiled { runtime: None, reasons: Vec::new(), ..compiled(&read, failed(None)) };
-    let reported = status(&applied(nothing), Some(pending), NOW);
+    let reported = status(&applied(nothing), Some(Programmed::Known(pending)), NOW);
     let reason = |kind| find(&reported.conditions, kind).map(|condition| condition.reason.as_str());
     assert_eq!(reason(ConditionType::Ready), Some("Unreachable"));
     assert_eq!(reason(ConditionType::Reconciling), Some("Unreachable"));

@@ -4,11 +4,11 @@ use docket_crds::conditions::{ConditionType, ReasonCode};
 use docket_crds::status::DeliveryStatus;
 use docket_crds::{Reason, WebhookStatus};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::state::conditions::{self, Summary, Truth, Verdict};
 use crate::state::declared::Meta;
-use crate::state::health::Health;
+use crate::state::health::{Health, Reported};
 use crate::state::object_event::ObjectEvent;
 use crate::state::outcome::WebhookOutcome;
 
@@ -20,7 +20,7 @@ pub struct WebhookFacts<'a> {
     /// What came of it in its Tenant's pass.
     pub outcome: &'a WebhookOutcome,
     /// How deliveries go; `None`: the data plane has not reported it.
-    pub health: Option<Health>,
+    pub health: Option<Reported>,
     /// Whether what the data plane reports can be read.
     pub observed: bool,
     /// Its target is a private address, by its digits.
@@ -59,11 +59,11 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
             (ReasonCode::ResolvedRefs, "every referenced Secret and ConfigMap exists and is usable"),
         ));
     }
-    verdicts.push(programmed(outcome));
-    let last_success = last_success(health.as_ref(), previous);
+    verdicts.push(programmed(outcome, previous, meta.generation));
+    let last_success = last_success(health.map(|reported| reported.health), previous);
     let before = conditions::find(&previous.conditions, ConditionType::DeliveryHealthy);
     match health {
-        Some(health) => verdicts.push(delivery_healthy(health, last_success.is_some())),
+        Some(reported) => verdicts.push(delivery_healthy(&reported.health, last_success.is_some())),
         None if *observed && before.is_none() => verdicts.push(delivery_healthy(&Health::default(), false)),
         None => {}
     }
@@ -71,8 +71,8 @@ pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp
     if outcome.served && summary.ready.truth != Truth::True && !outcome.reasons.is_empty() {
         summary.ready.message.push_str("; the last good configuration stays served");
     }
-    let deliveries = deliveries(health.as_ref(), previous);
     let mut conditions = summary.conditions(&previous.conditions, meta.generation, now);
+    let deliveries = deliveries(health.as_ref(), previous, &conditions);
     if health.is_none() && !summary.has(ConditionType::DeliveryHealthy) {
         // Not reported now: the condition of before stays in its place.
         let last = [ConditionType::Reconciling, ConditionType::Stalled].map(ConditionType::as_str);
@@ -103,14 +103,14 @@ pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookS
     WebhookStatus { conditions, ..previous.clone() }
 }
 
-fn programmed(outcome: &WebhookOutcome) -> Verdict {
+fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i64) -> Verdict {
     let pending =
         |message| Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message);
     match &outcome.programmed {
         _ if !outcome.served && !outcome.reasons.is_empty() => {
             pending("not served; see the other conditions")
         }
-        Some(verdict) if outcome.served => verdict.clone(),
+        Some(known) if outcome.served => known.verdict(&previous.conditions, generation),
         _ => pending("its Tenant is not served; see the Tenant's conditions"),
     }
 }
@@ -135,22 +135,29 @@ fn delivery_healthy(health: &Health, has_succeeded: bool) -> Verdict {
 
 /// When the receiver last accepted a delivery. The data plane reports the latest deliveries only, so the earlier status
 /// still counts.
-fn last_success(health: Option<&Health>, previous: &WebhookStatus) -> Option<Time> {
+fn last_success(health: Option<Health>, previous: &WebhookStatus) -> Option<Time> {
     let now = health.and_then(|health| Timestamp::from_second(health.last_success_at_ms? / 1000).ok());
     let before = previous.deliveries.as_ref().and_then(|deliveries| deliveries.last_success_at.as_ref());
     now.max(before.map(|before| before.0)).map(Time)
 }
 
-/// The counts to write: new ones only when they are due, so that a busy webhook costs one write a minute.
-fn deliveries(health: Option<&Health>, previous: &WebhookStatus) -> Option<DeliveryStatus> {
-    match health {
-        Some(health) if health.counts_are_due || previous.deliveries.is_none() => Some(DeliveryStatus {
-            pending: health.pending,
-            dead_letter: health.dead_letter,
-            last_success_at: last_success(Some(health), previous),
-        }),
-        _ => previous.deliveries.clone(),
+/// The counts that belong to `conditions`. After a start those of before stay, unless the condition is another one now.
+fn deliveries(
+    reported: Option<&Reported>,
+    previous: &WebhookStatus,
+    conditions: &[Condition],
+) -> Option<DeliveryStatus> {
+    let Some(Reported { health, is_first }) = reported else { return previous.deliveries.clone() };
+    let reason =
+        |conditions| conditions::find(conditions, ConditionType::DeliveryHealthy).map(|found| &found.reason);
+    if *is_first && previous.deliveries.is_some() && reason(conditions) == reason(&previous.conditions) {
+        return previous.deliveries.clone();
     }
+    Some(DeliveryStatus {
+        pending: health.pending,
+        dead_letter: health.dead_letter,
+        last_success_at: last_success(Some(*health), previous),
+    })
 }
 
 #[cfg(test)]
@@ -174,6 +181,7 @@ mod tests {
             tenant_suspended: false,
             programmed: None,
         };
+        let health = health.map(|health| Reported { health, is_first: false });
         let facts = WebhookFacts { meta: &meta, outcome: &outcome, health, observed, is_private: true };
         status(&facts, previous, Timestamp::UNIX_EPOCH)
     }
@@ -186,7 +194,7 @@ mod tests {
     #[test]
     fn reported_success_is_not_forgotten() {
         let health = |last_success_at_ms, dead_letter| {
-            Some(Health { last_success_at_ms, dead_letter, counts_are_due: true, ..Health::default() })
+            Some(Health { last_success_at_ms, dead_letter, ..Health::default() })
         };
         let nothing = WebhookStatus::default();
         let first = after(health(None, 0), true, &nothing);
@@ -213,7 +221,7 @@ mod tests {
         assert_eq!(health_reason(&after(None, false, &nothing)), None);
         let first = after(None, true, &nothing);
         assert_eq!(health_reason(&first), Some(ReasonCode::NoDeliveries.as_str()));
-        let retrying = Health { retrying: 1, counts_are_due: true, ..Health::default() };
+        let retrying = Health { retrying: 1, ..Health::default() };
         let second = after(Some(retrying), true, &first);
         for observed in [false, true] {
             assert_eq!(after(None, observed, &second), second);

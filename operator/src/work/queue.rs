@@ -1,4 +1,5 @@
-//! Which object is next, and when: each at most once at a time, changes ahead of resyncs, failures with a backoff.
+//! Which object is next, and when: each at most once at a time, users' changes first, then what is due at a time, then what
+//! no user waits for; failures with a backoff.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -8,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::state::Urgency;
 use crate::state::done::Done;
 
 /// The delay after a first failure.
@@ -24,8 +26,10 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct Inner<K> {
-    /// Changed: as soon as possible.
+    /// A user waits for it: as soon as possible.
     changed: VecDeque<K>,
+    /// No user waits for it, in the order of its numbers.
+    routine: BTreeMap<u64, K>,
     /// In time order; the number keeps two of one instant apart.
     scheduled: BTreeMap<(Instant, u64), K>,
     entries: HashMap<K, Entry>,
@@ -44,24 +48,41 @@ struct Entry {
 enum Place {
     Idle,
     Changed,
+    Routine(u64),
     Scheduled(Instant, u64),
     Running,
     /// Changed while it was running.
-    RunningChanged,
+    RunningChanged(Urgency),
+}
+
+/// An object whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn<K> {
+    /// The object.
+    pub key: K,
+    /// How long it has been due.
+    pub waited: Duration,
+    /// Whether a user waits for it.
+    pub urgency: Urgency,
 }
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        let inner =
-            Inner { changed: VecDeque::new(), scheduled: BTreeMap::new(), entries: HashMap::new(), count: 0 };
+        let inner = Inner {
+            changed: VecDeque::new(),
+            routine: BTreeMap::new(),
+            scheduled: BTreeMap::new(),
+            entries: HashMap::new(),
+            count: 0,
+        };
         Self { inner: Mutex::new(inner), wake: Notify::new() }
     }
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    /// The object changed: it is next, however often it failed before.
-    pub fn changed(&self, key: K) {
-        self.inner.lock().changed(key, Instant::now());
+    /// The object changed: it is due, however often it failed before.
+    pub fn changed(&self, key: K, urgency: Urgency) {
+        self.inner.lock().changed(key, urgency, Instant::now());
         self.wake.notify_one();
     }
 
@@ -73,16 +94,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// Waits for the next key that is due. Returns it with how long it has been due; give it back with [`Queue::done`].
-    pub async fn take(&self) -> (K, Duration) {
+    /// Waits for the next object that is due; give it back with [`Queue::done`]. `closed_until`: when what no user waits for
+    /// may begin, by the time now; `None`: now.
+    pub async fn take(&self, closed_until: impl Fn(Instant) -> Option<Instant>) -> Turn<K> {
         loop {
             let next = {
-                let mut inner = self.inner.lock();
-                match inner.take(Instant::now()) {
-                    Ok((key, waited)) => {
+                let (mut inner, now) = (self.inner.lock(), Instant::now());
+                match inner.take(now, closed_until(now)) {
+                    Ok(turn) => {
                         // More may be due than there was a notification for.
                         self.wake.notify_one();
-                        return (key, waited);
+                        return turn;
                     }
                     Err(next) => next,
                 }
@@ -103,7 +125,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// What failed is next: its cause may be gone.
+    /// What failed is due: its cause may be gone.
     pub fn retry(&self) {
         self.inner.lock().retry(Instant::now());
         self.wake.notify_one();
@@ -120,29 +142,37 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         let failed = self.entries.iter().filter(|(_, entry)| entry.failures > 0);
         for key in failed.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             let failures = self.entry(&key, now).failures;
-            self.changed(key.clone(), now);
+            self.changed(key.clone(), Urgency::Routine, now);
             // It is still the same failure, should it fail again.
             self.entry(&key, now).failures = failures;
         }
     }
 
-    fn changed(&mut self, key: K, now: Instant) {
+    fn changed(&mut self, key: K, urgency: Urgency, now: Instant) {
+        let number = self.count;
+        self.count += 1;
         let entry = self.entry(&key, now);
         entry.failures = 0;
-        match entry.place {
-            Place::Changed | Place::RunningChanged => return,
-            Place::Running => {
-                entry.place = Place::RunningChanged;
+        let place = match (entry.place, urgency) {
+            (Place::Running | Place::RunningChanged(Urgency::Routine), _) => {
+                entry.place = Place::RunningChanged(urgency);
                 return;
             }
-            Place::Idle | Place::Scheduled(..) => {}
-        }
-        let before = std::mem::replace(&mut entry.place, Place::Changed);
+            (Place::Changed | Place::RunningChanged(_), _) | (Place::Routine(_), Urgency::Routine) => return,
+            (_, Urgency::Awaited) => Place::Changed,
+            (_, Urgency::Routine) => Place::Routine(number),
+        };
+        let before = std::mem::replace(&mut entry.place, place);
         entry.since = now;
-        if let Place::Scheduled(at, number) = before {
-            self.scheduled.remove(&(at, number));
+        match before {
+            Place::Scheduled(at, number) => drop(self.scheduled.remove(&(at, number))),
+            Place::Routine(number) => drop(self.routine.remove(&number)),
+            _ => {}
         }
-        self.changed.push_back(key);
+        match urgency {
+            Urgency::Awaited => self.changed.push_back(key),
+            Urgency::Routine => drop(self.routine.insert(number, key)),
+        }
     }
 
     fn schedule(&mut self, key: K, at: Instant, now: Instant) {
@@ -162,24 +192,37 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         self.scheduled.insert((at, number), key);
     }
 
-    fn take(&mut self, now: Instant) -> Result<(K, Duration), Option<Instant>> {
-        let key = match self.changed.pop_front() {
-            Some(key) => key,
-            None => match self.scheduled.first_key_value() {
-                None => return Err(None),
-                Some(((at, _), _)) if *at > now => return Err(Some(*at)),
-                Some(_) => self.scheduled.pop_first().expect("it has a first entry").1,
-            },
-        };
+    fn take(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<Turn<K>, Option<Instant>> {
+        let (key, urgency) = self.next(now, closed_until)?;
         let entry = self.entry(&key, now);
         entry.place = Place::Running;
         let waited = now.saturating_duration_since(entry.since);
-        Ok((key, waited))
+        Ok(Turn { key, waited, urgency })
+    }
+
+    fn next(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<(K, Urgency), Option<Instant>> {
+        if let Some(key) = self.changed.pop_front() {
+            return Ok((key, Urgency::Awaited));
+        }
+        let planned = self.scheduled.first_key_value().map(|((at, _), _)| *at);
+        if planned.is_some_and(|at| at <= now) {
+            return Ok((self.scheduled.pop_first().expect("it has a first entry").1, Urgency::Routine));
+        }
+        if self.routine.is_empty() {
+            return Err(planned);
+        }
+        match closed_until {
+            None => Ok((self.routine.pop_first().expect("it has a first entry").1, Urgency::Routine)),
+            Some(open) => Err(Some(planned.map_or(open, |at| at.min(open)))),
+        }
     }
 
     fn done(&mut self, key: K, done: Done, now: Instant) {
         let entry = self.entry(&key, now);
-        let changed = entry.place == Place::RunningChanged;
+        let changed = match entry.place {
+            Place::RunningChanged(urgency) => Some(urgency),
+            _ => None,
+        };
         entry.place = Place::Idle;
         let delay = match done {
             Done::After(delay) => {
@@ -192,10 +235,10 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             }
             Done::Withheld => Some(FIRST_DELAY),
         };
-        match delay {
-            _ if changed => self.changed(key, now),
-            Some(delay) => self.schedule(key, now + delay, now),
-            None => drop(self.entries.remove(&key)),
+        match (changed, delay) {
+            (Some(urgency), _) => self.changed(key, urgency, now),
+            (None, Some(delay)) => self.schedule(key, now + delay, now),
+            (None, None) => drop(self.entries.remove(&key)),
         }
     }
 }
@@ -214,15 +257,20 @@ mod tests {
     struct Moved {
         inner: Inner<&'static str>,
         now: Instant,
+        closed_until: Option<Instant>,
     }
 
     impl Moved {
         fn new() -> Self {
-            Self { inner: Queue::default().inner.into_inner(), now: Instant::now() }
+            Self { inner: Queue::default().inner.into_inner(), now: Instant::now(), closed_until: None }
         }
 
         fn changed(&mut self, key: &'static str) {
-            self.inner.changed(key, self.now);
+            self.inner.changed(key, Urgency::Awaited, self.now);
+        }
+
+        fn routine(&mut self, key: &'static str) {
+            self.inner.changed(key, Urgency::Routine, self.now);
         }
 
         fn after(&mut self, key: &'static str, seconds: u64) {
@@ -237,8 +285,8 @@ mod tests {
         fn next(&mut self) -> Option<(&'static str, u64)> {
             let begun = self.now;
             loop {
-                match self.inner.take(self.now) {
-                    Ok((key, _)) => return Some((key, (self.now - begun).as_secs())),
+                match self.inner.take(self.now, self.closed_until.filter(|open| *open > self.now)) {
+                    Ok(turn) => return Some((turn.key, (self.now - begun).as_secs())),
                     Err(None) => return None,
                     Err(Some(at)) => self.now = at,
                 }
@@ -255,6 +303,37 @@ mod tests {
         assert_eq!(queue.next(), Some(("a", 0)));
         assert_eq!(queue.next(), Some(("routine", 0)));
         assert_eq!(queue.next(), None);
+    }
+
+    #[test]
+    fn users_change_goes_ahead_of_ten_thousand_passes_after_a_failover() {
+        let mut queue = Moved::new();
+        let many: Vec<&'static str> =
+            (0..10_000).map(|number| &*Box::leak(format!("tenant-{number}").into_boxed_str())).collect();
+        many.iter().for_each(|key| queue.routine(key));
+        queue.changed("new");
+        queue.changed(many[9_000]);
+        queue.after("retried", 0);
+        for key in ["new", many[9_000], "retried", many[0], many[1]] {
+            assert_eq!(queue.next(), Some((key, 0)));
+        }
+        queue.routine(many[2]);
+        assert_eq!(queue.next(), Some((many[2], 0)), "it keeps its place");
+        queue.changed(many[2]);
+        queue.done(many[2], Done::After(None));
+        assert_eq!(queue.next(), Some((many[2], 0)), "its change is not lost");
+    }
+
+    #[test]
+    fn what_no_user_waits_for_yields_while_the_budget_is_spent() {
+        let mut queue = Moved::new();
+        queue.routine("routine");
+        queue.closed_until = Some(queue.now + Duration::from_secs(2));
+        queue.changed("change");
+        queue.after("planned", 1);
+        assert_eq!(queue.next(), Some(("change", 0)));
+        assert_eq!(queue.next(), Some(("planned", 1)));
+        assert_eq!(queue.next(), Some(("routine", 1)));
     }
 
     #[test]
@@ -318,10 +397,10 @@ mod tests {
         let queue = std::sync::Arc::new(Queue::default());
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { (queue.take().await.0, queue.take().await.0) }
+            async move { (queue.take(|_| None).await.key, queue.take(|_| None).await.key) }
         });
         queue.after("later", Duration::from_millis(5));
-        queue.changed("now");
+        queue.changed("now", Urgency::Awaited);
         assert_eq!(waiting.await.unwrap(), ("now", "later"));
     }
 }

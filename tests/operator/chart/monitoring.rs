@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use docket_crds::Tenant;
 use docket_domain::delivery::{Next, Outcome, Report};
+use docket_operator::metrics::Store;
 use docket_operator::state::name::Name;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -114,6 +115,7 @@ fn operators() -> String {
         "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-21T00:00:00Z",
     });
     let conditions = [serde_json::from_value(ready).expect("a condition")];
+    metrics.store(Store::Redis, true);
     metrics.conditions::<Tenant>(&Name::new("tenants", "acme"), &conditions);
     metrics.text()
 }

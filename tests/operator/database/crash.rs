@@ -5,7 +5,7 @@ use docket_rig::postgres;
 use docket_rig::proxy::Proxy;
 use secrecy::SecretString;
 
-use super::{OTHER, OWNER, Rig, in_database, with_user};
+use super::{OTHER, OWNER, Rig, in_database, is_away, with_user};
 
 /// A rig whose only way to the server is a wire that can be cut.
 async fn wired() -> (Rig, Proxy) {
@@ -33,7 +33,7 @@ async fn at_each_question(
         let result = pass().await;
         let was_cut = proxy.restore();
         if let Err(error) = &result {
-            assert!(matches!(error, DatabaseError::Unreachable { .. }), "question {at}: {error}");
+            assert!(is_away(error), "question {at}: {error}");
         }
         pass().await.unwrap_or_else(|error| panic!("after question {at} of {}: {error}", rig.name));
         check().await;
@@ -117,7 +117,7 @@ async fn cuts_while_a_database_is_dropped_are_repaired() {
 async fn a_server_that_is_down_or_hangs_is_reported_as_unreachable() {
     let (rig, proxy) = wired().await;
     rig.ensure().await;
-    let away = |error: &DatabaseError| matches!(error, DatabaseError::Unreachable { .. });
+    let away = is_away;
     proxy.cut();
     assert!(away(&rig.servers.ensure(&rig.wanted()).await.unwrap_err()));
     assert!(away(&rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap_err()));

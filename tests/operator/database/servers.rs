@@ -70,7 +70,7 @@ async fn a_new_admin_password_is_taken_up_from_the_file() {
     let file = rig.folder.path().join("url");
     std::fs::write(&file, with_user(&rig.root, &admin, "wrong").as_str()).unwrap();
     let error = rig.servers.ensure(&rig.wanted()).await.unwrap_err();
-    assert!(matches!(&error, DatabaseError::Unreachable { reason } if reason.contains("28P01")), "{error}");
+    assert!(matches!(&error, DatabaseError::ServerAway { reason } if reason.contains("28P01")), "{error}");
     std::fs::write(&file, with_user(&rig.root, &admin, "rotated").as_str()).unwrap();
     rig.ensure().await;
     std::fs::remove_file(&file).unwrap();
