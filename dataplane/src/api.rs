@@ -38,6 +38,7 @@ use state::ApiState;
 
 /// The API of `{base_url}`, and the part of it that the legacy host serves too.
 pub fn router(state: Arc<ApiState>) -> Router {
+    state.metrics.serves(openapi::document().paths.paths.keys().map(String::as_str));
     let v2_only = Router::new()
         .route("/Employee/SignIn", post(auth::employee_sign_in))
         .route("/WebhookLogs/Search", get(webhook_logs::search))

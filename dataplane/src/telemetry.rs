@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicI64;
 
-use docket_domain::delivery::{FailureClass, Next, Outcome};
+use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -42,6 +42,8 @@ pub enum Reader {
 }
 
 impl Reader {
+    const ALL: [Self; 3] = [Self::Detector, Self::Sweep, Self::Retention];
+
     const fn as_str(self) -> &'static str {
         match self {
             Self::Detector => "detector",
@@ -109,11 +111,37 @@ impl Default for Metrics {
             "Problems in the declared objects",
             metrics.config_problems.clone(),
         );
+        metrics.begin();
         Self { registry, ..metrics }
     }
 }
 
 impl Metrics {
+    /// Begins every series at 0: Prometheus sees no increase in a series that begins with its first event.
+    fn begin(&self) {
+        for result in ["ok", "refused", "throttled", "busy"] {
+            drop(self.sign_ins.get_or_create(&[("result", result.to_owned())]));
+        }
+        for class in FailureClass::ALL.map(FailureClass::as_str).into_iter().chain(["Succeeded"]) {
+            drop(self.attempts.get_or_create(&[("class", class.to_owned())]));
+        }
+        for status in Status::ALL.into_iter().filter(|status| status.is_final()) {
+            drop(self.deliveries.get_or_create(&[("status", status.to_string())]));
+        }
+        for reader in Reader::ALL {
+            drop(self.unchanged_databases.get_or_create(&[("reader", reader.as_str().to_owned())]));
+        }
+    }
+
+    /// Begins the series of these routes at 0, for a success and for the errors of a server.
+    pub fn serves<'a>(&self, routes: impl IntoIterator<Item = &'a str>) {
+        for route in routes {
+            for code in ["200", "500", "503"] {
+                drop(self.requests.get_or_create(&[("route", route.to_owned()), ("code", code.to_owned())]));
+            }
+        }
+    }
+
     /// Counts a request. `route` is the pattern of a known route, never the path of the request.
     pub fn requested(&self, route: &str, status: u16, seconds: f64) {
         let labels = [("route", route.to_owned()), ("code", status.to_string())];
@@ -182,5 +210,30 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a String does not fail");
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_series_is_there_before_its_first_event() {
+        let metrics = Metrics::default();
+        metrics.serves(["/Orders/Save"]);
+        let begun = metrics.text();
+        for series in [
+            "docket_deliveries_total{status=\"DeadLetter\"} 0",
+            "docket_deliveries_total{status=\"Succeeded\"} 0",
+            "docket_delivery_attempts_total{class=\"WorkerLost\"} 0",
+            "docket_delivery_attempts_total{class=\"TimeoutFirstByte\"} 0",
+            "docket_delivery_attempts_total{class=\"Succeeded\"} 0",
+            "docket_sign_in_total{result=\"refused\"} 0",
+            "docket_invoice_scan_failures_total 0",
+            "docket_unchanged_databases_total{reader=\"sweep\"} 0",
+            "docket_http_requests_total{route=\"/Orders/Save\",code=\"500\"} 0",
+        ] {
+            assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
+        }
     }
 }

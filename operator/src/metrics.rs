@@ -1,11 +1,11 @@
 //! The operator's metrics.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use docket_crds::ConditionType;
+use docket_crds::{ConditionType, Tenant, Webhook};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -30,9 +30,11 @@ pub struct Metrics {
     inflight: Family<Labels<1>, Gauge>,
     watch_errors: Counter,
     leader: Gauge<i64, AtomicI64>,
-    conditions: Family<Labels<4>, Gauge>,
+    conditions: Family<Labels<5>, Gauge>,
     managed: Family<Labels<2>, Gauge>,
     stores: Family<Labels<2>, Gauge>,
+    /// The series of PostgreSQL servers, which only the leader uses.
+    servers: Mutex<HashSet<Labels<2>>>,
     /// What is published for each object.
     published: Mutex<HashMap<(&'static str, Name), Published>>,
 }
@@ -49,7 +51,7 @@ pub enum Store<'a> {
 #[derive(Debug, Default)]
 struct Published {
     state: &'static str,
-    conditions: Vec<Labels<4>>,
+    conditions: Vec<Labels<5>>,
 }
 
 fn seconds() -> Histogram {
@@ -91,7 +93,7 @@ impl Default for Metrics {
         registry.register("operator_leader", "1 if this process is the leader, else 0", leader.clone());
         registry.register(
             "tenant_condition",
-            "1 for the current status of each condition of a Tenant",
+            "1 for the current status and reason of each condition of a Tenant",
             conditions.clone(),
         );
         registry.register(
@@ -104,7 +106,7 @@ impl Default for Metrics {
             "1 if a store responded to the operator's last request, else 0: redis, or postgresql by the server's name",
             stores.clone(),
         );
-        Self {
+        let metrics = Self {
             registry,
             reconciled,
             duration,
@@ -115,12 +117,31 @@ impl Default for Metrics {
             conditions,
             managed,
             stores,
+            servers: Mutex::default(),
             published: Mutex::default(),
-        }
+        };
+        metrics.begin::<Tenant>();
+        metrics.begin::<Webhook>();
+        metrics
     }
 }
 
 impl Metrics {
+    /// Begins every series of a kind at 0: Prometheus sees no increase in a series that begins with its first event.
+    fn begin<T: Document>(&self) {
+        drop(self.wait.get_or_create(&kind::<T>()));
+        drop(self.duration.get_or_create(&kind::<T>()));
+        drop(self.inflight.get_or_create(&kind::<T>()));
+        for result in ["ok", "failed", "withheld", "panicked"] {
+            drop(
+                self.reconciled.get_or_create(&[("kind", T::KIND.to_owned()), ("result", result.to_owned())]),
+            );
+        }
+        for name in ["ready", "not_ready", "unknown"] {
+            drop(self.managed.get_or_create(&state::<T>(name)));
+        }
+    }
+
     /// A reconciliation begins; its object waited this long.
     pub fn taken<T: Document>(&self, waited: Duration) {
         self.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
@@ -140,9 +161,24 @@ impl Metrics {
         self.watch_errors.inc();
     }
 
-    /// Publishes whether this process is the leader.
+    /// Publishes whether this process is the leader. What only the leader knows is removed when it no longer is.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+        if leads {
+            return;
+        }
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((kind, _), before) in published.drain() {
+            self.managed
+                .get_or_create(&[("kind", kind.to_owned()), ("state", before.state.to_owned())])
+                .dec();
+            for series in before.conditions {
+                self.conditions.remove(&series);
+            }
+        }
+        for server in self.servers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+            self.stores.remove(&server);
+        }
     }
 
     /// Publishes whether a store responded.
@@ -153,6 +189,9 @@ impl Metrics {
         };
         let labels = [("store", store.to_owned()), ("server", server.to_owned())];
         self.stores.get_or_create(&labels).set(i64::from(is_up));
+        if !server.is_empty() {
+            self.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(labels);
+        }
     }
 
     /// Publishes an object's conditions.
@@ -170,6 +209,7 @@ impl Metrics {
                 ("name", name.name.clone()),
                 ("type", condition.type_.clone()),
                 ("status", condition.status.clone()),
+                ("reason", condition.reason.clone()),
             ]
         });
         self.replace::<T>(name, Some(Published { state, conditions: series.collect() }));
@@ -219,7 +259,6 @@ fn state<T: Document>(state: &str) -> Labels<2> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use docket_crds::Tenant;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn ready(status: &str) -> Vec<Condition> {
@@ -242,7 +281,7 @@ mod tests {
         let text = metrics.text();
         assert!(
             text.contains(
-                "docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\"} 1"
+                "docket_tenant_condition{namespace=\"a\",name=\"acme\",type=\"Ready\",status=\"True\",reason=\"X\"} 1"
             ),
             "{text}"
         );
@@ -250,5 +289,40 @@ mod tests {
         assert!(text.contains("docket_managed_resources{kind=\"Tenant\",state=\"ready\"} 1"), "{text}");
         metrics.forget::<Tenant>(&name);
         assert!(!metrics.text().contains("status=\"True\""));
+    }
+
+    #[test]
+    fn every_series_is_there_before_its_first_event() {
+        let begun = Metrics::default().text();
+        for series in [
+            "docket_operator_reconcile_total{kind=\"Tenant\",result=\"failed\"} 0",
+            "docket_operator_reconcile_total{kind=\"Webhook\",result=\"panicked\"} 0",
+            "docket_operator_reconcile_inflight{kind=\"Tenant\"} 0",
+            "docket_operator_queue_wait_seconds_count{kind=\"Tenant\"} 0",
+            "docket_operator_watch_errors_total 0",
+            "docket_operator_leader 0",
+            "docket_managed_resources{kind=\"Webhook\",state=\"not_ready\"} 0",
+        ] {
+            assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");
+        }
+    }
+
+    #[test]
+    fn one_that_led_before_publishes_nothing_of_objects() {
+        let metrics = Metrics::default();
+        metrics.leads(true);
+        metrics.conditions::<Tenant>(&Name::new("a", "acme"), &ready("False"));
+        metrics.store(Store::Postgres("main"), false);
+        metrics.store(Store::Redis, true);
+        metrics.leads(false);
+        let text = metrics.text();
+        for gone in ["docket_tenant_condition{", "server=\"main\""] {
+            assert!(!text.contains(gone), "{gone} in:\n{text}");
+        }
+        assert!(text.contains("docket_managed_resources{kind=\"Tenant\",state=\"not_ready\"} 0"), "{text}");
+        assert!(
+            text.contains("docket_operator_store_up{store=\"redis\",server=\"\"} 1"),
+            "each process reads it"
+        );
     }
 }

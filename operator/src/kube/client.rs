@@ -32,7 +32,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct KubeApi {
     pub(super) client: Client,
-    leadership: Arc<Leadership>,
+    pub(super) leadership: Arc<Leadership>,
     pub(super) recorder: Recorder,
     release_namespace: String,
     pub(super) state: Arc<State>,

@@ -63,7 +63,9 @@ impl KubeApi {
         events: &[ObjectEvent],
     ) -> Result<(), CallError> {
         let meta = &object.meta;
-        self.metrics.conditions::<T>(&meta.name, status.conditions());
+        if self.leadership.may_write() {
+            self.metrics.conditions::<T>(&meta.name, status.conditions());
+        }
         if status == previous {
             return Ok(());
         }

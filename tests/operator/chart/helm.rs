@@ -31,12 +31,17 @@ pub(crate) fn file(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The pinned Helm if it was built, else the one on the PATH.
-fn program() -> PathBuf {
-    let cache = std::env::var_os("DOCKET_TEST_CACHE").map_or_else(
+/// Where `tests/run` keeps programs.
+pub(crate) fn cache() -> PathBuf {
+    std::env::var_os("DOCKET_TEST_CACHE").map_or_else(
         || std::env::home_dir().expect("there is a home folder").join(".cache/docket-tests"),
         PathBuf::from,
-    );
+    )
+}
+
+/// The pinned Helm if it was built, else the one on the PATH.
+fn program() -> PathBuf {
+    let cache = cache();
     let pinned = include_str!("../../cluster/go/kubernetes/go.mod");
     let (_, rest) = pinned.split_once("k8s.io/kubernetes v").expect("go.mod requires Kubernetes");
     let version = rest.split_whitespace().next().expect("a version is behind it");

@@ -10,7 +10,7 @@ use docket_operator::state::name::Name;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::helm::{documents, file, render, render_with, repository, text};
+use super::helm::{MINIMAL, documents, file, render, render_with, repository, text, try_render};
 
 const KINDS: [&str; 2] = ["ServiceMonitor", "PrometheusRule"];
 
@@ -76,8 +76,11 @@ fn rules_are_about_this_release_and_lead_to_their_explanation() {
     assert!(text(&down["expr"]).contains("job=~\"docket-(operator|api|worker|detector)-management\""));
     let plain = render_with("prometheusRule: {enabled: true}");
     let first = &plain.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"][0]["annotations"];
-    assert_eq!(first["runbook_url"], "docs/alerts.md#docketdeadletters");
+    assert!(first.get("runbook_url").is_none(), "there is no page that everybody can read");
     assert!(first.get("dashboard_url").is_none());
+    let refused =
+        try_render(&format!("{MINIMAL}\nprometheusRule: {{runbookURL: docs/alerts.md}}")).unwrap_err();
+    assert!(refused.contains("runbookURL"), "{refused}");
 }
 
 #[test]
