@@ -64,6 +64,26 @@ async fn with_the_policy_delete_the_database_goes_with_the_tenant() {
 }
 
 #[tokio::test]
+async fn a_database_that_is_not_dropped_is_reported() {
+    let mut release = Release::new("kept");
+    let admin = release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&(with_delete("commented") + &with_delete("given")));
+    for tenant in ["commented", "given"] {
+        release.wait("tenant", tenant, "Ready", "True").await;
+    }
+    let client = docket_rig::postgres::client(&admin).await;
+    client.batch_execute("COMMENT ON DATABASE tenant_commented IS 'mine'").await.expect("a statement");
+    client.batch_execute("ALTER DATABASE tenant_given OWNER TO CURRENT_USER").await.expect("a statement");
+    release.kubectl(&["delete", "tenant", "commented", "given", "--timeout=60s"]);
+    assert_eq!(databases(&admin, "tenant_commented").await, 0);
+    assert_eq!(databases(&admin, "tenant_given").await, 1);
+    let reported = async || release.events("given").contains(&"DatabaseRetained".to_owned());
+    eventually("an Event says so", SOON, reported).await;
+    assert!(!release.events("commented").contains(&"DatabaseRetained".to_owned()));
+}
+
+#[tokio::test]
 async fn with_the_server_away_it_says_so_and_can_be_given_up() {
     let mut release = Release::new("away");
     let admin = release.with_postgres().await;

@@ -5,7 +5,7 @@ use docket_crds::DatabaseUrl;
 use super::error::DatabaseError;
 use super::names::{self, role_of};
 use super::observed::Observed;
-use super::plan;
+use super::plan::{self, NextOfDeletion};
 use super::pool::{AdminPool, LockedDatabase};
 use super::servers::{Server, Servers};
 use super::session::{LoginError, Session};
@@ -32,6 +32,8 @@ pub enum Dropped {
     Wholly,
     /// The role: why the server does not drop it, and whether it can no longer log in.
     ButTheRole(String, bool),
+    /// The database and the Tenant's role: why it is not the role's, and whether the role can no longer log in.
+    NotTheDatabase(String, bool),
 }
 
 /// More steps than any state of a database needs. After them, another program must be undoing what they do.
@@ -74,7 +76,8 @@ impl Servers {
     }
 
     /// Drops a managed database and its role, and ends its sessions. Succeeds if it does not exist. If the server refuses
-    /// to drop the role, because it owns or may use something elsewhere, the role can no longer log in.
+    /// to drop the role, because it owns or may use something elsewhere, or if another role owns the database, the role can
+    /// no longer log in.
     ///
     /// Errors: [`DatabaseError::NotOwned`] if the database belongs to another Tenant; it is left unchanged.
     pub async fn drop_database(
@@ -88,13 +91,20 @@ impl Servers {
         let mut locked = admin.lock(name).await?;
         for _ in 0..STEPS {
             let observed = Observed::read(&mut locked, name, &role).await?;
-            let Some(step) = plan::next_of_deletion(&observed, name, &role, owner_uid)? else {
-                locked.unlock().await?;
-                return Ok(Dropped::Wholly);
+            let step = match plan::next_of_deletion(&observed, name, &role, owner_uid)? {
+                NextOfDeletion::Step(step) => step,
+                NextOfDeletion::Nothing => {
+                    locked.unlock().await?;
+                    return Ok(Dropped::Wholly);
+                }
+                NextOfDeletion::LockOut(why) => {
+                    let is_locked_out = lock_out(locked, &role).await?;
+                    return Ok(Dropped::NotTheDatabase(why, is_locked_out));
+                }
             };
             match locked.batch(&step).await {
                 Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
-                    return lock_out(locked, &role, reason).await;
+                    return Ok(Dropped::ButTheRole(reason, lock_out(locked, &role).await?));
                 }
                 result => result?,
             }
@@ -124,11 +134,11 @@ async fn repair(admin: &AdminPool, wanted: &WantedDatabase<'_>, role: &str) -> R
     Err(DatabaseError::changing(wanted.name))
 }
 
-/// The role can't be dropped, so at least it can't log in any more.
-async fn lock_out(mut locked: LockedDatabase, role: &str, reason: String) -> Result<Dropped, DatabaseError> {
+/// The role can't be dropped, so at least it can't log in any more. Returns whether that is so.
+async fn lock_out(mut locked: LockedDatabase, role: &str) -> Result<bool, DatabaseError> {
     let is_locked_out = locked.batch(&plan::lock_out(role)).await.is_ok();
     locked.unlock().await?;
-    Ok(Dropped::ButTheRole(reason, is_locked_out))
+    Ok(is_locked_out)
 }
 
 /// Logs in as the role. If the server may have another password, sets this one first; the second value says so.

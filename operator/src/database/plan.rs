@@ -8,7 +8,7 @@
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::DatabaseError;
-use super::names::{identifier, literal};
+use super::names::{Mark, identifier, literal};
 use super::observed::{Observed, TenantDatabase, TenantRole};
 use super::owner::{Owner, mark_of, not_owned, owned_by_another, owner};
 use super::step::Step;
@@ -44,39 +44,69 @@ pub(super) fn next(
     }
 }
 
-/// The next step of dropping what belongs to the Tenant `owner_uid`; `None`: nothing is left.
+/// What follows in the deletion of a Tenant's database and role.
+pub(super) enum NextOfDeletion {
+    /// Nothing: neither is left, or the role is another's.
+    Nothing,
+    /// This step.
+    Step(Step),
+    /// The role is the Tenant's and the database is not the role's, for this reason: the role may no longer log in.
+    LockOut(String),
+}
+
+/// What follows in dropping what belongs to the Tenant `owner_uid`. The comment on the role and the database's owner
+/// decide. The comment on the database does not, if the role has one: the role owns the database and may change it.
 pub(super) fn next_of_deletion(
     observed: &Observed,
     name: &str,
     role: &str,
     owner_uid: &str,
-) -> Result<Option<Step>, DatabaseError> {
-    match (owner(observed, name, role), &observed.database) {
-        (Owner::Tenant(mark), Some(database)) if mark.uid == owner_uid => {
-            let lent = observed.role.as_ref().is_none_or(|role| role.lent_to_admin);
-            let quoted = identifier(name);
-            let sql = match database {
-                _ if !lent => lend_to_admin(observed, role)?,
-                TenantDatabase { open: true, .. } => {
-                    format!("ALTER DATABASE {quoted} ALLOW_CONNECTIONS false")
-                }
-                TenantDatabase { sessions: true, .. } => end_sessions(name),
-                // Not FORCE, which needs the right to end autovacuum; a plain DROP ends autovacuum by itself.
-                TenantDatabase { .. } => format!("DROP DATABASE {quoted}"),
-            };
-            Ok(Some(Step {
-                sql,
-                needs: format!("the rights of role {role:?}, and to end all sessions there"),
-            }))
+) -> Result<NextOfDeletion, DatabaseError> {
+    let mark = observed.role.as_ref().and_then(|role| role.comment.as_deref().and_then(Mark::read));
+    let Some(database) = &observed.database else {
+        if mark.is_none_or(|mark| mark.uid != owner_uid) {
+            return Ok(NextOfDeletion::Nothing);
         }
-        (Owner::Tenant(mark), None) if mark.uid == owner_uid => {
-            let sql = format!("DROP ROLE {}", identifier(role));
-            Ok(Some(Step { sql, needs: format!("CREATEROLE and ADMIN OPTION on role {role:?}") }))
+        let sql = format!("DROP ROLE {}", identifier(role));
+        let needs = format!("CREATEROLE and ADMIN OPTION on role {role:?}");
+        return Ok(NextOfDeletion::Step(Step { sql, needs }));
+    };
+    match (mark, owner(observed, name, role)) {
+        (Some(mark), _) if mark.uid != owner_uid => {
+            Err(not_owned(observed, name, role, mark.uid, "it is not dropped"))
         }
-        (Owner::Tenant(mark), Some(_)) => Err(not_owned(observed, name, role, mark.uid, "it is not dropped")),
-        (Owner::Foreign(error), Some(_)) => Err(error),
-        (Owner::NoOne | Owner::Tenant(_) | Owner::Foreign(_), _) => Ok(None),
+        (Some(_), _) if !database.owned_by_role => {
+            Ok(NextOfDeletion::LockOut(format!("another role owns it than the Tenant's, {role:?}")))
+        }
+        (Some(_), _) => drop_database(observed, database, name, role),
+        (None, Owner::Tenant(mark)) if mark.uid != owner_uid => {
+            Err(not_owned(observed, name, role, mark.uid, "it is not dropped"))
+        }
+        (None, Owner::Tenant(_)) => drop_database(observed, database, name, role),
+        (None, Owner::Foreign(error)) => Err(error),
+        (None, Owner::NoOne) => Ok(NextOfDeletion::Nothing),
     }
+}
+
+fn drop_database(
+    observed: &Observed,
+    database: &TenantDatabase,
+    name: &str,
+    role: &str,
+) -> Result<NextOfDeletion, DatabaseError> {
+    let lent = observed.role.as_ref().is_none_or(|role| role.lent_to_admin);
+    let quoted = identifier(name);
+    let sql = match database {
+        _ if !lent => lend_to_admin(observed, role)?,
+        TenantDatabase { open: true, .. } => {
+            format!("ALTER DATABASE {quoted} ALLOW_CONNECTIONS false")
+        }
+        TenantDatabase { sessions: true, .. } => end_sessions(name),
+        // Not FORCE, which needs the right to end autovacuum; a plain DROP ends autovacuum by itself.
+        TenantDatabase { .. } => format!("DROP DATABASE {quoted}"),
+    };
+    let needs = format!("the rights of role {role:?}, and to end all sessions there");
+    Ok(NextOfDeletion::Step(Step { sql, needs }))
 }
 
 fn end_sessions(name: &str) -> String {

@@ -83,6 +83,14 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
             let note = format!("the database is dropped; its role stays and {and}: {why}");
             Some((Occurrence::RoleRetained, note))
         }
+        Ok(Dropped::NotTheDatabase(why, is_locked_out)) => {
+            let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
+            let note = format!("the database is not dropped: {why}; the Tenant's role {and}");
+            Some((Occurrence::DatabaseRetained, note))
+        }
+        Err(error @ DatabaseError::NotOwned { .. }) => {
+            Some((Occurrence::DatabaseRetained, format!("nothing is dropped: {error}")))
+        }
         Err(error) if is_terminating(context, state, &meta.name.namespace).await? => {
             let what = "the namespace is being deleted and the database could not be dropped, so it stays";
             Some((Occurrence::DatabaseRetained, format!("{what}: {error}")))
@@ -120,11 +128,7 @@ async fn drop_database(context: &Context, tenant: &Declared<Tenant>) -> Result<D
     match managed {
         Some(managed) if managed.deletion_policy == DeletionPolicy::Delete => {
             let server = server_of(tenant);
-            match context.databases.drop_database(server.as_deref(), &managed.name, &tenant.meta.uid).await {
-                // It is another's: there is nothing of ours to drop.
-                Err(DatabaseError::NotOwned { .. }) => Ok(Dropped::Wholly),
-                other => other,
-            }
+            context.databases.drop_database(server.as_deref(), &managed.name, &tenant.meta.uid).await
         }
         _ => Ok(Dropped::Wholly),
     }

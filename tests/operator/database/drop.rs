@@ -30,6 +30,34 @@ async fn another_tenants_database_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_changes_the_comment_of_its_database_does_not_keep_it() {
+    let rig = Rig::new().await;
+    for comment in ["'ours'", "NULL", "'docket.dev/tenant-uid=0d7c1c0e-0000-4000-8000-000000000002'"] {
+        let made = rig.ensure().await;
+        // By the tenant's own role, which owns the database.
+        let tenant = postgres::client(made.url.expose()).await;
+        let statement = format!("COMMENT ON DATABASE {} IS {comment}", super::quoted(&rig.name));
+        tenant.batch_execute(&statement).await.expect("an owner may");
+        assert_eq!(rig.servers.drop_database(None, &rig.name, OWNER).await, Ok(Dropped::Wholly), "{comment}");
+        assert!(rig.state().await.is_empty(), "{comment}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_was_given_to_another_role_stays_and_the_tenants_cannot_log_in() {
+    let rig = Rig::new().await;
+    let made = rig.ensure().await;
+    rig.by_hand("ALTER DATABASE {db} OWNER TO CURRENT_USER").await;
+    let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
+    assert!(
+        matches!(&dropped, Dropped::NotTheDatabase(why, true) if why.contains("another role owns it")),
+        "{dropped:?}"
+    );
+    assert_eq!(rig.state().await.len(), 2, "both are there");
+    assert_eq!(refusal(made.url.expose()).await.as_deref(), Some("28000"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_owns_other_objects_stays_but_cannot_log_in() {
     let rig = Rig::new().await;
     let made = rig.ensure().await;

@@ -190,10 +190,14 @@ fn missing_right_is_named() {
 fn deletion_drops_only_the_tenants_own_database() {
     let next = |role: Option<TenantRole>, database: Option<TenantDatabase>, uid: &str| {
         let step = next_of_deletion(&observed(role, database), "acme", ROLE, uid);
-        step.map(|step| step.map(|step| step.sql))
+        step.map(|next| match next {
+            NextOfDeletion::Step(step) => Some(step.sql),
+            NextOfDeletion::Nothing => None,
+            NextOfDeletion::LockOut(why) => Some(format!("LOCK OUT: {why}")),
+        })
     };
     let close = "ALTER DATABASE \"acme\" ALLOW_CONNECTIONS false".to_owned();
-    assert_eq!(next(Some(role()), Some(database()), "u1"), Ok(Some(close)));
+    assert_eq!(next(Some(role()), Some(database()), "u1"), Ok(Some(close.clone())));
     let closed = TenantDatabase { open: false, ..database() };
     let busy = TenantDatabase { sessions: true, ..closed.clone() };
     let ended = next(Some(role()), Some(busy), "u1").unwrap().unwrap();
@@ -205,6 +209,25 @@ fn deletion_drops_only_the_tenants_own_database() {
     assert!(matches!(next(Some(role()), Some(database()), "u2"), Err(DatabaseError::NotOwned { .. })));
     let foreign = TenantDatabase { comment: None, owned_by_role: false, ..database() };
     assert!(matches!(next(None, Some(foreign), "u1"), Err(DatabaseError::NotOwned { .. })));
+    let commented =
+        |comment: Option<&str>| TenantDatabase { comment: comment.map(str::to_owned), ..database() };
+    for comment in [None, Some("mine"), Some("docket.dev/tenant-uid=u2 tenant=a/b installation=i1")] {
+        assert_eq!(
+            next(Some(role()), Some(commented(comment)), "u1"),
+            Ok(Some(close.clone())),
+            "{comment:?}"
+        );
+        let other = next(Some(role()), Some(commented(comment)), "u2");
+        assert!(
+            matches!(other, Err(DatabaseError::NotOwned { .. })),
+            "a comment gives nothing away: {other:?}"
+        );
+    }
+    let unmarked = TenantRole { comment: None, ..role() };
+    assert_eq!(next(Some(unmarked), Some(database()), "u1"), Ok(Some(close.clone())), "as the database says");
+    let given = TenantDatabase { owned_by_role: false, ..database() };
+    let locked = next(Some(role()), Some(given), "u1").unwrap().unwrap();
+    assert!(locked.starts_with("LOCK OUT: another role owns it"), "{locked}");
     let not_lent = TenantRole { lent_to_admin: false, ..role() };
     let lend = "GRANT \"acme_app\" TO CURRENT_USER".to_owned();
     assert_eq!(next(Some(not_lent), Some(database()), "u1"), Ok(Some(lend)));
