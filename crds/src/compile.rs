@@ -19,6 +19,11 @@ use crate::{
     Violation, Webhook, WebhookConfig,
 };
 
+/// How many Webhooks of other namespaces one Tenant takes by default.
+pub const MAX_FOREIGN_WEBHOOKS: usize = 100;
+/// The most bytes that the certificates of one `caBundleRef` may have.
+pub const MAX_CA_BUNDLE: usize = 64 * 1024;
+
 /// Everything that a tenant's configuration is compiled from.
 pub struct Inputs<'a> {
     /// The Tenant.
@@ -33,6 +38,10 @@ pub struct Inputs<'a> {
     pub generated: &'a Generated,
     /// Events that are disabled for every tenant.
     pub platform_disabled_events: &'a BTreeSet<EventCode>,
+    /// How many Webhooks of other namespaces the Tenant takes, the oldest first; [`MAX_FOREIGN_WEBHOOKS`] unless configured.
+    pub max_foreign_webhooks: usize,
+    /// Returns when the Webhook of a uid was created, in seconds since 1970.
+    pub created_at: &'a dyn Fn(&str) -> i64,
     /// Returns the labels of a namespace; called only if `allowedNamespaces` has a selector.
     pub namespace_labels: &'a dyn Fn(&str) -> BTreeMap<String, String>,
 }
@@ -234,11 +243,16 @@ fn compile_api_key(
 fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec<Reason>)>) {
     let mut served = Vec::new();
     let mut reasons_of = Vec::new();
+    let foreign = foreign_webhooks(inputs);
     for (index, (uid, webhook)) in inputs.webhooks.iter().enumerate() {
         if !names(webhook, inputs.tenant) {
             continue;
         }
-        let reasons = match compile_webhook(inputs, uid, webhook) {
+        let compiled = match foreign.iter().position(|other| *other == uid.as_str()) {
+            Some(place) if place >= inputs.max_foreign_webhooks => Err(vec![too_many(inputs)]),
+            _ => compile_webhook(inputs, uid, webhook),
+        };
+        let reasons = match compiled {
             Ok(config) => {
                 served.push(config);
                 Vec::new()
@@ -248,6 +262,27 @@ fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec
         reasons_of.push((index, reasons));
     }
     (served, reasons_of)
+}
+
+/// The uids of the Webhooks of other namespaces that may name the Tenant, the oldest first.
+fn foreign_webhooks<'a>(inputs: &Inputs<'a>) -> Vec<&'a str> {
+    let own = &inputs.tenant.metadata.namespace;
+    let foreign = inputs.webhooks.iter().filter(|(_, webhook)| {
+        let namespace = &webhook.metadata.namespace;
+        names(webhook, inputs.tenant) && namespace != own && is_allowed(inputs, namespace)
+    });
+    let mut uids: Vec<&str> = foreign.map(|(uid, _)| uid.as_str()).collect();
+    uids.sort_by_cached_key(|uid| ((inputs.created_at)(uid), *uid));
+    uids
+}
+
+fn too_many(inputs: &Inputs<'_>) -> Reason {
+    let most = inputs.max_foreign_webhooks;
+    let message = format!(
+        "the Tenant takes {most} Webhooks of other namespaces, and as many older ones name it; delete one of them, or let \
+         the platform raise --max-foreign-webhooks"
+    );
+    Reason::new(ReasonCode::TooManyWebhooks, "spec.tenantRef", message)
 }
 
 fn names(webhook: &Webhook, tenant: &Tenant) -> bool {

@@ -113,6 +113,8 @@ names! {
         /// `Accepted` is false: another namespace has no such Tenant, or that Tenant does not allow the webhook's
         /// namespace. One reason for both, so that a webhook can't find out which Tenants exist.
         RefNotPermitted,
+        /// `Accepted` is false: the Tenant has as many Webhooks of other namespaces as it takes, or as fit into its configuration.
+        TooManyWebhooks,
         /// `Accepted` is false: the Tenant is paused or can't be read, so new and changed webhooks are not decided.
         TenantNotReady,
         /// `Accepted` is false: the Tenant is suspended, so the webhook gets no new deliveries.
@@ -128,7 +130,7 @@ names! {
         ConfigMapNotFound,
         /// `ResolvedRefs` is false: the ConfigMap exists and has no such key.
         ConfigMapKeyMissing,
-        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate.
+        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate, or too many.
         InvalidCaBundle,
 
         /// `DatabaseReady` is false: the operator is creating the database.
@@ -181,6 +183,7 @@ impl ReasonCode {
             | Self::DatabaseNameConflict
             | Self::TenantNotFound
             | Self::RefNotPermitted
+            | Self::TooManyWebhooks
             | Self::TenantNotReady
             | Self::TenantSuspended => ConditionType::Accepted,
             Self::ResolvedRefs
@@ -228,6 +231,7 @@ impl ReasonCode {
             | Self::DatabaseNameConflict
             | Self::TenantNotFound
             | Self::RefNotPermitted
+            | Self::TooManyWebhooks
             | Self::TenantNotReady
             | Self::SecretNotFound
             | Self::SecretKeyMissing

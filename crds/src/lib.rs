@@ -51,6 +51,8 @@
 //!     values: &NoValues,
 //!     generated: &Generated { signing_keys: vec![signing_key], ..Generated::default() },
 //!     platform_disabled_events: &BTreeSet::new(),
+//!     max_foreign_webhooks: docket_crds::compile::MAX_FOREIGN_WEBHOOKS,
+//!     created_at: &|_| 0,
 //!     namespace_labels: &|_| BTreeMap::new(),
 //! });
 //!

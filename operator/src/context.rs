@@ -39,6 +39,8 @@ pub struct Settings {
     pub external_databases: Arc<ExternalDatabases>,
     /// Events that are off for every tenant.
     pub disabled_events: BTreeSet<EventCode>,
+    /// How many Webhooks of other namespaces a Tenant takes.
+    pub max_foreign_webhooks: usize,
     /// How often each object is reconciled although nothing changed.
     pub resync: Duration,
     /// How many Tenants, and how many Webhooks, are reconciled at the same time.

@@ -144,6 +144,7 @@ fn settings(arguments: &RunArguments) -> Settings {
             arguments.ca_folder.clone(),
         )),
         disabled_events: arguments.disabled_events.iter().copied().collect(),
+        max_foreign_webhooks: usize::from(arguments.max_foreign_webhooks),
         resync: arguments.resync,
         concurrency: usize::from(arguments.concurrency),
     }

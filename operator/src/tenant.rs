@@ -102,8 +102,7 @@ async fn steps(
         Err(refused) => Provisioned::unchanged(refused),
     };
     record_check(context, state, meta, &provisioned);
-    let disabled_events = &context.settings.disabled_events;
-    let compiled = compile(provisioned, disabled_events, |keys| state.claim_keys(meta, keys));
+    let compiled = compile(provisioned, &context.settings, |keys| state.claim_keys(meta, keys));
     let applied = apply(context, compiled).await?;
     report(context, state, &applied, urgency).await?;
     Ok(done(context, &applied))

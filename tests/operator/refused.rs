@@ -52,6 +52,42 @@ async fn a_write_that_the_api_server_refuses_is_reported() {
 }
 
 #[tokio::test]
+async fn webhooks_of_another_namespace_do_not_keep_a_tenant_from_being_suspended() {
+    let mut release = Release::new("large");
+    release.with_postgres().await;
+    let other = cluster().namespace("large-other");
+    release.watch(&other);
+    let operator = release.start().await;
+    operator.leads().await;
+    let allowed = "  webhooks: {allowedNamespaces: {from: All}}\n---\n";
+    release.apply(&tenant_yaml("crowded").replace("---\n", allowed));
+    release.wait("tenant", "crowded", "Ready", "True").await;
+    let body = "A".repeat(65_536 - 55);
+    let bundle = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+    let bundle = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": bundle},
+    });
+    release.apply_in(&other, &bundle.to_string());
+    let named = format!("tenantRef: {{name: crowded, namespace: {}}}", release.tenants);
+    let large = (1..=18).map(|number| {
+        webhook_yaml(&format!("large-{number}"), "crowded", "  caBundleRef: {kind: ConfigMap, name: ca}\n")
+            .replace("tenantRef: {name: crowded}", &named)
+    });
+    release.apply_in(&other, &large.collect::<String>());
+    release.apply(&webhook_yaml("own", "crowded", ""));
+    release.wait("webhook", "own", "Ready", "True").await;
+    release.kubectl(&["patch", "tenant", "crowded", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    let suspended = async || release.runtime("crowded").expect("it is served")["config"]["suspended"] == true;
+    eventually("it is suspended", SOON, suspended).await;
+    let refused = || {
+        let list = ["--namespace", &other, "get", "webhooks", "--output=jsonpath={..reason}"];
+        let list = cluster().kubectl(&list, "").expect("the administrator reads everything");
+        list.split(' ').filter(|reason| *reason == "TooManyWebhooks").count()
+    };
+    eventually("those that do not fit say so", SOON, async || refused() >= 3).await;
+}
+
+#[tokio::test]
 async fn a_webhook_says_that_its_tenant_is_paused_or_on_its_way_out() {
     let mut release = Release::new("waiting");
     release.with_postgres().await;

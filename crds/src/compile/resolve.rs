@@ -1,6 +1,6 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
-use super::{GeneratedDatabase, Inputs, Missing, Reason, Values};
+use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, Missing, Reason, Values};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
 use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook};
@@ -141,6 +141,11 @@ pub(super) fn ca_bundle(values: &dyn Values, webhook: &Webhook) -> Result<Option
     if certificates.is_empty() {
         let what = "must contain at least one certificate in PEM form (-----BEGIN CERTIFICATE-----)";
         return Err(reference.invalid(ReasonCode::InvalidCaBundle, what));
+    }
+    if certificates.len() > MAX_CA_BUNDLE {
+        let what =
+            format!("must have at most {MAX_CA_BUNDLE} bytes of certificates, not {}", certificates.len());
+        return Err(reference.invalid(ReasonCode::InvalidCaBundle, &what));
     }
     Ok(Some(certificates))
 }

@@ -50,6 +50,9 @@ impl Case {
             values: &self.values,
             generated: &self.generated,
             platform_disabled_events: &self.platform_disabled,
+            max_foreign_webhooks: 2,
+            // The last one is the oldest.
+            created_at: &|uid| -uid[1..].parse::<i64>().unwrap_or(0),
             namespace_labels: &|_| self.labels.clone(),
         })
     }
@@ -327,6 +330,41 @@ fn ca_bundle_without_a_certificate_is_refused() {
     );
     let case = tenant(json!({})).webhook("tenants", bundle("Secret")).value("tenants/ca/c", PEM.as_bytes());
     assert_eq!(case.compile().webhooks, [(0, vec![])]);
+}
+
+#[test]
+fn ca_bundle_is_bounded() {
+    let pem = |bytes: usize| {
+        let body = "A".repeat(bytes - "-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n".len());
+        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+    };
+    let case = |bytes| {
+        let bundle = json!({"caBundleRef": {"kind": "Secret", "name": "ca", "key": "c"}});
+        tenant(json!({})).webhook("tenants", bundle).value("tenants/ca/c", pem(bytes).as_bytes())
+    };
+    assert_eq!(case(MAX_CA_BUNDLE).compile().webhooks, [(0, vec![])]);
+    assert_eq!(
+        left_out(&case(MAX_CA_BUNDLE + 1)),
+        [
+            "InvalidCaBundle: spec.caBundleRef: key \"c\" of Secret tenants/ca: must have at most 65536 bytes of certificates, \
+          not 65537"
+        ]
+    );
+}
+
+#[test]
+fn webhooks_of_other_namespaces_are_bounded_and_the_oldest_stay() {
+    let named = || json!({"tenantRef": {"name": "acme", "namespace": "tenants"}});
+    let mut case = tenant(json!({"webhooks": {"allowedNamespaces": {"from": "All"}}}));
+    for namespace in ["other", "tenants", "third", "other", "tenants"] {
+        case = case.webhook(namespace, named());
+    }
+    let compiled = case.compile();
+    let uids: Vec<_> = config(&compiled).webhooks.iter().map(|webhook| webhook.uid.as_str()).collect();
+    assert_eq!(uids, ["w1", "w2", "w3", "w4"], "its own are not counted");
+    let (index, reasons) = &compiled.webhooks[0];
+    assert_eq!((*index, reasons[0].code), (0, ReasonCode::TooManyWebhooks));
+    assert!(reasons[0].message.contains("takes 2 Webhooks of other namespaces"), "{}", reasons[0]);
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! Pure: all that was fetched and provisioned becomes what the data plane serves, and what is to be reported.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use docket_crds::compile::{self, compile as compile_tenant};
 use docket_crds::{
-    ApiKeyDigest, EventCode, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes,
-    SigningKey, Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig,
+    ApiKeyDigest, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes, SigningKey,
+    Tenant, TenantConfig, ValueKind, Webhook, WebhookConfig,
 };
 
+use crate::context::Settings;
 use crate::state::declared::Declared;
 use crate::state::name::Name;
 use crate::state::outcome::WebhookOutcome;
@@ -17,6 +18,11 @@ use crate::tenant::fetch::Fetched;
 use crate::tenant::provision::Provisioned;
 use crate::tenant::signing::KnownKey;
 use crate::tenant::stored::Memory;
+
+/// The most bytes of a tenant's configuration. A Secret has room for 1,048,576, with what the operator remembers.
+const LARGEST: usize = 1_000_000;
+/// The bytes that the uid of a webhook on hold takes.
+const UID: usize = 40;
 
 /// The result of compiling a Tenant.
 #[derive(Debug)]
@@ -35,25 +41,21 @@ pub struct Compiled<'a> {
 /// `claim`: claims API keys for it, and returns those that an earlier Tenant has.
 pub fn compile<'a>(
     provisioned: Provisioned<'a>,
-    platform_disabled_events: &BTreeSet<EventCode>,
+    settings: &Settings,
     claim: impl FnOnce(HashSet<ApiKeyDigest>) -> HashSet<ApiKeyDigest>,
 ) -> Compiled<'a> {
     let Some(tenant) = provisioned.tenant else {
         let reasons = provisioned.refused.clone();
         return Compiled { provisioned, runtime: None, reasons, webhooks: Vec::new() };
     };
-    let mut compiled = of_readable(provisioned, tenant, platform_disabled_events);
+    let mut compiled = of_readable(provisioned, tenant, settings);
     let keys = compiled.runtime.iter().flat_map(|(runtime, _)| &runtime.config.api_keys);
     let taken = claim(keys.map(|key| key.digest).collect());
     compiled.without_keys(tenant, &taken);
     compiled
 }
 
-fn of_readable<'a>(
-    provisioned: Provisioned<'a>,
-    tenant: &Tenant,
-    platform_disabled_events: &BTreeSet<EventCode>,
-) -> Compiled<'a> {
+fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Settings) -> Compiled<'a> {
     let (fetched, meta) = (provisioned.fetched, provisioned.fetched.subject.meta());
     let stored = provisioned.stored();
     let previous = stored.and_then(|stored| stored.config());
@@ -69,13 +71,19 @@ fn of_readable<'a>(
         .collect();
     let webhooks: Vec<_> = readable.iter().map(|(_, webhook)| webhook.clone()).collect();
     let generated = generated(&provisioned, previous.as_ref());
+    let created: HashMap<&str, i64> =
+        readable.iter().map(|(one, _)| (one.meta.uid.as_str(), one.meta.created.as_second())).collect();
+    // One that can't be read was there before.
+    let created_at = |uid: &str| created.get(uid).copied().unwrap_or_default();
     let inputs = Inputs {
         tenant,
         uid: &meta.uid,
         webhooks: &webhooks,
         values: fetched,
         generated: &generated,
-        platform_disabled_events,
+        platform_disabled_events: &settings.disabled_events,
+        max_foreign_webhooks: settings.max_foreign_webhooks,
+        created_at: &created_at,
         namespace_labels: &|namespace| fetched.labels(namespace),
     };
     let mut compiled = compile_tenant(&inputs);
@@ -91,8 +99,11 @@ fn of_readable<'a>(
     if let (Some(config), Some(previous)) = (config.as_mut(), &previous) {
         config.webhooks.extend(unreadable_webhooks(config, previous, fetched));
     }
-    let outcomes = decided.into_iter().map(|(index, reasons)| {
+    let too_large = config.as_mut().map(|config| shortened(config, webhooks.len(), &created_at));
+    let too_large = too_large.unwrap_or_default();
+    let outcomes = decided.into_iter().map(|(index, mut reasons)| {
         let (declared, _) = readable[index];
+        reasons.extend(too_large.contains(&declared.meta.uid).then(no_room));
         let served = config.as_ref().is_some_and(|config| serves(config, &declared.meta.uid));
         outcome(declared, reasons, served, tenant.spec.suspend, fetched)
     });
@@ -182,7 +193,41 @@ fn unreadable_webhooks(
     gone.filter(|webhook| fetched.unreadable_webhooks.contains(&webhook.uid)).cloned().collect()
 }
 
-/// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow is on hold
+/// Leaves out the webhooks that do not fit into one Secret, so that it can always be written: keys and tenants that are
+/// switched off must not stay served because of them. The tenant's own stay before those of other namespaces, and older
+/// ones before younger ones. `declared`: how many there are. Returns the uids of those left out.
+fn shortened(
+    config: &mut TenantConfig,
+    declared: usize,
+    created_at: &dyn Fn(&str) -> i64,
+) -> HashSet<String> {
+    let size = |json: serde_json::Result<Vec<u8>>| json.map_or(0, |json| json.len());
+    let alone = TenantConfig { webhooks: Vec::new(), ..config.clone() };
+    let mut room = LARGEST.saturating_sub(size(serde_json::to_vec(&alone)) + declared * UID);
+    let mut order: Vec<&WebhookConfig> = config.webhooks.iter().collect();
+    order.sort_by_cached_key(|webhook| {
+        (webhook.namespace != config.namespace, created_at(&webhook.uid), webhook.uid.clone())
+    });
+    let mut left_out = HashSet::new();
+    for webhook in order {
+        match room.checked_sub(size(serde_json::to_vec(webhook)) + 1) {
+            Some(rest) => room = rest,
+            None => drop(left_out.insert(webhook.uid.clone())),
+        }
+    }
+    config.webhooks.retain(|webhook| !left_out.contains(&webhook.uid));
+    left_out
+}
+
+fn no_room() -> Reason {
+    let message = format!(
+        "the Tenant's configuration would have more than {LARGEST} bytes with this Webhook; shorten the CA bundles of its \
+         Webhooks, or delete some"
+    );
+    Reason { code: ReasonCode::TooManyWebhooks, field: "spec.tenantRef".to_owned(), message }
+}
+
+/// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow or take is on hold
 /// only if it once was served, so that strangers cannot fill the tenant's Secret.
 fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -> BTreeSet<String> {
     let previous = fetched.stored.as_ref().and_then(|stored| stored.runtime.as_ref());
@@ -191,9 +236,8 @@ fn held(fetched: &Fetched, config: &TenantConfig, outcomes: &[WebhookOutcome]) -
     };
     let forbidden = |uid: &String| {
         let outcome = outcomes.iter().find(|outcome| outcome.uid == *uid);
-        outcome.is_some_and(|outcome| {
-            outcome.reasons.iter().any(|reason| reason.code == ReasonCode::RefNotPermitted)
-        })
+        let strange = [ReasonCode::RefNotPermitted, ReasonCode::TooManyWebhooks];
+        outcome.is_some_and(|outcome| outcome.reasons.iter().any(|reason| strange.contains(&reason.code)))
     };
     let declared = fetched.subject.webhooks.iter().map(|webhook| webhook.meta.uid.clone());
     declared.filter(|uid| !serves(config, uid) && (known(uid) || !forbidden(uid))).collect()

@@ -15,6 +15,7 @@ use super::status::status;
 use super::stored::{EnsuredDatabase, Memory, Stored};
 use super::subject::Subject;
 use super::*;
+use crate::context::Settings;
 use crate::database::DatabaseError;
 use crate::state::cluster::Cluster;
 use crate::state::conditions::{Truth, Verdict, find};
@@ -75,7 +76,15 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         check: Check::Done,
         reasons: Vec::new(),
     };
-    compile(provisioned, &BTreeSet::new(), |_| HashSet::new())
+    let settings = Settings {
+        namespaces: Vec::new(),
+        disabled_events: BTreeSet::new(),
+        resync: Duration::ZERO,
+        concurrency: 1,
+        external_databases: Arc::default(),
+        max_foreign_webhooks: 100,
+    };
+    compile(provisioned, &settings, |_| HashSet::new())
 }
 
 /// The content of the runtime Secret, if there is one.

@@ -71,6 +71,8 @@ impl<'a> Compiler<'a> {
             values: self,
             generated: &keys.generated(self.is_external),
             platform_disabled_events: &BTreeSet::new(),
+            max_foreign_webhooks: compile::MAX_FOREIGN_WEBHOOKS,
+            created_at: &|_| 0,
             namespace_labels: &|namespace| {
                 BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), namespace.to_owned())])
             },
@@ -156,6 +158,7 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> ConfigProb
         | ReasonCode::DatabaseNameConflict
         | ReasonCode::TenantNotFound
         | ReasonCode::RefNotPermitted
+        | ReasonCode::TooManyWebhooks
         | ReasonCode::TenantNotReady
         | ReasonCode::TenantSuspended
         | ReasonCode::SecretInvalid
