@@ -30,6 +30,12 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.quickstart.enabled $values.redis.secretRef.name -}}
 {{- $wrong = append $wrong "redis.secretRef.name: leave it empty with quickstart.enabled, which installs its own Redis; or set quickstart.enabled to false" -}}
 {{- end -}}
+{{- if and (not $values.quickstart.enabled) (not $values.runtimeNamespace) -}}
+{{- $wrong = append $wrong "runtimeNamespace: set a namespace for the runtime Secrets, such as docket-runtime, and create it first; the data plane may read every Secret in it" -}}
+{{- end -}}
+{{- if and (not $values.quickstart.enabled) (eq $values.runtimeNamespace .Release.Namespace) -}}
+{{- $wrong = append $wrong (printf "runtimeNamespace: must not be %s, the release's namespace, where the data plane could read the admin URLs of databaseServers; set another one, such as docket-runtime" .Release.Namespace) -}}
+{{- end -}}
 {{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}
 {{- $wrong = append $wrong "privateCA.configMap: set the ConfigMap that contains privateCA.redisKey, or leave the key empty" -}}
 {{- end -}}

@@ -193,7 +193,7 @@ fn notes_tell_the_next_commands_and_what_is_open() {
         "acme.localhost",
         "port-forward service/docket-api 8080:http",
         "WARNING: quickstart.enabled is for trying out.",
-        "do not name yet: networkPolicy.apiServer.to.",
+        "whole cluster and of private networks: networkPolicy.apiServer.to.",
     ] {
         assert!(quickstart.contains(expected), "{expected} is not in {quickstart}");
     }

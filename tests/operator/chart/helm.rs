@@ -13,6 +13,7 @@ pub(crate) const MINIMAL: &str = "
 baseDomain: api.example.com
 databaseServers: [{name: main, secretRef: {name: docket-postgresql, key: url}}]
 redis: {secretRef: {name: docket-redis}}
+runtimeNamespace: docket-runtime
 ";
 
 /// The root of the repository.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::helm::{Objects, file, render, render_with, repository, text, texts};
+use super::helm::{MINIMAL, Objects, file, render, render_with, repository, text, texts, try_render};
 
 fn policy<'a>(objects: &'a Objects, component: &str) -> &'a Value {
     &objects.one("NetworkPolicy", &format!("docket-{component}"))["spec"]
@@ -114,7 +114,7 @@ fn other_egress_goes_where_the_values_say() {
 }
 
 #[test]
-fn by_default_stores_are_reached_anywhere_but_only_at_their_ports() {
+fn by_default_stores_are_pods_or_in_private_networks_and_only_at_their_ports() {
     let objects = render_with("");
     for component in ["api", "detector", "operator", "worker"] {
         let rules = policy(&objects, component)["egress"].as_array().expect("a list");
@@ -124,8 +124,36 @@ fn by_default_stores_are_reached_anywhere_but_only_at_their_ports() {
         };
         let open: Vec<_> = rules[1..4].iter().map(ports).collect();
         assert_eq!(open, [vec![5432], vec![6379, 26379], vec![443, 6443]], "{component}");
-        // Not an ipBlock of everything: to Cilium that is neither a pod nor a node.
-        assert!(rules[1..4].iter().all(|rule| rule.get("to").is_none()), "{component}");
+        for rule in &rules[1..4] {
+            let peers = rule["to"].as_array().expect("a list").iter();
+            let networks: Vec<&str> = peers.filter_map(|peer| peer["ipBlock"]["cidr"].as_str()).collect();
+            let private = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
+            assert_eq!(networks, private, "{component}: neither metadata nor the Internet");
+        }
+    }
+}
+
+#[test]
+fn no_rule_of_egress_is_for_every_address() {
+    let quickstart = "baseDomain: api.example.com\nquickstart: {enabled: true}";
+    for objects in [render_with(""), render(&file("ci/full-values.yaml")), render(quickstart)] {
+        for policy in objects.all("NetworkPolicy") {
+            for rule in policy["spec"]["egress"].as_array().into_iter().flatten() {
+                let to = rule["to"].as_array();
+                assert!(to.is_some_and(|to| !to.is_empty()), "{}: {rule}", policy["metadata"]["name"]);
+            }
+        }
+    }
+    for values in [
+        "postgresql: {to: []}",
+        "redis: {to: []}",
+        "apiServer: {to: []}",
+        "dns: {to: []}",
+        "extraEgress: {api: [{ports: [{port: 443}]}]}",
+    ] {
+        let refused = try_render(&format!("{MINIMAL}\nnetworkPolicy: {{{values}}}"));
+        let message = refused.err().unwrap_or_else(|| panic!("taken: {values}"));
+        assert!(message.contains("/networkPolicy/"), "{values}: {message}");
     }
 }
 

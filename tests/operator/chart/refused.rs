@@ -16,6 +16,7 @@ fn without_values_each_missing_setting_is_named_with_what_is_right() {
         "baseDomain: set the host name of the API, such as api.example.com",
         "databaseServers: set at least one PostgreSQL server, such as [{name: main,",
         "redis.secretRef.name: set the name of the Secret",
+        "runtimeNamespace: set a namespace for the runtime Secrets",
     ] {
         assert!(message.contains(expected), "{expected} is not in {message}");
     }
@@ -31,6 +32,10 @@ fn settings_that_do_not_fit_together_are_named() {
         (
             "worker: {databaseConnections: 4}",
             "worker.databaseConnectionsPerTenant: must not exceed worker.databaseConnections, which is 4",
+        ),
+        (
+            "watch: {namespaces: []}\nruntimeNamespace: docket-system",
+            "runtimeNamespace: must not be docket-system",
         ),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
         ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: legacyHost is not set"),

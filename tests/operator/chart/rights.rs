@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::helm::{documents, file, render, render_with, repository, text, texts};
+use super::helm::{Objects, documents, file, render, render_with, repository, text, texts};
 
 /// Group, resource, verb.
 type Right = (String, String, String);
@@ -78,7 +78,7 @@ fn with_a_watch_list_the_operator_has_rights_to_our_kinds_alone_in_the_whole_clu
 fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
     let objects = render(&file("ci/full-values.yaml"));
     let role = objects.one("Role", "docket-dataplane");
-    assert_eq!(role["metadata"]["namespace"], "docket-system");
+    assert_eq!(role["metadata"]["namespace"], "docket-runtime");
     let secrets = |verb: &str| (String::new(), "secrets".to_owned(), verb.to_owned());
     assert_eq!(rights(role), ["get", "list", "watch"].map(secrets));
     let subjects = objects.one("RoleBinding", "docket-dataplane")["subjects"].as_array().expect("a list");
@@ -96,8 +96,8 @@ fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
 }
 
 #[test]
-fn with_a_runtime_namespace_the_data_plane_cannot_read_the_secrets_of_the_release() {
-    let objects = render_with("runtimeNamespace: docket-runtime");
+fn the_data_plane_cannot_read_the_secrets_of_the_release() {
+    let objects = render_with("");
     for (kind, name) in [
         ("Role", "docket-dataplane"),
         ("RoleBinding", "docket-dataplane"),
@@ -120,12 +120,22 @@ fn with_a_runtime_namespace_the_data_plane_cannot_read_the_secrets_of_the_releas
 #[test]
 fn people_may_by_their_role_in_a_namespace_and_none_writes_status() {
     let objects = render_with("");
-    for (name, resources, writes) in [("view", 2, false), ("edit", 1, true), ("admin", 2, true)] {
+    let aggregated = |objects: &Objects, name: &str| -> Vec<String> {
         let role = objects.one("ClusterRole", &format!("docket-system-docket-{name}"));
-        assert_eq!(
-            role["metadata"]["labels"][format!("rbac.authorization.k8s.io/aggregate-to-{name}")],
-            "true"
-        );
+        let labels = role["metadata"]["labels"].as_object().expect("labels").keys();
+        labels
+            .filter_map(|label| label.strip_prefix("rbac.authorization.k8s.io/aggregate-to-"))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(
+        (aggregated(&objects, "view"), aggregated(&objects, "edit")),
+        (vec!["view".into()], vec!["edit".into()])
+    );
+    assert!(aggregated(&objects, "tenants").is_empty(), "an admin of a namespace makes no Tenants");
+    assert_eq!(aggregated(&render_with("rbac: {aggregateTenants: true}"), "tenants"), ["admin"]);
+    for (name, resources, writes) in [("view", 2, false), ("edit", 1, true), ("tenants", 2, true)] {
+        let role = objects.one("ClusterRole", &format!("docket-system-docket-{name}"));
         let rights = rights(role);
         assert!(rights.iter().all(|(group, resource, _)| group == "docket.dev" && !resource.contains('/')));
         assert_eq!(rights.iter().any(|(_, _, verb)| verb == "create"), writes, "{name}");

@@ -46,6 +46,12 @@ fn namespace(cluster: &Cluster) -> String {
     name
 }
 
+/// These values with a namespace of their own for runtime Secrets, and its name.
+fn with_runtime_namespace(cluster: &Cluster, values: &str) -> (String, String) {
+    let runtime = cluster.namespace("runtime");
+    (values.replace("docket-runtime", &runtime), runtime)
+}
+
 /// Helm on that API server.
 fn release(cluster: &Cluster, arguments: &[&str], values: &str) -> Result<String, String> {
     let admin = cluster.admin().to_str().expect("a plain path");
@@ -84,8 +90,9 @@ fn the_api_server_takes_every_object_strictly_and_without_a_warning() {
     for set in sets {
         let namespace = namespace(cluster);
         let template = ["template", "docket", "charts/docket", "--namespace", &namespace, "--values", "-"];
+        let (values, _) = with_runtime_namespace(cluster, &file(&set));
         let rendered =
-            helm(&[&template[..], &["--kube-version", "1.34.0"]].concat(), &file(&set)).expect("rendered");
+            helm(&[&template[..], &["--kube-version", "1.34.0"]].concat(), &values).expect("rendered");
         let apply = ["apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server"];
         let said = cluster.kubectl(&[&apply[..], &["--filename", "-"]].concat(), &rendered);
         assert!(said.ok && said.err.is_empty(), "{set}: {}", said.err);
@@ -139,16 +146,20 @@ fn rights_are_what_they_should_be() {
     let (tenants, others) = (cluster.namespace("tenants"), cluster.namespace("others"));
     let install = ["install", "docket", "charts/docket", "--namespace", &namespace, "--values", "-"];
     let values = format!("{MINIMAL}\ncrds: {{enabled: false}}\nwatch: {{namespaces: [{tenants}]}}");
+    let (values, runtime) = with_runtime_namespace(cluster, &values);
     release(cluster, &install, &values).expect("installed");
     for (account, verb, what, where_, expected) in [
         ("docket-operator", "list", "secrets", tenants.as_str(), true),
         ("docket-operator", "list", "secrets", others.as_str(), false),
         ("docket-operator", "get", "secrets", "kube-system", false),
         ("docket-operator", "patch", "tenants.docket.dev/status", &tenants, true),
-        ("docket-operator", "update", "leases.coordination.k8s.io", &namespace, true),
+        ("docket-operator", "update", "leases.coordination.k8s.io", &runtime, true),
         ("docket-operator", "create", "pods", &namespace, false),
-        ("docket-api", "watch", "secrets", &namespace, true),
-        ("docket-api", "create", "secrets", &namespace, false),
+        ("docket-api", "watch", "secrets", &runtime, true),
+        ("docket-api", "create", "secrets", &runtime, false),
+        // There the administrators' URLs of PostgreSQL are.
+        ("docket-api", "get", "secrets", &namespace, false),
+        ("docket-worker", "list", "secrets", &namespace, false),
         ("docket-worker", "get", "secrets", &tenants, false),
         ("docket-detector", "list", "tenants.docket.dev", &tenants, false),
     ] {
@@ -174,13 +185,13 @@ fn rights_are_what_they_should_be() {
 fn people_get_their_rights_through_kubernetes_own_roles() {
     let cluster = server();
     let namespace = namespace(cluster);
-    let values = format!("{MINIMAL}\ncrds: {{enabled: false}}");
+    let (values, _) = with_runtime_namespace(cluster, &format!("{MINIMAL}\ncrds: {{enabled: false}}"));
     let install = ["install", "docket", "charts/docket", "--namespace", &namespace, "--values", "-"];
     release(cluster, &install, &values).expect("installed");
     // Which adds up the roles.
     cluster.start_controllers();
     for (role, view, webhooks, tenants) in
-        [("view", true, false, false), ("edit", true, true, false), ("admin", true, true, true)]
+        [("view", true, false, false), ("edit", true, true, false), ("admin", true, true, false)]
     {
         let bind = ["--namespace", &namespace, "create", "rolebinding", role];
         let to = [format!("--clusterrole={role}"), format!("--user=jane-{role}")];

@@ -88,7 +88,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
         objects.arguments("docket-operator"),
         [
             "run",
-            "--release-namespace=docket-system",
+            "--release-namespace=docket-runtime",
             "--watch-namespace=a",
             "--watch-namespace=b",
             "--database-server=main=/etc/docket/database-servers/main/url",
@@ -168,7 +168,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
     }
     // As variables, so that they also hold for commands in the pod.
     let source = json!([
-        {"name": "DOCKET_CONFIG_NAMESPACE", "value": "docket-system"},
+        {"name": "DOCKET_CONFIG_NAMESPACE", "value": "docket-runtime"},
         {"name": "DOCKET_REDIS_URL_FILE", "value": "/etc/docket/redis/url"},
         {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]);
