@@ -48,8 +48,8 @@ pub struct RunArguments {
         value_delimiter = ','
     )]
     pub database_servers: Vec<String>,
-    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Loopback,
-    /// link-local and metadata addresses need a network [default: any host, but none of these addresses].
+    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local
+    /// and metadata addresses need a network [default: any host, but none of these addresses].
     #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
     pub allow_external_database: Vec<AllowedDatabase>,
     /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert.

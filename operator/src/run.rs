@@ -141,7 +141,7 @@ fn settings(arguments: &RunArguments) -> Settings {
         namespaces: arguments.watch_namespaces.clone(),
         external_databases: Arc::new(ExternalDatabases::new(
             arguments.allow_external_database.clone(),
-            arguments.ca_folder.clone(),
+            Some(arguments.ca_folder.clone()),
         )),
         disabled_events: arguments.disabled_events.iter().copied().collect(),
         max_foreign_webhooks: usize::from(arguments.max_foreign_webhooks),

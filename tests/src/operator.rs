@@ -163,7 +163,6 @@ impl Release {
         command.args(["run", "--release-namespace", &self.namespace]);
         command.arg(format!("--lease-duration={}s", self.lease_seconds));
         command.args(["--lease-renewal=1s", "--log=info,docket_operator=debug"]);
-        command.arg("--allow-external-database=127.0.0.1/32");
         command.arg(format!("--identity={name}-{management}"));
         command.arg(format!("--listen=127.0.0.1:{management}"));
         command.args(self.watched.iter().map(|namespace| format!("--watch-namespace={namespace}")));

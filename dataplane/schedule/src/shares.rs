@@ -20,8 +20,8 @@ pub struct Shares {
     /// How many webhooks the schedule remembers. Over it an arbitrary one is unknown again, which costs nothing but the
     /// time to grow.
     pub known: usize,
-    /// Entries of one tenant, of some 450 bytes each in Redis. What is over it is left out until a sweep finds its row: so no
-    /// tenant fills the schedule, however many of its deliveries wait.
+    /// Entries of one tenant, of some 450 bytes each in Redis. More are left out until a sweep finds their rows, so that
+    /// no tenant fills the schedule, however many of its deliveries wait.
     pub entries: usize,
 }
 

@@ -13,7 +13,7 @@ mod watcher;
 
 pub use budget::{Budget, Limits};
 pub use connection::PostgresConnection;
-pub use docket_schema::postgres::{AllowedDatabase, ExternalDatabases};
+pub use docket_schema::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 pub use watcher::{Counters, Watcher};
 
 use std::sync::Arc;

@@ -165,7 +165,6 @@ impl Stage {
         command.push(format!("--database-connections-per-tenant={per_tenant}"));
         command.push(format!("--pod-name=pod-{number}"));
         command.push("--shutdown-delay=0s".to_owned());
-        command.push("--allow-external-database=127.0.0.0/8".to_owned());
         command.extend(more.iter().map(|flag| (*flag).to_owned()));
         self.home.start(command)
     }

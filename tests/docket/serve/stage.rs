@@ -10,7 +10,7 @@ use serde_json::json;
 
 /// Scaled time.
 const FAST: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
-                    --allow-external-database 127.0.0.1/32 --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s";
+                    --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s";
 /// Long enough for anything that should happen soon, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 /// The one contact.

@@ -46,7 +46,7 @@ async fn a_mode_says_what_is_encrypted_and_checked() {
     };
     let (ours, theirs) = (file("ours", ours.pem()), file("theirs", theirs.pem()));
     let local = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
-    let allowed = Arc::new(ExternalDatabases::new(local.to_vec(), folder.path().to_owned()));
+    let allowed = Arc::new(ExternalDatabases::new(local.to_vec(), Some(folder.path().to_owned())));
     for (host, query, expected) in [
         ("127.0.0.1", "sslmode=disable".to_owned(), Ok(false)),
         ("127.0.0.1", "sslmode=prefer".to_owned(), Ok(true)),

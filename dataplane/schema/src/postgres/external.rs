@@ -24,11 +24,11 @@ pub const PARAMETERS: [&str; 6] = [
     "connect_timeout",
 ];
 
-/// The addresses of this machine, of its link with metadata services, and of no single machine.
-const SPECIAL_V4: [Ipv4Net; 8] = [
+/// The addresses of the link with metadata services, and of no single machine. Loopback is no danger: in a pod nothing but Docket
+/// listens there, and elsewhere it is the platform's own machine.
+const SPECIAL_V4: [Ipv4Net; 7] = [
     v4(0, 0, 0, 0, 8),          // Linux connects 0.0.0.0 to itself
     v4(100, 100, 100, 200, 32), // Alibaba's metadata service
-    v4(127, 0, 0, 0, 8),        // loopback
     v4(168, 63, 129, 16, 32),   // Azure's host agent
     v4(169, 254, 0, 0, 16),     // link-local; metadata services
     v4(192, 0, 0, 0, 24),       // protocol assignments; Oracle's metadata service
@@ -36,9 +36,9 @@ const SPECIAL_V4: [Ipv4Net; 8] = [
     v4(240, 0, 0, 0, 4),        // reserved; broadcast
 ];
 
-/// The parts of IPv6 that name a machine: global unicast and unique-local. It leaves out loopback, link-local, multicast and the
+/// The parts of IPv6 that name a machine: global unicast, unique-local and loopback. It leaves out link-local, multicast and the
 /// forms that contain an IPv4 address.
-const MACHINES_V6: [Ipv6Net; 2] = [v6(0x2000, 0, 0, 3), v6(0xfc00, 0, 0, 7)];
+const MACHINES_V6: [Ipv6Net; 3] = [v6(0x2000, 0, 0, 3), v6(0xfc00, 0, 0, 7), v6(0, 0, 1, 128)];
 
 /// What is special inside [`MACHINES_V6`].
 const SPECIAL_V6: [Ipv6Net; 4] = [
@@ -60,7 +60,7 @@ const fn v6(a: u16, b: u16, last: u16, prefix: u8) -> Ipv6Net {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalDatabases {
     allow: Vec<AllowedDatabase>,
-    ca_folder: PathBuf,
+    ca_folder: Option<PathBuf>,
 }
 
 /// A host or network that external databases may be at.
@@ -101,14 +101,14 @@ impl FromStr for AllowedDatabase {
 
 impl Default for ExternalDatabases {
     fn default() -> Self {
-        Self::new(Vec::new(), CA_FOLDER.into())
+        Self::new(Vec::new(), Some(CA_FOLDER.into()))
     }
 }
 
 impl ExternalDatabases {
     /// `allow`: where they may be; empty: anywhere but at special addresses. `ca_folder`: the files that `sslrootcert` may name
-    /// are below it.
-    pub fn new(allow: Vec<AllowedDatabase>, ca_folder: PathBuf) -> Self {
+    /// are below it; `None`: it may name any file, since the platform writes the URLs.
+    pub fn new(allow: Vec<AllowedDatabase>, ca_folder: Option<PathBuf>) -> Self {
         Self { allow, ca_folder }
     }
 
@@ -130,8 +130,8 @@ impl ExternalDatabases {
     pub(super) fn ca_file(&self, path: &str) -> Option<Vec<u8>> {
         // Links are followed first: a folder that Kubernetes mounts is full of them.
         let path = Path::new(path).canonicalize().ok()?;
-        let folder = self.ca_folder.canonicalize().ok()?;
-        if path.starts_with(folder) { read(&path) } else { None }
+        let is_below = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
+        if self.ca_folder.as_ref().is_none_or(is_below) { read(&path) } else { None }
     }
 }
 
@@ -162,15 +162,13 @@ mod tests {
 
     fn permits(allow: &[&str], host: &str, address: &str) -> bool {
         let allow = allow.iter().map(|allowed| allowed.parse().expect(allowed)).collect();
-        let databases = ExternalDatabases::new(allow, CA_FOLDER.into());
+        let databases = ExternalDatabases::new(allow, None);
         databases.permits(host, address.parse().expect(address))
     }
 
     #[test]
     fn special_addresses_need_a_network() {
         for special in [
-            "127.0.0.1",
-            "127.8.8.8",
             "0.0.0.0",
             "169.254.169.254",
             "100.100.100.200",
@@ -179,12 +177,11 @@ mod tests {
             "224.0.0.1",
             "255.255.255.255",
             "::",
-            "::1",
             "fe80::1",
             "ff02::1",
             "fd00:ec2::254",
             "fd20:ce::254",
-            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
             "::127.0.0.1",
             "64:ff9b::7f00:1",
             "2002:7f00:1::",
@@ -193,11 +190,21 @@ mod tests {
             assert!(!permits(&[], "db.example.com", special), "{special}");
             assert!(!permits(&["db.example.com"], "db.example.com", special), "{special}");
         }
-        assert!(permits(&["127.0.0.1/32"], "localhost", "127.0.0.1"));
-        assert!(permits(&["127.0.0.1/32"], "localhost", "::ffff:127.0.0.1"));
+        assert!(permits(&["169.254.1.1/32"], "db", "169.254.1.1"));
+        assert!(permits(&["169.254.1.1/32"], "db", "::ffff:169.254.1.1"));
+        assert!(!permits(&["169.254.1.1/32"], "db", "169.254.1.2"));
         assert!(!permits(&["127.0.0.1/32"], "localhost", "127.0.0.2"));
-        for other in ["10.1.2.3", "100.64.0.1", "172.16.0.1", "192.168.0.1", "8.8.8.8", "2a00::1", "fd12::1"]
-        {
+        for other in [
+            "127.0.0.1",
+            "::1",
+            "10.1.2.3",
+            "100.64.0.1",
+            "172.16.0.1",
+            "192.168.0.1",
+            "8.8.8.8",
+            "2a00::1",
+            "fd12::1",
+        ] {
             assert!(permits(&[], "db.example.com", other), "{other}");
         }
     }

@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn external(query: &str, host: &str, ca_folder: &Path) -> Result<Target, InvalidUrl> {
-        let databases = ExternalDatabases::new(Vec::new(), ca_folder.to_owned());
+        let databases = ExternalDatabases::new(Vec::new(), Some(ca_folder.to_owned()));
         Target::external(&format!("postgres://u:hunter2@{host}/x{query}"), &Arc::new(databases))
     }
 
