@@ -52,7 +52,7 @@ pub fn router(state: Arc<ApiState>) -> Router {
         .route("/swagger/{*file}", get(swagger::file))
         .route_layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::only_v2));
     Router::new()
-        // On the legacy host it says only what is wrong.
+        // On the legacy host this route only explains the mistake.
         .route("/Auth/Token", post(auth::create_token))
         .route("/Session/Create", post(auth::create_session))
         .route("/Orders/Save", post(orders::save))

@@ -1,4 +1,4 @@
-//! Something of which there is only so much, such as memory for password checks, and of which each guest may have half.
+//! A limited resource, such as memory for password checks, of which each guest may have half.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +13,7 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Guests that have nothing and wait for nothing are forgotten when there are this many.
 const MANY_GUESTS: usize = 1000;
 
-/// An amount that guests share. A guest that wants more than its half waits for itself and not in front of the others.
+/// An amount that guests share. A guest that wants more than its half waits without blocking the others.
 #[derive(Debug)]
 pub struct FairShare<G> {
     all: Arc<Semaphore>,
@@ -24,11 +24,21 @@ pub struct FairShare<G> {
 /// A share, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    _of_guest: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    of_guest: OwnedSemaphorePermit,
+    of_all: OwnedSemaphorePermit,
 }
 
-/// There was no share to be had for two seconds; the caller may try again.
+impl Share {
+    /// Gives back so much of it.
+    #[must_use]
+    pub fn without(mut self, amount: u32) -> Self {
+        let amount = amount as usize;
+        drop((self.of_guest.split(amount), self.of_all.split(amount)));
+        self
+    }
+}
+
+/// No share became free within two seconds; the caller may try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many at once")]
 pub struct Busy;
@@ -56,7 +66,7 @@ impl<G: Hash + Eq> FairShare<G> {
         let share = async {
             let of_guest = guest.acquire_many_owned(amount).await?;
             let of_all = Arc::clone(&self.all).acquire_many_owned(amount).await?;
-            Ok(Share { _of_guest: of_guest, _of_all: of_all })
+            Ok(Share { of_guest, of_all })
         };
         timeout(WAIT, share).await.map_err(|_| Busy)?
     }
@@ -88,9 +98,12 @@ mod tests {
         assert_eq!(shares.take("a", 1).await.err(), Some(Busy));
         let _other = shares.take("b", 4).await.expect("another guest");
         assert_eq!(shares.left(), 0);
-        drop(kept);
-        assert_eq!(shares.left(), 4);
+        let [one, _other_of_a] = kept;
+        let less = one.without(1);
+        assert_eq!(shares.left(), 1);
         assert!(shares.take("a", 1).await.is_ok());
+        drop(less);
+        assert_eq!(shares.left(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
 //! The users that tokens belong to, as they are now: a token ends within five seconds after its user is deactivated, deleted,
 //! given another password or moved to another customer, also by plain SQL.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_domain::token::{Owner, TokenSubject, Verified};
 use docket_program::clock::Clock;
@@ -19,8 +20,10 @@ const FRESH_MS: i64 = 5_000;
 const SKEW_MS: i64 = 5_000;
 /// The most copies, of some 200 bytes each.
 const MAX_COPIES: usize = 10_000;
-/// The most users that one query reads.
-const GROUP: usize = 25;
+/// The most requests that one read serves.
+const GROUP: usize = 1_000;
+/// How long a read may take, until the requests that wait for it are refused.
+const READ_TIME: Duration = Duration::from_secs(3);
 
 /// Copies of users that have tokens, read when they are needed. Reads of one tenant that wait are made together.
 pub struct Owners {
@@ -95,10 +98,18 @@ impl Owners {
     }
 
     async fn run(self: Arc<Self>, turn: Turn<Job>) {
-        for group in turn {
+        let mut away: Option<Arc<StoreError>> = None;
+        for mut group in turn {
+            // Their clients have gone.
+            group.retain(|job| !job.result.is_closed());
             let Some(tenant) = group.first().map(|job| Arc::clone(&job.tenant)) else { continue };
             let at_ms = self.clock.now_ms();
-            match self.read(&tenant, &group).await {
+            // What waited for a read that failed waits for no other.
+            let read = match &away {
+                Some(error) => Err(Arc::clone(error)),
+                None => self.read_in_time(&tenant, &group).await.map_err(Arc::new),
+            };
+            match read {
                 Ok(owners) => {
                     self.keep(&tenant.uid, &group, &owners, at_ms);
                     for job in group {
@@ -107,19 +118,31 @@ impl Owners {
                     }
                 }
                 Err(error) => {
-                    let error = Arc::new(error);
                     for job in group {
                         let _ = job.result.send(Err(StoreError::Unavailable(Box::new(Arc::clone(&error)))));
                     }
+                    away = Some(error);
                 }
             }
         }
     }
 
+    async fn read_in_time(
+        &self,
+        tenant: &ServedTenant,
+        group: &[Job],
+    ) -> Result<HashMap<User, Owner>, StoreError> {
+        let read = tokio::time::timeout(READ_TIME, self.read(tenant, group)).await;
+        read.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable("reading the users of tokens took too long".into()))
+        })
+    }
+
     async fn read(&self, tenant: &ServedTenant, group: &[Job]) -> Result<HashMap<User, Owner>, StoreError> {
+        let users: HashSet<&User> = group.iter().map(|job| &job.user).collect();
         let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
-        for job in group {
-            match &job.user {
+        for user in users {
+            match user {
                 User::Contact(code) => of_contacts.push(code.as_str()),
                 User::Employee(code) => of_employees.push(code.as_str()),
             }

@@ -1,9 +1,9 @@
 //! Slows down guessing of passwords: per user and source, per user, and per tenant and source. Unknown users are treated
 //! alike. No count is shared between tenants.
 //!
-//! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. No user
-//! is locked out: a user who has signed in from a source is not held up by guesses from elsewhere, nor by guesses at others;
-//! anyone else waits for at most a minute. Only a source that guesses at one user waits for up to five minutes.
+//! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. A user who
+//! has signed in from a source is not held up there by guesses from elsewhere, nor by guesses at others; anyone else waits for
+//! at most a minute. Only a source that guesses at one user waits for up to five minutes, and with it this user there.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -107,17 +107,22 @@ impl Count {
 
 /// The entries that belong to a guess.
 struct Keys {
-    user_and_source: u64,
     user: u64,
-    /// `None`: a proxy has no count.
-    source: Option<u64>,
+    /// `None`: a proxy has no counts, and no user is known there.
+    at_source: Option<AtSource>,
+}
+
+struct AtSource {
+    user: u64,
+    all: u64,
 }
 
 impl Keys {
     /// The counts that a guess moves.
     fn counts(&self) -> impl Iterator<Item = (u64, Patience)> {
-        let source = self.source.map(|source| (source, PER_SOURCE));
-        [(self.user_and_source, PER_USER_AND_SOURCE), (self.user, PER_USER)].into_iter().chain(source)
+        let at_source = self.at_source.iter();
+        let at_source = at_source.flat_map(|at| [(at.user, PER_USER_AND_SOURCE), (at.all, PER_SOURCE)]);
+        [(self.user, PER_USER)].into_iter().chain(at_source)
     }
 }
 
@@ -143,19 +148,23 @@ impl Throttle {
         Ok(())
     }
 
-    /// Records that a guess was right: the user's counts are reset, the source's is taken back, and the user is known there.
+    /// Records that a guess was right: the user's count at the source is reset, the others are taken back, and the user is known
+    /// there.
     pub fn right(&self, guess: &Guess, now_ms: i64) {
-        let keys = self.keys(guess);
+        let Keys { user, at_source } = self.keys(guess);
         let mut entries = self.lock();
-        entries.counts.remove(&keys.user_and_source);
-        entries.counts.remove(&keys.user);
-        if let Some(count) = keys.source.and_then(|source| entries.counts.get_mut(&source)) {
+        if let Some(count) = entries.counts.get_mut(&user) {
+            *count = count.without_guess(PER_USER);
+        }
+        let Some(at) = at_source else { return };
+        entries.counts.remove(&at.user);
+        if let Some(count) = entries.counts.get_mut(&at.all) {
             *count = count.without_guess(PER_SOURCE);
         }
         if entries.known.len() >= MAX_ENTRIES {
             forget_older_half(&mut entries.known, |last_ms| *last_ms);
         }
-        entries.known.insert(keys.user_and_source, now_ms);
+        entries.known.insert(at.user, now_ms);
     }
 
     /// Whether the user has signed in from this source in the last seven days.
@@ -169,11 +178,11 @@ impl Throttle {
             Source::Client(address) => Some(network(*address)),
             Source::Proxy => None,
         };
-        Keys {
-            user_and_source: self.hasher.hash_one((0u8, tenant, user, source)),
-            user: self.hasher.hash_one((1u8, tenant, user)),
-            source: source.map(|source| self.hasher.hash_one((2u8, tenant, source))),
-        }
+        let at_source = source.map(|source| AtSource {
+            user: self.hasher.hash_one((0u8, tenant, user, source)),
+            all: self.hasher.hash_one((2u8, tenant, source)),
+        });
+        Keys { user: self.hasher.hash_one((1u8, tenant, user)), at_source }
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -183,12 +192,14 @@ impl Throttle {
 
 impl Entries {
     fn is_known(&self, keys: &Keys, now_ms: i64) -> bool {
-        self.known.get(&keys.user_and_source).is_some_and(|last_ms| now_ms - last_ms < KNOWN_MS)
+        let known = keys.at_source.as_ref().and_then(|at| self.known.get(&at.user));
+        known.is_some_and(|last_ms| now_ms - last_ms < KNOWN_MS)
     }
 
     fn wait(&self, keys: &Keys, now_ms: i64) -> Result<(), TryLater> {
         let is_known = self.is_known(keys, now_ms);
-        let counts = keys.counts().filter(|(key, _)| !is_known || *key == keys.user_and_source);
+        let own = keys.at_source.as_ref().map(|at| at.user);
+        let counts = keys.counts().filter(|(key, _)| !is_known || Some(*key) == own);
         let waits = counts.filter_map(|(key, patience)| {
             let count = self.counts.get(&key).filter(|count| now_ms - count.last_ms < FORGET_MS)?;
             Some(count.open_at(patience) - now_ms)
@@ -270,7 +281,7 @@ mod tests {
         let from_proxy = |n: usize| Guess { source: Source::Proxy, ..guess(&format!("u{n}"), 0) };
         assert!((0..1000).all(|n| throttle.begin(&from_proxy(n), 1).is_ok()));
         let tried = (0..1000).take_while(|_| throttle.begin(&from_proxy(1), 2).is_ok()).count();
-        assert_eq!(tried, 4);
+        assert_eq!(tried, 19, "of one user");
     }
 
     #[test]

@@ -101,7 +101,7 @@ struct Claims {
     subject: TokenSubject,
 }
 
-/// A token that is valid if it belongs to its subject still.
+/// A token that is valid if it still belongs to its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified<'a> {
     /// The user.
@@ -149,8 +149,8 @@ pub fn issue(
         .expect("HS256 signs plain claims with any key")
 }
 
-/// Returns the subject of `token` if it is a token of this tenant that has not expired at `now`. Whether it
-/// [belongs to](Verified::belongs_to) its owner is for the caller to ask.
+/// Returns the subject of `token` if it is a token of this tenant that has not expired at `now`. The caller
+/// checks whether it [belongs to](Verified::belongs_to) its owner.
 pub fn verify<'a>(
     token: &str,
     keys: &[Key<'a>],

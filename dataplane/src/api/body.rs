@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 
 use super::error::ApiError;
 use crate::fair_share::{FairShare, Share};
@@ -62,17 +62,25 @@ impl Bodies {
         body: Body,
         limit: usize,
     ) -> Result<Arrived, ApiError> {
+        check_head(headers, &body, limit)?;
         // A client that does not say how much it sends may send as much as it may.
         let announced =
             body.size_hint().upper().and_then(|length| usize::try_from(length).ok()).unwrap_or(limit);
         if announced.min(limit) <= SMALL {
-            return Ok(Arrived { bytes: json_bytes(headers, body, limit).await?, share: None });
+            return Ok(Arrived { bytes: bytes(body, limit).await?, share: None });
         }
         let arriving = self.arriving.take(tenant.to_owned(), kib(announced.min(limit))).await?;
-        let bytes = json_bytes(headers, body, limit).await?;
+        let bytes = bytes(body, limit).await?;
         let share = self.processed.take(tenant.to_owned(), kib(bytes.len() * COPIES + TREE)).await?;
         drop(arriving);
         Ok(Arrived { bytes, share: Some(share) })
+    }
+}
+
+impl Arrived {
+    /// What is kept of the share once the body's tree of JSON is gone.
+    pub fn without_tree(self) -> Option<Share> {
+        self.share.map(|share| share.without(kib(TREE)))
     }
 }
 
@@ -82,20 +90,37 @@ fn kib(bytes: usize) -> u32 {
 
 /// Reads the JSON body of a request with these headers, of at most `limit` bytes.
 pub async fn json_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    check_head(headers, &body, limit)?;
+    bytes(body, limit).await
+}
+
+fn check_head(headers: &HeaderMap, body: &Body, limit: usize) -> Result<(), ApiError> {
     check_content_type(headers)?;
     if body.size_hint().lower() > limit as u64 {
         return Err(ApiError::TooLarge(limit));
     }
-    bytes(body, limit).await
+    Ok(())
 }
 
 async fn bytes(body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    match tokio::time::timeout(TIME, Limited::new(body, limit).collect()).await {
+    match tokio::time::timeout(TIME, copied(body, limit)).await {
         Err(_) => Err(ApiError::RequestTimeout),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::TooLarge(limit)),
-        Ok(Err(_)) => Err(ApiError::BadRequest("The body is incomplete")),
+        Ok(copied) => copied,
     }
+}
+
+/// Copies each frame and drops it: one of a few bytes holds on to a buffer of kilobytes.
+async fn copied(mut body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::BadRequest("The body is incomplete"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > limit {
+            return Err(ApiError::TooLarge(limit));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.freeze())
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {

@@ -87,18 +87,21 @@ impl Proxies {
     /// Where a request came from: the hop nearest to this process that is not a trusted proxy. A hop that is no address ends
     /// the search.
     pub fn source(&self, peer: Peer, headers: &HeaderMap) -> Source {
-        let mut hops = [Some(peer.address), peer.proxied_for].into_iter().flatten();
-        if let Some(client) = hops.find(|hop| !self.is_trusted(*hop)) {
-            return Source::Client(client);
+        if self.proxy_protocol {
+            // Its proxy does not look into requests, so their headers are the client's own.
+            return peer.proxied_for.map_or(Source::Proxy, Source::Client);
         }
-        let lines: Vec<&str> =
-            headers.get_all(&self.header).iter().map(|line| line.to_str().unwrap_or("?")).collect();
-        let lines = lines.join(",");
+        if !self.is_trusted(peer.address) {
+            return Source::Client(peer.address);
+        }
+        let lines: Vec<&[u8]> = headers.get_all(&self.header).iter().map(|line| line.as_bytes()).collect();
+        let lines = lines.join(&b',');
         let end = lines.len() - lines.len().min(MAX_FORWARDED);
-        for hop in lines.get(end..).unwrap_or_default().rsplit(',') {
+        for hop in lines[end..].rsplit(|byte| *byte == b',') {
+            let hop = str::from_utf8(hop).ok();
             let address = match self.header == header::FORWARDED {
-                true => forwarded_for(hop),
-                false => Some(hop),
+                true => hop.and_then(forwarded_for),
+                false => hop,
             };
             match address.and_then(hop_address) {
                 None => break,
@@ -110,8 +113,11 @@ impl Proxies {
     }
 }
 
-/// The `for` of one element of RFC 7239's `Forwarded`.
+/// The `for` of one element of RFC 7239's `Forwarded`. One that a comma within quotes has cut names nothing.
 fn forwarded_for(element: &str) -> Option<&str> {
+    if element.matches('"').count() % 2 == 1 {
+        return None;
+    }
     let mut parameters = element.split(';').filter_map(|pair| pair.split_once('='));
     let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
     let value = value.trim();
@@ -196,7 +202,7 @@ mod tests {
         let peer = Peer { address: peer.parse().expect("an address"), proxied_for: None };
         let lines =
             lines.iter().map(|line| (HeaderName::from_static(header), HeaderValue::from_static(line)));
-        match proxies(header).source(peer, &lines.collect()) {
+        match (Proxies { proxy_protocol: false, ..proxies(header) }).source(peer, &lines.collect()) {
             Source::Client(address) => address.to_string(),
             Source::Proxy => "a proxy".to_owned(),
         }
@@ -231,11 +237,34 @@ mod tests {
     }
 
     #[test]
+    fn client_cannot_hide_behind_bytes_of_its_own() {
+        let line = HeaderValue::from_bytes(b"\xff, 198.51.100.7").expect("a value");
+        let headers = [(HeaderName::from_static("x-forwarded-for"), line)].into_iter().collect();
+        let peer = Peer { address: "10.0.0.1".parse().expect("an address"), proxied_for: None };
+        let client = "198.51.100.7".parse().expect("an address");
+        assert_eq!(
+            Proxies { proxy_protocol: false, ..proxies("x-forwarded-for") }.source(peer, &headers),
+            Source::Client(client)
+        );
+    }
+
+    #[test]
+    fn header_says_nothing_where_the_proxy_does_not_look_into_requests() {
+        let forged = [(HeaderName::from_static("x-forwarded-for"), HeaderValue::from_static("198.51.100.7"))];
+        let headers = forged.into_iter().collect();
+        let address = "10.0.0.1".parse().expect("an address");
+        for (proxied_for, expected) in [(None, Source::Proxy), (Some(address), Source::Client(address))] {
+            assert_eq!(proxies("x-forwarded-for").source(Peer { address, proxied_for }, &headers), expected);
+        }
+    }
+
+    #[test]
     fn forwarded_of_rfc_7239_is_read() {
         let source = |line| source("forwarded", "10.0.0.1", &[line]);
         assert_eq!(source("for=198.51.100.7;proto=https, for=10.0.0.9"), "198.51.100.7");
         assert_eq!(source("proto=https;For=\"[2001:db8::7]:4711\""), "2001:db8::7");
         assert_eq!(source("for=198.51.100.7, for=_hidden"), "a proxy");
+        assert_eq!(source("for=198.51.100.7;host=\"a,for=9.9.9.9;x=\""), "a proxy");
         assert_eq!(source("198.51.100.7"), "a proxy");
     }
 

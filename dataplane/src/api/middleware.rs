@@ -12,6 +12,7 @@ use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
+use super::server::Place;
 use super::state::ApiState;
 
 const REQUEST_ID: &str = "x-request-id";
@@ -28,7 +29,12 @@ pub async fn answer(State(state): State<Arc<ApiState>>, request: Request, next: 
     let span = tracing::info_span!("request", request.id = id);
     // In its own task: a client that disconnects cancels no write half-way and gets no free guess at a password, and a
     // panic ends one request, not the connection.
-    let handled = tokio::spawn(next.run(request).instrument(span)).await;
+    let place = request.extensions().get::<Place>().cloned();
+    let handled = async move {
+        let _place = place;
+        next.run(request).await
+    };
+    let handled = tokio::spawn(handled.instrument(span)).await;
     let mut response = handled.unwrap_or_else(|_| {
         // The panic hook has logged where it was. Its message is left out: it may quote the client.
         tracing::error!(request.id = id, "request handler panicked");

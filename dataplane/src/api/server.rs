@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
                 continue;
             }
         };
-        let address = peer.ip();
+        let address = peer.ip().to_canonical();
         let of_peer = match clients.proxies.is_trusted(address) {
             true => None,
             false => match Peers::enter(&peers, address) {
@@ -80,10 +80,11 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
                 of_peer => of_peer,
             },
         };
-        let (router, proxies, shutdown) = (router.clone(), Arc::clone(&clients.proxies), shutdown.clone());
+        let (proxies, peers) = (Arc::clone(&clients.proxies), Arc::clone(&peers));
+        let (router, shutdown) = (router.clone(), shutdown.clone());
+        let place = Place(Arc::new((place, of_peer)));
         connections.spawn(async move {
-            connection(stream, address, &proxies, router, shutdown).await;
-            drop((place, of_peer));
+            connection(stream, address, place, &proxies, &peers, router, shutdown).await;
         });
         while connections.try_join_next().is_some() {}
     }
@@ -94,6 +95,12 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
     }
 }
 
+/// The place of a connection. Its requests hold it too: they go on when their client disconnects.
+#[derive(Clone)]
+pub struct Place(#[expect(dead_code, reason = "it is only held")] Arc<(Taken, Option<OfPeer>)>);
+
+type Taken = Result<OwnedSemaphorePermit, AcquireError>;
+
 /// The connections of each peer that is not a trusted proxy.
 #[derive(Debug)]
 struct Peers {
@@ -102,6 +109,7 @@ struct Peers {
 }
 
 /// A place among the connections of a peer.
+#[derive(Debug)]
 struct OfPeer(Arc<Peers>, IpAddr);
 
 impl Peers {
@@ -134,7 +142,9 @@ impl Drop for OfPeer {
 async fn connection(
     mut stream: TcpStream,
     address: IpAddr,
+    place: Place,
     proxies: &Proxies,
+    peers: &Arc<Peers>,
     router: Router,
     shutdown: CancellationToken,
 ) {
@@ -142,20 +152,26 @@ async fn connection(
     let peer = match proxies.peer(address, &mut stream).await {
         Ok(peer) => peer,
         Err(error) => {
-            tracing::debug!(error = %error, "connection refused");
+            tracing::debug!(error = %error, "client connection refused");
             return;
         }
     };
+    // Behind such a proxy the peer is the client that it names.
+    let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client));
+    if let Some(None) = of_client {
+        return;
+    }
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(WRITE_TIME));
     let served = Arc::<Served>::default();
     let stream = HeadLimit::new(Box::pin(stream), Arc::clone(&served));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let (router, served) = (router.clone(), Arc::clone(&served));
+        let (router, served, place) = (router.clone(), Arc::clone(&served), place.clone());
         async move {
             served.step();
             let mut request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(place);
             let response = router.oneshot(request).await;
             served.step();
             Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))

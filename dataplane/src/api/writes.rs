@@ -13,7 +13,7 @@ use docket_store::{StoreError, Transaction, idempotency};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::body::{Arrived, json_response};
+use super::body::json_response;
 use super::caller::Caller;
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
@@ -47,10 +47,10 @@ where
         let caller = C::from_request_parts(&mut parts, state).await?;
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
         let tenant = &caller.as_ref().tenant.config.uid;
-        let Arrived { bytes, share } = state.bodies.read(tenant, &parts.headers, body, B::LIMIT).await?;
-        let request = B::from_body(&bytes)?;
-        let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &bytes)?;
-        Ok(Self { caller, request, write: Write { key, _body: share } })
+        let arrived = state.bodies.read(tenant, &parts.headers, body, B::LIMIT).await?;
+        let request = B::from_body(&arrived.bytes)?;
+        let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &arrived.bytes)?;
+        Ok(Self { caller, request, write: Write { key, _body: arrived.without_tree() } })
     }
 }
 

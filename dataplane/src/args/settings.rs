@@ -76,11 +76,11 @@ pub struct HostArguments {
 /// Proxies in front of the API. They matter to the limits of sign-ins and connections, never to the choice of a tenant.
 #[derive(Debug, Clone, Args)]
 pub struct ProxyArguments {
-    /// Network of proxies that are trusted to name their client, which sign-ins are then limited by; repeatable [default: none,
-    /// the peer of a connection is the client].
+    /// Network of trusted proxies; sign-ins are limited by the client address that they report. Repeatable [default: none, the
+    /// peer of a connection is the client].
     #[arg(long, env = "DOCKET_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     pub trusted_proxy: Vec<IpNet>,
-    /// Header in which they name it; Forwarded is read as RFC 7239 has it.
+    /// Header in which they name it; Forwarded is parsed as in RFC 7239.
     #[arg(
         long,
         env = "DOCKET_FORWARDED_HEADER",

@@ -39,8 +39,7 @@ async fn send(from: u8, api: SocketAddr, path: &str, more: &str, body: &[u8]) ->
         stream.read_to_end(&mut reply).await?;
         std::io::Result::Ok(reply)
     };
-    let reply = sent.await.unwrap_or_default();
-    String::from_utf8_lossy(&reply).get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
+    status_of(&sent.await.unwrap_or_default())
 }
 
 /// Bodies of a megabyte: many small objects, a long list, one long text, and an order with blanks after it.
@@ -58,7 +57,33 @@ fn large_bodies() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Repeats `attack` in so many tasks until `stop`; returns how many were answered.
+/// Sends a body in chunks of one byte, each in a segment of its own; returns the status.
+async fn drip(from: u8, api: SocketAddr, length: usize) -> u16 {
+    let sent = async {
+        let mut stream = connect(from, api).await?;
+        stream.set_nodelay(true)?;
+        let head = format!(
+            "POST /Auth/Token HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {}\r\nContent-Type: application/json\r\n\
+             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+            api_key('b')
+        );
+        stream.write_all(head.as_bytes()).await?;
+        for _ in 0..length {
+            stream.write_all(b"1\r\n \r\n").await?;
+        }
+        stream.write_all(b"0\r\n\r\n").await?;
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).await?;
+        std::io::Result::Ok(reply)
+    };
+    status_of(&sent.await.unwrap_or_default())
+}
+
+fn status_of(reply: &[u8]) -> u16 {
+    String::from_utf8_lossy(reply).get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// Repeats `attack` in so many tasks until `stop`; returns how many were answered by a 200 or a 4xx.
 async fn attack<A>(tasks: usize, stop: &Arc<AtomicBool>, attack: impl Fn(usize) -> A) -> usize
 where
     A: Future<Output = u16> + Send + 'static,
@@ -72,7 +97,7 @@ where
             next += 1;
         }
         let status = running.join_next().await.expect("some run").expect("no panic");
-        answered += usize::from(status != 0);
+        answered += usize::from((200..500).contains(&status));
     }
     answered
 }
@@ -120,22 +145,26 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
         stop.store(true, Ordering::Relaxed);
     };
     let begun = Instant::now();
-    let ((saved, longest), guesses, larges, ()) = tokio::join!(
+    let ((saved, longest), guesses, larges, drips, ()) = tokio::join!(
         healthy(&server, &ada, &stop),
         attack(100, &stop, |n| {
             let body = wrong(n);
             async move { send(4, api, "/Auth/Token", "", body.as_bytes()).await }
         }),
         attack(60, &stop, large),
+        attack(40, &stop, |_| drip(5, api, 4_000)),
         end,
     );
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).expect("a peak");
     println!(
-        "in {:?}: {saved} saves, the longest {longest:?}; {guesses} guesses, {larges} large bodies; {peak}",
+        "in {:?}: {saved} saves, the longest {longest:?}; {guesses} guesses, {larges} large bodies, {drips} in drops; {peak}",
         begun.elapsed()
     );
-    assert!(saved >= 20 && guesses >= 50 && larges >= 20, "{saved} {guesses} {larges}");
+    assert!(
+        saved >= 20 && guesses >= 50 && larges >= 20 && drips >= 10,
+        "{saved} {guesses} {larges} {drips}"
+    );
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     drop(stalled);
     stage.received(saved).await;
