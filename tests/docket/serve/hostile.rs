@@ -145,7 +145,7 @@ async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_deliver
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_urls_of_external_databases_lead_nowhere() {
     let (stage, _) = with_other().await;
-    let api = stage.serve("api").await;
+    let api = stage.spawn("api", "--allow-external-database 127.0.0.1/32").ready(&stage.home).await;
     let healthy = sign_in(&api).await;
     let idle = memory(&api, "VmHWM");
     let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("an address of this machine");

@@ -145,7 +145,7 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
         stop.store(true, Ordering::Relaxed);
     };
     let begun = Instant::now();
-    let ((saved, longest), guesses, larges, drips, ()) = tokio::join!(
+    let ((saved, longest), guesses, large_ones, drips, ()) = tokio::join!(
         healthy(&server, &ada, &stop),
         attack(100, &stop, |n| {
             let body = wrong(n);
@@ -158,12 +158,12 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).expect("a peak");
     println!(
-        "in {:?}: {saved} saves, the longest {longest:?}; {guesses} guesses, {larges} large bodies, {drips} in drops; {peak}",
+        "in {:?}: {saved} saves, the longest {longest:?}; {guesses} guesses, {large_ones} large bodies, {drips} in drops; {peak}",
         begun.elapsed()
     );
     assert!(
-        saved >= 20 && guesses >= 50 && larges >= 20 && drips >= 10,
-        "{saved} {guesses} {larges} {drips}"
+        saved >= 20 && guesses >= 50 && large_ones >= 20 && drips >= 10,
+        "{saved} {guesses} {large_ones} {drips}"
     );
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     drop(stalled);
