@@ -1,12 +1,9 @@
 //! Passwords: Argon2id with OWASP's parameters. What all hashes at once take of the memory is bounded, even if clients
 //! disconnect, and one tenant's sign-ins take at most half of it.
 
-use std::sync::Arc;
-
 use argon2::password_hash::CustomizedPasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
-use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::fair_share::{Busy, FairShare, Share};
@@ -18,6 +15,10 @@ const COST_KIB: u32 = 19 * 1024;
 /// The most KiB that a stored hash may ask for, if half of the memory for hashes is as much: a program that writes to the
 /// table must not be able to make a sign-in take gigabytes.
 const MAX_COST_KIB: u32 = 64 * 1024;
+
+/// The allocator takes so many blocks from the system and gives them back at once. Of fewer it keeps up to 19 MiB for each of many
+/// threads. What is not touched takes no memory.
+const FROM_SYSTEM: usize = 33 * 1024;
 
 fn params() -> Params {
     Params::new(COST_KIB, 2, 1, None).expect("constant parameters within Argon2's limits")
@@ -32,7 +33,6 @@ fn argon2id() -> Argon2<'static> {
 pub struct Passwords {
     kib: FairShare<Guests>,
     max_cost_kib: u32,
-    memory: Arc<Memory>,
 }
 
 /// Sign-ins that wait for each other: those at one tenant by users who are known where they are, or by others. So guesses
@@ -53,7 +53,7 @@ impl Passwords {
         let turns = parallel.min(affordable).clamp(1, 1024);
         let total_kib = COST_KIB * u32::try_from(turns).expect("at most 1024");
         let max_cost_kib = (total_kib / 2).clamp(COST_KIB, MAX_COST_KIB);
-        Self { kib: FairShare::new(total_kib, max_cost_kib), max_cost_kib, memory: Arc::default() }
+        Self { kib: FairShare::new(total_kib, max_cost_kib), max_cost_kib }
     }
 
     /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
@@ -62,14 +62,13 @@ impl Passwords {
         let kib = stored.as_ref().and_then(usable_kib);
         let (stored, kib) = (stored.filter(|_| kib.is_some()), kib.unwrap_or(COST_KIB));
         let share = self.kib.take(guests, kib).await?;
-        Ok(Turn { stored, memory: Arc::clone(&self.memory), _share: share })
+        Ok(Turn { stored, _share: share })
     }
 }
 
 /// The right to check one password.
 pub struct Turn {
     stored: Option<String>,
-    memory: Arc<Memory>,
     _share: Share,
 }
 
@@ -77,19 +76,19 @@ impl Turn {
     /// Whether `password` matches the stored hash. Without a usable hash the same work is done and its result dropped, so
     /// that the time does not reveal whether there is one.
     pub async fn verify(mut self, password: SecretString) -> bool {
-        let (stored, memory) = (self.stored.take(), Arc::clone(&self.memory));
+        let stored = self.stored.take();
         let work = move || {
             let password = password.expose_secret().as_bytes();
-            memory.with(|blocks| match stored {
-                Some(stored) => matches(&stored, password, blocks).unwrap_or(false),
+            match stored {
+                Some(stored) => matches(&stored, password).unwrap_or(false),
                 None => {
                     let mut out = [0; 32];
                     // Only the time matters, not the result.
-                    let _ = fill(argon2id(), password, b"no such contact!", &mut out, blocks);
+                    let _ = fill(argon2id(), password, b"no such contact!", &mut out);
                     std::hint::black_box(&out);
                     false
                 }
-            })
+            }
         };
         self.spend(work).await.unwrap_or(false)
     }
@@ -106,43 +105,23 @@ impl Turn {
     }
 }
 
-/// The memory of hashes that run at once, kept for the next ones: the allocator would keep as much for each of many threads.
-#[derive(Debug, Default)]
-struct Memory(Mutex<Vec<Vec<Block>>>);
-
-impl Memory {
-    fn with<T>(&self, work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
-        let mut blocks = self.0.lock().pop().unwrap_or_default();
-        let result = work(&mut blocks);
-        // Few hashes need more.
-        blocks.truncate(COST_KIB as usize);
-        blocks.shrink_to_fit();
-        self.0.lock().push(blocks);
-        result
-    }
-}
-
 /// Whether the password has the stored hash; `None` if that is none.
-fn matches(stored: &str, password: &[u8], blocks: &mut Vec<Block>) -> Option<bool> {
+fn matches(stored: &str, password: &[u8]) -> Option<bool> {
     let hash = PasswordHash::new(stored).ok()?;
     let (salt, expected) = (hash.salt?, hash.hash?);
     let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
     let argon2 = Argon2::new(Algorithm::Argon2id, version, Params::try_from(&hash).ok()?);
     let mut out = vec![0; expected.len()];
-    fill(argon2, password, salt.as_ref(), &mut out, blocks).ok()?;
+    fill(argon2, password, salt.as_ref(), &mut out).ok()?;
     // In constant time.
     Some(Output::new(&out).ok()? == expected)
 }
 
-fn fill(
-    argon2: Argon2<'_>,
-    password: &[u8],
-    salt: &[u8],
-    out: &mut [u8],
-    blocks: &mut Vec<Block>,
-) -> argon2::Result<()> {
-    blocks.resize(argon2.params().block_count(), Block::default());
-    argon2.hash_password_into_with_memory(password, salt, out, blocks)
+fn fill(argon2: Argon2<'_>, password: &[u8], salt: &[u8], out: &mut [u8]) -> argon2::Result<()> {
+    let count = argon2.params().block_count();
+    let mut blocks = Vec::with_capacity(count.max(FROM_SYSTEM));
+    blocks.resize(count, Block::default());
+    argon2.hash_password_into_with_memory(password, salt, out, &mut blocks)
 }
 
 /// The PHC string of a password, to be stored. The salt is sixteen random bytes.
@@ -164,6 +143,8 @@ fn usable_hash_kib(stored: &str, max_kib: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const MIB: u64 = 1024 * 1024;
@@ -187,7 +168,7 @@ mod tests {
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
         assert!(turn(&passwords, Some(stored.clone())).await.verify(secret("correct horse")).await);
         assert!(!turn(&passwords, Some(stored.clone())).await.verify(secret("correct horsf")).await);
-        assert!(turn(&passwords, Some(stored)).await.verify(secret("correct horse")).await, "in used memory");
+        assert!(turn(&passwords, Some(stored)).await.verify(secret("correct horse")).await, "again");
     }
 
     #[tokio::test]
