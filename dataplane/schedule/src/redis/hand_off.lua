@@ -28,7 +28,7 @@ for place, key in ipairs(keys) do
         local has_room = slots > 0 and (p.quick or slow > 0)
         if has_room and in_flight(q) < p.share and in_flight(t) < per_tenant and not overtakes(q) then
             slots = slots - 1
-            resize(t, 1)
+            count(SIZES, t, 1)
             if not p.quick then slow = slow - 1 end
             claimed[#claimed + 1] = { place - 1, hold(t, w, id, q, till), p.quick and 1 or 0 }
         else

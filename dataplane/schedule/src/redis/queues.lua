@@ -133,14 +133,19 @@ local function load_queues(queues)
     load(FLIGHT, fields)
 end
 
-local function in_flight(field)
-    return tonumber(get(FLIGHT, field) or 0)
+local function counted(key, field)
+    return tonumber(get(key, field) or 0)
 end
 
-local function count(field, by)
-    local left = in_flight(field) + by
-    set(FLIGHT, field, left > 0 and left)
+-- Moves a count of a hash, which has no field for none. Returns what is left.
+local function count(key, field, by)
+    local left = counted(key, field) + by
+    set(key, field, left > 0 and left)
     return left
+end
+
+local function in_flight(field)
+    return counted(FLIGHT, field)
 end
 
 -- What is known of a webhook. shares.rs has the same rules, and says why.
@@ -255,20 +260,11 @@ local function wait(t, w, id, due)
     touched[t .. '\0' .. w] = true
 end
 
-local function size(t)
-    return tonumber(get(SIZES, t) or 0)
-end
-
-local function resize(t, by)
-    local left = size(t) + by
-    set(SIZES, t, left > 0 and left)
-end
-
 -- Adds an entry that is not there. Over the tenant's limit it is left out: a sweep finds its row. Returns whether it was
 -- added.
 local function add(t, w, id, due)
-    if size(t) >= most_entries then return false end
-    resize(t, 1)
+    if counted(SIZES, t) >= most_entries then return false end
+    count(SIZES, t, 1)
     wait(t, w, id, due)
     return true
 end
@@ -310,8 +306,8 @@ local function hold(t, w, id, q, till)
     local key = t .. '\0' .. id
     set(ENTRIES, key, 'c\0' .. w .. '\0' .. number(fence) .. '\0' .. incarnation .. '\0' .. process)
     set(CLAIMS, key, till)
-    claimed_of(q, count(q, 1))
-    if count(t, 1) >= per_tenant then touched_tenants[t] = true end
+    claimed_of(q, count(FLIGHT, q, 1))
+    if count(FLIGHT, t, 1) >= per_tenant then touched_tenants[t] = true end
     return fence
 end
 
@@ -322,13 +318,13 @@ local function end_claim(key, w, due)
     local q = t .. '\0' .. w
     set(CLAIMS, key, false)
     -- Only a full share delayed anything.
-    if count(q, -1) + 1 >= pace(q).share then touched[q] = true end
-    if count(t, -1) + 1 >= per_tenant then touched_tenants[t] = true end
-    if due and (due <= now or size(t) < most_entries) then
+    if count(FLIGHT, q, -1) + 1 >= pace(q).share then touched[q] = true end
+    if count(FLIGHT, t, -1) + 1 >= per_tenant then touched_tenants[t] = true end
+    if due and (due <= now or counted(SIZES, t) < most_entries) then
         wait(t, w, id, due)
     else
         set(ENTRIES, key, false)
-        resize(t, -1)
+        count(SIZES, t, -1)
     end
 end
 
