@@ -42,7 +42,8 @@ impl From<Exported> for OrderExported {
 /// The order does not exist, or belongs to another customer: both get the same message.
 pub(super) const NO_SUCH_ORDER: Refusal = Refusal::NotFound("There is no such web order");
 
-/// Exports the order with this id, which must be of `order_type` if that is given. A second export returns the numbers of the first and publishes nothing.
+/// Exports the order with this id, which must be of `order_type` if that is given. A second export returns the numbers of the
+/// first and publishes nothing.
 pub async fn export_order(
     transaction: &mut Transaction,
     tenant: &ServedTenant,

@@ -123,7 +123,7 @@ impl Postgres {
         let migration = self.pool.migration_place().await;
         let mut connection = self.patient_connection().await?;
         connection.migration = migration;
-        connection.for_one_use = true;
+        connection.for_no_other = true;
         let lock_timeout = INDEX_LOCK_WAIT.as_millis();
         let limits = format!("SET statement_timeout = 0; SET lock_timeout = {lock_timeout}");
         connection.batch(&limits).await?;

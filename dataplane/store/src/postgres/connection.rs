@@ -20,14 +20,13 @@ pub struct PostgresConnection {
     opened: Option<Opened>,
     pool: Arc<Pool>,
     pub(super) in_transaction: bool,
-    /// Its session's settings are not those of other connections.
-    pub(super) for_one_use: bool,
     /// A statement was sent and its end was not seen.
     under_way: bool,
     /// Statements that failed, or whose end was not awaited.
     not_done: u32,
-    /// A statement did not fit the tables: it may have been prepared before they were changed.
-    outdated: bool,
+    /// No other work may have its session: the settings are its own, or a statement did not fit the tables, which may have
+    /// been changed after it was prepared.
+    pub(super) for_no_other: bool,
     /// How long statements may take.
     pub(super) limit: Limit,
     _turn: Option<OwnedSemaphorePermit>,
@@ -43,10 +42,9 @@ impl PostgresConnection {
             opened: Some(opened),
             pool,
             in_transaction: false,
-            for_one_use: false,
             under_way: false,
             not_done: 0,
-            outdated: false,
+            for_no_other: false,
             limit: Limit::Request,
             retry,
             _turn: turn,
@@ -126,7 +124,7 @@ impl PostgresConnection {
         self.under_way = false;
         // The library only says that the connection is closed.
         let value = response.map_err(|error| opened.excess.get().map_or(error, unavailable));
-        self.outdated |= matches!(value, Err(StoreError::Refused(_)));
+        self.for_no_other |= matches!(value, Err(StoreError::Refused(_)));
         let value = value?;
         // Later statements may take long and must not delay other tenants that are tried.
         self.retry = None;
@@ -167,7 +165,7 @@ pub(super) async fn pipelined(
 
 impl Drop for PostgresConnection {
     fn drop(&mut self) {
-        let fit = !self.in_transaction && !self.under_way && !self.outdated && !self.for_one_use;
+        let fit = !self.in_transaction && !self.under_way && !self.for_no_other;
         if let Some(opened) = self.opened.take().filter(|opened| fit && !opened.client.is_closed()) {
             self.pool.put_back(opened);
         }
