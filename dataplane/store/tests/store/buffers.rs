@@ -67,22 +67,24 @@ fn outcome(place: usize) -> Outcome {
     }
 }
 
-/// The pages that this database's sessions have read or written so far, in the cache or not.
-async fn pages(database: &Database, client: &Client) -> i64 {
+const TABLES: [&str; 4] = ["delivery_queue", "delivery_history", "attempt_history", "event"];
+
+/// The pages of these tables that the database's sessions have read or written so far, in the cache or not.
+pub(crate) async fn pages(database: &Database, client: &Client, tables: &[&str]) -> i64 {
     let mut reader = database.reader().await.expect("the connection");
     reader.query("SELECT pg_stat_force_next_flush()", Vec::new()).await.expect("its counts are written");
     drop(reader);
     let sql = "SELECT sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))::bigint \
-               FROM pg_statio_user_tables WHERE relname IN ('delivery_queue', 'delivery_history', 'attempt_history', 'event')";
-    client.query_one(sql, &[]).await.expect("a statement").get(0)
+               FROM pg_statio_user_tables WHERE relname = ANY ($1)";
+    client.query_one(sql, &[&tables]).await.expect("a statement").get(0)
 }
 
 /// Pages per message.
 async fn cost(database: &Database, client: &Client, first: u32) -> f64 {
     let ids: Vec<DeliveryId> = (first..first + MESSAGES).map(id).collect();
-    let before = pages(database, client).await;
+    let before = pages(database, client, &TABLES).await;
     deliver(database, &ids).await;
-    let pages = pages(database, client).await - before;
+    let pages = pages(database, client, &TABLES).await - before;
     pages as f64 / f64::from(MESSAGES)
 }
 
