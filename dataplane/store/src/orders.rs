@@ -233,7 +233,8 @@ pub async fn search(
     let by_word = order_type.is_some() || status.is_some();
     let is_indexed = !by_word && text.is_none();
     let rare = if by_word { vec![of_words(filter)] } else { Vec::new() };
-    let walk = Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed, rare };
+    let walk =
+        Walk { table: "web_order", page_size, after: after.as_ref(), is_indexed, rare, rare_first: false };
     let place_of = |head: &OrderHead| (head.created_at_ms, head.id.clone());
     walk.page(connection, clock, rows, matching, head, place_of).await
 }

@@ -52,6 +52,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) is_indexed: bool,
     /// For each value that may be rare and has an index: searches for all rows that have it, whenever they were created.
     pub(crate) rare: Vec<Vec<Search>>,
+    /// Whether to look for the rare rows before any window: these values are as a rule so rare that PostgreSQL, which knows
+    /// a sample of the rows, may not know them, and would then read far more than a window.
+    pub(crate) rare_first: bool,
 }
 
 impl Walk<'_> {
@@ -68,7 +71,7 @@ impl Walk<'_> {
     ) -> Result<Page<T>, StoreError> {
         let until = clock.elapsed() + SEARCH_TIME;
         let (mut items, mut after, mut window) = (Vec::new(), self.after.cloned(), FIRST_WINDOW);
-        let mut few = None;
+        let mut few = if self.rare_first { self.few(connection).await? } else { None };
         loop {
             let end = match self.is_indexed || few.is_some() {
                 true => None,
@@ -195,7 +198,8 @@ mod tests {
             search
         };
         let place_of = |id: &String| (id.parse::<i64>().expect("a number") / 3, id.clone());
-        let walk = Walk { table: "rows", page_size, after, is_indexed: false, rare: Vec::new() };
+        let walk =
+            Walk { table: "rows", page_size, after, is_indexed: false, rare: Vec::new(), rare_first: false };
         walk.page(connection, &clock, rows, matching, |row| row.get(0), place_of).await.expect("a page")
     }
 

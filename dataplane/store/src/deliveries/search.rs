@@ -136,7 +136,8 @@ pub async fn search(
     let all_match = status.is_none() && webhook.is_none() && event_code.is_none() && failure_class.is_none();
     let is_indexed = by_number || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
-    let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare };
+    let rare_first = *status == Some(Status::DeadLetter);
+    let walk = Walk { table: "d", page_size, after: filter.after.as_ref(), is_indexed, rare, rare_first };
     let table = table(*status);
     let rows = || filter.in_time(Search::new(&format!("SELECT d.created_at_ms, d.id FROM {table} d")));
     let matching = |few: Option<Search>| {
