@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use docket_program::metadata_service::is_metadata_service;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// IPv4 ranges that are not global unicast (IANA special-purpose registry), and one address that only looks like it.
@@ -56,7 +57,8 @@ pub struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// `allow`: private ranges that the platform opens for its own receivers. `allow_sockets`: single sockets, for the
+    /// `allow`: private ranges that the platform opens for its own receivers; metadata services in them stay closed.
+    /// `allow_sockets`: single sockets, for the
     /// embedded mode's receiver on the loopback address. An IPv4-mapped address counts as the IPv4 address in it.
     pub fn new(allow: Vec<IpNet>, allow_sockets: Vec<SocketAddr>) -> Self {
         Self { allow, allow_sockets }
@@ -66,6 +68,7 @@ impl EgressPolicy {
     pub fn permits(&self, socket: SocketAddr) -> bool {
         let canonical = SocketAddr::new(socket.ip().to_canonical(), socket.port());
         socket.port() != 0
+            && !is_metadata_service(socket.ip())
             && (is_global_unicast(socket.ip())
                 || self.allow_sockets.contains(&canonical)
                 || self.allow.iter().any(|range| range.contains(&canonical.ip())))
@@ -147,6 +150,21 @@ mod tests {
         assert!(permits(&policy, "[::ffff:10.2.3.4]:443"), "the same address, mapped");
         assert!(!permits(&policy, "10.3.0.1:443"));
         assert!(!permits(&policy, "[::10.2.3.4]:443"), "IPv4-compatible is another address");
+    }
+
+    #[test]
+    fn metadata_services_are_never_permitted() {
+        let everything = ["0.0.0.0/0", "::/0"].map(|range| range.parse().expect(range)).to_vec();
+        let policy = EgressPolicy::new(everything, vec![]);
+        assert!(permits(&policy, "169.254.169.253:80"));
+        for socket in [
+            "169.254.169.254:80",
+            "[::ffff:169.254.169.254]:80",
+            "[64:ff9b::a9fe:a9fe]:80",
+            "[fd00:ec2::254]:80",
+        ] {
+            assert!(!permits(&policy, socket), "{socket}");
+        }
     }
 
     #[test]

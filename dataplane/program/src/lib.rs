@@ -19,6 +19,7 @@ pub mod clock;
 pub mod licenses;
 pub mod logging;
 pub mod memory;
+pub mod metadata_service;
 pub mod owner;
 pub mod random;
 pub mod signals;

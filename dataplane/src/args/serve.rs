@@ -50,8 +50,8 @@ pub struct ServeArguments {
     /// no other right. Databases in which nothing changed are then not read [default: none].
     #[arg(long, env = "DOCKET_WATCHER_URL_FILE", value_name = "FILE", conflicts_with = "config_namespace")]
     pub watcher_url_file: Option<PathBuf>,
-    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local and
-    /// metadata addresses need a network [default: any host, but none of these addresses].
+    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local
+    /// addresses need a network, metadata services are never reached [default: any host, but no such address].
     #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
     pub allow_external_database: Vec<AllowedDatabase>,
     /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert [default: /etc/docket/ca; with

@@ -7,7 +7,7 @@ use clap::Args;
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::values::{duration, host_name, network, retention};
+use super::values::{duration, egress_network, host_name, network, retention};
 
 /// Tenants and data of `docket dev`.
 #[derive(Debug, Clone, Args)]
@@ -98,9 +98,9 @@ pub struct ProxyArguments {
 /// How deliveries are sent.
 #[derive(Debug, Clone, Args)]
 pub struct DeliveryArguments {
-    /// Private, loopback or otherwise reserved network that webhooks may reach; repeatable. The built-in receiver is always
-    /// allowed [default: none].
-    #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    /// Private, loopback or otherwise reserved network that webhooks may reach, but no metadata service of a cloud in it;
+    /// repeatable. The built-in receiver is always allowed [default: none].
+    #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = egress_network)]
     pub allow_egress: Vec<IpNet>,
     /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
     #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]

@@ -6,6 +6,7 @@ use docket_crds::{EventCode, UnknownEventCode};
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::moment;
 use docket_program::arguments;
+use docket_program::metadata_service::is_metadata_service;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use url::Url;
@@ -52,6 +53,17 @@ pub(super) fn http_url(text: &str) -> Result<Url, String> {
 
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
+}
+
+/// A network with an address that deliveries may reach.
+pub(super) fn egress_network(text: &str) -> Result<IpNet, String> {
+    let network = network(text)?;
+    if network.prefix_len() == network.max_prefix_len() && is_metadata_service(network.addr()) {
+        return Err(
+            "is a metadata service of a cloud, which hands out credentials; deliveries never reach it".into(),
+        );
+    }
+    Ok(network)
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, String> {
@@ -153,6 +165,16 @@ mod tests {
             ["", "Mi", "-1Mi", "1.5Gi", "256M", "256 Mi", "63Mi", "99999999999999999999", "99999999999Gi"]
         {
             assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn egress_network_is_no_metadata_service() {
+        for network in ["169.254.0.0/16", "127.0.0.1/32", "0.0.0.0/0", "fd00::/8"] {
+            assert!(egress_network(network).is_ok(), "{network}");
+        }
+        for wrong in ["169.254.169.254/32", "fd00:ec2::254/128", "10.0.0.1", ""] {
+            assert!(egress_network(wrong).is_err(), "{wrong}");
         }
     }
 

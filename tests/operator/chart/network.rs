@@ -58,6 +58,25 @@ fn workers_reach_receivers_on_the_internet_and_no_cluster_node_or_metadata_addre
     assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 1, "endPort": 65535}]));
 }
 
+#[test]
+fn metadata_services_stay_closed_in_networks_that_are_opened() {
+    let opened =
+        ["169.254.0.0/16", "10.0.0.0/8", "100.100.0.0/16", "0.0.0.0/0", "169.254.170.2/31", "169.254.1.1/32"];
+    let objects = render_with(&format!("worker: {{allowEgress: {}}}", json!(opened)));
+    let rule = webhooks(policy(&objects, "worker")).expect("there is one");
+    let except = |at: usize| {
+        let block = &rule["to"][2 + at]["ipBlock"];
+        assert_eq!(block["cidr"], opened[at]);
+        block.get("except").map_or(Vec::new(), texts)
+    };
+    let amazon = ["169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32"];
+    assert_eq!(except(0), amazon);
+    assert_eq!(except(2), ["100.100.100.200/32"]);
+    assert_eq!(except(3).len(), 6);
+    assert_eq!(except(4), ["169.254.170.2/32"]);
+    assert!(except(1).is_empty() && except(5).is_empty());
+}
+
 /// The networks that the worker refuses by itself, from its source.
 fn refused_by_the_worker() -> (BTreeSet<String>, BTreeSet<String>) {
     let source =

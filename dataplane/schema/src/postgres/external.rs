@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use docket_program::metadata_service::is_metadata_service;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// Where a pod has the certificates of `privateCA.configMap`.
@@ -24,16 +25,14 @@ pub const PARAMETERS: [&str; 6] = [
     "connect_timeout",
 ];
 
-/// The addresses of the link with metadata services, and of no single machine. Loopback is no danger: in a pod nothing but Docket
+/// The addresses of the link, and of no single machine. Loopback is no danger: in a pod nothing but Docket
 /// listens there, and elsewhere it is the platform's own machine.
-const SPECIAL_V4: [Ipv4Net; 7] = [
-    v4(0, 0, 0, 0, 8),          // Linux connects 0.0.0.0 to itself
-    v4(100, 100, 100, 200, 32), // Alibaba's metadata service
-    v4(168, 63, 129, 16, 32),   // Azure's host agent
-    v4(169, 254, 0, 0, 16),     // link-local; metadata services
-    v4(192, 0, 0, 0, 24),       // protocol assignments; Oracle's metadata service
-    v4(224, 0, 0, 0, 4),        // multicast
-    v4(240, 0, 0, 0, 4),        // reserved; broadcast
+const SPECIAL_V4: [Ipv4Net; 5] = [
+    v4(0, 0, 0, 0, 8),      // Linux connects 0.0.0.0 to itself
+    v4(169, 254, 0, 0, 16), // link-local
+    v4(192, 0, 0, 0, 24),   // protocol assignments
+    v4(224, 0, 0, 0, 4),    // multicast
+    v4(240, 0, 0, 0, 4),    // reserved; broadcast
 ];
 
 /// The parts of IPv6 that name a machine: global unicast, unique-local and loopback. It leaves out link-local, multicast and the
@@ -41,11 +40,9 @@ const SPECIAL_V4: [Ipv4Net; 7] = [
 const MACHINES_V6: [Ipv6Net; 3] = [v6(0x2000, 0, 0, 3), v6(0xfc00, 0, 0, 7), v6(0, 0, 1, 128)];
 
 /// What is special inside [`MACHINES_V6`].
-const SPECIAL_V6: [Ipv6Net; 4] = [
-    v6(0x2001, 0, 0, 23),           // protocol assignments: Teredo has an IPv4 address inside
-    v6(0x2002, 0, 0, 16),           // 6to4: an IPv4 address inside
-    v6(0xfd00, 0x0ec2, 0x254, 128), // Amazon's metadata service
-    v6(0xfd20, 0x00ce, 0x254, 128), // Google's metadata service
+const SPECIAL_V6: [Ipv6Net; 2] = [
+    v6(0x2001, 0, 0, 23), // protocol assignments: Teredo has an IPv4 address inside
+    v6(0x2002, 0, 0, 16), // 6to4: an IPv4 address inside
 ];
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
@@ -113,7 +110,7 @@ impl ExternalDatabases {
     }
 
     /// Whether a connection to `address` of the URL's host may be opened. A special address needs a network that has it: the owner
-    /// of a name decides its addresses.
+    /// of a name decides its addresses. A metadata service is never permitted.
     pub(super) fn permits(&self, host: &str, address: IpAddr) -> bool {
         let (host, address) = (host.trim_end_matches('.').to_ascii_lowercase(), address.to_canonical());
         let is_in_network = |allowed: &AllowedDatabase| matches!(allowed, AllowedDatabase::Network(network) if network.contains(&address));
@@ -122,8 +119,9 @@ impl ExternalDatabases {
             AllowedDatabase::Host(name) => *name == host,
             AllowedDatabase::Below(end) => host.ends_with(end),
         };
-        self.allow.iter().any(is_in_network)
-            || !is_special(address) && (self.allow.is_empty() || self.allow.iter().any(is_named))
+        !is_metadata_service(address)
+            && (self.allow.iter().any(is_in_network)
+                || !is_special(address) && (self.allow.is_empty() || self.allow.iter().any(is_named)))
     }
 
     /// The content of a file of certificates; `None`: it is not below the folder, not a file, too large, or can't be read.
@@ -193,6 +191,7 @@ mod tests {
         assert!(permits(&["169.254.1.1/32"], "db", "169.254.1.1"));
         assert!(permits(&["169.254.1.1/32"], "db", "::ffff:169.254.1.1"));
         assert!(!permits(&["169.254.1.1/32"], "db", "169.254.1.2"));
+        assert!(!permits(&["169.254.0.0/16"], "db", "169.254.169.254"), "never");
         assert!(!permits(&["127.0.0.1/32"], "localhost", "127.0.0.2"));
         for other in [
             "127.0.0.1",

@@ -1,0 +1,64 @@
+//! The addresses at which clouds hand out the credentials of a machine or pod.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const V4: [Ipv4Addr; 6] = [
+    Ipv4Addr::new(169, 254, 169, 254), // Amazon, Google, Azure, DigitalOcean, OpenStack and others
+    Ipv4Addr::new(169, 254, 170, 2),   // Amazon's containers
+    Ipv4Addr::new(169, 254, 170, 23),  // Amazon's pods
+    Ipv4Addr::new(100, 100, 100, 200), // Alibaba
+    Ipv4Addr::new(168, 63, 129, 16),   // Azure's host agent
+    Ipv4Addr::new(192, 0, 0, 192),     // Oracle
+];
+
+const V6: [Ipv6Addr; 4] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // Amazon
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),  // Amazon's pods
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xa9fe, 0xa9fe, 0xa9fe), // OpenStack
+];
+
+/// Whether `address` is a metadata service of a cloud: as it stands, or as an IPv4 address that is mapped into IPv6 or
+/// translated by NAT64 (`64:ff9b::/96`).
+pub fn is_metadata_service(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => V4.contains(&address),
+        IpAddr::V6(address) => {
+            V6.contains(&address) || nat64(address).is_some_and(|inner| V4.contains(&inner))
+        }
+    }
+}
+
+fn nat64(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] = address.octets() else { return None };
+    Some(Ipv4Addr::new(a, b, c, d))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_services_are_known_in_every_form() {
+        for address in [
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.170.23",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fe80::a9fe:a9fe:a9fe",
+        ] {
+            assert!(is_metadata_service(address.parse().expect(address)), "{address}");
+        }
+        for address in ["169.254.169.253", "100.64.0.1", "10.0.0.1", "64:ff9b::808:808", "fd00:ec2::1", "::1"]
+        {
+            assert!(!is_metadata_service(address.parse().expect(address)), "{address}");
+        }
+    }
+}
