@@ -85,6 +85,7 @@ quickstart() {
     eval "$(shown README.md 1)"
     [ "$(shown README.md 1)" = "$(shown docs/kubernetes.md 1)" ] || { echo "docs/kubernetes.md shows other commands"; return 1; }
     examples_ready
+    ! may api docket docket-quickstart-postgresql || return 1
 }
 
 people_of_the_docs() { eval "$(shown docs/kubernetes.md 2)"; }

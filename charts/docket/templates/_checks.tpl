@@ -33,7 +33,7 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and (not $values.quickstart.enabled) (not $values.runtimeNamespace) -}}
 {{- $wrong = append $wrong "runtimeNamespace: set a namespace for the runtime Secrets, such as docket-runtime, and create it first; the data plane may read every Secret in it" -}}
 {{- end -}}
-{{- if and (not $values.quickstart.enabled) (eq $values.runtimeNamespace .Release.Namespace) -}}
+{{- if eq $values.runtimeNamespace .Release.Namespace -}}
 {{- $wrong = append $wrong (printf "runtimeNamespace: must not be %s, the release's namespace, where the data plane could read the admin URLs of databaseServers; set another one, such as docket-runtime" .Release.Namespace) -}}
 {{- end -}}
 {{- if and $values.privateCA.redisKey (not $values.privateCA.configMap) -}}

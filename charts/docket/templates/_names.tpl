@@ -19,9 +19,9 @@
 {{- printf "%s-%s" .Release.Namespace (include "docket.fullname" .) -}}
 {{- end -}}
 
-{{/* Where the operator's Lease and the tenants' runtime Secrets are. */}}
+{{/* Where the operator's Lease and the tenants' runtime Secrets are: never where admin URLs are. The quickstart makes its own. */}}
 {{- define "docket.runtimeNamespace" -}}
-{{- .Values.runtimeNamespace | default .Release.Namespace -}}
+{{- .Values.runtimeNamespace | default (printf "%s-runtime" (.Release.Namespace | trunc 55 | trimSuffix "-")) -}}
 {{- end -}}
 
 {{/* Labels that select pods; they must never change. Takes (dict "root" $ "component" …). */}}

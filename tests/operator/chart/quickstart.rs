@@ -43,6 +43,20 @@ fn one_file_brings_everything() {
 }
 
 #[test]
+fn the_data_plane_may_not_read_the_admin_url() {
+    let objects = render(&file("quickstart.yaml"));
+    assert_eq!(objects.names("Namespace"), ["docket-system-runtime"]);
+    assert_eq!(objects.one("Role", "docket-dataplane")["metadata"]["namespace"], "docket-system-runtime");
+    assert_eq!(
+        objects.one("Secret", "docket-quickstart-postgresql")["metadata"]["namespace"],
+        "docket-system"
+    );
+    let own = render(&(file("quickstart.yaml") + "runtimeNamespace: elsewhere\n"));
+    assert!(own.all("Namespace").is_empty());
+    assert_eq!(own.one("Role", "docket-dataplane")["metadata"]["namespace"], "elsewhere");
+}
+
+#[test]
 fn without_it_nothing_of_it_is_there() {
     let objects = render_with("");
     assert!(objects.all("Secret").is_empty());

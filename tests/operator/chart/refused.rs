@@ -37,6 +37,10 @@ fn settings_that_do_not_fit_together_are_named() {
             "watch: {namespaces: []}\nruntimeNamespace: docket-system",
             "runtimeNamespace: must not be docket-system",
         ),
+        (
+            "quickstart: {enabled: true}\nruntimeNamespace: docket-system",
+            "runtimeNamespace: must not be docket-system",
+        ),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
         ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: legacyHost is not set"),
         (
