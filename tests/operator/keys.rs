@@ -42,6 +42,43 @@ async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database(
     assert_eq!(release.events("rotated").iter().filter(|reason| *reason == "SecretRotated").count(), 2);
 }
 
+/// Roles give the operator every Secret of a tenant's namespace; the policy leaves it those that it makes.
+#[tokio::test]
+async fn whoever_has_the_operators_account_cannot_write_other_secrets() {
+    let release = Release::new("policy");
+    release.kubectl(&["create", "secret", "generic", "theirs", "--from-literal=key=value"]);
+    let secret = |name: &str, kind: &str, label: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Secret, type: {kind}, metadata: {{name: {name}, labels: {{app.kubernetes.io/managed-by: {label}}}, \
+             annotations: {{kubernetes.io/service-account.name: default}}}}}}"
+        )
+    };
+    let create = ["create", "--filename", "-"];
+    let delete = |name: &'static str| release.kubectl_as_operator(&["delete", "secret", name], "");
+    // A policy begins to hold some time after it was made.
+    eventually("the policy holds", SOON, async || {
+        let made = release.kubectl_as_operator(&create, &secret("probe", "Opaque", "someone"));
+        if made.ok {
+            release.kubectl(&["delete", "secret", "probe"]);
+        }
+        !made.ok && made.err.contains("the operator writes only Secrets that it made")
+    })
+    .await;
+    let replaced = release
+        .kubectl_as_operator(&["replace", "--filename", "-"], &secret("theirs", "Opaque", "docket-operator"));
+    for refused in [delete("theirs"), replaced] {
+        assert!(refused.err.contains("the operator writes only Secrets that it made"), "{}", refused.err);
+    }
+    // It would be a token of any account of the namespace.
+    let token = secret("token", "kubernetes.io/service-account-token", "docket-operator");
+    let token = release.kubectl_as_operator(&create, &token);
+    assert!(token.err.contains("the operator writes no Secret of this type"), "{}", token.err);
+    let own = release.kubectl_as_operator(&create, &secret("own", "Opaque", "docket-operator"));
+    assert!(own.ok && delete("own").ok, "{}", own.err);
+    // Others are not held to it.
+    release.kubectl(&["delete", "secret", "theirs"]);
+}
+
 #[tokio::test]
 async fn secrets_that_are_deleted_or_changed_are_repaired() {
     let mut release = Release::new("repair");

@@ -8,7 +8,7 @@ use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
 use serde_json::{Value, json};
 
-use crate::apiserver::{Cluster, Gate, Write, cluster};
+use crate::apiserver::{Cluster, Gate, KubectlOutput, Write, cluster};
 use crate::server::{eventually, request, signal};
 
 /// How long anything may take that takes well under a second on a quiet machine.
@@ -16,6 +16,9 @@ pub const SOON: Duration = Duration::from_secs(60);
 
 /// The rights that the chart gives to the operator.
 const RULES: &str = include_str!("../../operator/rbac.yaml");
+
+/// Which Secrets it may write, as the chart says it.
+const SECRETS_POLICY: &str = include_str!("../../operator/secrets-policy.yaml");
 
 /// A release namespace, a namespace of tenants, and an account that sees nothing else.
 #[derive(Debug)]
@@ -59,7 +62,31 @@ impl Release {
         release.bind_everywhere("kinds");
         release.bind(&namespace, "release");
         release.watch(&tenants);
+        release.hold_to_its_secrets();
         release
+    }
+
+    fn hold_to_its_secrets(&self) {
+        let name = format!("docket-operator-secrets-{}", self.namespace);
+        let spec = SECRETS_POLICY.replace("$OPERATOR", &self.user()).replace("$RUNTIME", &self.namespace);
+        let spec = serde_saphyr::from_str::<Value>(&spec).expect("operator/secrets-policy.yaml is YAML");
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
+        });
+        for object in [policy, binding] {
+            self.cluster.kubectl(&["apply", "-f", "-"], &object.to_string()).expect("the policy is accepted");
+        }
+    }
+
+    /// Runs kubectl in the namespace of tenants, with the operator's account.
+    pub fn kubectl_as_operator(&self, arguments: &[&str], input: &str) -> KubectlOutput {
+        let namespace = ["--namespace", &self.tenants];
+        self.cluster.kubectl_as(&self.kubeconfig, &[&namespace[..], arguments].concat(), input)
     }
 
     /// One that watches all namespaces of its cluster, which it must have for itself.

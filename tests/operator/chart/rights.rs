@@ -75,6 +75,22 @@ fn with_a_watch_list_the_operator_has_rights_to_our_kinds_alone_in_the_whole_clu
 }
 
 #[test]
+fn the_operator_writes_secrets_under_the_policy_that_it_is_tested_with() {
+    let objects = render_with("operator: {serviceAccount: {name: other}}");
+    let name = "docket-system-docket-operator-secrets";
+    let text =
+        std::fs::read_to_string(repository().join("operator/secrets-policy.yaml")).expect("it is there");
+    let text = text.replace("$OPERATOR", "system:serviceaccount:docket-system:other");
+    let expected = documents(&text.replace("$RUNTIME", "docket-runtime")).remove(0);
+    assert_eq!(objects.one("ValidatingAdmissionPolicy", name)["spec"], expected);
+    assert_eq!(
+        objects.one("ValidatingAdmissionPolicyBinding", name)["spec"],
+        json!({"policyName": name, "validationActions": ["Deny"]})
+    );
+    assert!(render_with("rbac: {create: false}").all("ValidatingAdmissionPolicy").is_empty());
+}
+
+#[test]
 fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
     let objects = render(&file("ci/full-values.yaml"));
     let role = objects.one("Role", "docket-dataplane");
