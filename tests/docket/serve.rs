@@ -8,6 +8,7 @@ mod faults;
 mod hostile;
 mod hostile_clients;
 mod proxies;
+mod redis_users;
 mod roles;
 mod settings;
 mod simultaneous;

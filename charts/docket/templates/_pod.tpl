@@ -111,7 +111,7 @@ spec:
             {{- toYaml . | nindent 12 }}
             {{- end }}
       volumes:
-        {{- $redis := include "docket.redisSecret" $root | fromJson }}
+        {{- $redis := include "docket.redisSecret" . | fromJson }}
         - name: redis
           secret:
             secretName: {{ $redis.name | quote }}

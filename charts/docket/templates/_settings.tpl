@@ -20,12 +20,13 @@ flag changes one line.
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with the URL of Redis, as JSON. */}}
+{{/* The Secret with the URL of Redis for a component, and the key in it, as JSON. Takes (dict "root" $ "component" …). */}}
 {{- define "docket.redisSecret" -}}
-{{- if .Values.redis.secretRef.name -}}
-{{- toJson .Values.redis.secretRef -}}
+{{- $ref := .root.Values.redis.secretRef -}}
+{{- if $ref.name -}}
+{{- toJson (dict "name" $ref.name "key" (get $ref.keys .component | default $ref.key)) -}}
 {{- else -}}
-{{- toJson (dict "name" (include "docket.quickstart.redis" .) "key" "url") -}}
+{{- toJson (dict "name" (include "docket.quickstart.redis" .root) "key" (printf "url-%s" .component)) -}}
 {{- end -}}
 {{- end -}}
 

@@ -110,3 +110,40 @@ fn images_users_and_storage_can_be_others() {
     assert_eq!(claim["resources"]["requests"]["storage"], "1Gi");
     assert_eq!(objects.pod("docket-quickstart-redis")["securityContext"]["runAsUser"], 71);
 }
+
+#[test]
+fn each_component_has_a_user_of_redis_of_its_own() {
+    let values = file("quickstart.yaml") + "redis: {release: blue}\n";
+    let objects = render(&values);
+    let name = "docket-quickstart-redis";
+    let conf = decoded(&objects, name, "redis.conf");
+    let mut passwords = vec![decoded(&objects, name, "password")];
+    for component in ["operator", "api", "worker", "detector"] {
+        let password = decoded(&objects, name, &format!("password-{component}"));
+        assert!(conf.contains(&format!("\nuser docket-{component} on >{password} ")), "{conf}");
+        assert_eq!(
+            decoded(&objects, name, &format!("url-{component}")),
+            format!("redis://docket-{component}:{password}@docket-quickstart-redis.docket-system:6379/0")
+        );
+        let mounted = &objects.pod(&format!("docket-{component}"))["volumes"][0]["secret"];
+        assert_eq!(mounted["items"], json!([{"key": format!("url-{component}"), "path": "url"}]));
+        passwords.push(password);
+    }
+    passwords.sort_unstable();
+    passwords.dedup();
+    assert_eq!(passwords.len(), 5, "each its own");
+    assert!(conf.contains("~{docket:blue}:pods*") && !conf.contains("{docket}"));
+}
+
+#[test]
+fn a_redis_of_your_own_can_have_a_user_for_each_component() {
+    let objects =
+        render_with("redis: {secretRef: {name: docket-redis, key: all, keys: {worker: of-the-worker}}}");
+    for (component, key) in
+        [("operator", "all"), ("api", "all"), ("worker", "of-the-worker"), ("detector", "all")]
+    {
+        let mounted = &objects.pod(&format!("docket-{component}"))["volumes"][0]["secret"];
+        assert_eq!(mounted["secretName"], "docket-redis");
+        assert_eq!(mounted["items"], json!([{"key": key, "path": "url"}]), "{component}");
+    }
+}

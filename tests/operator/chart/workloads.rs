@@ -180,11 +180,15 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
 #[test]
 fn urls_are_mounted_as_whole_folders_and_only_the_operator_has_those_of_administrators() {
     let objects = render(&file("ci/full-values.yaml"));
-    let redis = json!({"name": "redis", "secret": {
-        "secretName": "docket-redis", "items": [{"key": "redis-url", "path": "url"}]}});
+    let redis = |key: &str| json!({"name": "redis", "secret": {"secretName": "docket-redis", "items": [{"key": key, "path": "url"}]}});
     for component in COMPONENTS {
         let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
-        assert!(volumes.contains(&redis), "{component}");
+        let key = match component {
+            "docket-operator" => "operator-url",
+            "docket-worker" => "worker-url",
+            _ => "redis-url",
+        };
+        assert!(volumes.contains(&redis(key)), "{component}");
         let databases =
             volumes.iter().filter(|volume| text(&volume["name"]).starts_with("database-")).count();
         assert_eq!(databases, if component == "docket-operator" { 2 } else { 0 }, "{component}");
