@@ -7,6 +7,7 @@ mod commands;
 mod faults;
 mod hostile;
 mod hostile_clients;
+mod hostile_together;
 mod proxies;
 mod redis_users;
 mod roles;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use docket_rig::memory_group::MemoryGroup;
 use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub struct Release {
     cluster: &'static Cluster,
     /// `--database-server` and more.
     pub flags: Vec<String>,
+    /// What its operators may have of memory; `None`: all.
+    pub group: Option<MemoryGroup>,
     /// `--lease-duration`: short, since most operators here are killed.
     pub lease_seconds: u32,
 }
@@ -57,6 +60,7 @@ impl Release {
             cluster,
             namespace: namespace.clone(),
             flags: Vec::new(),
+            group: None,
             lease_seconds: 5,
         };
         release.bind_everywhere("kinds");
@@ -185,7 +189,8 @@ impl Release {
     pub fn spawn(&self, name: &str) -> Operator {
         let management = free_port();
         let log = self.files.path().join(format!("{name}-{management}.log"));
-        let mut command = Command::new(binary());
+        let mut command =
+            self.group.as_ref().map_or_else(|| Command::new(binary()), |group| group.command(binary()));
         command.env_clear().env("KUBECONFIG", &self.kubeconfig);
         command.args(["run", "--release-namespace", &self.namespace]);
         command.arg(format!("--lease-duration={}s", self.lease_seconds));

@@ -266,9 +266,20 @@ impl Server {
     }
 
     /// Like [`spawn_server`](Self::spawn_server), in a control group.
-    pub fn spawn_in(home: &Home, group: &MemoryGroup, arguments: &[String]) -> Self {
+    pub fn spawn_in(
+        home: &Home,
+        group: &MemoryGroup,
+        arguments: &[String],
+        environment: &[(String, String)],
+    ) -> Self {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        Self::run(home, group.command(binary()), arguments, &[], [local(free_port()), local(free_port())])
+        Self::run(
+            home,
+            group.command(binary()),
+            arguments,
+            environment,
+            [local(free_port()), local(free_port())],
+        )
     }
 
     fn run(

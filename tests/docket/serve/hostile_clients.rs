@@ -17,14 +17,14 @@ use crate::serve::stage::{Stage, USER, save, sign_in};
 const MEMORY: u64 = 256 << 20;
 const ATTACK: Duration = Duration::from_secs(8);
 
-async fn connect(from: u8, api: SocketAddr) -> std::io::Result<TcpStream> {
+pub(super) async fn connect(from: u8, api: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from(([127, 0, 0, from], 0)))?;
     socket.connect(api).await
 }
 
 /// Sends a request from an address; returns the status, or 0 if there was none.
-async fn send(from: u8, api: SocketAddr, path: &str, more: &str, body: &[u8]) -> u16 {
+pub(super) async fn send(from: u8, api: SocketAddr, path: &str, more: &str, body: &[u8]) -> u16 {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {}\r\n{more}Content-Type: application/json\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
@@ -43,7 +43,7 @@ async fn send(from: u8, api: SocketAddr, path: &str, more: &str, body: &[u8]) ->
 }
 
 /// Bodies of a megabyte: many small objects, a long list, one long text, and an order with blanks after it.
-fn large_bodies() -> Vec<Vec<u8>> {
+pub(super) fn large_bodies() -> Vec<Vec<u8>> {
     let filled = |open: &str, item: &str, close: &str| {
         let count = (1024 * 1024 - open.len() - close.len()) / (item.len() + 1);
         format!("{open}{}{close}", vec![item; count].join(",")).into_bytes()
@@ -58,7 +58,7 @@ fn large_bodies() -> Vec<Vec<u8>> {
 }
 
 /// Sends a body in chunks of one byte, each in a segment of its own; returns the status.
-async fn drip(from: u8, api: SocketAddr, length: usize) -> u16 {
+pub(super) async fn drip(from: u8, api: SocketAddr, length: usize) -> u16 {
     let sent = async {
         let mut stream = connect(from, api).await?;
         stream.set_nodelay(true)?;
@@ -84,7 +84,7 @@ fn status_of(reply: &[u8]) -> u16 {
 }
 
 /// Repeats `attack` in so many tasks until `stop`; returns how many were answered by a 200 or a 4xx.
-async fn attack<A>(tasks: usize, stop: &Arc<AtomicBool>, attack: impl Fn(usize) -> A) -> usize
+pub(super) async fn attack<A>(tasks: usize, stop: &Arc<AtomicBool>, attack: impl Fn(usize) -> A) -> usize
 where
     A: Future<Output = u16> + Send + 'static,
 {
@@ -102,7 +102,7 @@ where
     answered
 }
 
-async fn healthy(api: &Server, ada: &Client, stop: &AtomicBool) -> (usize, Duration) {
+pub(super) async fn healthy(api: &Server, ada: &Client, stop: &AtomicBool) -> (usize, Duration) {
     let (mut saved, mut longest) = (0, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
         longest = save(ada).await.max(longest);
@@ -120,7 +120,7 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
     let Some(group) = MemoryGroup::new(MEMORY) else { return };
     let stage = Stage::new().await;
     stage.add_blue().await;
-    let server = Server::spawn_in(&stage.home, &group, &stage.arguments("api,worker", ""));
+    let server = Server::spawn_in(&stage.home, &group, &stage.arguments("api,worker", ""), &[]);
     let server = server.ready(&stage.home).await;
     let (ada, api) = (sign_in(&server).await, server.api);
     let guest = server.sign_in(&api_key('b'), USER).await;

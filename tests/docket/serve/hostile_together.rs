@@ -1,0 +1,246 @@
+//! Hostile clients, a hostile tenant with its database and its Secrets, and a hostile receiver, all at once, against the
+//! operator and the data plane with the memory that the chart gives them. A healthy tenant notices nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use docket_rig::memory_group::MemoryGroup;
+use docket_rig::postgres;
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::{Operator, Release};
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
+use docket_tests::server::{Home, JSON, PASSWORD, Server, api_key, eventually, request, tenant_yaml};
+use serde_json::json;
+
+use super::hostile_clients::{attack, connect, drip, healthy, large_bodies, send};
+use super::stage::{SOON, USER, external, save};
+
+/// `resources.limits.memory` of the chart: of API, worker and operator, and of the detector.
+const MEMORY: u64 = 256 << 20;
+const OF_THE_DETECTOR: u64 = 192 << 20;
+const ATTACK: Duration = Duration::from_secs(12);
+
+const FAST: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
+                    --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s";
+
+/// What the owner of a database puts in place of its tables: cells of 100 MB.
+const VIEWS: [(&str, &str); 3] = [
+    (
+        "contact",
+        "SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, repeat('x', 100000000) AS name, \
+         NULL::text AS password_hash, true AS active, 'ada@quillfeather.example'::text AS email_key",
+    ),
+    (
+        "delivery_queue",
+        "SELECT repeat('x', 100000000) AS id, 'w'::text AS webhook, 0::bigint AS due_at_ms FROM generate_series(1, 10)",
+    ),
+    (
+        "court_invoice",
+        "SELECT repeat('x', 100000000) AS invoice_number, NULL::bigint AS detected_at_ms, 'w'::text AS work_order",
+    ),
+];
+
+/// Puts the views in place of the tables, after a quarter of the time.
+async fn spoil(url: &str) {
+    tokio::time::sleep(ATTACK / 4).await;
+    let owner = postgres::client(url).await;
+    for (table, view) in VIEWS {
+        let spoil = format!("ALTER TABLE {table} RENAME TO {table}_before; CREATE VIEW {table} AS {view}");
+        owner.batch_execute(&spoil).await.expect("it is its owner's");
+    }
+    // Connections that have prepared their statements would go on with the tables.
+    let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                  WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    owner.batch_execute(others).await.expect("it is its owner's");
+}
+
+/// Writes Secrets of the hostile tenant that lead nowhere or are as large as a Secret can be.
+async fn change_secrets(release: &Release, url: &str, stop: &AtomicBool) -> usize {
+    let large = "x".repeat(900_000);
+    let values = [
+        format!("{url}?sslmode=verify-full&sslrootcert=/dev/zero"),
+        large.clone(),
+        format!("{url}?application_name={large}"),
+        "postgres://169.254.169.254/evil".to_owned(),
+        url.to_owned(),
+    ];
+    let mut turns = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for (name, key, value) in [
+            ("evil-database", "url", &values[turns % values.len()]),
+            ("evil-signing", "secret", &values[(turns + 1) % values.len()]),
+        ] {
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"docket.dev/watch": "true"}},
+                "stringData": {key: value},
+            });
+            let apply =
+                ["--namespace", &release.tenants, "apply", "--server-side", "--force-conflicts", "-f", "-"];
+            cluster().kubectl(&apply, &secret.to_string()).expect("the API server takes it");
+        }
+        turns += 1;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    turns
+}
+
+/// What a receiver can do to a client: hang, answer without end, in drops, with endless headers, or with nonsense.
+fn hostile_receiver() -> impl FnMut(&docket_tests::receiver::Post) -> Response + Send + 'static {
+    let mut count = 0;
+    move |_| {
+        count += 1;
+        match count % 6 {
+            0 => Response::Hang,
+            1 => Response::whole(200, "", &vec![b'x'; 20_000_000]),
+            2 => Response::Raw([&b"HTTP/1.1 200 OK\r\nX: "[..], &vec![b'x'; 5_000_000]].concat()),
+            3 => Response::after(Duration::from_secs(2), Response::Raw(b"HTTP/1.1 500 \r\n".to_vec())),
+            4 => Response::Last(vec![0; 1_000_000]),
+            _ => Response::whole(302, "Location: http://169.254.169.254/\r\n", b""),
+        }
+    }
+}
+
+/// The status of a sign-in of the one contact; 0 for none.
+async fn sign_in_to(address: SocketAddr, digit: char) -> u16 {
+    let (key, body) = (api_key(digit), json!({"userId": USER, "password": PASSWORD}).to_string());
+    let reply = request(address, "POST", "/Auth/Token", &[("x-api-key", key.as_str()), JSON], &body).await;
+    reply.map_or(0, |reply| reply.status)
+}
+
+struct Plane {
+    api: Server,
+    others: [Server; 2],
+    operator: Operator,
+}
+
+impl Plane {
+    async fn is_ready(&self) -> bool {
+        let mut ports = vec![self.api.management, ([127, 0, 0, 1], self.operator.management).into()];
+        ports.extend(self.others.iter().map(|server| server.management));
+        for port in ports {
+            if !request(port, "GET", "/healthz", &[], "").await.is_ok_and(|reply| reply.status == 200) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
+    let groups: Option<Vec<_>> =
+        [MEMORY, MEMORY, OF_THE_DETECTOR, MEMORY].into_iter().map(MemoryGroup::new).collect();
+    let Some(groups) = groups else { return };
+    let [api, worker, detector, operator] = <[_; 4]>::try_from(groups).expect("four");
+    let (receiver, evil_receiver) =
+        (Receiver::verifying(|_| Response::Status(200)).await, Receiver::scripted(hostile_receiver()).await);
+    let mut release = Release::new("together");
+    release.with_postgres().await;
+    let redis = release.with_redis();
+    release.group = Some(operator);
+    let operator = release.start().await;
+    let evil_database = postgres::database().await;
+    release.apply(&tenant_yaml("healthy", 'a'));
+    release.apply(&tenant_yaml("guest", 'b'));
+    release.apply(&external("evil", 'c', &evil_database));
+    release.apply(&ca_yaml());
+    for (receiver, tenant) in [(&receiver, "healthy"), (&receiver, "guest"), (&evil_receiver, "evil")] {
+        release.apply(&receiver.webhook_yaml(tenant, tenant, "C-1", &format!("/{tenant}")));
+        release.wait("tenant", tenant, "Accepted", "True").await;
+    }
+    for tenant in ["healthy", "guest", "evil"] {
+        eventually("it is compiled", SOON, async || release.runtime(tenant).is_some()).await;
+    }
+
+    let home = Home::new();
+    let kubeconfig = cluster().admin().display().to_string();
+    let environment = [("KUBECONFIG".to_owned(), kubeconfig.clone())];
+    std::fs::write(home.log("redis-url"), redis.url()).expect("writable");
+    let serve = async |role: &str, group: &MemoryGroup| {
+        let mut arguments =
+            ["serve", "--roles", role, "--config-namespace", &release.namespace].map(str::to_owned).to_vec();
+        arguments.extend(["--redis-url-file".to_owned(), home.log("redis-url").display().to_string()]);
+        arguments.extend(FAST.split_whitespace().map(str::to_owned));
+        Server::spawn_in(&home, group, &arguments, &environment).ready(&home).await
+    };
+    let (api, worker, detector) =
+        tokio::join!(serve("api", &api), serve("worker", &worker), serve("detector", &detector));
+    for tenant in ["HEALTHY", "GUEST", "EVIL"] {
+        let place = ["--tenant", tenant, "--config-namespace", &release.namespace];
+        let customer = ["customer", "add", "--code", "C-1", "--name", "A customer"];
+        let contact = ["contact", "add", "--customer", "C-1", "--email", USER, "--name", "A contact"];
+        for words in [&customer[..], &contact[..]] {
+            let more = [("KUBECONFIG", kubeconfig.as_str())];
+            let (done, text) = home.command_in(&[words, &place].concat(), &format!("{PASSWORD}\n"), &more);
+            assert!(done, "{text}");
+        }
+    }
+    let plane = Plane { api, others: [worker, detector], operator };
+    let address = plane.api.api;
+    let ada = plane.api.sign_in(&api_key('a'), USER).await;
+    let guest = plane.api.sign_in(&api_key('b'), USER).await;
+    let evil = plane.api.sign_in(&api_key('c'), USER).await;
+    for _ in 0..200 {
+        save(&evil).await;
+    }
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut stalled = Vec::new();
+    for _ in 0..300 {
+        let Ok(stream) = connect(3, address).await else { break };
+        stalled.push(stream);
+    }
+    let (bodies, token) = (Arc::new(large_bodies()), guest.token.clone());
+    let large = |n: usize| {
+        let (bodies, bearer) = (Arc::clone(&bodies), format!("Authorization: Bearer {token}\r\n"));
+        async move { send(2, address, "/Orders/Save", &bearer, &bodies[n % bodies.len()]).await }
+    };
+    let guess = |n: usize| {
+        let body = json!({"userId": format!("u{n}"), "password": "wrong"}).to_string();
+        async move { send(4, address, "/Auth/Token", "", body.as_bytes()).await }
+    };
+    let begun = Instant::now();
+    let end = async {
+        tokio::time::sleep(ATTACK).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let ((saved, longest), guesses, _, large_ones, drips, (), changed, ()) = tokio::join!(
+        healthy(&plane.api, &ada, &stop),
+        attack(30, &stop, guess),
+        attack(4, &stop, |_| sign_in_to(address, 'c')),
+        attack(20, &stop, large),
+        attack(10, &stop, |_| drip(5, address, 4_000)),
+        spoil(&evil_database),
+        change_secrets(&release, &evil_database, &stop),
+        end,
+    );
+    println!(
+        "in {:?}: {saved} saves, the longest {longest:?}; {guesses} guesses, {large_ones} large bodies, {drips} in drops, \
+         {changed} Secrets, {} POSTs to the hostile receiver",
+        begun.elapsed(),
+        evil_receiver.count()
+    );
+    assert!(saved >= 10 && guesses >= 20 && large_ones >= 10 && changed >= 4);
+    assert!(evil_receiver.count() >= 10);
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    eventually("all that was saved is delivered", SOON, async || {
+        receiver.posts_to("/healthy").len() == saved
+    })
+    .await;
+    assert!(plane.is_ready().await, "no process ended");
+    // The last good configuration of the healthy one is still served, and a change of it is carried out.
+    release.kubectl(&[
+        "patch",
+        "tenant",
+        "healthy",
+        "--type=merge",
+        "--patch",
+        r#"{"spec": {"displayName": "Unhurt"}}"#,
+    ]);
+    eventually("a change of the healthy tenant is served", SOON, async || {
+        release.runtime("healthy").is_some_and(|runtime| runtime["config"]["displayName"] == "Unhurt")
+    })
+    .await;
+}
