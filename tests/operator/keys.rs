@@ -44,7 +44,7 @@ async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database(
 
 /// Roles give the operator every Secret of a tenant's namespace; the policy leaves it those that it makes.
 #[tokio::test]
-async fn whoever_has_the_operators_account_cannot_write_other_secrets() {
+async fn the_operators_account_cannot_write_other_secrets() {
     let release = Release::new("policy");
     release.kubectl(&["create", "secret", "generic", "theirs", "--from-literal=key=value"]);
     let secret = |name: &str, kind: &str, label: &str| {

@@ -22,6 +22,19 @@ fn the_contract_table_and_the_tests_are_in_step() {
     assert_eq!(rows, ROWS, "rows of tests/contract.md; if that is meant, change ROWS");
 }
 
+/// The threat model has rows of the same form.
+#[test]
+fn the_tests_of_the_threat_model_are_there() {
+    let root = repository();
+    let mut tests = Tests::new();
+    for (target, file) in targets(&root) {
+        collect(&file, true, &target, &mut tests);
+    }
+    let (rows, offenders) = check(&read(&root.join("docs/threat-model.md")), &tests);
+    assert!(offenders.is_empty(), "docs/threat-model.md:\n{}", offenders.join("\n"));
+    assert!(rows >= 25, "{rows} rows");
+}
+
 /// The bodies of the tests of each name: the unit tests of the library `docket` and the suite `docket` share a target's
 /// name.
 type Tests = BTreeMap<String, Vec<String>>;
