@@ -174,6 +174,12 @@ impl Home {
         Client { tenant: 0, request, number: |_| Some(0) }
     }
 
+    /// A client that guesses the password of a user that the tenant does not have.
+    pub(crate) fn guesses(&self, tenant: usize) -> Client {
+        let request = sign_in(tenant, "/Auth/Token", "nobody@example.com").into();
+        Client { tenant: tenant as u32, request, number: |_| None }
+    }
+
     /// Waits until so many POSTs came to prompt endpoints, or until it is clear that they never will; returns those that
     /// came.
     pub(crate) async fn received(&self, count: usize) -> Vec<Arrival> {

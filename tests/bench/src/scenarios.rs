@@ -7,6 +7,7 @@ mod fanout;
 mod flushall;
 mod growth;
 mod history;
+mod hostile;
 mod kill;
 mod processes;
 mod reads;
@@ -61,6 +62,8 @@ pub(crate) enum Scenario {
     Beside,
     /// 1,000 endpoints that never respond, one that hangs suddenly, and one that takes 20 s.
     Silent,
+    /// A healthy tenant beside a guest that guesses, sends large bodies and floods its own queue.
+    Hostile,
     /// kill -9 in the middle of 5,000.
     Kill,
     /// kill -9 between a commit and its hint in Redis.
@@ -119,6 +122,7 @@ impl Scenario {
             Self::Fanout => fanout::run(bench, shape).await,
             Self::Beside => beside::run(bench, shape).await,
             Self::Silent => silent::run(bench, shape).await,
+            Self::Hostile => hostile::run(bench, shape).await,
             Self::Kill => kill::middle(bench, shape).await,
             Self::Hint => kill::hint(bench, shape).await,
             Self::Crashloop => kill::often(bench, shape).await,
