@@ -41,10 +41,10 @@ pub enum Command {
     /// Add customers to a tenant.
     #[command(subcommand)]
     Customer(CustomerCommand),
-    /// Add contacts (a customer's users) to a tenant.
+    /// Add contacts (a customer's users) to a tenant, or sign them out.
     #[command(subcommand)]
     Contact(ContactCommand),
-    /// Add employees (the tenant's own users) to a tenant.
+    /// Add employees (the tenant's own users) to a tenant, or sign them out.
     #[command(subcommand)]
     Employee(EmployeeCommand),
     /// Webhook deliveries of a tenant: list, show and resend them. Shows metadata and attempts, never payloads.

@@ -1,5 +1,5 @@
 //! The users that tokens belong to, as they are now: a token ends within five seconds after its user is deactivated, deleted,
-//! given another password or moved to another customer, also by plain SQL.
+//! given another password, moved to another customer or signed out everywhere, also by plain SQL.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -172,5 +172,169 @@ impl Owners {
             let copied = Copied { owner: owners.get(&job.user).cloned(), at_ms };
             copies.insert((Arc::clone(tenant), job.user.clone()), copied);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use docket_crds::TenantConfig;
+    use docket_domain::token::{Key, issue, verify};
+    use docket_egress::Trust;
+    use docket_program::clock::ManualClock;
+    use docket_store::contacts::Contact;
+    use docket_store::sqlite::Sqlite;
+    use docket_store::stores::Store;
+    use docket_store::{Connection, Database};
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenants::HeldWebhooks;
+
+    const KEY: Key<'static> = Key { kid: "k1", secret: &[7; 32] };
+    const EMAIL: &str = "ada@one.example";
+
+    /// A tenant with one contact, of code 11, who is signed in.
+    struct Rig {
+        time: ManualClock,
+        clock: Clock,
+        tenant: Arc<ServedTenant>,
+        owners: Arc<Owners>,
+        folder: PathBuf,
+    }
+
+    impl Drop for Rig {
+        fn drop(&mut self) {
+            // A temporary folder: leftovers do no harm.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    impl Rig {
+        async fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("docket-owners-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).expect("writable");
+            let config: TenantConfig = serde_json::from_value(json!({
+                "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
+                "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
+                "activeEvents": [], "webhooks": []
+            }))
+            .expect("a configuration");
+            let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
+            let held = HeldWebhooks::These(Default::default());
+            let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
+            let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
+            let clock = Clock::Manual(time.clone());
+            let owners = Owners::new(clock.clone());
+            let rig = Self { time, clock, tenant, owners, folder };
+            let mut transaction = rig.tenant.store.begin(&rig.clock).await.expect("a schema");
+            contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
+            let ada = Contact {
+                code: "11".into(),
+                customer_code: "C-1".into(),
+                name: "Ada".into(),
+                password_hash: Some("$argon2id$…".into()),
+                active: true,
+                sign_outs: 0,
+            };
+            contacts::insert_contact(&mut transaction, &ada, EMAIL, 0).await.expect("inserts");
+            transaction.commit().await.expect("commits");
+            rig
+        }
+
+        async fn reader(&self) -> Connection {
+            self.tenant.store.database().reader().await.expect("a reader")
+        }
+
+        /// A new token of the contact as it is now.
+        async fn token(&self) -> String {
+            let ada =
+                contacts::find(&mut self.reader().await, EMAIL).await.expect("a statement").expect("Ada");
+            let owner = Owner::new(Some(&ada.customer_code), ada.password_hash.as_deref(), ada.sign_outs);
+            let subject =
+                TokenSubject::Contact { contact_code: ada.code, customer_code: ada.customer_code.clone() };
+            issue(KEY, "uid-a", (subject, &owner), self.clock.now(), 60)
+        }
+
+        async fn takes(&self, token: &str) -> Result<bool, StoreError> {
+            let verified = verify(token, &[KEY], "uid-a", self.clock.now()).expect("a good token");
+            self.owners.is_current(&self.tenant, &verified).await
+        }
+
+        async fn assert_takes(&self, token: &str, taken: bool, what: &str) {
+            assert_eq!(self.takes(token).await.expect("a database"), taken, "{what}");
+        }
+
+        async fn sign_out(&self) {
+            let mut transaction = self.tenant.store.begin(&self.clock).await.expect("a schema");
+            let code = contacts::sign_out(&mut transaction, EMAIL).await.expect("a statement");
+            transaction.commit().await.expect("commits");
+            assert_eq!(code.as_deref(), Some("11"));
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_end_five_seconds_after_a_sign_out_and_a_new_one_is_taken() {
+        let rig = Rig::new("sign-out").await;
+        let old = rig.token().await;
+        rig.assert_takes(&old, true, "it is copied now").await;
+        rig.sign_out().await;
+        rig.time.advance(Duration::from_millis(FRESH_MS as u64 - 1));
+        rig.assert_takes(&old, true, "the copy is fresh").await;
+        rig.time.advance(Duration::from_millis(1));
+        rig.assert_takes(&old, false, "the copy is five seconds old").await;
+        let new = rig.token().await;
+        rig.assert_takes(&new, true, "it is newer than the sign-out").await;
+        rig.assert_takes(&old, false, "it stays ended").await;
+    }
+
+    #[tokio::test]
+    async fn token_that_is_newer_than_the_copy_is_taken_at_once() {
+        let rig = Rig::new("newer").await;
+        let old = rig.token().await;
+        rig.assert_takes(&old, true, "it is copied now").await;
+        rig.sign_out().await;
+        let new = rig.token().await;
+        rig.assert_takes(&new, true, "the copy is read again").await;
+        rig.assert_takes(&old, false, "the copy is the new one").await;
+    }
+
+    #[tokio::test]
+    async fn fresh_copy_needs_no_database() {
+        let rig = Rig::new("away").await;
+        let token = rig.token().await;
+        rig.assert_takes(&token, true, "it is copied now").await;
+        rig.tenant.store.database().close_idle(Duration::ZERO).await;
+        let file = rig.folder.join("tenant.db");
+        for ending in ["db-wal", "db-shm"] {
+            let _ = std::fs::remove_file(file.with_extension(ending));
+        }
+        std::fs::write(&file, "no database").expect("writable");
+        rig.assert_takes(&token, true, "the copy is fresh").await;
+        rig.time.advance(Duration::from_millis(FRESH_MS as u64));
+        assert!(rig.takes(&token).await.is_err(), "it is neither taken nor refused");
+    }
+
+    #[tokio::test]
+    async fn copy_from_the_future_is_not_used() {
+        let rig = Rig::new("future").await;
+        let key = (Arc::clone(&rig.tenant.uid), User::Contact("11".into()));
+        let at_ms = rig.clock.now_ms() + 1;
+        rig.owners.copies.lock().insert(key, Copied { owner: None, at_ms });
+        let token = rig.token().await;
+        rig.assert_takes(&token, true, "the clock was set back since").await;
+    }
+
+    #[tokio::test]
+    async fn copies_are_bounded() {
+        let rig = Rig::new("bound").await;
+        for number in 0..MAX_COPIES + 10 {
+            let (result, _) = oneshot::channel();
+            let job =
+                Job { tenant: Arc::clone(&rig.tenant), user: User::Contact(number.to_string()), result };
+            rig.owners.keep(&rig.tenant.uid, &[job], &HashMap::new(), rig.clock.now_ms());
+        }
+        assert_eq!(rig.owners.copies.lock().len(), 10);
     }
 }

@@ -38,10 +38,10 @@ fn database_with_people() -> &'static [u8] {
         }
         let people = format!(
             "INSERT INTO customer VALUES ('C-1', 'One', 0), ('C-2', 'Two', 0);
-             INSERT INTO contact VALUES
+             INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms) VALUES
                ('11', 'C-1', '{ADA}', '{ADA}', 'Ada One', '{PASSWORD_HASH}', TRUE, 0),
                ('12', 'C-2', '{BEA}', '{BEA}', 'Bea Two', '{PASSWORD_HASH}', TRUE, 0);
-             INSERT INTO employee VALUES
+             INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) VALUES
                ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0),
                ('52', '{ALEX}', '{ALEX}', 'Alex Admin', '{PASSWORD_HASH}', TRUE, TRUE, 0);"
         );

@@ -59,14 +59,19 @@ impl TokenSubject {
 pub struct Owner([u8; 32]);
 
 impl Owner {
-    /// An active user with this password, as its hash is stored; of this customer, if it is a contact.
-    pub fn new(customer_code: Option<&str>, password_hash: Option<&str>) -> Self {
+    /// An active user with this password, as its hash is stored, who was signed out everywhere so often; of this customer, if it
+    /// is a contact.
+    pub fn new(customer_code: Option<&str>, password_hash: Option<&str>, sign_outs: i64) -> Self {
         let mut digest = Sha256::new();
         for part in [customer_code, password_hash] {
             // So that no two pairs are written alike.
             let length = part.map_or(u64::MAX, |part| part.len() as u64);
             digest.update(length.to_be_bytes());
             digest.update(part.unwrap_or_default());
+        }
+        // Programs that do not know sign-outs issue the same tokens to who was never signed out.
+        if sign_outs != 0 {
+            digest.update(sign_outs.to_be_bytes());
         }
         Self(digest.finalize().into())
     }
@@ -286,7 +291,7 @@ mod tests {
     }
 
     fn owner() -> Owner {
-        Owner::new(Some("C-1001"), Some("$argon2id$…"))
+        Owner::new(Some("C-1001"), Some("$argon2id$…"), 0)
     }
 
     fn verified(subject: TokenSubject) -> Verified<'static> {
@@ -315,16 +320,19 @@ mod tests {
     fn token_belongs_to_its_subject_as_it_was_at_sign_in() {
         let token = verdict(&token()).expect("good");
         assert!(token.belongs_to(&owner()));
-        for (customer, hash) in [
-            (Some("C-1001"), Some("$argon2id$")),
-            (Some("C-1001"), None),
-            (Some("C-1002"), Some("$argon2id$…")),
-            (None, None),
+        for (customer, hash, sign_outs) in [
+            (Some("C-1001"), Some("$argon2id$"), 0),
+            (Some("C-1001"), None, 0),
+            (Some("C-1002"), Some("$argon2id$…"), 0),
+            (Some("C-1001"), Some("$argon2id$…"), 1),
+            (None, None, 0),
         ] {
-            assert!(!token.belongs_to(&Owner::new(customer, hash)), "{customer:?} {hash:?}");
+            let other = Owner::new(customer, hash, sign_outs);
+            assert!(!token.belongs_to(&other), "{customer:?} {hash:?} {sign_outs}");
         }
-        assert_ne!(Owner::new(Some("ab"), Some("c")), Owner::new(Some("a"), Some("bc")));
-        assert_ne!(Owner::new(None, Some("")), Owner::new(Some(""), None));
+        assert_ne!(Owner::new(Some("ab"), Some("c"), 0), Owner::new(Some("a"), Some("bc"), 0));
+        assert_ne!(Owner::new(None, Some(""), 0), Owner::new(Some(""), None, 0));
+        assert_ne!(Owner::new(None, None, 1), Owner::new(None, None, 2));
         assert_ne!(owner().mark(KEY.secret), owner().mark(OTHER.secret));
     }
 

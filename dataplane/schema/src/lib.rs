@@ -134,6 +134,12 @@ pub const MIGRATIONS: &[Migration] = &[
             },
         ],
     },
+    Migration {
+        version: 6,
+        name: "sign-outs (additive)",
+        sql: Sql::Both(include_str!("../migrations/0006_sign_outs.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -73,6 +73,7 @@ struct Candidate {
     subject: TokenSubject,
     name: String,
     password_hash: Option<String>,
+    sign_outs: i64,
 }
 
 impl SignIn<'_> {
@@ -133,6 +134,7 @@ impl SignIn<'_> {
             },
             name: contact.name,
             password_hash: contact.password_hash,
+            sign_outs: contact.sign_outs,
         }))
     }
 
@@ -150,6 +152,7 @@ impl SignIn<'_> {
             },
             name: employee.name,
             password_hash: employee.password_hash,
+            sign_outs: employee.sign_outs,
         }))
     }
 
@@ -188,7 +191,7 @@ impl SignIn<'_> {
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
         let right = self.verify(guess, tenant.config.uid.clone(), stored, password).await?;
-        let Some(Candidate { subject, name, password_hash }) = candidate.filter(|_| right) else {
+        let Some(Candidate { subject, name, password_hash, sign_outs }) = candidate.filter(|_| right) else {
             return Err(SignInError::UnknownUser);
         };
         let tokens = &tenant.config.tokens;
@@ -197,7 +200,7 @@ impl SignIn<'_> {
         let key = Key { kid: &key.kid, secret: key.secret.expose() };
         let expires_in_minutes = tokens.lifetime_minutes;
         let now = self.clock.now();
-        let owner = Owner::new(subject.own_customer(), password_hash.as_deref());
+        let owner = Owner::new(subject.own_customer(), password_hash.as_deref(), sign_outs);
         let owned = (subject.clone(), &owner);
         let token = token::issue(key, &tenant.config.uid, owned, now, expires_in_minutes);
         Ok(Issued { token, expires_in_minutes, subject, name })

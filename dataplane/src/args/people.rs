@@ -43,6 +43,15 @@ pub enum ContactCommand {
         #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
         code: Option<String>,
     },
+    /// Sign a contact out everywhere: its tokens end within five seconds.
+    SignOut {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The e-mail address that it signs in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+    },
 }
 
 /// `docket employee …`
@@ -62,5 +71,14 @@ pub enum EmployeeCommand {
         /// Give access to the webhook logs.
         #[arg(long)]
         administrator: bool,
+    },
+    /// Sign an employee out everywhere: its tokens end within five seconds.
+    SignOut {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The check-in name that it signs in with.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
     },
 }

@@ -11,7 +11,7 @@ use docket_store::{StoreError, next_number};
 use secrecy::SecretString;
 
 use super::tenant::{IfNew, open};
-use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand};
+use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, TenantArguments};
 use crate::passwords::{self, MAX_PASSWORD_CHARS};
 
 /// Characters of a password at least.
@@ -33,8 +33,11 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
 
 /// `docket contact …`
 pub async fn contact(command: ContactCommand) -> Result<()> {
-    let ContactCommand::Add { at, customer, email, name, code } = command;
     let clock = Clock::System;
+    let (at, customer, email, name, code) = match command {
+        ContactCommand::Add { at, customer, email, name, code } => (at, customer, email, name, code),
+        ContactCommand::SignOut { at, email } => return sign_out_contact(&at, &email, &clock).await,
+    };
     let database = open(&at, &clock, IfNew::Create).await?;
     let mut reader = database.reader().await?;
     if !contacts::customer_exists(&mut reader, &customer).await? {
@@ -47,8 +50,14 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
         Some(code) => code,
         None => next_number(&mut transaction, "contact").await?.to_string(),
     };
-    let contact =
-        Contact { code: code.clone(), customer_code: customer.clone(), name, password_hash, active: true };
+    let contact = Contact {
+        code: code.clone(),
+        customer_code: customer.clone(),
+        name,
+        password_hash,
+        active: true,
+        sign_outs: 0,
+    };
     match contacts::insert_contact(&mut transaction, &contact, &email, clock.now_ms()).await {
         Err(StoreError::Conflict) => {
             bail!(
@@ -64,13 +73,17 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
 
 /// `docket employee …`
 pub async fn employee(command: EmployeeCommand) -> Result<()> {
-    let EmployeeCommand::Add { at, user, name, administrator } = command;
     let clock = Clock::System;
+    let (at, user, name, administrator) = match command {
+        EmployeeCommand::Add { at, user, name, administrator } => (at, user, name, administrator),
+        EmployeeCommand::SignOut { at, user } => return sign_out_employee(&at, &user, &clock).await,
+    };
     let database = open(&at, &clock, IfNew::Create).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
     let mut transaction = database.begin(&clock).await?;
     let code = next_number(&mut transaction, "employee").await?.to_string();
-    let employee = Employee { code: code.clone(), name, password_hash, administrator, active: true };
+    let employee =
+        Employee { code: code.clone(), name, password_hash, administrator, active: true, sign_outs: 0 };
     match employees::insert(&mut transaction, &employee, &user, clock.now_ms()).await {
         Err(StoreError::Conflict) => {
             bail!("the tenant has an employee with this check-in name already; choose another --user")
@@ -79,6 +92,24 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     }
     transaction.commit().await?;
     println!("Employee {code} added to tenant {}; signs in as {user}.", at.tenant);
+    Ok(())
+}
+
+async fn sign_out_contact(at: &TenantArguments, email: &str, clock: &Clock) -> Result<()> {
+    let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
+    let code = contacts::sign_out(&mut transaction, email).await?;
+    let code = code.with_context(|| format!("the tenant has no contact that signs in as {email}"))?;
+    transaction.commit().await?;
+    println!("Contact {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
+    Ok(())
+}
+
+async fn sign_out_employee(at: &TenantArguments, user: &str, clock: &Clock) -> Result<()> {
+    let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
+    let code = employees::sign_out(&mut transaction, user).await?;
+    let code = code.with_context(|| format!("the tenant has no employee that signs in as {user}"))?;
+    transaction.commit().await?;
+    println!("Employee {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
     Ok(())
 }
 

@@ -123,11 +123,13 @@ async fn seed_tenant(tenant: &ServedTenant, example: &Example, clock: &Clock) ->
         let name = person.name.to_owned();
         match person.subject.clone() {
             TokenSubject::Contact { contact_code: code, customer_code } => {
-                let contact = Contact { code, customer_code, name, password_hash, active: true };
+                let contact =
+                    Contact { code, customer_code, name, password_hash, active: true, sign_outs: 0 };
                 contacts::insert_contact(&mut transaction, &contact, person.user_id, now_ms).await?;
             }
             TokenSubject::Employee { employee_code: code, administrator } => {
-                let employee = Employee { code, name, password_hash, administrator, active: true };
+                let employee =
+                    Employee { code, name, password_hash, administrator, active: true, sign_outs: 0 };
                 employees::insert(&mut transaction, &employee, person.user_id, now_ms).await?;
             }
         }

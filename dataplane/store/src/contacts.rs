@@ -19,6 +19,8 @@ pub struct Contact {
     pub password_hash: Option<String>,
     /// An inactive contact can't sign in.
     pub active: bool,
+    /// How often it was signed out everywhere.
+    pub sign_outs: i64,
 }
 
 /// What an e-mail address, or a user name, is compared by: people type them in any case.
@@ -42,7 +44,7 @@ pub async fn customer_exists(connection: &mut Connection, code: &str) -> Result<
     Ok(connection.query_opt("SELECT 1 FROM customer WHERE code = $1", params![code]).await?.is_some())
 }
 
-/// Adds an active contact. [`StoreError::Conflict`] if the code or the e-mail address is taken, or there is no
+/// Adds a contact that was never signed out. [`StoreError::Conflict`] if the code or the e-mail address is taken, or there is no
 /// such customer.
 pub async fn insert_contact(
     transaction: &mut Transaction,
@@ -52,7 +54,7 @@ pub async fn insert_contact(
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let Contact { code, customer_code, name, password_hash, active } = contact;
+    let Contact { code, customer_code, name, password_hash, active, sign_outs: _ } = contact;
     let params =
         params![code, customer_code, email, user_key(email), name, password_hash.clone(), *active, now_ms];
     transaction.execute(sql, params).await.map(|_| ())
@@ -61,22 +63,29 @@ pub async fn insert_contact(
 /// The active contacts among these, as owners of tokens.
 pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
     let sql = format!(
-        "SELECT code, customer_code, password_hash FROM contact WHERE active AND code IN ({})",
+        "SELECT code, customer_code, password_hash, sign_outs FROM contact WHERE active AND code IN ({})",
         slots(1)
     );
     let mut owners = Vec::new();
     for chunk in codes.chunks(SLOTS) {
         for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
             let (customer, hash): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-            owners.push((row.get(0)?, Owner::new(Some(&customer), hash.as_deref())));
+            owners.push((row.get(0)?, Owner::new(Some(&customer), hash.as_deref(), row.get(3)?)));
         }
     }
     Ok(owners)
 }
 
+/// Ends the tokens of the contact whose e-mail address this is. Returns its code.
+pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Option<String>, StoreError> {
+    let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE email_key = $1 RETURNING code";
+    let row = transaction.query_opt(sql, params![user_key(email)]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
 /// The contact whose e-mail address this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
-    let sql = "SELECT code, customer_code, name, password_hash, active FROM contact WHERE email_key = $1";
+    let sql = "SELECT code, customer_code, name, password_hash, active, sign_outs FROM contact WHERE email_key = $1";
     let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
     row.map(|row| {
         Ok(Contact {
@@ -85,6 +94,7 @@ pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<C
             name: row.get(2)?,
             password_hash: row.get(3)?,
             active: row.get(4)?,
+            sign_outs: row.get(5)?,
         })
     })
     .transpose()

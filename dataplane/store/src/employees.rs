@@ -20,9 +20,11 @@ pub struct Employee {
     pub administrator: bool,
     /// An inactive employee can't sign in.
     pub active: bool,
+    /// How often it was signed out everywhere.
+    pub sign_outs: i64,
 }
 
-/// Adds an employee. [`StoreError::Conflict`] if the code or the check-in name is taken.
+/// Adds an employee that was never signed out. [`StoreError::Conflict`] if the code or the check-in name is taken.
 pub async fn insert(
     transaction: &mut Transaction,
     employee: &Employee,
@@ -32,7 +34,7 @@ pub async fn insert(
     let sql = "INSERT INTO employee \
                (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let Employee { code, name, password_hash, administrator, active } = employee;
+    let Employee { code, name, password_hash, administrator, active, sign_outs: _ } = employee;
     let params = params![
         code,
         user_name,
@@ -54,20 +56,30 @@ pub async fn is_administrator(connection: &mut Connection, code: &str) -> Result
 
 /// The active employees among these, as owners of tokens.
 pub async fn owners(connection: &mut Connection, codes: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
-    let sql = format!("SELECT code, password_hash FROM employee WHERE active AND code IN ({})", slots(1));
+    let sql = format!(
+        "SELECT code, password_hash, sign_outs FROM employee WHERE active AND code IN ({})",
+        slots(1)
+    );
     let mut owners = Vec::new();
     for chunk in codes.chunks(SLOTS) {
         for row in connection.query(&sql, filled(chunk.iter().map(|code| (*code).into()))).await? {
             let hash: Option<String> = row.get(1)?;
-            owners.push((row.get(0)?, Owner::new(None, hash.as_deref())));
+            owners.push((row.get(0)?, Owner::new(None, hash.as_deref(), row.get(2)?)));
         }
     }
     Ok(owners)
 }
 
+/// Ends the tokens of the employee whose check-in name this is. Returns its code.
+pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<Option<String>, StoreError> {
+    let sql = "UPDATE employee SET sign_outs = sign_outs + 1 WHERE user_key = $1 RETURNING code";
+    let row = transaction.query_opt(sql, params![user_key(user_name)]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
 /// The employee whose check-in name this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
-    let sql = "SELECT code, name, password_hash, administrator, active FROM employee WHERE user_key = $1";
+    let sql = "SELECT code, name, password_hash, administrator, active, sign_outs FROM employee WHERE user_key = $1";
     let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
     row.map(|row| {
         Ok(Employee {
@@ -76,6 +88,7 @@ pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<E
             password_hash: row.get(2)?,
             administrator: row.get(3)?,
             active: row.get(4)?,
+            sign_outs: row.get(5)?,
         })
     })
     .transpose()

@@ -143,13 +143,17 @@ fn comparable(reply: &Reply, user: &str) -> (Value, Vec<(String, String)>) {
 async fn every_unknown_user_gets_the_same_response() {
     let rig = Rig::start().await;
     rig.change(
-        "INSERT INTO contact SELECT 'i', customer_code, 'i@x.example', 'i@x.example', name, password_hash, FALSE, 0
+        "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               SELECT 'i', customer_code, 'i@x.example', 'i@x.example', name, password_hash, FALSE, 0
            FROM contact WHERE code = '11';
-         INSERT INTO contact SELECT 'n', customer_code, 'n@x.example', 'n@x.example', name, NULL, TRUE, 0
+         INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               SELECT 'n', customer_code, 'n@x.example', 'n@x.example', name, NULL, TRUE, 0
            FROM contact WHERE code = '11';
-         INSERT INTO contact SELECT 'u', customer_code, 'u@x.example', 'u@x.example', name, '!', TRUE, 0
+         INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               SELECT 'u', customer_code, 'u@x.example', 'u@x.example', name, '!', TRUE, 0
            FROM contact WHERE code = '11';
-         INSERT INTO employee SELECT 'i', 'gone', 'gone', name, password_hash, FALSE, FALSE, 0 FROM employee
+         INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms)
+               SELECT 'i', 'gone', 'gone', name, password_hash, FALSE, FALSE, 0 FROM employee
          WHERE code = '51';",
     );
     let wrong = |user: &str| json!({"userId": user, "password": "not-the-password"});
@@ -199,7 +203,8 @@ async fn a_password_is_compared_whole() {
 async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
     let rig = Rig::with("", "--legacy-host old.localhost").await;
     rig.change(
-        "INSERT INTO contact SELECT 'n', customer_code, 'n@x.example', 'n@x.example', name, NULL, TRUE, 0
+        "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               SELECT 'n', customer_code, 'n@x.example', 'n@x.example', name, NULL, TRUE, 0
                   FROM contact WHERE code = '11'; UPDATE contact SET active = FALSE WHERE code = '12'",
     );
     let wrong = |user: &str, code: &str| json!({"userId": user, "password": "not-it", "clientCode": code});

@@ -35,6 +35,18 @@ async fn people_added_while_it_runs_can_sign_in() {
 }
 
 #[tokio::test]
+async fn who_is_not_there_is_not_signed_out() {
+    let home = home(&[("acme", 'a')], "");
+    let contact = ["contact", "sign-out", "--tenant", "ACME", "--email", "no@one.example"];
+    fails(&home, &contact, "", "the tenant has no contact that signs in as no@one.example");
+    let employee = ["employee", "sign-out", "--tenant", "ACME", "--user", ADA];
+    fails(&home, &employee, "", "the tenant has no employee that signs in as ada@one.example");
+    let done = "Employee 51 of tenant ACME is signed out: its tokens end within 5 s.\n";
+    let mo = ["employee", "sign-out", "--tenant", "ACME", "--user", "MO.ITO"];
+    assert_eq!(home.command(&mo, ""), (true, done.to_owned()));
+}
+
+#[tokio::test]
 async fn what_was_added_is_said() {
     let home = home(&[("acme", 'a')], "");
     let add = ["customer", "add", "--tenant", "ACME", "--code", "C-9", "--name", "Nine"];

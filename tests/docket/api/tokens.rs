@@ -37,10 +37,10 @@ fn signing(rig: &Rig, client_code: &str) -> Signing {
 
 /// Ada as she is in the database of a tenant.
 fn ada(rig: &Rig, client_code: &str) -> Owner {
-    let sql = "SELECT customer_code, password_hash FROM contact WHERE code = '11'";
+    let sql = "SELECT customer_code, password_hash, sign_outs FROM contact WHERE code = '11'";
     let read = |row: &rusqlite::Row<'_>| {
         let (customer, hash): (String, Option<String>) = (row.get(0)?, row.get(1)?);
-        Ok(Owner::new(Some(&customer), hash.as_deref()))
+        Ok(Owner::new(Some(&customer), hash.as_deref(), row.get(2)?))
     };
     rig.database(client_code).query_row(sql, (), read).expect("Ada")
 }
@@ -273,13 +273,15 @@ async fn token_ends_when_its_user_is_dismissed_deleted_or_changed() {
     let rig = Rig::start().await;
     for n in 0..4 {
         rig.change(&format!(
-            "INSERT INTO contact SELECT 'u{n}', customer_code, 'u{n}@x.example', 'u{n}@x.example', name, password_hash, TRUE, 0
+            "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms)
+               SELECT 'u{n}', customer_code, 'u{n}@x.example', 'u{n}@x.example', name, password_hash, TRUE, 0
                FROM contact WHERE code = '11'"
         ));
     }
     for n in 4..6 {
         rig.change(&format!(
-            "INSERT INTO employee SELECT 'u{n}', 'u{n}', 'u{n}', name, password_hash, FALSE, TRUE, 0
+            "INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms)
+               SELECT 'u{n}', 'u{n}', 'u{n}', name, password_hash, FALSE, TRUE, 0
                FROM employee WHERE code = '51'"
         ));
     }

@@ -3,8 +3,9 @@
 use docket_domain::delivery::Status;
 use docket_rig::postgres;
 use docket_rig::tenant_database::ended_sql;
+use docket_tests::server::eventually;
 
-use crate::serve::stage::{Stage, save, sign_in};
+use crate::serve::stage::{SOON, Stage, USER, save, sign_in};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_work_on_postgresql_and_a_resend_is_sent_at_once() {
@@ -77,4 +78,24 @@ async fn an_unknown_tenant_is_refused_and_the_known_ones_are_named() {
     let refused = stage.command(&["deliveries", "list"], "").expect_err("no database is there");
     assert!(refused.contains("the database of tenant ACME can't be opened"), "{refused}");
     assert!(!refused.contains("hunter2"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_signed_out_everywhere_has_no_token_and_may_sign_in_again() {
+    let stage = Stage::new().await;
+    let (one, other) = tokio::join!(stage.serve("api"), stage.serve("api"));
+    let clients = [sign_in(&one).await, sign_in(&other).await];
+    for client in &clients {
+        assert_eq!(client.get("/Orders/Search").await.status, 200);
+    }
+    let done = stage.command(&["contact", "sign-out", "--email", USER], "").expect("signed out");
+    assert!(done.ends_with("of tenant ACME is signed out: its tokens end within 5 s.\n"), "{done}");
+    for client in &clients {
+        eventually("its token ends", SOON, async || client.get("/Orders/Search").await.status == 401).await;
+    }
+    for api in [&one, &other] {
+        let again = sign_in(api).await;
+        assert_eq!(again.get("/Orders/Search").await.status, 200);
+    }
+    assert_eq!(clients[0].get("/Orders/Search").await.status, 401, "it stays ended");
 }

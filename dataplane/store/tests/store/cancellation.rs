@@ -27,6 +27,7 @@ async fn save(database: &Database, number: u32) -> Result<(), StoreError> {
         name: code.clone(),
         password_hash: None,
         active: true,
+        sign_outs: 0,
     };
     contacts::insert_contact(&mut transaction, &contact, &code, T0).await?;
     transaction.commit().await

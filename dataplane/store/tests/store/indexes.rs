@@ -350,5 +350,5 @@ fn programs_of_the_version_before_go_on_beside_them() {
     let step = docket_schema::MIGRATIONS[BEFORE];
     assert!(step.name.ends_with(" (additive)"), "{}", step.name);
     let applied = docket_schema::AppliedMigrations { version: 5, needed: BEFORE as i64 };
-    assert_eq!(applied.missing(), Ok(&[][..]));
+    assert_eq!(applied.missing(), Ok(&docket_schema::MIGRATIONS[5..]));
 }

@@ -18,6 +18,7 @@ on_both_databases!(
     a_contact_needs_its_customer,
     an_employee_is_found_by_its_name_in_any_case,
     an_employee_conflicts_in_code_and_in_name,
+    a_sign_out_changes_one_users_owner,
     numbers_are_unique_under_16_transactions_at_once,
     numbers_of_an_abandoned_transaction_are_given_again,
     an_unknown_counter_is_an_internal_error,
@@ -30,6 +31,7 @@ fn contact(code: &str) -> Contact {
         name: "Zoë 🦊 O'Brien".into(),
         password_hash: Some("$argon2id$…".into()),
         active: true,
+        sign_outs: 0,
     }
 }
 
@@ -40,6 +42,7 @@ fn employee(code: &str) -> Employee {
         password_hash: None,
         administrator: true,
         active: false,
+        sign_outs: 0,
     }
 }
 
@@ -88,7 +91,7 @@ async fn a_contact_comes_back_as_it_was_stored(rig: TenantDatabase) {
     let mut reader = rig.reader().await;
     for (address, stored) in [("1@example.com", contact("C1")), ("2@example.com", without_password)] {
         let found = contacts::find(&mut reader, address).await.expect("a statement").expect("it is there");
-        let Contact { code, customer_code, name, password_hash, active } = found;
+        let Contact { code, customer_code, name, password_hash, active, sign_outs: _ } = found;
         assert_eq!((code, customer_code, name), (stored.code, stored.customer_code, stored.name));
         assert_eq!((password_hash, active), (stored.password_hash, stored.active));
     }
@@ -112,7 +115,7 @@ async fn an_employee_is_found_by_its_name_in_any_case(rig: TenantDatabase) {
     add_employee(&rig, &employee("E1"), "Ånn.Smith").await.expect("a new employee");
     let mut reader = rig.reader().await;
     let found = employees::find(&mut reader, " åNN.sMITH").await.expect("a statement").expect("it is there");
-    let Employee { code, name, password_hash, administrator, active } = found;
+    let Employee { code, name, password_hash, administrator, active, sign_outs: _ } = found;
     assert_eq!((code.as_str(), name.as_str(), password_hash), ("E1", "Ann", None));
     assert_eq!((administrator, active), (true, false));
     assert!(employees::find(&mut reader, "ann.smith").await.expect("a statement").is_none());
@@ -126,6 +129,34 @@ async fn an_employee_conflicts_in_code_and_in_name(rig: TenantDatabase) {
     }
     // A contact may have the same name: they are other people.
     add_contact(&rig, &contact("E1"), "ann").await.expect("a new contact");
+}
+
+async fn a_sign_out_changes_one_users_owner(rig: TenantDatabase) {
+    add_contact(&rig, &contact("C1"), "1@example.com").await.expect("a new contact");
+    add_contact(&rig, &contact("C2"), "2@example.com").await.expect("a new contact");
+    let active = Employee { active: true, ..employee("E1") };
+    add_employee(&rig, &active, "ann").await.expect("a new employee");
+    let owners = async || {
+        let mut reader = rig.reader().await;
+        let mut owners = contacts::owners(&mut reader, &["C1", "C2"]).await.expect("a statement");
+        owners.extend(employees::owners(&mut reader, &["E1"]).await.expect("a statement"));
+        owners.sort_by(|a, b| a.0.cmp(&b.0));
+        owners.into_iter().map(|(_, owner)| owner).collect::<Vec<_>>()
+    };
+    let before = owners().await;
+    assert_eq!(
+        rig.write(async |t| contacts::sign_out(t, " 1@EXAMPLE.com").await).await.as_deref(),
+        Some("C1")
+    );
+    let after = owners().await;
+    assert_eq!([0, 1, 2].map(|place| before[place] == after[place]), [false, true, true]);
+    assert_eq!(rig.write(async |t| employees::sign_out(t, "Ann").await).await.as_deref(), Some("E1"));
+    let last = owners().await;
+    assert_eq!([0, 1, 2].map(|place| after[place] == last[place]), [true, true, false]);
+    assert_eq!(rig.write(async |t| contacts::sign_out(t, "3@example.com").await).await, None);
+    assert_eq!(rig.write(async |t| employees::sign_out(t, "1@example.com").await).await, None);
+    let found = contacts::find(&mut rig.reader().await, "1@example.com").await.expect("a statement");
+    assert_eq!(found.map(|contact| contact.sign_outs), Some(1));
 }
 
 async fn numbers_are_unique_under_16_transactions_at_once(rig: TenantDatabase) {
