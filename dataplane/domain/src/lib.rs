@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, draws a random number, opens a socket or knows a database. Time and randomness are
 //! arguments, so that every rule of the specification can be tested in microseconds.
 //!
+//! * [`audit`]: the entries of the audit
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
 //! * [`event`]: the envelope and the payload of each event code
 //! * [`process`]: conclusions from how papers were served
@@ -26,6 +27,7 @@
 //! assert_eq!(next, Next::RetryAt("2026-11-21T12:01:00Z".parse().expect("a time")));
 //! ```
 
+pub mod audit;
 pub mod delivery;
 pub mod event;
 pub mod invoice;

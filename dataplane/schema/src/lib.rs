@@ -140,6 +140,12 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0006_sign_outs.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 7,
+        name: "audit (additive)",
+        sql: Sql::Both(include_str!("../migrations/0007_audit.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

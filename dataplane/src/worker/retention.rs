@@ -1,4 +1,4 @@
-//! Retention: deletes old finished deliveries and what only they needed, in small batches. After that it builds the indexes
+//! Retention: deletes old finished deliveries and what only they needed, and old audit entries, in small batches. After that it builds the indexes
 //! that a migration of PostgreSQL left to be built.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docket_board::Board;
 use docket_program::clock::{Clock, millis};
-use docket_store::{StoreError, retention};
+use docket_store::{Database, StoreError, audit, retention};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,7 @@ use crate::seen::Seen;
 use crate::telemetry::{Metrics, Reader};
 use crate::tenants::{ServedTenant, Tenants};
 
-/// Deliveries per transaction; small, so that other writers get their turn.
+/// Deliveries or audit entries per transaction; small, so that other writers get their turn.
 const BATCH: i64 = 200;
 /// Databases at once: nothing waits for retention.
 const AT_ONCE: usize = 1;
@@ -23,6 +23,10 @@ const AT_ONCE: usize = 1;
 const FIRST: Duration = Duration::from_secs(60);
 /// How long bulk resend requests are kept at least.
 const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long audit entries are kept by default.
+const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The most audit entries that a round leaves in a database, some 30 MB.
+const MAX_AUDIT: i64 = 100_000;
 /// The longest and the shortest time between two rounds.
 const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(1));
 
@@ -32,6 +36,7 @@ pub struct Retention {
     clock: Clock,
     tenants: Arc<Tenants>,
     keep: Duration,
+    keep_audit: Duration,
     /// Decides whose turn it is among processes that share the databases; `None`: this process is alone.
     board: Option<Arc<Board>>,
     metrics: Arc<Metrics>,
@@ -51,7 +56,14 @@ struct Memory {
 impl Retention {
     /// Keeps finished deliveries for `keep`.
     pub fn new(clock: Clock, tenants: Arc<Tenants>, keep: Duration) -> Self {
-        Self { clock, tenants, keep, board: None, metrics: Arc::default(), memories: Arc::default() }
+        let (metrics, memories) = Default::default();
+        Self { clock, tenants, keep, keep_audit: KEEP_AUDIT, board: None, metrics, memories }
+    }
+
+    /// Keeps audit entries for `keep_audit`.
+    #[must_use]
+    pub fn keeping_audit(self, keep_audit: Duration) -> Self {
+        Self { keep_audit, ..self }
     }
 
     /// For one of several processes: one of them takes each round.
@@ -69,7 +81,7 @@ impl Retention {
     /// Deletes in rounds until shutdown is requested.
     pub async fn run(self, shutdown: CancellationToken) {
         let (most, least) = ROUNDS;
-        let pause = (self.keep / 10).clamp(least, most);
+        let pause = (self.keep.min(self.keep_audit) / 10).clamp(least, most);
         let mut next_ms = self.clock.now_ms() + millis(pause.min(FIRST));
         loop {
             tokio::select! {
@@ -168,6 +180,7 @@ impl Retention {
     /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old.
     async fn delete_old(&self, tenant: &ServedTenant) -> Result<(u64, i64), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
+        self.delete_old_audit(database).await?;
         let mut deleted = 0;
         loop {
             let mut transaction = database.begin(&self.clock).await?;
@@ -180,13 +193,26 @@ impl Retention {
                 // Bulk resend requests are kept for a while even if deliveries are not.
                 let keep_resends = self.keep.max(KEEP_RESENDS);
                 retention::delete_resends(&mut transaction, now_ms - millis(keep_resends)).await?;
-                let [delivery, resend] = retention::oldest(&mut transaction).await?;
+                let [delivery, resend, entry] = retention::oldest(&mut transaction).await?;
                 transaction.commit().await?;
                 let ends = |since: Option<i64>, keep| since.map(|since_ms| since_ms + millis(keep));
-                let next_ms = [ends(delivery, self.keep), ends(resend, keep_resends)];
+                let next_ms =
+                    [ends(delivery, self.keep), ends(resend, keep_resends), ends(entry, self.keep_audit)];
                 return Ok((deleted, next_ms.into_iter().flatten().min().unwrap_or(i64::MAX)));
             }
             transaction.commit().await?;
+        }
+    }
+
+    async fn delete_old_audit(&self, database: &Database) -> Result<(), StoreError> {
+        loop {
+            let mut transaction = database.begin(&self.clock).await?;
+            let before_ms = transaction.now_ms() - millis(self.keep_audit);
+            let batch = audit::delete_old(&mut transaction, before_ms, MAX_AUDIT, BATCH).await?;
+            transaction.commit().await?;
+            if batch < BATCH as u64 {
+                return Ok(());
+            }
         }
     }
 }

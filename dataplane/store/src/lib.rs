@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+pub mod audit;
 mod connection;
 pub mod contacts;
 mod counter;

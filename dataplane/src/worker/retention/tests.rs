@@ -1,6 +1,7 @@
 //! Retention with a manual clock.
 
 use docket_crds::TenantConfig;
+use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_egress::Trust;
 use docket_program::clock::ManualClock;
 use docket_store::Database;
@@ -190,4 +191,33 @@ async fn rounds_run_until_shutdown() {
     }
     shutdown.cancel();
     running.await.expect("it ends");
+}
+
+#[tokio::test]
+async fn round_deletes_old_audit_entries_and_comes_back_when_the_next_is_old() {
+    let rig = Rig::new("audit", &["A"], 0).await;
+    let tenant = &rig.tenants[0];
+    let entries = async || {
+        let mut reader = tenant.store.database().reader().await.expect("a reader");
+        let row = reader.query_opt("SELECT count(*) FROM audit", Vec::new()).await.expect("a statement");
+        row.expect("a row").get::<i64>(0).expect("a number")
+    };
+    let now_ms = rig.retention.clock.now_ms();
+    let mut transaction = tenant.store.begin(&rig.retention.clock).await.expect("a schema");
+    // More than two batches, and one that is younger.
+    let ages = (0..450_u64).map(|number| (number, 0)).chain([(450, 1)]);
+    let records: Vec<AuditRecord> = ages
+        .map(|(number, later)| AuditRecord::new(AuditEvent::SignedIn, now_ms + later, number.to_be_bytes()))
+        .collect();
+    audit::insert(&mut transaction, &records).await.expect("inserts");
+    transaction.commit().await.expect("commits");
+    rig.time.advance(90 * DAY);
+    rig.retention.round().await;
+    assert_eq!(entries().await, 451, "not a millisecond too early");
+    rig.time.advance(Duration::from_millis(1));
+    rig.retention.round().await;
+    assert_eq!(entries().await, 1);
+    rig.time.advance(Duration::from_millis(1));
+    rig.retention.round().await;
+    assert_eq!(entries().await, 0, "nothing was written since, but it became old");
 }

@@ -2,6 +2,7 @@
 //! takes a [`TenantDatabase`](docket_rig::tenant_database::TenantDatabase); only cases about waiting wait for a clock.
 
 mod attempts;
+mod audit;
 mod back_office;
 mod budget;
 mod buffers;

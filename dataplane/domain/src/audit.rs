@@ -1,0 +1,178 @@
+//! The audit: who did what, by ids, times and counts. The address of a client is the one exception.
+
+use std::net::IpAddr;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::token::TokenSubject;
+use crate::word::words;
+
+words! {
+    /// What an audit records.
+    pub enum AuditEvent {
+        /// A contact or an employee signed in.
+        SignedIn,
+        /// Sign-ins were refused.
+        SignInRefused,
+        /// A contact or an employee was signed out everywhere.
+        SignedOut,
+        /// An administrator read the payload of a delivery.
+        PayloadRead,
+        /// A delivery was resent.
+        DeliveryResent,
+        /// The dead letters of a webhook were resent.
+        ResendStarted,
+        /// A bulk resend was stopped.
+        ResendStopped,
+        /// A contact was added.
+        ContactAdded,
+        /// An employee was added.
+        EmployeeAdded,
+    }
+}
+
+/// The most characters of an actor or a subject. Codes of people have at most 64, unless another program wrote them.
+const MAX_TEXT: usize = 128;
+
+/// Who did it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    /// A contact, by code.
+    Contact(String),
+    /// An employee, by code.
+    Employee(String),
+    /// A command, by its user's id in the operating system.
+    CommandLine(u32),
+}
+
+impl From<&TokenSubject> for Actor {
+    fn from(subject: &TokenSubject) -> Self {
+        match subject {
+            TokenSubject::Contact { contact_code, .. } => Self::Contact(contact_code.clone()),
+            TokenSubject::Employee { employee_code, .. } => Self::Employee(employee_code.clone()),
+        }
+    }
+}
+
+impl std::fmt::Display for Actor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Contact(code) => write!(f, "contact {code}"),
+            Self::Employee(code) => write!(f, "employee {code}"),
+            Self::CommandLine(uid) => write!(f, "command line (uid {uid})"),
+        }
+    }
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The client's address; `None`: a proxy did not name it, or there was no request.
+    pub address: Option<IpAddr>,
+    /// The request's id; `None`: there was none, or there were several.
+    pub request_id: Option<String>,
+}
+
+/// One entry of a tenant's audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// When it happened, or began to, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Its id, the same in the stream and in the database.
+    pub id: String,
+    /// What happened.
+    pub event: AuditEvent,
+    /// Who did it, as [`Actor`] shows; `None`: no one signed in.
+    pub actor: Option<String>,
+    /// What it was done to: a kind and an id; `None`: nothing else than the actor.
+    pub subject: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// How many: refused sign-ins, deliveries of a bulk resend; otherwise 1.
+    pub count: i64,
+}
+
+impl AuditRecord {
+    /// An entry with these random bytes as its id. The texts are cut at 128 characters.
+    pub fn new(event: AuditEvent, at_ms: i64, id: [u8; 8]) -> Self {
+        let origin = Origin::default();
+        Self { at_ms, id: hex::encode(id), event, actor: None, subject: None, origin, count: 1 }
+    }
+
+    /// Done by this user or command.
+    #[must_use]
+    pub fn by(self, actor: &Actor) -> Self {
+        Self { actor: Some(cut(&actor.to_string())), ..self }
+    }
+
+    /// Done to this, of a kind such as `delivery`.
+    #[must_use]
+    pub fn about(self, kind: &str, id: &str) -> Self {
+        Self { subject: Some(cut(&format!("{kind} {id}"))), ..self }
+    }
+
+    /// Done by a request from there.
+    #[must_use]
+    pub fn at(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// So many.
+    #[must_use]
+    pub fn times(self, count: i64) -> Self {
+        Self { count, ..self }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect()
+}
+
+/// What stands for the name of a user that did not sign in. Who lacks the tenant's key can't find the name by trying names.
+/// `kind` tells the users of one endpoint from those of another.
+pub fn name_digest(key: &[u8], kind: &str, name: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    for part in [b"audit".as_slice(), kind.as_bytes(), name.as_bytes()] {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part);
+    }
+    hex::encode(&mac.finalize().into_bytes()[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut() {
+        let actor = Actor::Contact("ö".repeat(500));
+        let record =
+            AuditRecord::new(AuditEvent::SignedIn, 1, [7; 8]).by(&actor).about("contact", &"x".repeat(500));
+        let lengths = [record.actor, record.subject].map(|text| text.map(|text| text.chars().count()));
+        assert_eq!(lengths, [Some(MAX_TEXT), Some(MAX_TEXT)]);
+        assert_eq!(record.id, "0707070707070707");
+    }
+
+    #[test]
+    fn digest_of_a_name_depends_on_the_key_the_kind_and_the_name() {
+        let digest = name_digest(&[1; 32], "contact", "ada@one.example");
+        assert_eq!(digest.len(), 16);
+        assert_eq!(digest, name_digest(&[1; 32], "contact", "ada@one.example"));
+        for other in [
+            name_digest(&[2; 32], "contact", "ada@one.example"),
+            name_digest(&[1; 32], "employee", "ada@one.example"),
+            name_digest(&[1; 32], "contact", "ada@one.exampl"),
+            name_digest(&[1; 32], "contacta", "da@one.example"),
+        ] {
+            assert_ne!(digest, other);
+        }
+    }
+
+    #[test]
+    fn actor_is_shown_with_its_kind() {
+        let subject = TokenSubject::Employee { employee_code: "51".into(), administrator: true };
+        assert_eq!(Actor::from(&subject).to_string(), "employee 51");
+        assert_eq!(Actor::CommandLine(1000).to_string(), "command line (uid 1000)");
+    }
+}

@@ -1,0 +1,98 @@
+//! The audit: who did what. Rows are added and deleted, never changed.
+
+use std::net::IpAddr;
+
+use docket_domain::audit::{AuditEvent, AuditRecord, Origin};
+
+use crate::connection::{Connection, Transaction};
+use crate::error::StoreError;
+use crate::sql::{Param, Row, Rows, Search, params};
+use crate::walk::{Page, Place};
+
+static INSERT: Rows = Rows::new(
+    "INSERT INTO audit (at_ms, id, event, actor, subject, address, request_id, count) \
+     {bigint, text, text, text, text, text, text, bigint}",
+);
+
+/// Adds entries.
+pub async fn insert(transaction: &mut Transaction, records: &[AuditRecord]) -> Result<(), StoreError> {
+    let rows = records.iter().map(|record| {
+        let AuditRecord { at_ms, id, event, actor, subject, origin, count } = record;
+        let address = origin.address.map(|address| address.to_string());
+        let (actor, subject) = (actor.clone(), subject.clone());
+        let texts: [Option<String>; 4] = [actor, subject, address, origin.request_id.clone()];
+        let [actor, subject, address, request_id] = texts.map(Param::from);
+        let (id, event) = (Param::from(id), Param::from(event.as_str()));
+        [Param::from(*at_ms), id, event, actor, subject, address, request_id, Param::from(*count)]
+    });
+    transaction.all(INSERT.statement(rows)).await.map(drop)
+}
+
+/// Which entries to find; all by default.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    /// Only this event.
+    pub event: Option<AuditEvent>,
+    /// At or after, in milliseconds since 1970.
+    pub from_ms: Option<i64>,
+    /// Before, in milliseconds since 1970.
+    pub to_ms: Option<i64>,
+    /// Only after this place, which a page before ended at.
+    pub after: Option<Place>,
+}
+
+/// Returns a page of at most `page_size` entries (1 or more), newest first.
+pub async fn search(
+    connection: &mut Connection,
+    filter: &AuditFilter,
+    page_size: i64,
+) -> Result<Page<AuditRecord>, StoreError> {
+    let mut search =
+        Search::new("SELECT at_ms, id, event, actor, subject, address, request_id, count FROM audit");
+    search.and_some("event = $1", filter.event.map(AuditEvent::as_str));
+    search.and_some("at_ms >= $1", filter.from_ms);
+    search.and_some("at_ms < $1", filter.to_ms);
+    if let Some((at_ms, id)) = &filter.after {
+        search.and("(at_ms, id) < ($1, $2)", [(*at_ms).into(), id.into()]);
+    }
+    let (sql, params) = search.end("ORDER BY at_ms DESC, id DESC LIMIT $1", [(page_size + 1).into()]);
+    let rows = connection.query(&sql, params).await?;
+    let mut items = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+    let is_more = items.len() as i64 > page_size;
+    if is_more {
+        items.pop();
+    }
+    let next = items.last().filter(|_| is_more).map(|last| (last.at_ms, last.id.clone()));
+    Ok(Page { items, next })
+}
+
+fn record(row: &Row) -> Result<AuditRecord, StoreError> {
+    // Another program may have written what is no address.
+    let address = row.get::<Option<String>>(5)?.and_then(|address| address.parse::<IpAddr>().ok());
+    Ok(AuditRecord {
+        at_ms: row.get(0)?,
+        id: row.get(1)?,
+        event: row.parsed(2)?,
+        actor: row.get(3)?,
+        subject: row.get(4)?,
+        origin: Origin { address, request_id: row.get(6)? },
+        count: row.get(7)?,
+    })
+}
+
+/// Deletes entries that are older than `before_ms` or not among the newest `most`, at most `limit`, the oldest first. Returns
+/// how many. Of entries of the same millisecond, it may delete a few more than that.
+pub async fn delete_old(
+    transaction: &mut Transaction,
+    before_ms: i64,
+    most: i64,
+    limit: i64,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT at_ms FROM audit ORDER BY at_ms DESC, id DESC LIMIT 1 OFFSET $1";
+    let surplus = transaction.query_opt(sql, params![most]).await?;
+    let surplus_ms = surplus.map(|row| row.get::<i64>(0)).transpose()?;
+    let before_ms = surplus_ms.map_or(before_ms, |at_ms| before_ms.max(at_ms.saturating_add(1)));
+    let sql = "DELETE FROM audit WHERE (at_ms, id) IN \
+               (SELECT at_ms, id FROM audit WHERE at_ms < $1 ORDER BY at_ms, id LIMIT $2)";
+    transaction.execute(sql, params![before_ms, limit]).await
+}

@@ -1,0 +1,170 @@
+//! The rows of the audit: written, found in pages, deleted when they are old or too many.
+
+use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
+use docket_program::clock::Clock;
+use docket_rig::tenant_database::{Place, TenantDatabase};
+use docket_rig::{on_both_databases, postgres, scratch};
+use docket_store::audit::{self, AuditFilter};
+use docket_store::sql::Param;
+
+use crate::upgrade::version;
+
+on_both_databases!(
+    an_entry_comes_back_as_it_was_stored,
+    entries_are_found_newest_first_in_pages,
+    entries_are_found_by_event_and_time,
+    what_is_old_is_deleted_the_oldest_first,
+    what_is_too_many_is_deleted_the_oldest_first,
+);
+
+fn entry(number: u8, event: AuditEvent, at_ms: i64) -> AuditRecord {
+    AuditRecord::new(event, at_ms, [number; 8]).by(&Actor::Employee("52".into()))
+}
+
+async fn add(rig: &TenantDatabase, entries: &[AuditRecord]) {
+    rig.write(async |t| audit::insert(t, entries).await).await;
+}
+
+async fn find(rig: &TenantDatabase, filter: AuditFilter) -> Vec<AuditRecord> {
+    let page = audit::search(&mut rig.reader().await, &filter, 1000).await.expect("a statement");
+    assert_eq!(page.next, None);
+    page.items
+}
+
+async fn times(rig: &TenantDatabase) -> Vec<i64> {
+    find(rig, AuditFilter::default()).await.iter().map(|entry| entry.at_ms).collect()
+}
+
+async fn an_entry_comes_back_as_it_was_stored(rig: TenantDatabase) {
+    let address = Some("2001:db8::7".parse().expect("an address"));
+    let whole = entry(2, AuditEvent::ResendStarted, 2)
+        .about("resend", "r1")
+        .at(Origin { address, request_id: Some("q1".into()) })
+        .times(7);
+    let bare = AuditRecord::new(AuditEvent::SignInRefused, 1, [1; 8]);
+    add(&rig, &[whole.clone(), bare.clone()]).await;
+    add(&rig, &[]).await;
+    assert_eq!(find(&rig, AuditFilter::default()).await, [whole, bare]);
+    // By another program.
+    rig.run("UPDATE audit SET address = 'somewhere'").await;
+    assert!(find(&rig, AuditFilter::default()).await.iter().all(|entry| entry.origin.address.is_none()));
+}
+
+async fn entries_are_found_newest_first_in_pages(rig: TenantDatabase) {
+    // Three of one millisecond.
+    let entries: Vec<AuditRecord> =
+        (0..9).map(|number| entry(number, AuditEvent::SignedIn, i64::from(number / 3))).collect();
+    add(&rig, &entries).await;
+    let (mut found, mut filter, mut pages) = (Vec::new(), AuditFilter::default(), 0);
+    loop {
+        let page = audit::search(&mut rig.reader().await, &filter, 2).await.expect("a statement");
+        assert!(page.items.len() == 2 || page.next.is_none());
+        found.extend(page.items);
+        (filter.after, pages) = (page.next, pages + 1);
+        if filter.after.is_none() {
+            break;
+        }
+    }
+    let newest_first: Vec<AuditRecord> = entries.into_iter().rev().collect();
+    assert_eq!((found, pages), (newest_first, 5));
+}
+
+async fn entries_are_found_by_event_and_time(rig: TenantDatabase) {
+    let entries: Vec<AuditRecord> = AuditEvent::ALL
+        .into_iter()
+        .zip(0..)
+        .map(|(event, number)| entry(number, event, i64::from(number)))
+        .collect();
+    add(&rig, &entries).await;
+    for wanted in &entries {
+        let filter = AuditFilter { event: Some(wanted.event), ..AuditFilter::default() };
+        assert_eq!(find(&rig, filter).await, std::slice::from_ref(wanted));
+    }
+    let filter = AuditFilter { from_ms: Some(2), to_ms: Some(4), ..AuditFilter::default() };
+    assert_eq!(find(&rig, filter).await, [entries[3].clone(), entries[2].clone()]);
+}
+
+async fn what_is_old_is_deleted_the_oldest_first(rig: TenantDatabase) {
+    let entries: Vec<AuditRecord> =
+        (0..6).map(|number| entry(number, AuditEvent::SignedIn, i64::from(number))).collect();
+    add(&rig, &entries).await;
+    let delete =
+        async |before_ms, limit| rig.write(async |t| audit::delete_old(t, before_ms, 100, limit).await).await;
+    assert_eq!(delete(0, 9).await, 0);
+    assert_eq!(delete(4, 3).await, 3);
+    assert_eq!(times(&rig).await, [5, 4, 3]);
+    assert_eq!(delete(4, 9).await, 1);
+    assert_eq!(times(&rig).await, [5, 4]);
+}
+
+async fn what_is_too_many_is_deleted_the_oldest_first(rig: TenantDatabase) {
+    let entries: Vec<AuditRecord> =
+        (0..6).map(|number| entry(number, AuditEvent::SignedIn, i64::from(number))).collect();
+    add(&rig, &entries).await;
+    let delete = async |most, limit| rig.write(async |t| audit::delete_old(t, 0, most, limit).await).await;
+    assert_eq!(delete(6, 9).await, 0);
+    assert_eq!(delete(2, 3).await, 3);
+    assert_eq!(delete(2, 9).await, 1);
+    assert_eq!(times(&rig).await, [5, 4]);
+}
+
+/// The version before sign-outs and the audit. What it has stays, and what it writes is taken.
+const BEFORE: usize = 5;
+const PEOPLE: &str = "INSERT INTO customer VALUES ('C-1', 'One', 0);
+    INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms)
+      VALUES ('11', 'C-1', 'a@x.example', 'a@x.example', 'Ada', TRUE, 0);";
+
+async fn is_migrated_beside_the_version_before(place: Place) {
+    let rig = TenantDatabase { database: place.open(2), place };
+    rig.database.migrate(&Clock::System).await.expect("it is migrated");
+    rig.run(
+        "INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms) \
+         VALUES ('12', 'C-1', 'b@x.example', 'b@x.example', 'Bea', TRUE, 0)",
+    )
+    .await;
+    assert_eq!(rig.number("SELECT count(*) FROM contact WHERE sign_outs = 0").await, 2);
+    add(&rig, &[entry(1, AuditEvent::SignedIn, 1)]).await;
+    assert_eq!(times(&rig).await, [1]);
+    for step in &docket_schema::MIGRATIONS[BEFORE..] {
+        assert!(step.name.ends_with(" (additive)"), "{}", step.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_the_version_before_the_audit_is_migrated() {
+    let place = Place::File(scratch::Folder::new("store"));
+    let file = rusqlite::Connection::open(place.file()).expect("a file");
+    let mut sql = format!("{};", docket_schema::CREATE_VERSION_TABLE);
+    for step in &docket_schema::MIGRATIONS[..BEFORE] {
+        sql.push_str(step.sql.sqlite());
+        sql.push_str(&format!("; INSERT INTO schema_version VALUES ({}, '{}', 0);", step.version, step.name));
+    }
+    file.execute_batch(&(sql + PEOPLE)).expect("the version before");
+    drop(file);
+    is_migrated_beside_the_version_before(place).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_database_of_the_version_before_the_audit_is_migrated() {
+    let url = postgres::database().await;
+    postgres::client(&url)
+        .await
+        .batch_execute(&(version(BEFORE) + PEOPLE))
+        .await
+        .expect("the version before");
+    is_migrated_beside_the_version_before(Place::Url(url)).await;
+}
+
+/// Its lists are read from the index, whatever the planner believes of the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_long_audit_is_read_from_the_index() {
+    let rig = TenantDatabase::postgres().await;
+    let fill = "INSERT INTO audit (at_ms, id, event, count) SELECT n, n::text, 'SignedIn', 1 FROM generate_series(1, 20000) n";
+    rig.write(async |t| t.execute(fill, Vec::<Param>::new()).await).await;
+    let plan = "EXPLAIN SELECT at_ms, id, event FROM audit WHERE TRUE AND (at_ms, id) < (15000, 'x') \
+                ORDER BY at_ms DESC, id DESC LIMIT 26";
+    let rows = rig.reader().await.query(plan, Vec::new()).await.expect("a plan");
+    let text: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
+    let text = text.join("\n");
+    assert!(text.contains("Index Scan Backward using audit_pkey") && !text.contains("Sort"), "{text}");
+}
