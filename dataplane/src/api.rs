@@ -16,6 +16,7 @@ pub mod middleware;
 pub mod notes;
 pub mod openapi;
 pub mod orders;
+pub mod origin;
 pub mod paging;
 pub mod processes;
 pub mod request;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use docket_board::Board;
 use docket_egress::{EgressPolicy, Sender, SystemDns};
 use docket_program::clock::Clock;
@@ -27,7 +27,8 @@ use crate::api::host::Hosts;
 use crate::api::server::{BYTES_PER_CONNECTION, Clients};
 use crate::api::state::ApiState;
 use crate::api::{self, server};
-use crate::args::{DeliveryArguments, HostArguments};
+use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
+use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
@@ -61,6 +62,8 @@ pub struct App {
     pub schedule: Arc<LiveSchedule>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
+    /// Who did what.
+    audit: Arc<Audit>,
     /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
     /// This process, as the owner of leases.
@@ -95,17 +98,32 @@ impl App {
         owner: Owner,
         missing: [&'static str; N],
     ) -> Self {
+        let metrics = Arc::<Metrics>::default();
         Self {
+            audit: Audit::new(clock.clone(), Arc::clone(&metrics), None),
             owner,
             hand_off: Arc::default(),
             clock,
             tenants: Arc::default(),
             schedule: Arc::new(schedule),
-            metrics: Arc::default(),
+            metrics,
             readiness: Arc::new(Readiness::without(missing)),
             descriptors: raise_descriptor_limit(),
             running: JoinSet::new(),
         }
+    }
+
+    /// Writes the audit to a stream as well, if the arguments name one.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written.
+    pub fn audited(self, arguments: &AuditArguments) -> Result<Self> {
+        let Some(path) = &arguments.audit_log else { return Ok(self) };
+        let stream = Stream::open(path, Arc::clone(&self.metrics));
+        let stream = stream.with_context(|| format!("--audit-log {} can't be written", path.display()))?;
+        let audit = Audit::new(self.clock.clone(), Arc::clone(&self.metrics), Some(stream));
+        Ok(Self { audit, ..self })
     }
 
     /// Returns what serves the tenants that a source declares. `local` is the receiver of this process, if it has one.
@@ -133,6 +151,7 @@ impl App {
             passwords: Passwords::new(cores, memory / 4),
             bodies: Bodies::new(memory / 4),
             throttle: Throttle::default(),
+            audit: Arc::clone(&self.audit),
             metrics: Arc::clone(&self.metrics),
             hosts: Hosts { base_domain: hosts.base_domain.clone(), legacy: hosts.legacy_host.clone() },
             proxies: Arc::new(proxies),
@@ -171,12 +190,12 @@ impl App {
         self.running.spawn(async move { notifier.run(shutdown).await });
     }
 
-    /// Starts the worker, and the deletion of old deliveries. `board` is set if other processes do the same. Returns the
+    /// Starts the worker, and the deletion of old deliveries and audit entries. `board` is set if other processes do the same. Returns the
     /// tenants that have attempts under way.
     pub fn start_worker(
         &mut self,
         policy: EgressPolicy,
-        settings: &DeliveryArguments,
+        (settings, audit): (&DeliveryArguments, &AuditArguments),
         board: Option<Arc<Board>>,
         shutdown: &CancellationToken,
     ) -> Arc<Active> {
@@ -202,6 +221,7 @@ impl App {
         self.running.spawn(worker.run(shutdown.clone()));
         let (clock, tenants) = (self.clock.clone(), Arc::clone(&self.tenants));
         let retention = Retention::new(clock, tenants, settings.delivery_retention)
+            .keeping_audit(audit.audit_retention)
             .shared(board)
             .counted(Arc::clone(&self.metrics));
         self.running.spawn(retention.run(shutdown.clone()));
@@ -266,7 +286,10 @@ impl App {
     /// Stops all parts and waits for them. A second signal ends the wait.
     pub async fn drain(&mut self, shutdown: &CancellationToken, signals: &mut Signals) {
         shutdown.cancel();
-        let drained = async { while self.running.join_next().await.is_some() {} };
+        let drained = async {
+            while self.running.join_next().await.is_some() {}
+            self.audit.close().await;
+        };
         tokio::select! {
             () = drained => {}
             () = signals.next() => println!("Stopped at once. Unfinished work continues at the next start."),

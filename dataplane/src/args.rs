@@ -1,6 +1,7 @@
 //! The command line: one file per command. Each setting of a server is an environment variable as well. Values are
 //! checked here, once.
 
+mod audit;
 mod deliveries;
 mod dev;
 mod healthcheck;
@@ -12,6 +13,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
+pub use audit::AuditCommand;
 pub use deliveries::{DeliveriesCommand, ManyArguments};
 pub use dev::DevArguments;
 pub use healthcheck::HealthcheckArguments;
@@ -19,7 +21,8 @@ pub use listen::ListenArguments;
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
 pub use serve::{Role, ServeArguments, ServeSource};
 pub use settings::{
-    DeliveryArguments, HostArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
+    AuditArguments, DeliveryArguments, HostArguments, ProxyArguments, RedisArguments, SourceArguments,
+    TenantArguments,
 };
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
@@ -50,6 +53,9 @@ pub enum Command {
     /// Webhook deliveries of a tenant: list, show and resend them. Shows metadata and attempts, never payloads.
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
+    /// The audit of a tenant: who signed in, was refused, read a payload, resent, added or signed out.
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Run a stand-alone webhook receiver that prints each delivery and whether its signature verifies.
     Listen(ListenArguments),
     /// Check that processes are healthy: exits with 0 if each URL responds 200.
@@ -63,6 +69,7 @@ mod tests {
     use std::time::Duration;
 
     use clap::CommandFactory;
+    use docket_domain::audit::AuditEvent;
     use docket_domain::delivery;
 
     use super::*;
@@ -95,6 +102,16 @@ mod tests {
         assert!(both.contains("cannot be used with"), "{both}");
         let portal = refused(&["--config-dir", "a", "--roles", "portal"]);
         assert!(portal.contains("[possible values: api, worker, detector]"), "{portal}");
+    }
+
+    #[test]
+    fn every_event_of_the_audit_is_documented_and_no_other() {
+        let document = include_str!("../../docs/audit.md");
+        let (_, events) = document.split_once("## Events").expect("its section");
+        let (events, _) = events.split_once("## Fields").expect("the next section");
+        let rows = events.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        let documented: Vec<&str> = rows.map(|(event, _)| event).collect();
+        assert_eq!(documented, AuditEvent::ALL.map(AuditEvent::as_str));
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! The commands beside the servers: people and deliveries of a tenant, also while `docket dev` or `docket serve` runs on
+//! The commands beside the servers: people, deliveries and the audit of a tenant, also while `docket dev` or `docket serve` runs on
 //! the same data; a stand-alone receiver; a health check.
 
+pub mod audit;
 pub mod deliveries;
 pub mod healthcheck;
 pub mod listen;
 pub mod people;
+mod table;
 mod tenant;

@@ -50,7 +50,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     arguments.management = management_listener.local_addr()?;
 
     let schedule = LiveSchedule::Memory(Box::new(MemorySchedule::new(clock.clone(), SHARES)));
-    let mut app = App::new(clock.clone(), schedule, Owner::new(b"dev"), [SCHEDULE]);
+    let app = App::new(clock.clone(), schedule, Owner::new(b"dev"), [SCHEDULE]);
+    let mut app = app.audited(&arguments.audit)?;
     let (receiver, local) = receiver::start(&arguments, &app.tenants, &clock).await?.unzip();
     if let Some(receiver) = &receiver {
         arguments.receiver = receiver.address();
@@ -75,7 +76,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let wake = Arc::new(Notify::new());
     let management = app.start_management(&state, management_listener);
     app.start_api(&state, api_listener, memory_limit, &shutdown);
-    app.start_worker(policy, &arguments.deliveries, None, &shutdown);
+    app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
     app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
     app.start_detector(arguments.invoice_scan_interval, &shutdown);
     println!("{}", banner::text(&arguments, &declaration, &samples, begun.elapsed()));

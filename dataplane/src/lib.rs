@@ -6,7 +6,7 @@
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
-//! * [`readiness`], [`telemetry`]: what the process reports about itself
+//! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
 //! * [`fair_share`]: what guests share, of which one may have half
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
@@ -20,6 +20,7 @@ pub mod actions;
 pub mod api;
 pub mod app;
 pub mod args;
+pub mod audit;
 pub mod cli;
 pub mod detector;
 pub mod dev;

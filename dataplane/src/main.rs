@@ -32,6 +32,7 @@ fn run() -> Result<()> {
             Command::Customer(command) => cli::people::customer(command).await,
             Command::Contact(command) => cli::people::contact(command).await,
             Command::Employee(command) => cli::people::employee(command).await,
+            Command::Audit(command) => cli::audit::run(command).await,
             Command::Deliveries(command) => cli::deliveries::run(command).await,
             Command::Listen(arguments) => cli::listen::run(arguments).await,
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,

@@ -73,7 +73,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let owner = owner(management_listener.local_addr()?);
     let schedule = RedisSchedule::new(connection.clone(), &keys, owner.clone(), SHARES);
     let schedule = LiveSchedule::Redis(Box::new(schedule));
-    let mut app = App::new(Clock::System, schedule, owner, [CONFIGURATION, REDIS]);
+    let app = App::new(Clock::System, schedule, owner, [CONFIGURATION, REDIS]);
+    let mut app = app.audited(&arguments.audit)?;
     let budget = Budget::new(Limits {
         total: arguments.database_connections.into(),
         per_tenant: arguments.database_connections_per_tenant.into(),
@@ -114,7 +115,12 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         app.start_api(&state, listener, memory_limit, &shutdown);
     }
     if is(Role::Worker) {
-        let active = app.start_worker(policy, &arguments.deliveries, Some(Arc::clone(&board)), &shutdown);
+        let active = app.start_worker(
+            policy,
+            (&arguments.deliveries, &arguments.audit),
+            Some(Arc::clone(&board)),
+            &shutdown,
+        );
         let (tenants, clock) = (Arc::clone(&app.tenants), app.clock.clone());
         app.running.spawn(report::run(active, tenants, Arc::clone(&board), clock, shutdown.clone()));
         let sweeper = app.sweeper().shared(board);

@@ -26,6 +26,7 @@ pub struct Metrics {
     invoices_detected: Counter,
     invoice_scan_failures: Counter,
     unchanged_databases: Family<Labels<1>, Counter>,
+    audit_lost: Family<Labels<1>, Counter>,
     tenants: Gauge<i64, AtomicI64>,
     config_problems: Gauge<i64, AtomicI64>,
 }
@@ -53,6 +54,26 @@ impl Reader {
     }
 }
 
+/// What becomes of an audit entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// A line of the stream.
+    Line,
+    /// A row of the tenant's database.
+    Row,
+}
+
+impl Lost {
+    const ALL: [Self; 2] = [Self::Line, Self::Row];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Row => "row",
+        }
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("docket");
@@ -67,6 +88,7 @@ impl Default for Metrics {
             invoices_detected: Counter::default(),
             invoice_scan_failures: Counter::default(),
             unchanged_databases: Family::default(),
+            audit_lost: Family::default(),
             tenants: Gauge::default(),
             config_problems: Gauge::default(),
             registry: Registry::default(),
@@ -105,6 +127,11 @@ impl Default for Metrics {
             "Times that a database was not read because nothing had changed, by reader",
             metrics.unchanged_databases.clone(),
         );
+        registry.register(
+            "audit_lost",
+            "Audit entries that were not written to the stream, or not stored, by what they lack",
+            metrics.audit_lost.clone(),
+        );
         registry.register("tenants", "Tenants that are served", metrics.tenants.clone());
         registry.register(
             "config_problems",
@@ -131,6 +158,14 @@ impl Metrics {
         for reader in Reader::ALL {
             drop(self.unchanged_databases.get_or_create(&[("reader", reader.as_str().to_owned())]));
         }
+        for lost in Lost::ALL {
+            self.audit_lost(lost, 0);
+        }
+    }
+
+    /// Counts audit entries that lack this.
+    pub fn audit_lost(&self, lost: Lost, count: u64) {
+        self.audit_lost.get_or_create(&[("what", lost.as_str().to_owned())]).inc_by(count);
     }
 
     /// Begins the series of these routes at 0, for a success and for the errors of a server.
@@ -231,6 +266,7 @@ mod tests {
             "docket_sign_in_total{result=\"refused\"} 0",
             "docket_invoice_scan_failures_total 0",
             "docket_unchanged_databases_total{reader=\"sweep\"} 0",
+            "docket_audit_lost_total{what=\"row\"} 0",
             "docket_http_requests_total{route=\"/Orders/Save\",code=\"500\"} 0",
         ] {
             assert!(begun.lines().any(|line| line == series), "{series} in:\n{begun}");

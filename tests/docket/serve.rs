@@ -1,6 +1,7 @@
 //! `docket serve` from outside: processes with different roles on a real PostgreSQL and a real Redis, tenants from a
 //! folder and from runtime Secrets of a real Kubernetes API.
 
+mod audit;
 mod away;
 mod cluster;
 mod commands;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use docket_domain::audit::{Actor, AuditEvent, Origin};
 use docket_domain::token::TokenSubject;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,14 +12,14 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, Schema};
 
 use super::body::{SIGN_IN_LIMIT, json_bytes};
-use super::client::Peer;
 use super::error::{ApiError, ProblemBody};
 use super::fields::Fields;
 use super::kinds::{Line, Password};
+use super::origin::origin;
 use super::request::{FromFields, object, request};
 use super::state::ApiState;
 use super::tenant::{Addressed, AtTenant};
-use crate::actions::sign_in::{Credentials, Issued};
+use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::tenants::ServedTenant;
 
 request! {
@@ -164,10 +165,11 @@ pub async fn create_session(
                description = "No employee with this password, another tenant's clientCode, or unknown tenant")))]
 pub async fn employee_sign_in(
     State(state): State<Arc<ApiState>>,
-    SignInCall { addressed: AtTenant(tenant), credentials }: SignInCall<AtTenant>,
+    SignInCall { addressed: AtTenant(tenant), credentials, origin }: SignInCall<AtTenant>,
 ) -> Result<Json<EmployeeTokenResponse>, ApiError> {
     let user_id = credentials.user_id.clone();
     let issued = state.sign_in().employee(&tenant, credentials).await;
+    audit(&state, Some(&tenant), origin, ("employee", &user_id), &issued);
     let Issued { token, expires_in_minutes, subject, name } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     let TokenSubject::Employee { employee_code, .. } = subject else { return Err(ApiError::Internal) };
@@ -190,16 +192,17 @@ struct SignedIn {
 }
 
 async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Result<SignedIn, ApiError> {
-    let SignInCall { addressed, credentials } = call;
+    let SignInCall { addressed, credentials, origin } = call;
     let user_id = credentials.user_id.clone();
     let tenant = match addressed {
         Addressed::Tenant(tenant) => Some(tenant),
         Addressed::Legacy => legacy_tenant(state, &credentials)?,
     };
-    let issued = match tenant {
-        Some(tenant) => state.sign_in().contact(&tenant, credentials).await,
+    let issued = match &tenant {
+        Some(tenant) => state.sign_in().contact(tenant, credentials).await,
         None => Err(state.sign_in().unknown_tenant(credentials).await),
     };
+    audit(state, tenant.as_ref(), origin, ("contact", &user_id), &issued);
     let Issued { token, expires_in_minutes, subject, name: contact } =
         issued.map_err(|error| ApiError::from_sign_in(error, user_id))?;
     match subject {
@@ -207,6 +210,26 @@ async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Resul
             Ok(SignedIn { token, expires_in_minutes, customer_code, contact_code, contact })
         }
         TokenSubject::Employee { .. } => Err(ApiError::Internal),
+    }
+}
+
+/// Records a sign-in, or that it was refused. One that could not be checked is neither.
+fn audit(
+    state: &ApiState,
+    tenant: Option<&Arc<ServedTenant>>,
+    origin: Origin,
+    (kind, user_id): (&str, &str),
+    issued: &Result<Issued, SignInError>,
+) {
+    match (issued, tenant) {
+        (Ok(Issued { subject, .. }), Some(tenant)) => {
+            let entry = state.audit.entry(AuditEvent::SignedIn).by(&Actor::from(subject)).at(origin);
+            state.audit.record(tenant, entry);
+        }
+        (Err(SignInError::UnknownUser | SignInError::TryLater(_)), tenant) => {
+            state.audit.sign_in_refused(tenant, origin.address, kind, user_id);
+        }
+        (Ok(_), None) | (Err(SignInError::Busy(_) | SignInError::Store(_)), _) => {}
     }
 }
 
@@ -226,6 +249,7 @@ fn legacy_tenant(state: &ApiState, credentials: &Credentials) -> Result<Option<A
 pub struct SignInCall<A> {
     addressed: A,
     credentials: Credentials,
+    origin: Origin,
 }
 
 impl<A> SignInCall<A>
@@ -238,12 +262,12 @@ where
         read: fn(Fields) -> Result<SessionTokenRequest, ApiError>,
     ) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let peer = *parts.extensions.get::<Peer>().ok_or(ApiError::Internal)?;
-        let source = state.proxies.source(peer, &parts.headers);
+        let (source, origin) = origin(&parts, state)?;
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = read(Fields::of_body(&body)?)?;
-        Ok(Self { addressed, credentials: Credentials { client_code, user_id, password, source } })
+        let credentials = Credentials { client_code, user_id, password, source };
+        Ok(Self { addressed, credentials, origin })
     }
 }
 

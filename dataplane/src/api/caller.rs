@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
 use docket_domain::token::{self, Key, TokenSubject};
 use docket_store::{Connection, StoreError, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use super::error::ApiError;
+use super::origin::origin;
 use super::state::ApiState;
 use super::tenant::Addressed;
 use crate::tenants::ServedTenant;
@@ -20,6 +22,8 @@ pub struct Caller {
     pub tenant: Arc<ServedTenant>,
     /// The contact or employee.
     pub subject: TokenSubject,
+    /// Where the request came from.
+    pub origin: Origin,
 }
 
 impl Caller {
@@ -30,10 +34,12 @@ impl Caller {
 
     /// The caller's name in logs, with kept responses, and as the author of notes. It is the same for all its tokens.
     pub fn name(&self) -> String {
-        match &self.subject {
-            TokenSubject::Contact { contact_code, .. } => format!("contact {contact_code}"),
-            TokenSubject::Employee { employee_code, .. } => format!("employee {employee_code}"),
-        }
+        Actor::from(&self.subject).to_string()
+    }
+
+    /// An entry of the audit about what the caller does now.
+    pub fn entry(&self, state: &ApiState, event: AuditEvent) -> AuditRecord {
+        state.audit.entry(event).by(&Actor::from(&self.subject)).at(self.origin.clone())
     }
 }
 
@@ -73,8 +79,8 @@ impl Caller {
         if !state.owners.is_current(&tenant, &verified).await? {
             return Err(ApiError::InvalidToken);
         }
-        let subject = verified.subject;
-        Ok(Self { tenant, subject })
+        let (subject, (_, origin)) = (verified.subject, origin(parts, state)?);
+        Ok(Self { tenant, subject, origin })
     }
 }
 

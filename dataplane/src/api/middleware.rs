@@ -12,6 +12,7 @@ use tracing::Instrument;
 
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
+use super::origin::RequestId;
 use super::server::Place;
 use super::state::ApiState;
 
@@ -19,9 +20,10 @@ const REQUEST_ID: &str = "x-request-id";
 
 /// Gives the request an id, runs it, counts it and logs it. Logs the route's pattern, not the query string, which holds
 /// names.
-pub async fn answer(State(state): State<Arc<ApiState>>, request: Request, next: Next) -> Response {
+pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = hex::encode(random::bytes::<10>());
+    request.extensions_mut().insert(RequestId(id.clone()));
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);

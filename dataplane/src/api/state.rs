@@ -11,6 +11,7 @@ use super::client::Proxies;
 use super::host::Hosts;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
+use crate::audit::Audit;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::readiness::Readiness;
@@ -38,6 +39,8 @@ pub struct ApiState {
     pub throttle: Throttle,
     /// The proxies in front of the API.
     pub proxies: Arc<Proxies>,
+    /// Who did what.
+    pub audit: Arc<Audit>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// The host names of the API.

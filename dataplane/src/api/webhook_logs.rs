@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use docket_domain::audit::AuditEvent;
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::events;
 use docket_store::walk::Page;
@@ -116,7 +117,8 @@ pub async fn get(
     // Exactly the bytes that are sent.
     let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
     let payload = payload.ok_or(ApiError::Internal)?;
-    // An audit of who has read a payload, by ids only.
+    let entry = caller.entry(&state, AuditEvent::PayloadRead).about("delivery", &id.to_string());
+    state.audit.record(&caller.tenant, entry);
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), delivery.id = %id, "delivery read");
     Ok(Json(DeliveryAnswer::new(listed, attempts, payload)))

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::response::Response;
+use docket_domain::audit::AuditRecord;
 use docket_domain::token::TokenSubject;
 use docket_orders::SaveRequest;
 use docket_schedule::Hint;
-use docket_store::{StoreError, Transaction, idempotency};
+use docket_store::{StoreError, Transaction, audit, idempotency};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -54,7 +55,7 @@ where
     }
 }
 
-type AuditLine = Box<dyn FnOnce(&Caller) + Send>;
+type LogLine = Box<dyn FnOnce(&Caller) + Send>;
 
 /// The body of a response.
 pub fn body_of(answer: &impl Serialize) -> String {
@@ -65,13 +66,14 @@ pub fn body_of(answer: &impl Serialize) -> String {
 pub struct Done {
     body: String,
     hints: Vec<Hint>,
-    audit: Option<AuditLine>,
+    log: Option<LogLine>,
+    entry: Option<AuditRecord>,
 }
 
 impl Done {
     /// A write that succeeded, with this response.
     pub fn new(answer: &impl Serialize) -> Self {
-        Self { body: body_of(answer), hints: Vec::new(), audit: None }
+        Self { body: body_of(answer), hints: Vec::new(), log: None, entry: None }
     }
 
     /// Publishes these hints to the schedule after the commit.
@@ -80,8 +82,13 @@ impl Done {
     }
 
     /// Writes a line to the log after the commit: who did what, by ids only.
-    pub fn audit(self, log: impl FnOnce(&Caller) + Send + 'static) -> Self {
-        Self { audit: Some(Box::new(log)), ..self }
+    pub fn log(self, log: impl FnOnce(&Caller) + Send + 'static) -> Self {
+        Self { log: Some(Box::new(log)), ..self }
+    }
+
+    /// Adds an entry to the audit, in the transaction.
+    pub fn record(self, entry: AuditRecord) -> Self {
+        Self { entry: Some(entry), ..self }
     }
 }
 
@@ -167,7 +174,7 @@ where
 {
     let mut transaction = caller.tenant.store.begin(&state.clock).await?;
     let now = transaction.now();
-    let Done { body, hints, audit } = match work(&mut transaction, now).await {
+    let Done { body, hints, log, entry } = match work(&mut transaction, now).await {
         Ok(done) => done,
         Err(refusal) => {
             // The connection of a refused write is sound and worth keeping; a failed rollback closes it.
@@ -175,6 +182,7 @@ where
             return Err(Failure::Api(refusal.into()));
         }
     };
+    audit::insert(&mut transaction, entry.as_slice()).await?;
     if let Some(key) = key {
         match idempotency::keep(&mut transaction, &key.to_keep(caller, &body), now.as_millisecond()).await {
             Err(StoreError::Conflict) => return Err(Failure::KeyTaken),
@@ -184,7 +192,10 @@ where
     let entries = hints.iter().map(|hint| hint.entry.clone()).collect();
     let (committed, ()) = tokio::join!(transaction.commit(), state.notifier.announce(entries, LEASE));
     committed?;
-    if let Some(log) = audit {
+    if let Some(entry) = &entry {
+        state.audit.stored(&caller.tenant, entry);
+    }
+    if let Some(log) = log {
         log(caller);
     }
     // Only a hint: the rows are committed, and a sweep finds what the schedule did not get.
@@ -199,7 +210,7 @@ async fn create(
     request: SaveRequest,
     answer: fn(&Saved) -> String,
 ) -> Result<Response, Failure> {
-    let Caller { tenant, subject } = caller;
+    let Caller { tenant, subject, .. } = caller;
     let customer_code = match subject {
         // No connection is needed.
         TokenSubject::Contact { customer_code, .. } if request.customer_code.is_none() => {

@@ -7,7 +7,7 @@ use clap::Args;
 use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 
-use super::settings::{DeliveryArguments, HostArguments, SourceArguments};
+use super::settings::{AuditArguments, DeliveryArguments, HostArguments, SourceArguments};
 use super::values::duration;
 
 /// Settings of `docket dev`.
@@ -34,6 +34,9 @@ pub struct DevArguments {
     /// Deliveries.
     #[command(flatten)]
     pub deliveries: DeliveryArguments,
+    /// The audit.
+    #[command(flatten)]
+    pub audit: AuditArguments,
     /// How often to scan for new invoices. A short interval costs little here: unchanged database files are not opened.
     #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,

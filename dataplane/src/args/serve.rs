@@ -9,7 +9,7 @@ use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 use docket_store::postgres::AllowedDatabase;
 
-use super::settings::{DeliveryArguments, HostArguments, ProxyArguments, RedisArguments};
+use super::settings::{AuditArguments, DeliveryArguments, HostArguments, ProxyArguments, RedisArguments};
 use super::values::{bytes, duration, duration_or_zero, word};
 
 /// Settings of `docket serve`.
@@ -77,6 +77,9 @@ pub struct ServeArguments {
     /// Deliveries.
     #[command(flatten)]
     pub deliveries: DeliveryArguments,
+    /// The audit.
+    #[command(flatten)]
+    pub audit: AuditArguments,
     /// How often a worker reads pending deliveries from the databases, in case Redis has lost them.
     #[arg(long, env = "DOCKET_SWEEP_INTERVAL", default_value = "60s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub sweep_interval: Duration,

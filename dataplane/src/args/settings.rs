@@ -95,6 +95,17 @@ pub struct ProxyArguments {
     pub proxy_protocol: bool,
 }
 
+/// The audit: who did what.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArguments {
+    /// File that audit entries are added to as they happen, one JSON object per line; - is standard output [default: none].
+    #[arg(long, env = "DOCKET_AUDIT_LOG", value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
+    /// How long the tenants' databases keep audit entries, at least 1s; 100,000 in each at most.
+    #[arg(long, env = "DOCKET_AUDIT_RETENTION", default_value = "90d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
+    pub audit_retention: Duration,
+}
+
 /// How deliveries are sent.
 #[derive(Debug, Clone, Args)]
 pub struct DeliveryArguments {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use docket_crds::{EventCode, UnknownEventCode};
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::moment;
 use docket_program::arguments;
@@ -126,6 +127,11 @@ pub(super) fn email(text: &str) -> Result<String, String> {
 
 pub(super) fn status(text: &str) -> Result<Status, String> {
     let words = || Status::ALL.map(Status::as_str).join(", ");
+    text.parse().map_err(|_| format!("must be one of {}", words()))
+}
+
+pub(super) fn audit_event(text: &str) -> Result<AuditEvent, String> {
+    let words = || AuditEvent::ALL.map(AuditEvent::as_str).join(", ");
     text.parse().map_err(|_| format!("must be one of {}", words()))
 }
 

@@ -7,17 +7,19 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use docket_crds::EventCode;
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_schedule::redis::RedisSchedule;
 use docket_schedule::{SHARES, Schedule};
-use docket_store::Database;
 use docket_store::deliveries::{self, DeliveryFilter, Due};
 use docket_store::walk::Page;
+use docket_store::{Database, audit};
 use jiff::Timestamp;
 
+use super::audit::{actor, entry};
 use super::tenant::{Found, IfNew, find, open};
 use crate::actions::Refusal;
 use crate::actions::resend::{self, Many};
@@ -25,9 +27,8 @@ use crate::args::{DeliveriesCommand, ManyArguments, TenantArguments};
 use crate::tenants::Webhooks;
 use crate::{redis, wake};
 
-/// The caller, for the audit: the user's id in the operating system.
 fn requested_by() -> String {
-    format!("command line (uid {})", rustix::process::getuid().as_raw())
+    actor().to_string()
 }
 
 /// `docket deliveries …`
@@ -80,6 +81,9 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
             let stopped = resend::stop(&mut transaction, &id, &requested_by(), now).await;
             let stopped =
                 stopped.map_err(|refusal| refused(refusal, &format!("the tenant has no resend {id}")))?;
+            let entry = entry(AuditEvent::ResendStopped, transaction.now_ms());
+            let entry = entry.about("resend", &id).times(stopped.taken_back);
+            audit::insert(&mut transaction, &[entry]).await?;
             transaction.commit().await?;
             print!("{}", shown::stopped(&id, stopped));
         }
@@ -104,6 +108,8 @@ async fn one(
     let now = transaction.now();
     let resent = resend::resend_one(&mut transaction, webhooks, id, &requested_by(), now).await;
     let (resent, due) = resent.map_err(|refusal| refused(refusal, &no_such(id)))?;
+    let entry = entry(AuditEvent::DeliveryResent, transaction.now_ms()).about("delivery", &id.to_string());
+    audit::insert(&mut transaction, &[entry]).await?;
     transaction.commit().await?;
     let then = notice.send(vec![due], now).await;
     println!("Delivery {} queued; {then}.", resent.id);
@@ -137,6 +143,8 @@ async fn several(
     let now = transaction.now();
     let (resend, extent, dues) =
         resend::resend_many(&mut transaction, webhooks, &many, &requested_by(), now).await?;
+    let entry = entry(AuditEvent::ResendStarted, transaction.now_ms()).about("resend", &resend.id);
+    audit::insert(&mut transaction, &[entry.times(resend.count)]).await?;
     transaction.commit().await?;
     notice.send(dues, now).await;
     let server = if at.is_served() { "docket serve" } else { "docket dev" };

@@ -3,13 +3,15 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
+use docket_domain::audit::AuditEvent;
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
-use docket_store::{StoreError, next_number};
+use docket_store::{StoreError, Transaction, audit, next_number};
 use secrecy::SecretString;
 
+use super::audit::entry;
 use super::tenant::{IfNew, open};
 use crate::args::{ContactCommand, CustomerCommand, EmployeeCommand, TenantArguments};
 use crate::passwords::{self, MAX_PASSWORD_CHARS};
@@ -66,6 +68,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
         }
         other => other?,
     }
+    record(&mut transaction, AuditEvent::ContactAdded, "contact", &code).await?;
     transaction.commit().await?;
     println!("Contact {code} added to customer {customer} of tenant {}; it signs in as {email}.", at.tenant);
     Ok(())
@@ -90,6 +93,7 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
         }
         other => other?,
     }
+    record(&mut transaction, AuditEvent::EmployeeAdded, "employee", &code).await?;
     transaction.commit().await?;
     println!("Employee {code} added to tenant {}; signs in as {user}.", at.tenant);
     Ok(())
@@ -99,6 +103,7 @@ async fn sign_out_contact(at: &TenantArguments, email: &str, clock: &Clock) -> R
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
     let code = contacts::sign_out(&mut transaction, email).await?;
     let code = code.with_context(|| format!("the tenant has no contact that signs in as {email}"))?;
+    record(&mut transaction, AuditEvent::SignedOut, "contact", &code).await?;
     transaction.commit().await?;
     println!("Contact {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
     Ok(())
@@ -108,9 +113,21 @@ async fn sign_out_employee(at: &TenantArguments, user: &str, clock: &Clock) -> R
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
     let code = employees::sign_out(&mut transaction, user).await?;
     let code = code.with_context(|| format!("the tenant has no employee that signs in as {user}"))?;
+    record(&mut transaction, AuditEvent::SignedOut, "employee", &code).await?;
     transaction.commit().await?;
     println!("Employee {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
     Ok(())
+}
+
+/// Adds what was done to a user to the audit.
+async fn record(
+    transaction: &mut Transaction,
+    event: AuditEvent,
+    kind: &str,
+    code: &str,
+) -> Result<(), StoreError> {
+    let entry = entry(event, transaction.now_ms()).about(kind, code);
+    audit::insert(transaction, &[entry]).await
 }
 
 /// One line of standard input: never an argument, which every user of the machine could read.

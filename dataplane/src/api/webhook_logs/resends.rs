@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::DeliveryId;
 use docket_store::Transaction;
 use docket_store::resends::Resend;
@@ -51,7 +52,8 @@ async fn one(state: &ApiState, caller: &Caller, id: DeliveryId, write: Write) ->
         let (resent, due) = resend_one(transaction, tenant.webhooks(), id, &caller.name(), now).await?;
         let done = Done::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
         let Resent { id, resend_of } = resent;
-        Ok(done.audit(move |caller| {
+        let entry = caller.entry(state, AuditEvent::DeliveryResent).about("delivery", &resend_of.to_string());
+        Ok(done.record(entry).log(move |caller| {
             let (code, name) = (caller.tenant.config.client_code.as_str(), caller.name());
             tracing::info!(tenant.code = code, caller = name, delivery.id = %id, delivery.resend_of = %resend_of, "delivery resent");
         }))
@@ -66,7 +68,8 @@ async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -> Re
             resend_many(transaction, tenant.webhooks(), &many, &caller.name(), now).await?;
         let answer = ResendManyAnswer::new(&many, &resend, extent);
         let Resend { id, webhook_name, count, .. } = resend;
-        Ok(Done::new(&answer).hint(tenant.hints(dues, now)).audit(move |caller| {
+        let entry = caller.entry(state, AuditEvent::ResendStarted).about("resend", &id).times(count);
+        Ok(Done::new(&answer).hint(tenant.hints(dues, now)).record(entry).log(move |caller| {
             tracing::info!(
                 tenant.code = caller.tenant.config.client_code.as_str(),
                 caller = caller.name(),
@@ -103,7 +106,8 @@ pub async fn stop(
     let stop = async |transaction: &mut Transaction, now| {
         let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
         let (resend, taken_back) = (id.clone(), stopped.taken_back);
-        Ok(Done::new(&StopAnswer::new(&id, stopped)).audit(move |caller| {
+        let entry = caller.entry(&state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
+        Ok(Done::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {
             tracing::info!(
                 tenant.code = caller.tenant.config.client_code.as_str(),
                 caller = caller.name(),

@@ -3,8 +3,8 @@
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::resends::{Extent, Resend};
-use jiff::Timestamp;
 
+use super::super::table::{table, time};
 use crate::actions::resend::{Many, Progress, Stopped};
 
 pub(super) fn deliveries(listed: &[ListedDelivery]) -> String {
@@ -99,19 +99,6 @@ pub(super) fn stopped(id: &str, stopped: Stopped) -> String {
     format!("Resend {id} stopped: {taken_back} deliveries withdrawn, {gone} attempted before.\n")
 }
 
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    rows.iter()
-        .map(|row| {
-            let cells: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            format!("{}\n", cells.join("  ").trim_end())
-        })
-        .collect()
-}
-
 pub(super) fn details(listed: &ListedDelivery, attempts: &[StoredAttempt]) -> String {
     let mut out = format!(
         "Delivery {}\n  event     {} {} about {}\n  webhook   {} (customer {})\n  status    {} after {} of {MAX_ATTEMPTS} attempts\n  created   {}\n",
@@ -170,19 +157,13 @@ fn last(class: Option<FailureClass>, http_status: Option<i64>) -> String {
     words.join(" ")
 }
 
-fn time(ms: i64) -> String {
-    Timestamp::from_millisecond(ms)
-        .map_or("?".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn table_shows_status_and_time() {
+    fn attempt_shows_its_status() {
         assert_eq!(deliveries(&[]), "No deliveries.\n");
         assert_eq!(last(Some(FailureClass::ServerError), Some(500)), "ServerError 500");
-        assert_eq!(time(0), "1970-01-01 00:00:00Z");
     }
 }

@@ -1,0 +1,230 @@
+//! The audit of a process: each entry is a line of the stream at once, and soon after a row of the tenant's database.
+//!
+//! No request waits for it, and none fails because of it. What can't be stored is counted, and is in the stream alone.
+
+mod refusals;
+mod stream;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_domain::audit::{AuditEvent, AuditRecord, Origin, name_digest};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_store::{StoreError, audit, contacts};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::groups::{Groups, Turn};
+use crate::telemetry::{Lost, Metrics};
+use crate::tenants::ServedTenant;
+use refusals::{Refusal, Refusals};
+pub use stream::Stream;
+
+/// Entries of a tenant that come within this time are stored in one transaction.
+const GATHER: Duration = Duration::from_secs(1);
+/// How long storing may take.
+const STORE_TIME: Duration = Duration::from_secs(5);
+/// Refused sign-ins are counted for so long before they become entries.
+const WINDOW: Duration = Duration::from_secs(60);
+/// The most entries that wait to be stored: of one tenant, and of all; some 300 bytes each.
+const MAX_WAITING: (usize, usize) = (1_000, 10_000);
+
+/// The audit of this process.
+pub struct Audit {
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    stream: Option<Stream>,
+    groups: Arc<Groups<Row>>,
+    waiting: Arc<Mutex<Waiting>>,
+    /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
+    refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+struct Row {
+    tenant: Arc<ServedTenant>,
+    record: AuditRecord,
+    place: Place,
+}
+
+/// How many entries wait to be stored.
+#[derive(Default)]
+struct Waiting {
+    all: usize,
+    of: HashMap<Arc<str>, usize>,
+}
+
+/// The place of an entry that waits. Dropped, it is free.
+struct Place {
+    waiting: Arc<Mutex<Waiting>>,
+    tenant_uid: Arc<str>,
+}
+
+impl Place {
+    /// `None`: too many wait.
+    fn take(waiting: &Arc<Mutex<Waiting>>, tenant_uid: &Arc<str>) -> Option<Self> {
+        waiting.lock().add(tenant_uid).then(|| {
+            let (waiting, tenant_uid) = (Arc::clone(waiting), Arc::clone(tenant_uid));
+            Self { waiting, tenant_uid }
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.waiting.lock().remove(&self.tenant_uid);
+    }
+}
+
+impl Waiting {
+    /// Adds one, unless too many wait.
+    fn add(&mut self, tenant_uid: &Arc<str>) -> bool {
+        let (of_one, of_all) = MAX_WAITING;
+        if self.all >= of_all || self.of.get(tenant_uid).is_some_and(|count| *count >= of_one) {
+            return false;
+        }
+        self.all += 1;
+        *self.of.entry(Arc::clone(tenant_uid)).or_default() += 1;
+        true
+    }
+
+    fn remove(&mut self, tenant_uid: &str) {
+        self.all -= 1;
+        if let Some(of) = self.of.get_mut(tenant_uid) {
+            *of -= 1;
+            if *of == 0 {
+                self.of.remove(tenant_uid);
+            }
+        }
+    }
+}
+
+impl Audit {
+    /// An audit that writes its stream there.
+    pub fn new(clock: Clock, metrics: Arc<Metrics>, stream: Option<Stream>) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            metrics,
+            stream,
+            groups: Groups::new(MAX_WAITING.0),
+            waiting: Arc::default(),
+            refused: Mutex::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        })
+    }
+
+    /// A new entry of this moment.
+    pub fn entry(&self, event: AuditEvent) -> AuditRecord {
+        AuditRecord::new(event, self.clock.now_ms(), random::bytes())
+    }
+
+    /// Writes an entry to the stream, and stores it soon.
+    pub fn record(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
+        self.write(Some(tenant), &record);
+        let Some(place) = Place::take(&self.waiting, &tenant.uid) else {
+            return self.metrics.audit_lost(Lost::Row, 1);
+        };
+        let row = Row { tenant: Arc::clone(tenant), record, place };
+        if let Some(turn) = self.groups.add(&tenant.uid, row) {
+            self.tasks.spawn(Arc::clone(self).store(turn));
+        }
+    }
+
+    /// Writes an entry to the stream that a transaction has stored.
+    pub fn stored(&self, tenant: &Arc<ServedTenant>, record: &AuditRecord) {
+        self.write(Some(tenant), record);
+    }
+
+    /// Counts a refused sign-in; `kind` tells contacts from employees. The counts of a minute become entries of the tenant, if
+    /// there is one.
+    pub fn sign_in_refused(
+        self: &Arc<Self>,
+        tenant: Option<&Arc<ServedTenant>>,
+        address: Option<IpAddr>,
+        kind: &str,
+        user_id: &str,
+    ) {
+        let key = tenant.and_then(|tenant| tenant.config.tokens.signing_keys.first());
+        let name = key.map(|key| name_digest(key.secret.expose(), kind, &contacts::user_key(user_id)));
+        let uid = tenant.map(|tenant| Arc::clone(&tenant.uid));
+        let mut refused = self.refused.lock();
+        let is_first = !refused.contains_key(&uid);
+        refused.entry(uid).or_default().add(Refusal { address, name }, self.clock.now_ms());
+        drop(refused);
+        if is_first {
+            self.tasks.spawn(Arc::clone(self).end_window(tenant.cloned()));
+        }
+    }
+
+    /// Stores what waits, and ends the stream. Later entries are stored at once.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        if let Some(stream) = &self.stream {
+            stream.flush().await;
+        }
+    }
+
+    fn write(&self, tenant: Option<&Arc<ServedTenant>>, record: &AuditRecord) {
+        let Some(stream) = &self.stream else { return };
+        let code = tenant.map(|tenant| tenant.config.client_code.as_str());
+        if !stream.write(code, record) {
+            self.metrics.audit_lost(Lost::Line, 1);
+        }
+    }
+
+    /// Records the refused sign-ins of a window that ends now.
+    async fn end_window(self: Arc<Self>, tenant: Option<Arc<ServedTenant>>) {
+        self.closing.run_until_cancelled(self.clock.sleep(WINDOW)).await;
+        let uid = tenant.as_ref().map(|tenant| Arc::clone(&tenant.uid));
+        let refused = self.refused.lock().remove(&uid).unwrap_or_default();
+        for (Refusal { address, name }, at_ms, count) in refused.lines() {
+            let record = AuditRecord::new(AuditEvent::SignInRefused, at_ms, random::bytes());
+            let record = record.at(Origin { address, request_id: None }).times(count);
+            let record = match name {
+                Some(digest) => record.about("name", &digest),
+                None => record,
+            };
+            match &tenant {
+                Some(tenant) => self.record(tenant, record),
+                None => self.write(None, &record),
+            }
+        }
+    }
+
+    async fn store(self: Arc<Self>, mut turn: Turn<Row>) {
+        loop {
+            self.closing.run_until_cancelled(self.clock.sleep(GATHER)).await;
+            let Some(rows) = turn.next() else { return };
+            let Some(tenant) = rows.first().map(|row| Arc::clone(&row.tenant)) else { continue };
+            let (records, places): (Vec<AuditRecord>, Vec<Place>) =
+                rows.into_iter().map(|row| (row.record, row.place)).unzip();
+            let stored = tokio::time::timeout(STORE_TIME, self.insert(&tenant, &records)).await;
+            drop(places);
+            let why = match stored {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it took too long".to_owned(),
+            };
+            let (code, count) = (tenant.config.client_code.as_str(), records.len());
+            tracing::warn!(tenant.code = code, count, error = why, "audit entries were not stored");
+            self.metrics.audit_lost(Lost::Row, count as u64);
+        }
+    }
+
+    async fn insert(&self, tenant: &ServedTenant, records: &[AuditRecord]) -> Result<(), StoreError> {
+        let mut transaction = tenant.store.begin(&self.clock).await?;
+        audit::insert(&mut transaction, records).await?;
+        transaction.commit().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

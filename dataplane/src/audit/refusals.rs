@@ -1,0 +1,93 @@
+//! Refused sign-ins of one tenant within one window, counted by source and name. However many there are, few lines come of
+//! them.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// The most lines of a window, beside one for all others.
+pub(super) const MAX_LINES: usize = 20;
+
+/// A sign-in that was refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Refusal {
+    /// The client's address, if it is known.
+    pub(super) address: Option<IpAddr>,
+    /// The digest of the name that was sent; `None`: the tenant has no key.
+    pub(super) name: Option<String>,
+}
+
+/// When the first one was, and how many there are.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    first_ms: i64,
+    count: i64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    lines: HashMap<Refusal, Count>,
+    others: Option<Count>,
+}
+
+impl Refusals {
+    /// Counts one more.
+    pub(super) fn add(&mut self, refusal: Refusal, now_ms: i64) {
+        let new = Count { first_ms: now_ms, count: 0 };
+        let is_full = self.lines.len() >= MAX_LINES;
+        let line = match self.lines.get_mut(&refusal) {
+            Some(line) => line,
+            None if is_full => self.others.get_or_insert(new),
+            None => self.lines.entry(refusal).or_insert(new),
+        };
+        line.count += 1;
+    }
+
+    /// The lines in the order of their first refusals, each with the time of the first and the count. Those that are beyond the
+    /// bound are one line, without address and name.
+    pub(super) fn lines(self) -> Vec<(Refusal, i64, i64)> {
+        let others = self.others.map(|count| (Refusal::default(), count));
+        let lines = self.lines.into_iter().chain(others);
+        let mut lines: Vec<_> =
+            lines.map(|(refusal, Count { first_ms, count })| (refusal, first_ms, count)).collect();
+        lines.sort_by_key(|(_, first_ms, _)| *first_ms);
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(source: u8, name: usize) -> Refusal {
+        Refusal { address: Some(IpAddr::from([192, 0, 2, source])), name: Some(name.to_string()) }
+    }
+
+    #[test]
+    fn refusals_are_counted_by_source_and_name() {
+        let mut refusals = Refusals::default();
+        for (now_ms, source, name) in [(1, 1, 1), (2, 1, 1), (3, 1, 2), (4, 2, 1), (5, 1, 1)] {
+            refusals.add(refusal(source, name), now_ms);
+        }
+        let lines = [(refusal(1, 1), 1, 3), (refusal(1, 2), 3, 1), (refusal(2, 1), 4, 1)];
+        assert_eq!(refusals.lines(), lines);
+    }
+
+    #[test]
+    fn flood_of_names_is_few_lines_and_no_refusal_is_lost() {
+        let mut refusals = Refusals::default();
+        for name in 0..10_000 {
+            refusals.add(refusal(1, name), 7);
+            refusals.add(refusal(1, 3), 7);
+        }
+        let lines = refusals.lines();
+        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!(lines.iter().map(|(_, _, count)| count).sum::<i64>(), 20_000);
+        assert!(lines.contains(&(refusal(1, 3), 7, 10_001)));
+        assert!(lines.contains(&(Refusal::default(), 7, 10_000 - MAX_LINES as i64)));
+    }
+
+    #[test]
+    fn without_a_refusal_there_is_no_line() {
+        assert_eq!(Refusals::default().lines(), []);
+    }
+}

@@ -1,0 +1,200 @@
+//! The audit with a manual clock, on a file.
+
+use std::path::PathBuf;
+
+use docket_crds::TenantConfig;
+use docket_domain::audit::Actor;
+use docket_egress::Trust;
+use docket_program::clock::ManualClock;
+use docket_store::Database;
+use docket_store::audit::AuditFilter;
+use docket_store::sqlite::Sqlite;
+use docket_store::stores::Store;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tenants::HeldWebhooks;
+
+const NAME: &str = "zoe@canary.example";
+
+struct Rig {
+    time: ManualClock,
+    metrics: Arc<Metrics>,
+    audit: Arc<Audit>,
+    tenant: Arc<ServedTenant>,
+    folder: PathBuf,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // A temporary folder: leftovers do no harm.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Rig {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("docket-audit-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let key = json!({"kid": "k1", "secret": "07".repeat(32)});
+        let config: TenantConfig = serde_json::from_value(json!({
+            "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
+            "tokens": {"lifetimeMinutes": 60, "signingKeys": [key]}, "database": null, "suspended": false,
+            "activeEvents": [], "webhooks": []
+        }))
+        .expect("a configuration");
+        let store = Arc::new(Store::new(Database::Sqlite(Sqlite::new(folder.join("tenant.db")))));
+        let held = HeldWebhooks::These(Default::default());
+        let tenant = Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None));
+        let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
+        let metrics = Arc::<Metrics>::default();
+        let stream = Stream::open(&folder.join("audit.log"), Arc::clone(&metrics)).expect("a file");
+        let audit = Audit::new(Clock::Manual(time.clone()), Arc::clone(&metrics), Some(stream));
+        Self { time, metrics, audit, tenant, folder }
+    }
+
+    /// With a database that is made.
+    async fn made(self) -> Self {
+        assert_eq!(self.rows().await, []);
+        self
+    }
+
+    fn signed_in(&self) {
+        let entry = self.audit.entry(AuditEvent::SignedIn).by(&Actor::Contact("11".into()));
+        self.audit.record(&self.tenant, entry);
+    }
+
+    fn refused(&self, source: u8, name: &str) {
+        let address = Some(IpAddr::from([192, 0, 2, source]));
+        self.audit.sign_in_refused(Some(&self.tenant), address, "contact", name);
+    }
+
+    /// The stored entries, newest first.
+    async fn rows(&self) -> Vec<AuditRecord> {
+        let database = self.tenant.store.ready(&self.audit.clock).await.expect("a schema");
+        let mut reader = database.reader().await.expect("a reader");
+        audit::search(&mut reader, &AuditFilter::default(), 20_000).await.expect("a statement").items
+    }
+
+    /// Lets time pass until so many are stored.
+    async fn stores(&self, count: usize) {
+        let stored = async {
+            while self.rows().await.len() != count {
+                self.time.advance(GATHER);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), stored).await.expect("they are stored");
+    }
+
+    fn stream(&self) -> String {
+        std::fs::read_to_string(self.folder.join("audit.log")).expect("a stream")
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        self.stream().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    fn lost(&self, what: &str) -> u64 {
+        let name = format!("docket_audit_lost_total{{what=\"{what}\"}} ");
+        let text = self.metrics.text();
+        let value = text.lines().find_map(|line| line.strip_prefix(&name)).expect("a series");
+        value.parse().expect("a number")
+    }
+}
+
+#[tokio::test]
+async fn entries_of_a_second_are_stored_together_and_are_in_the_stream_at_once() {
+    let rig = Rig::new("together").made().await;
+    for _ in 0..30 {
+        rig.signed_in();
+    }
+    tokio::task::yield_now().await;
+    assert_eq!(rig.rows().await, [], "they are gathered");
+    rig.audit.stream.as_ref().expect("a stream").flush().await;
+    assert_eq!(rig.lines().len(), 30);
+    rig.stores(30).await;
+    rig.signed_in();
+    rig.stores(31).await;
+    let ids: Vec<String> = rig.rows().await.into_iter().map(|row| row.id).collect();
+    rig.audit.close().await;
+    assert!(rig.lines().iter().all(|line| ids.iter().any(|id| line["id"] == id.as_str())));
+}
+
+#[tokio::test]
+async fn end_stores_what_waits() {
+    let rig = Rig::new("end").made().await;
+    rig.signed_in();
+    rig.refused(1, NAME);
+    rig.audit.close().await;
+    let events: Vec<AuditEvent> = rig.rows().await.iter().map(|row| row.event).collect();
+    assert_eq!(events.len(), 2);
+    assert!(events.contains(&AuditEvent::SignedIn) && events.contains(&AuditEvent::SignInRefused));
+    rig.signed_in();
+    rig.audit.close().await;
+    assert_eq!(rig.rows().await.len(), 3, "also what comes later");
+}
+
+#[tokio::test]
+async fn flood_of_refused_sign_ins_is_few_entries_of_one_window() {
+    let rig = Rig::new("flood").made().await;
+    for number in 0..10_000 {
+        rig.refused(1, &format!("{number}{NAME}"));
+        rig.refused(2, NAME);
+    }
+    tokio::task::yield_now().await;
+    rig.time.advance(WINDOW - Duration::from_millis(1));
+    tokio::task::yield_now().await;
+    assert_eq!((rig.rows().await, rig.stream()), (Vec::new(), String::new()), "the window has not ended");
+    rig.time.advance(Duration::from_millis(1));
+    rig.stores(21).await;
+    let rows = rig.rows().await;
+    assert_eq!(rows.iter().map(|row| row.count).sum::<i64>(), 20_000);
+    let of_second = rows.iter().find(|row| row.origin.address == Some(IpAddr::from([192, 0, 2, 2])));
+    let of_second = of_second.expect("its address");
+    let digest = name_digest(&[7; 32], "contact", NAME);
+    assert_eq!((of_second.count, of_second.subject.clone()), (10_000, Some(format!("name {digest}"))));
+    assert!(rows.iter().all(|row| row.actor.is_none()));
+    // A new window.
+    rig.refused(2, NAME);
+    rig.audit.close().await;
+    assert_eq!(rig.rows().await.len(), 22);
+    assert!(!rig.stream().contains(NAME));
+    assert_eq!(rig.lines().len(), 22);
+}
+
+#[tokio::test]
+async fn sign_in_at_an_unknown_tenant_is_in_the_stream_alone() {
+    let rig = Rig::new("unknown").made().await;
+    rig.audit.sign_in_refused(None, None, "contact", NAME);
+    rig.audit.close().await;
+    assert_eq!(rig.rows().await, []);
+    let lines = rig.lines();
+    assert_eq!(lines.len(), 1);
+    let parts = ["tenant", "subject", "address"].map(|field| &lines[0][field]);
+    assert_eq!(parts, [&Value::Null; 3], "{lines:?}");
+}
+
+#[tokio::test]
+async fn entries_beyond_the_bound_are_counted_and_are_in_the_stream() {
+    let rig = Rig::new("bound").made().await;
+    for _ in 0..MAX_WAITING.0 + 7 {
+        rig.signed_in();
+    }
+    rig.audit.close().await;
+    assert_eq!((rig.rows().await.len(), rig.lost("row"), rig.lost("line")), (MAX_WAITING.0, 7, 0));
+    assert_eq!(rig.lines().len(), MAX_WAITING.0 + 7);
+    assert_eq!(rig.audit.waiting.lock().all, 0);
+    assert!(rig.audit.waiting.lock().of.is_empty());
+}
+
+#[tokio::test]
+async fn database_that_is_away_loses_rows_and_no_line() {
+    let rig = Rig::new("away");
+    std::fs::write(rig.folder.join("tenant.db"), "no database").expect("writable");
+    rig.signed_in();
+    rig.signed_in();
+    rig.audit.close().await;
+    assert_eq!((rig.lost("row"), rig.lost("line"), rig.lines().len()), (2, 0, 2));
+    assert_eq!(rig.audit.waiting.lock().all, 0);
+}

@@ -1,0 +1,49 @@
+//! `docket audit`: lists a tenant's audit; and the entries of what commands do.
+
+use anyhow::Result;
+use docket_domain::audit::{Actor, AuditEvent, AuditRecord};
+use docket_program::clock::Clock;
+use docket_program::random;
+use docket_store::audit::{self, AuditFilter};
+
+use super::table::{table, time};
+use super::tenant::{IfNew, open};
+use crate::args::AuditCommand;
+
+/// Who runs the command.
+pub(super) fn actor() -> Actor {
+    Actor::CommandLine(rustix::process::getuid().as_raw())
+}
+
+/// An entry about what the command does at this time, in milliseconds since 1970.
+pub(super) fn entry(event: AuditEvent, at_ms: i64) -> AuditRecord {
+    AuditRecord::new(event, at_ms, random::bytes()).by(&actor())
+}
+
+/// `docket audit …`
+pub async fn run(command: AuditCommand) -> Result<()> {
+    let AuditCommand::List { at, event, from: from_ms, to: to_ms, limit } = command;
+    let mut reader = open(&at, &Clock::System, IfNew::Refuse).await?.reader().await?;
+    let filter = AuditFilter { event, from_ms, to_ms, after: None };
+    print!("{}", shown(&audit::search(&mut reader, &filter, limit).await?.items));
+    Ok(())
+}
+
+fn shown(entries: &[AuditRecord]) -> String {
+    if entries.is_empty() {
+        return "No entries.\n".to_owned();
+    }
+    let absent = || "–".to_owned();
+    let rows = entries.iter().map(|entry| {
+        [
+            time(entry.at_ms),
+            entry.event.as_str().to_owned(),
+            entry.actor.clone().unwrap_or_else(absent),
+            entry.subject.clone().unwrap_or_else(absent),
+            entry.count.to_string(),
+            entry.origin.address.map_or_else(absent, |address| address.to_string()),
+            entry.origin.request_id.clone().unwrap_or_else(absent),
+        ]
+    });
+    table(["TIME", "EVENT", "ACTOR", "SUBJECT", "COUNT", "ADDRESS", "REQUEST"], rows)
+}
