@@ -102,12 +102,16 @@ flag changes one line.
 {{- if $v.proxyProtocol -}}
 {{- $args = append $args "--proxy-protocol" -}}
 {{- end -}}
+{{- if $v.auditLog -}}
+{{- $args = append $args "--audit-log=-" -}}
+{{- end -}}
 {{- $args = append $args (printf "--shutdown-delay=%s" $v.shutdownDelay) -}}
 {{- else if eq .component "worker" -}}
 {{- range $v.allowEgress -}}
 {{- $args = append $args (printf "--allow-egress=%s" .) -}}
 {{- end -}}
 {{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
+{{- $args = append $args (printf "--audit-retention=%s" $v.auditRetention) -}}
 {{- $args = append $args (printf "--sweep-interval=%s" $v.sweepInterval) -}}
 {{- else if eq .component "detector" -}}
 {{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}

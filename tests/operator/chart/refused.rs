@@ -109,6 +109,7 @@ const WRONG: &[(&str, &str)] = &[
     ("worker: {allowEgress: [10.0.0.1]}", "/worker/allowEgress/0"),
     ("worker: {allowEgress: [300.1.1.1/8]}", "/worker/allowEgress/0"),
     ("worker: {deliveryRetention: 40000d}", "/worker/deliveryRetention"),
+    ("worker: {auditRetention: 0d}", "/worker/auditRetention"),
     ("worker: {deliveryRetention: 0d}", "/worker/deliveryRetention"),
     ("worker: {sweepInterval: 1d}", "/worker/sweepInterval"),
     ("detector: {autoscaling: {enabled: true}}", "/detector"),

@@ -80,8 +80,8 @@ legacyHost: old.example.com
 disabledEvents: [note.created]
 externalDatabases: {allow: [db.example.com, '*.eu.example.com', 10.3.0.0/16]}
 watch: {namespaces: [a, b]}
-api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true}
-worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, extraArgs: [--x=1]}
+api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true, auditLog: true}
+worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, auditRetention: 8d, extraArgs: [--x=1]}
 ",
     );
     assert_eq!(
@@ -120,6 +120,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--trusted-proxy=10.1.0.0/24",
             "--forwarded-header=X-Forwarded-For",
             "--proxy-protocol",
+            "--audit-log=-",
             "--shutdown-delay=5s",
             "--management=0.0.0.0:9090",
             "--log=info",
@@ -139,6 +140,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
             "--delivery-retention=7d",
+            "--audit-retention=8d",
             "--sweep-interval=10s",
             "--management=0.0.0.0:9090",
             "--log=info",
