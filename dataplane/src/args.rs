@@ -44,10 +44,10 @@ pub enum Command {
     /// Add customers to a tenant.
     #[command(subcommand)]
     Customer(CustomerCommand),
-    /// Add contacts (a customer's users) to a tenant, or sign them out.
+    /// Add contacts (a customer's users) to a tenant, set their passwords, or sign them out.
     #[command(subcommand)]
     Contact(ContactCommand),
-    /// Add employees (the tenant's own users) to a tenant, or sign them out.
+    /// Add employees (the tenant's own users) to a tenant, set their passwords, or sign them out.
     #[command(subcommand)]
     Employee(EmployeeCommand),
     /// Webhook deliveries of a tenant: list, show and resend them. Shows metadata and attempts, never payloads.

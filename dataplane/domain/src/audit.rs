@@ -17,6 +17,8 @@ words! {
         SignInRefused,
         /// A contact or an employee was signed out everywhere.
         SignedOut,
+        /// A contact or an employee was given another password.
+        PasswordChanged,
         /// An administrator read the payload of a delivery.
         PayloadRead,
         /// A delivery was resent.

@@ -43,6 +43,16 @@ pub enum ContactCommand {
         #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
         code: Option<String>,
     },
+    /// Give a contact another password, which ends its tokens within five seconds. The password is read from standard
+    /// input.
+    SetPassword {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The e-mail address that it signs in with.
+        #[arg(long, value_name = "ADDRESS", value_parser = email)]
+        email: String,
+    },
     /// Sign a contact out everywhere: its tokens end within five seconds.
     SignOut {
         /// The tenant.
@@ -71,6 +81,16 @@ pub enum EmployeeCommand {
         /// Give access to the webhook logs.
         #[arg(long)]
         administrator: bool,
+    },
+    /// Give an employee another password, which ends its tokens within five seconds. The password is read from standard
+    /// input.
+    SetPassword {
+        /// The tenant.
+        #[command(flatten)]
+        at: TenantArguments,
+        /// The check-in name that it signs in with.
+        #[arg(long, value_name = "NAME", value_parser = user_name)]
+        user: String,
     },
     /// Sign an employee out everywhere: its tokens end within five seconds.
     SignOut {

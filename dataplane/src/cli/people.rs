@@ -38,6 +38,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
     let clock = Clock::System;
     let (at, customer, email, name, code) = match command {
         ContactCommand::Add { at, customer, email, name, code } => (at, customer, email, name, code),
+        ContactCommand::SetPassword { at, email } => return set_contact_password(&at, &email, &clock).await,
         ContactCommand::SignOut { at, email } => return sign_out_contact(&at, &email, &clock).await,
     };
     let database = open(&at, &clock, IfNew::Create).await?;
@@ -79,6 +80,7 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let clock = Clock::System;
     let (at, user, name, administrator) = match command {
         EmployeeCommand::Add { at, user, name, administrator } => (at, user, name, administrator),
+        EmployeeCommand::SetPassword { at, user } => return set_employee_password(&at, &user, &clock).await,
         EmployeeCommand::SignOut { at, user } => return sign_out_employee(&at, &user, &clock).await,
     };
     let database = open(&at, &clock, IfNew::Create).await?;
@@ -96,6 +98,30 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     record(&mut transaction, AuditEvent::EmployeeAdded, "employee", &code).await?;
     transaction.commit().await?;
     println!("Employee {code} added to tenant {}; signs in as {user}.", at.tenant);
+    Ok(())
+}
+
+async fn set_contact_password(at: &TenantArguments, email: &str, clock: &Clock) -> Result<()> {
+    let database = open(at, clock, IfNew::Refuse).await?;
+    let password_hash = passwords::hash(&read_password()?, random::bytes());
+    let mut transaction = database.begin(clock).await?;
+    let code = contacts::set_password(&mut transaction, email, &password_hash).await?;
+    let code = code.with_context(|| format!("the tenant has no contact that signs in as {email}"))?;
+    record(&mut transaction, AuditEvent::PasswordChanged, "contact", &code).await?;
+    transaction.commit().await?;
+    println!("Contact {code} of tenant {} has another password: its tokens end within 5 s.", at.tenant);
+    Ok(())
+}
+
+async fn set_employee_password(at: &TenantArguments, user: &str, clock: &Clock) -> Result<()> {
+    let database = open(at, clock, IfNew::Refuse).await?;
+    let password_hash = passwords::hash(&read_password()?, random::bytes());
+    let mut transaction = database.begin(clock).await?;
+    let code = employees::set_password(&mut transaction, user, &password_hash).await?;
+    let code = code.with_context(|| format!("the tenant has no employee that signs in as {user}"))?;
+    record(&mut transaction, AuditEvent::PasswordChanged, "employee", &code).await?;
+    transaction.commit().await?;
+    println!("Employee {code} of tenant {} has another password: its tokens end within 5 s.", at.tenant);
     Ok(())
 }
 

@@ -83,6 +83,17 @@ pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Opti
     row.map(|row| row.get(0)).transpose()
 }
 
+/// Gives the contact whose e-mail address this is another password, as a PHC string, which ends its tokens. Returns its code.
+pub async fn set_password(
+    transaction: &mut Transaction,
+    email: &str,
+    password_hash: &str,
+) -> Result<Option<String>, StoreError> {
+    let sql = "UPDATE contact SET password_hash = $1 WHERE email_key = $2 RETURNING code";
+    let row = transaction.query_opt(sql, params![password_hash, user_key(email)]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
 /// The contact whose e-mail address this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
     let sql = "SELECT code, customer_code, name, password_hash, active, sign_outs FROM contact WHERE email_key = $1";

@@ -77,6 +77,17 @@ pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<
     row.map(|row| row.get(0)).transpose()
 }
 
+/// Gives the employee whose check-in name this is another password, as a PHC string, which ends its tokens. Returns its code.
+pub async fn set_password(
+    transaction: &mut Transaction,
+    user_name: &str,
+    password_hash: &str,
+) -> Result<Option<String>, StoreError> {
+    let sql = "UPDATE employee SET password_hash = $1 WHERE user_key = $2 RETURNING code";
+    let row = transaction.query_opt(sql, params![password_hash, user_key(user_name)]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
 /// The employee whose check-in name this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Employee>, StoreError> {
     let sql = "SELECT code, name, password_hash, administrator, active, sign_outs FROM employee WHERE user_key = $1";

@@ -6,6 +6,7 @@ use docket_rig::ports::free_port;
 use docket_tests::people::ADA;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, webhook_yaml};
+use serde_json::json;
 
 use super::rig::{Rig, captioned, home, save};
 
@@ -32,6 +33,29 @@ async fn people_added_while_it_runs_can_sign_in() {
     let di = rig.server.sign_in_employee(&api_key('a'), "di.four").await;
     let got = di.get("/Orders/Get?webOrderId=W00000001").await.json();
     assert_eq!(got["customerCode"], "C-9");
+}
+
+#[tokio::test]
+async fn another_password_ends_the_tokens_and_the_old_password() {
+    let rig = Rig::start().await;
+    let (ada, alex) = (rig.ada().await, rig.alex().await);
+    let set = ["contact", "set-password", "--tenant", "ACME", "--email", "ADA@one.example"];
+    let done = "Contact 11 of tenant ACME has another password: its tokens end within 5 s.\n";
+    assert_eq!(rig.home.command(&set, "another-password\n"), (true, done.to_owned()));
+    eventually("its token ends", Duration::from_secs(10), async || {
+        ada.get("/Orders/Search").await.status == 401
+    })
+    .await;
+    for (password, status) in [(PASSWORD, 404), ("another-password", 200)] {
+        let body = json!({"userId": ADA, "password": password});
+        assert_eq!(rig.sign_in("/Auth/Token", &body).await.status, status, "{password}");
+    }
+    assert_eq!(alex.get("/Orders/Search").await.status, 200);
+    fails(&rig.home, &set, "short", "the password must have 8 to 256 characters");
+    let stranger = ["employee", "set-password", "--tenant", "ACME", "--user", ADA];
+    fails(&rig.home, &stranger, PASSWORD, "the tenant has no employee that signs in as ada@one.example");
+    let body = json!({"userId": ADA, "password": "another-password"});
+    assert_eq!(rig.sign_in("/Auth/Token", &body).await.status, 200, "what was refused changed nothing");
 }
 
 #[tokio::test]

@@ -99,6 +99,8 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
     let by_command = code(started);
     stage.command(&["deliveries", "stop", &by_command], "").expect("stopped");
     stage.command(&["deliveries", "show", &ids[0]], "").expect("it shows no payload");
+    stage.command(&["contact", "set-password", "--email", USER], WRONG).expect("another password");
+    stage.command(&["employee", "set-password", "--user", "ALEX"], WRONG).expect("another password");
     let ada_code = code(stage.command(&["contact", "sign-out", "--email", USER], ""));
     stage.command(&["employee", "sign-out", "--user", "alex"], "").expect("signed out");
     api.terminate().await;
@@ -132,6 +134,8 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
         json!(["DeliveryResent", command, second, null, 1]),
         json!(["ResendStarted", command, by_command, null, command_count]),
         json!(["ResendStopped", command, by_command, null, command_count]),
+        json!(["PasswordChanged", command, contact, null, 1]),
+        json!(["PasswordChanged", command, alex, null, 1]),
         json!(["SignedOut", command, contact, null, 1]),
         json!(["SignedOut", command, alex, null, 1]),
     ];

@@ -19,6 +19,7 @@ on_both_databases!(
     an_employee_is_found_by_its_name_in_any_case,
     an_employee_conflicts_in_code_and_in_name,
     a_sign_out_changes_one_users_owner,
+    a_password_is_set_for_one_user,
     numbers_are_unique_under_16_transactions_at_once,
     numbers_of_an_abandoned_transaction_are_given_again,
     an_unknown_counter_is_an_internal_error,
@@ -157,6 +158,27 @@ async fn a_sign_out_changes_one_users_owner(rig: TenantDatabase) {
     assert_eq!(rig.write(async |t| employees::sign_out(t, "1@example.com").await).await, None);
     let found = contacts::find(&mut rig.reader().await, "1@example.com").await.expect("a statement");
     assert_eq!(found.map(|contact| contact.sign_outs), Some(1));
+}
+
+async fn a_password_is_set_for_one_user(rig: TenantDatabase) {
+    add_contact(&rig, &contact("C1"), "1@example.com").await.expect("a new contact");
+    add_contact(&rig, &contact("C2"), "2@example.com").await.expect("a new contact");
+    add_employee(&rig, &employee("E1"), "ann").await.expect("a new employee");
+    let of_contact = rig.write(async |t| contacts::set_password(t, "1@EXAMPLE.com ", "new").await).await;
+    let of_employee = rig.write(async |t| employees::set_password(t, "ANN", "newer").await).await;
+    assert_eq!((of_contact.as_deref(), of_employee.as_deref()), (Some("C1"), Some("E1")));
+    let mut reader = rig.reader().await;
+    for (address, hash) in
+        [("1@example.com", Some("new".to_owned())), ("2@example.com", contact("C2").password_hash)]
+    {
+        let found = contacts::find(&mut reader, address).await.expect("a statement").expect("it is there");
+        assert_eq!(found.password_hash, hash, "{address}");
+    }
+    let ann = employees::find(&mut reader, "ann").await.expect("a statement").expect("it is there");
+    assert_eq!(ann.password_hash.as_deref(), Some("newer"));
+    drop(reader);
+    assert_eq!(rig.write(async |t| contacts::set_password(t, "3@example.com", "x").await).await, None);
+    assert_eq!(rig.write(async |t| employees::set_password(t, "bob", "x").await).await, None);
 }
 
 async fn numbers_are_unique_under_16_transactions_at_once(rig: TenantDatabase) {
