@@ -30,7 +30,7 @@ const VIEWS: [(&str, &str); 3] = [
     (
         "contact",
         "SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, repeat('x', 100000000) AS name, \
-         NULL::text AS password_hash, true AS active, 'ada@quillfeather.example'::text AS email_key",
+         NULL::text AS password_hash, true AS active, 0::bigint AS sign_outs, 'ada@quillfeather.example'::text AS email_key",
     ),
     (
         "delivery_queue",
