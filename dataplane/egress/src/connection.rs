@@ -1,51 +1,19 @@
-//! An open HTTP/1.1 connection to a receiver, and one request on it.
+//! An open connection to a receiver, from one POST to the next.
 
-use std::error::Error;
-use std::future::poll_fn;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use docket_domain::delivery::FailureClass;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bounds of an answer's header block, in number and in size. The number is hyper's default, made explicit.
-const MAX_HEADERS: usize = 100;
-const MAX_HEADER_BYTES: usize = 32 * 1024;
-const MAX_BUFFER_BYTES: usize = 64 * 1024;
+use crate::exchange::Exchange;
 
-/// An open connection to a receiver. Dropping it closes the socket at once, whatever the receiver is doing.
-///
-/// No task belongs to it: an attempt that waits for its answer does the work of the connection, so that a POST wakes no
-/// other task, and between two attempts nothing runs.
+/// An open connection to a receiver. Dropping it closes the socket at once.
 pub(crate) struct Connection {
     pub(crate) remote: SocketAddr,
-    requests: http1::SendRequest<Full<Bytes>>,
-    /// hyper's work on the connection: writes the request and reads the answer. `None` once the connection has ended.
-    driver: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+    pub(crate) exchange: Exchange,
     /// The same socket, to look at it while the connection is idle.
     socket: TcpStream,
-}
-
-/// Why a request has no answer.
-pub(crate) enum Unanswered {
-    /// No byte of it was written; this is the request.
-    NotSent(Box<Request<Full<Bytes>>>),
-    /// It was written, at least in part, or the time limit was reached.
-    Failed(FailureClass),
-}
-
-impl From<FailureClass> for Unanswered {
-    fn from(class: FailureClass) -> Self {
-        Self::Failed(class)
-    }
 }
 
 impl Connection {
@@ -58,55 +26,7 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (requests, driver) = http1::Builder::new()
-            .max_headers(MAX_HEADERS)
-            .max_header_size(MAX_HEADER_BYTES)
-            .max_buf_size(MAX_BUFFER_BYTES)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|_| FailureClass::Transport)?;
-        Ok(Self { remote, requests, driver: Some(Box::pin(driver)), socket })
-    }
-
-    /// Sends `request` and waits for the headers of the answer. Skips interim 1xx answers; the caller sets the time
-    /// limit.
-    pub(crate) async fn send(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Unanswered> {
-        let sending = self.requests.try_send_request(request);
-        self.drive(sending).await.map_err(|mut error| match error.take_message() {
-            Some(request) => Unanswered::NotSent(Box::new(request)),
-            None => Unanswered::Failed(class_of_exchange(error.error())),
-        })
-    }
-
-    /// Works on the connection until `waiting`, which waits for it, is done.
-    pub(crate) async fn drive<T>(&mut self, waiting: impl Future<Output = T>) -> T {
-        let mut waiting = pin!(waiting);
-        poll_fn(|context| {
-            if let Poll::Ready(done) = waiting.as_mut().poll(context) {
-                return Poll::Ready(done);
-            }
-            self.advance(context);
-            waiting.as_mut().poll(context)
-        })
-        .await
-    }
-
-    /// Writes and reads what is possible now. The errors of a connection are also returned by its request.
-    fn advance(&mut self, context: &mut Context<'_>) {
-        let ended = self.driver.as_mut().is_some_and(|driver| driver.as_mut().poll(context).is_ready());
-        if ended {
-            self.driver = None; // a request that it has not begun comes back
-        }
-    }
-
-    /// Whether it can take another request after an answer that was read to its end: the receiver has read the whole
-    /// request, has said nothing more, and has neither closed the connection nor announced that it will.
-    pub(crate) fn is_reusable(&mut self) -> bool {
-        self.advance(&mut Context::from_waker(Waker::noop()));
-        self.requests.is_ready()
+        Ok(Self { remote, exchange: Exchange::start(stream).await?, socket })
     }
 
     /// Whether an idle connection is still open: nothing has arrived on it, and so no close. Asks the system, because
@@ -116,31 +36,20 @@ impl Connection {
     }
 }
 
-/// In TLS 1.3 a receiver can refuse a handshake (for example, because a client certificate is missing) after the client
-/// has completed it. The refusal then arrives as an error of the exchange.
-fn class_of_exchange(error: &hyper::Error) -> FailureClass {
-    let tls = error.source().and_then(|source| source.downcast_ref::<io::Error>()).and_then(tls_error);
-    match tls {
-        Some(rustls::Error::AlertReceived(_)) => FailureClass::TlsOther,
-        _ => FailureClass::Transport,
-    }
-}
-
-/// The TLS error inside an [`io::Error`], which is how tokio-rustls returns it.
-pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
+    use bytes::Bytes;
+    use http::Request;
+    use http_body_util::Full;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpSocket, TcpStream};
     use tokio::time::timeout;
 
     use super::*;
+    use crate::exchange::Unanswered;
 
     /// An open connection, and the receiver's side of it.
     pub(crate) async fn connection() -> (Connection, TcpStream) {
@@ -165,9 +74,9 @@ pub(crate) mod tests {
             theirs.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an open connection");
             read
         };
-        let (answer, _) = tokio::join!(connection.send(request()), receiver);
+        let (answer, _) = tokio::join!(connection.exchange.send(request()), receiver);
         assert!(answer.is_ok());
-        assert!(connection.is_reusable() && connection.is_open());
+        assert!(connection.exchange.is_reusable() && connection.is_open());
     }
 
     /// Waits until what the receiver did has arrived.
@@ -205,7 +114,7 @@ pub(crate) mod tests {
         drop(theirs);
         closed(&connection).await;
         tokio::task::yield_now().await; // now the runtime notices as well
-        assert!(matches!(connection.send(request()).await, Err(Unanswered::NotSent(_))));
+        assert!(matches!(connection.exchange.send(request()).await, Err(Unanswered::NotSent(_))));
     }
 
     #[tokio::test]
@@ -213,7 +122,7 @@ pub(crate) mod tests {
         let (mut connection, mut theirs) = connection().await;
         exchange(&mut connection, &mut theirs).await;
         let receiver = async move { theirs.read_u8().await };
-        let (answer, _) = tokio::join!(connection.send(request()), receiver);
+        let (answer, _) = tokio::join!(connection.exchange.send(request()), receiver);
         assert!(matches!(answer, Err(Unanswered::Failed(FailureClass::Transport))));
     }
 }

@@ -26,7 +26,8 @@ use tokio_rustls::client::TlsStream;
 use url::Host;
 
 use crate::address::EgressPolicy;
-use crate::connection::{Connection, tls_error};
+use crate::connection::Connection;
+use crate::exchange::tls_error;
 use crate::resolve::{Resolve, ResolveError};
 use crate::target::Target;
 use crate::trust::Trust;

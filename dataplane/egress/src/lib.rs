@@ -8,7 +8,7 @@
 //! - `pool`: connections kept open for the next POST to the same target.
 //! - `connector`: DNS, address check, TCP and TLS, each with its own time limit. [`Resolve`] turns a name into
 //!   addresses ([`SystemDns`], or [`FixedDns`] in tests); [`EgressPolicy`] decides which addresses may be reached.
-//! - `connection`: one request on an open connection.
+//! - `connection`: an open connection, from one POST to the next; [`Exchange`]: one POST on its stream and its answer.
 //!
 //! The head of `connector` says why this crate uses hyper and not reqwest.
 //!
@@ -44,6 +44,7 @@
 mod address;
 mod connection;
 mod connector;
+mod exchange;
 mod pool;
 mod resolve;
 mod sender;
@@ -54,6 +55,7 @@ mod trust;
 mod tests;
 
 pub use address::{EgressPolicy, literal_address};
+pub use exchange::{BodyEnd, Exchange, Unanswered};
 pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

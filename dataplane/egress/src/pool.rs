@@ -37,7 +37,7 @@ impl Pool {
 
     /// Keeps a connection whose last answer has been read to its end, if it is reusable.
     pub(crate) fn keep(&self, target: Arc<Target>, mut connection: Connection) {
-        if connection.is_reusable() {
+        if connection.exchange.is_reusable() {
             let replaced = self.lock().push(target, connection, Instant::now());
             drop(replaced); // closing needs time, but not the lock
         }

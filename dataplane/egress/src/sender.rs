@@ -5,28 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docket_domain::delivery::{
-    FailureClass, Outcome, Phase, READ_ANSWER_BYTES, Report, class_of_status, kept_answer,
-};
+use docket_domain::delivery::{FailureClass, Outcome, Phase, Report};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HOST, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
-use tokio::time::{Instant, timeout_at};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::Instant;
 use url::{Position, Url};
 
 use crate::address::EgressPolicy;
-use crate::connection::{Connection, Unanswered};
+use crate::connection::Connection;
 use crate::connector::{Connector, phase};
+use crate::exchange::{BodyEnd, Unanswered};
 use crate::pool::Pool;
 use crate::resolve::Resolve;
 use crate::target::Target;
 use crate::trust::Trust;
-
-/// Limit for reading the body of a 2xx answer. The headers have decided already and the text is only for the log, so a
-/// receiver that drips it must not hold a slot for the whole attempt.
-const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Sends webhooks. Clones share everything, including open connections; create one per process.
 #[derive(Clone)]
@@ -97,24 +92,11 @@ impl Shared {
         let (mut connection, response) =
             self.exchange(kept, &target, trust, request, deadline, report).await?;
 
-        let status = response.status();
-        let until = match status.is_success() {
-            true => deadline.min(Instant::now() + SUCCESS_BODY_LIMIT),
-            false => deadline,
-        };
-        let mut answer = Vec::new();
-        let reading = connection.drive(read(response.into_body(), &mut answer));
-        let end = timeout_at(until, reading).await.unwrap_or(BodyEnd::TimedOut);
-        report.http_status = Some(status.as_u16());
-        report.answer = Some(kept_answer(&answer));
+        let (end, verdict) = connection.exchange.read(response, deadline, report).await;
         if end == BodyEnd::Whole {
             self.pool.keep(target, connection);
         }
-        match class_of_status(status.as_u16()) {
-            None => Ok(()),
-            Some(_) if end == BodyEnd::TimedOut => Err(FailureClass::BodyTimeout),
-            Some(class) => Err(class),
-        }
+        verdict
     }
 
     /// Sends the request and waits for the headers of the answer, on the kept connection if there is one, otherwise on a
@@ -136,7 +118,7 @@ impl Shared {
             };
             report.remote = Some(connection.remote);
             let first_byte = &mut report.times.first_byte;
-            match phase(Phase::FirstByte, deadline, first_byte, connection.send(request)).await {
+            match phase(Phase::FirstByte, deadline, first_byte, connection.exchange.send(request)).await {
                 Ok(response) => return Ok((connection, response)),
                 // The receiver had closed the kept connection. Nothing was written, so the next request is still the
                 // first POST of this attempt. A request written in part is never sent again: the receiver might act
@@ -171,36 +153,6 @@ fn request(url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Request<Ful
     *request.uri_mut() = Uri::from(path);
     *request.headers_mut() = headers;
     Ok(request)
-}
-
-#[derive(PartialEq, Eq)]
-enum BodyEnd {
-    /// Read to its end.
-    Whole,
-    /// Not read to its end: there was more than is kept, or the connection broke.
-    Cut,
-    TimedOut,
-}
-
-/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, unchanged: a compressed answer stays compressed, so it cannot grow.
-async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
-    loop {
-        if body.is_end_stream() {
-            return BodyEnd::Whole;
-        }
-        let room = READ_ANSWER_BYTES - kept.len();
-        if room == 0 {
-            return BodyEnd::Cut;
-        }
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                let data = frame.into_data().unwrap_or_default(); // trailers are not kept
-                kept.extend_from_slice(&data[..data.len().min(room)]);
-            }
-            Some(Err(_)) => return BodyEnd::Cut,
-            None => return BodyEnd::Whole,
-        }
-    }
 }
 
 impl fmt::Debug for Sender {

@@ -1,0 +1,186 @@
+//! HTTP/1.1 on a stream that is open to a receiver: one POST after the other, and what is kept of each answer.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use docket_domain::delivery::{FailureClass, READ_ANSWER_BYTES, Report, class_of_status, kept_answer};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
+
+/// Bounds of an answer's header block, in number and in size. The number is hyper's default, made explicit.
+const MAX_HEADERS: usize = 100;
+const MAX_HEADER_BYTES: usize = 32 * 1024;
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
+/// Limit for reading the body of a 2xx answer. The headers have decided already and the text is only for the log, so a
+/// receiver that drips it must not hold a slot for the whole attempt.
+const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
+
+/// HTTP/1.1 on an open stream. Dropping it closes the stream at once, whatever the receiver is doing.
+///
+/// No task belongs to it: an attempt that waits for its answer does the work of the connection, so that a POST wakes no
+/// other task, and between two attempts nothing runs.
+pub struct Exchange {
+    requests: http1::SendRequest<Full<Bytes>>,
+    /// hyper's work on the connection: writes the request and reads the answer. `None` once the connection has ended.
+    driver: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// No byte of it was written; this is the request.
+    NotSent(Box<Request<Full<Bytes>>>),
+    /// It was written, at least in part, or the time limit was reached.
+    Failed(FailureClass),
+}
+
+impl From<FailureClass> for Unanswered {
+    fn from(class: FailureClass) -> Self {
+        Self::Failed(class)
+    }
+}
+
+/// How far the body of an answer was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyEnd {
+    /// To its end.
+    Whole,
+    /// Not to its end: there was more than is kept, or the connection broke.
+    Cut,
+    /// Not to its end in time.
+    TimedOut,
+}
+
+impl Exchange {
+    /// Begins on `stream`. No byte of it has been used.
+    ///
+    /// # Errors
+    ///
+    /// [`FailureClass::Transport`]: the stream is broken.
+    pub async fn start<S>(stream: S) -> Result<Self, FailureClass>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (requests, driver) = http1::Builder::new()
+            .max_headers(MAX_HEADERS)
+            .max_header_size(MAX_HEADER_BYTES)
+            .max_buf_size(MAX_BUFFER_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|_| FailureClass::Transport)?;
+        Ok(Self { requests, driver: Some(Box::pin(driver)) })
+    }
+
+    /// Sends `request` and waits for the headers of the answer. Skips interim 1xx answers; the caller sets the time
+    /// limit.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer that HTTP/1.1 allows, within the bounds of headers.
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unanswered> {
+        let sending = self.requests.try_send_request(request);
+        self.drive(sending).await.map_err(|mut error| match error.take_message() {
+            Some(request) => Unanswered::NotSent(Box::new(request)),
+            None => Unanswered::Failed(class_of_exchange(error.error())),
+        })
+    }
+
+    /// Reads of the answer's body what is kept, until `deadline` at the latest, and reports it with the status.
+    pub async fn read(
+        &mut self,
+        response: Response<Incoming>,
+        deadline: Instant,
+        report: &mut Report,
+    ) -> (BodyEnd, Result<(), FailureClass>) {
+        let status = response.status();
+        let until = match status.is_success() {
+            true => deadline.min(Instant::now() + SUCCESS_BODY_LIMIT),
+            false => deadline,
+        };
+        let mut answer = Vec::new();
+        let reading = self.drive(read(response.into_body(), &mut answer));
+        let end = timeout_at(until, reading).await.unwrap_or(BodyEnd::TimedOut);
+        report.http_status = Some(status.as_u16());
+        report.answer = Some(kept_answer(&answer));
+        let verdict = match class_of_status(status.as_u16()) {
+            None => Ok(()),
+            Some(_) if end == BodyEnd::TimedOut => Err(FailureClass::BodyTimeout),
+            Some(class) => Err(class),
+        };
+        (end, verdict)
+    }
+
+    /// Works on the connection until `waiting`, which waits for it, is done.
+    async fn drive<T>(&mut self, waiting: impl Future<Output = T>) -> T {
+        let mut waiting = pin!(waiting);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = waiting.as_mut().poll(context) {
+                return Poll::Ready(done);
+            }
+            self.advance(context);
+            waiting.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Writes and reads what is possible now. The errors of a connection are also returned by its request.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        let ended = self.driver.as_mut().is_some_and(|driver| driver.as_mut().poll(context).is_ready());
+        if ended {
+            self.driver = None; // a request that it has not begun comes back
+        }
+    }
+
+    /// Whether it can take another request after an answer that was read to its end: the receiver has read the whole
+    /// request, has said nothing more, and has neither closed the connection nor announced that it will.
+    pub fn is_reusable(&mut self) -> bool {
+        self.advance(&mut Context::from_waker(Waker::noop()));
+        self.requests.is_ready()
+    }
+}
+
+/// Reads at most [`READ_ANSWER_BYTES`] into `kept`, unchanged: a compressed answer stays compressed, so it cannot grow.
+async fn read(mut body: Incoming, kept: &mut Vec<u8>) -> BodyEnd {
+    loop {
+        if body.is_end_stream() {
+            return BodyEnd::Whole;
+        }
+        let room = READ_ANSWER_BYTES - kept.len();
+        if room == 0 {
+            return BodyEnd::Cut;
+        }
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default(); // trailers are not kept
+                kept.extend_from_slice(&data[..data.len().min(room)]);
+            }
+            Some(Err(_)) => return BodyEnd::Cut,
+            None => return BodyEnd::Whole,
+        }
+    }
+}
+
+/// In TLS 1.3 a receiver can refuse a handshake (for example, because a client certificate is missing) after the client
+/// has completed it. The refusal then arrives as an error of the exchange.
+fn class_of_exchange(error: &hyper::Error) -> FailureClass {
+    let tls = error.source().and_then(|source| source.downcast_ref::<io::Error>()).and_then(tls_error);
+    match tls {
+        Some(rustls::Error::AlertReceived(_)) => FailureClass::TlsOther,
+        _ => FailureClass::Transport,
+    }
+}
+
+/// The TLS error inside an [`io::Error`], which is how tokio-rustls returns it.
+pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
