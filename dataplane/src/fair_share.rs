@@ -1,40 +1,73 @@
-//! A limited resource, such as memory for password checks, of which each guest may have half.
+//! A limited resource, such as memory for password checks, of which no guest can take so much that a new one gets nothing.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// How long a guest waits for its share.
 const WAIT: Duration = Duration::from_secs(2);
-/// Guests that have nothing and wait for nothing are forgotten when there are this many.
-const MANY_GUESTS: usize = 1000;
 
-/// An amount that guests share. A guest that wants more than its half waits without blocking the others.
+/// Whether a guest that has `own` may have `wanted` more of what is `free`: with it, the guest has at most half of what is free
+/// and its own together. A guest that has nothing may have all that is free. So the first takes at most a half, the second a
+/// quarter, and so on.
+pub fn may_have(own: u32, wanted: u32, free: u32) -> bool {
+    let (own, wanted, free) = (u64::from(own), u64::from(wanted), u64::from(free));
+    wanted <= free && (own == 0 || own + wanted <= (own + free) / 2)
+}
+
+/// An amount that guests share by the rule of [`may_have`]. A guest that waits for its own share does not stand in front of
+/// the others.
 #[derive(Debug)]
 pub struct FairShare<G> {
-    all: Arc<Semaphore>,
-    per_guest: u32,
-    guests: Mutex<HashMap<G, Arc<Semaphore>>>,
+    shares: Arc<Mutex<Shares>>,
+    hasher: RandomState,
+    guests: PhantomData<fn(G)>,
+}
+
+#[derive(Debug)]
+struct Shares {
+    free: u32,
+    largest: u32,
+    /// What each guest has, by a keyed hash of the guest. One that has nothing is not in it.
+    held: HashMap<u64, u32>,
+    /// Who waits, in the order in which they came.
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    guest: u64,
+    amount: u32,
+    granted: oneshot::Sender<Share>,
 }
 
 /// A share, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    of_guest: OwnedSemaphorePermit,
-    of_all: OwnedSemaphorePermit,
+    shares: Arc<Mutex<Shares>>,
+    guest: u64,
+    amount: u32,
 }
 
 impl Share {
     /// Gives back so much of it.
     #[must_use]
     pub fn without(mut self, amount: u32) -> Self {
-        let amount = amount as usize;
-        drop((self.of_guest.split(amount), self.of_all.split(amount)));
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        give_back(&self.shares, self.guest, amount);
         self
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        give_back(&self.shares, self.guest, self.amount);
     }
 }
 
@@ -43,47 +76,135 @@ impl Share {
 #[error("too many at once")]
 pub struct Busy;
 
-impl From<AcquireError> for Busy {
-    fn from(_: AcquireError) -> Self {
-        Self
-    }
-}
-
-impl<G: Hash + Eq> FairShare<G> {
-    /// Of this amount; no share is larger than `largest`, which each guest may have at least.
+impl<G: Hash> FairShare<G> {
+    /// Of this amount; no share is larger than `largest`, of which a guest may have one at least.
     pub fn new(amount: u32, largest: u32) -> Self {
-        let amount = amount.max(largest);
-        Self {
-            all: Arc::new(Semaphore::new(amount as usize)),
-            per_guest: (amount / 2).max(largest),
-            guests: Mutex::default(),
-        }
+        let free = amount.max(largest);
+        let shares = Shares { free, largest, held: HashMap::new(), waiting: VecDeque::new() };
+        Self { shares: Arc::new(Mutex::new(shares)), hasher: RandomState::new(), guests: PhantomData }
     }
 
-    /// Waits for a share.
+    /// Waits for a share, of `largest` if `amount` is more.
+    ///
+    /// # Errors
+    ///
+    /// There was none within two seconds.
     pub async fn take(&self, guest: G, amount: u32) -> Result<Share, Busy> {
-        let guest = self.guest(guest);
-        let share = async {
-            let of_guest = guest.acquire_many_owned(amount).await?;
-            let of_all = Arc::clone(&self.all).acquire_many_owned(amount).await?;
-            Ok(Share { of_guest, of_all })
-        };
-        timeout(WAIT, share).await.map_err(|_| Busy)?
+        let (granted, share) = oneshot::channel();
+        {
+            let mut shares = lock(&self.shares);
+            let (guest, amount) = (self.hasher.hash_one(guest), amount.min(shares.largest));
+            shares.waiting.push_back(Waiting { guest, amount, granted });
+        }
+        settle(&self.shares);
+        timeout(WAIT, share).await.map_err(|_| Busy)?.map_err(|_| Busy)
+    }
+
+    /// Takes a share at once, of `largest` if `amount` is more.
+    ///
+    /// # Errors
+    ///
+    /// The guest may not have it now.
+    pub fn try_take(&self, guest: G, amount: u32) -> Result<Share, Busy> {
+        let guest = self.hasher.hash_one(guest);
+        let mut shares = lock(&self.shares);
+        let amount = amount.min(shares.largest);
+        let own = shares.held.get(&guest).copied().unwrap_or(0);
+        if !may_have(own, amount, shares.free) {
+            return Err(Busy);
+        }
+        shares.grant(guest, amount);
+        Ok(Share { shares: Arc::clone(&self.shares), guest, amount })
     }
 
     /// What is free.
     #[cfg(test)]
     pub fn left(&self) -> usize {
-        self.all.available_permits()
+        lock(&self.shares).free as usize
+    }
+}
+
+impl Shares {
+    /// Whether the first of this guest's waits may have its share, and whether those behind it may be looked at.
+    fn verdict(&self, waiting: &Waiting) -> Verdict {
+        let own = self.held.get(&waiting.guest).copied().unwrap_or(0);
+        if may_have(own, waiting.amount, self.free) {
+            Verdict::Granted
+        } else if own == 0 {
+            Verdict::NextFree
+        } else {
+            Verdict::OwnIsUsed
+        }
     }
 
-    fn guest(&self, guest: G) -> Arc<Semaphore> {
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        if guests.len() >= MANY_GUESTS {
-            guests.retain(|_, share| Arc::strong_count(share) > 1);
+    fn grant(&mut self, guest: u64, amount: u32) {
+        self.free -= amount;
+        *self.held.entry(guest).or_default() += amount;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Granted,
+    /// It has what is free next: nobody overtakes it.
+    NextFree,
+    /// Its guest has what it may have: others overtake it.
+    OwnIsUsed,
+}
+
+fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
+    shares.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn give_back(shares: &Arc<Mutex<Shares>>, guest: u64, amount: u32) {
+    {
+        let mut shares = lock(shares);
+        shares.free += amount;
+        if let Some(held) = shares.held.get_mut(&guest) {
+            *held -= amount;
+            if *held == 0 {
+                shares.held.remove(&guest);
+            }
         }
-        let new = || Arc::new(Semaphore::new(self.per_guest as usize));
-        Arc::clone(guests.entry(guest).or_insert_with(new))
+    }
+    settle(shares);
+}
+
+/// Gives those who wait what they may have now. A share that nobody waits for any more goes back.
+fn settle(shared: &Arc<Mutex<Shares>>) {
+    let mut granted = Vec::new();
+    {
+        let mut shares = lock(shared);
+        let (mut left, mut passed) = (VecDeque::new(), HashSet::new());
+        while let Some(waiting) = shares.waiting.pop_front() {
+            if waiting.granted.is_closed() {
+                continue;
+            }
+            let verdict = match passed.contains(&waiting.guest) {
+                true => Verdict::OwnIsUsed,
+                false => shares.verdict(&waiting),
+            };
+            match verdict {
+                Verdict::Granted => {
+                    shares.grant(waiting.guest, waiting.amount);
+                    let Waiting { guest, amount, granted: to } = waiting;
+                    granted.push((to, Share { shares: Arc::clone(shared), guest, amount }));
+                }
+                Verdict::OwnIsUsed => {
+                    passed.insert(waiting.guest);
+                    left.push_back(waiting);
+                }
+                Verdict::NextFree => {
+                    left.push_back(waiting);
+                    left.append(&mut shares.waiting);
+                }
+            }
+        }
+        shares.waiting = left;
+    }
+    // Without the lock: a share that is not wanted any more comes back when it is dropped.
+    for (to, share) in granted {
+        let _ = to.send(share);
     }
 }
 
@@ -91,25 +212,53 @@ impl<G: Hash + Eq> FairShare<G> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn guests_that_take_all_they_may_leave_something_for_ten_more() {
+        let (mut free, mut held) = (1024, Vec::new());
+        for _ in 0..10 {
+            let mut own = 0;
+            while may_have(own, 1, free) {
+                (own, free) = (own + 1, free - 1);
+            }
+            held.push(own);
+        }
+        assert_eq!(held, [512, 256, 128, 64, 32, 16, 8, 4, 2, 1]);
+        assert!(may_have(0, 1, free), "{free}");
+        assert!(!may_have(0, 1, 0) && !may_have(1, 1, 1));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn one_guest_leaves_half_to_the_others() {
         let shares = FairShare::new(8, 2);
         let kept = [shares.take("a", 2).await.expect("free"), shares.take("a", 2).await.expect("free")];
         assert_eq!(shares.take("a", 1).await.err(), Some(Busy));
-        let _other = shares.take("b", 4).await.expect("another guest");
-        assert_eq!(shares.left(), 0);
+        let _other = shares.take("b", 2).await.expect("another guest");
+        assert_eq!(shares.left(), 2);
         let [one, _other_of_a] = kept;
         let less = one.without(1);
-        assert_eq!(shares.left(), 1);
-        assert!(shares.take("a", 1).await.is_ok());
+        assert_eq!(shares.left(), 3);
         drop(less);
-        assert_eq!(shares.left(), 2);
+        assert_eq!(shares.left(), 4);
+        assert!(shares.take("a", 1).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_guests_leave_something_to_a_third() {
+        let shares = FairShare::new(32, 14);
+        let mut kept = Vec::new();
+        for guest in ["a", "b"] {
+            while let Ok(share) = shares.take(guest, 1).await {
+                kept.push(share);
+            }
+        }
+        assert_eq!(shares.left(), 8);
+        assert!(shares.take("c", 6).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn guest_that_waits_for_its_own_share_does_not_stand_in_front_of_others() {
         let shares = Arc::new(FairShare::new(4, 1));
-        let _kept = shares.take("a", 2).await.expect("free");
+        let _kept = [shares.take("a", 1).await.expect("free"), shares.take("a", 1).await.expect("free")];
         let waiting: Vec<_> = (0..100)
             .map(|_| {
                 let shares = Arc::clone(&shares);
@@ -118,27 +267,51 @@ mod tests {
             .collect();
         tokio::task::yield_now().await;
         let begun = tokio::time::Instant::now();
+        assert!(shares.try_take("a", 1).is_err() && shares.try_take("b", 1).is_ok());
         assert!(shares.take("b", 1).await.is_ok());
         assert_eq!(begun.elapsed(), Duration::ZERO);
         for waiting in waiting {
             assert_eq!(waiting.await.expect("no panic").err(), Some(Busy));
         }
+        drop(shares.take("b", 1).await.expect("free"));
+        assert!(lock(&shares.shares).waiting.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_overtakes_a_new_guest_that_waits_for_what_is_free_next() {
+        let shares = FairShare::new(8, 8);
+        let kept = shares.take("a", 4).await.expect("free");
+        let (large, small) = tokio::join!(
+            async { (shares.take("b", 8).await.map(drop), tokio::time::Instant::now()) },
+            async {
+                tokio::task::yield_now().await;
+                let small = shares.take("c", 1);
+                tokio::pin!(small);
+                assert!(timeout(Duration::from_secs(1), &mut small).await.is_err(), "it stands behind");
+                drop(kept);
+                (small.await.map(drop), tokio::time::Instant::now())
+            }
+        );
+        assert_eq!((large.0, small.0), (Ok(()), Ok(())));
+        assert_eq!(shares.left(), 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn share_whose_guest_has_left_goes_back() {
+        let shares = FairShare::new(2, 2);
+        let kept = shares.take("a", 2).await.expect("free");
+        {
+            let mut leaving = std::pin::pin!(shares.take("b", 2));
+            assert!(timeout(Duration::from_secs(1), &mut leaving).await.is_err());
+            drop(kept);
+        }
+        assert_eq!(shares.left(), 2);
+        assert!(lock(&shares.shares).held.is_empty());
     }
 
     #[tokio::test]
     async fn largest_share_can_always_be_had() {
         let shares = FairShare::new(1, 5);
         assert!(shares.take("a", 5).await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn guests_that_have_nothing_are_forgotten() {
-        let shares = FairShare::new(8, 1);
-        let _kept = shares.take(usize::MAX, 1).await.expect("free");
-        for guest in 0..3 * MANY_GUESTS {
-            drop(shares.take(guest, 1).await.expect("free"));
-        }
-        let guests = shares.guests.lock().expect("not poisoned");
-        assert!(guests.len() <= MANY_GUESTS && guests.contains_key(&usize::MAX));
     }
 }

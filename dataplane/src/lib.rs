@@ -7,7 +7,7 @@
 //! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
 //! * [`readiness`], [`telemetry`]: what the process reports about itself; [`audit`]: who did what
-//! * [`fair_share`]: what guests share, of which one may have half
+//! * [`fair_share`]: what guests share, of which each may have half of what is free or its own
 //! * [`redis`], [`wake`]: how a process reaches Redis, and a command a running `docket dev`
 //!
 //! Tenants come from `docket-source`. A tenant's database is in `docket-store`, the times of deliveries in

@@ -1,5 +1,5 @@
 //! Passwords: Argon2id with OWASP's parameters. What all hashes at once take of the memory is bounded, even if clients
-//! disconnect, and one tenant's sign-ins take at most half of it.
+//! disconnect, and one tenant's sign-ins take at most half of what is free or their own, and one can always begin.
 
 use argon2::password_hash::CustomizedPasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash};
