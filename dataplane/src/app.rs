@@ -163,7 +163,11 @@ impl App {
     pub fn start_management(&self, state: &Arc<ApiState>, listener: TcpListener) -> Management {
         let shutdown = CancellationToken::new();
         let router = api::management(Arc::clone(state));
-        let clients = Clients { most: MANAGEMENT_CLIENTS, proxies: Arc::default() };
+        let clients = Clients {
+            most: MANAGEMENT_CLIENTS,
+            proxies: Arc::default(),
+            metrics: Arc::clone(&state.metrics),
+        };
         let task = tokio::spawn(server::serve(listener, router, clients, shutdown.clone()));
         Management { shutdown, task }
     }
@@ -179,7 +183,8 @@ impl App {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let most = (self.descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let clients = Clients { most, proxies: Arc::clone(&state.proxies) };
+        let clients =
+            Clients { most, proxies: Arc::clone(&state.proxies), metrics: Arc::clone(&state.metrics) };
         self.running.spawn(server::serve(
             listener,
             api::router(Arc::clone(state)),

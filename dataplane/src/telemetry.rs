@@ -18,6 +18,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<Labels<2>, Counter>,
     request_seconds: Histogram,
+    connections_refused: Family<Labels<1>, Counter>,
     sign_ins: Family<Labels<1>, Counter>,
     attempts: Family<Labels<1>, Counter>,
     attempt_seconds: Histogram,
@@ -74,12 +75,58 @@ impl Lost {
     }
 }
 
+/// Why a client's connection is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refused {
+    /// All places are taken. It waits to be accepted.
+    Full,
+    /// Its peer has as many as it may.
+    Peer,
+    /// With `--proxy-protocol`: its peer is not in `--trusted-proxy`.
+    NotTrusted,
+    /// With `--proxy-protocol`: it does not begin with a PROXY header.
+    ProxyHeader,
+}
+
+impl Refused {
+    const ALL: [Self; 4] = [Self::Full, Self::Peer, Self::NotTrusted, Self::ProxyHeader];
+
+    /// The reason in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "Full",
+            Self::Peer => "Peer",
+            Self::NotTrusted => "NotTrusted",
+            Self::ProxyHeader => "ProxyHeader",
+        }
+    }
+
+    /// What it means, and what to do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Full => {
+                "all places are taken, so new connections wait; add replicas, or raise --memory-limit or the limit of open files"
+            }
+            Self::Peer => {
+                "one address has as many connections as it may; if it is a load balancer, add its network to --trusted-proxy"
+            }
+            Self::NotTrusted => {
+                "with --proxy-protocol only trusted proxies may connect; check that --trusted-proxy has the network of yours"
+            }
+            Self::ProxyHeader => {
+                "a trusted proxy sent no PROXY header within 10 s; switch the PROXY protocol on there, or --proxy-protocol off here"
+            }
+        }
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("docket");
         let metrics = Self {
             requests: Family::default(),
             request_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
+            connections_refused: Family::default(),
             sign_ins: Family::default(),
             attempts: Family::default(),
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
@@ -98,6 +145,11 @@ impl Default for Metrics {
             "http_request_seconds",
             "Time until the response's head",
             metrics.request_seconds.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections of clients that were refused or had to wait, by reason",
+            metrics.connections_refused.clone(),
         );
         registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
         registry.register(
@@ -146,6 +198,9 @@ impl Default for Metrics {
 impl Metrics {
     /// Begins every series at 0: Prometheus sees no increase in a series that begins with its first event.
     fn begin(&self) {
+        for reason in Refused::ALL {
+            drop(self.connections_refused.get_or_create(&[("reason", reason.as_str().to_owned())]));
+        }
         for result in ["ok", "refused", "throttled", "busy"] {
             drop(self.sign_ins.get_or_create(&[("result", result.to_owned())]));
         }
@@ -182,6 +237,11 @@ impl Metrics {
         let labels = [("route", route.to_owned()), ("code", status.to_string())];
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.observe(seconds);
+    }
+
+    /// Counts a connection that is refused, or has to wait.
+    pub fn refused(&self, reason: Refused) {
+        self.connections_refused.get_or_create(&[("reason", reason.as_str().to_owned())]).inc();
     }
 
     /// Counts a sign-in: `ok`, `refused`, `throttled` or `busy`.
@@ -264,6 +324,8 @@ mod tests {
             "docket_delivery_attempts_total{class=\"TimeoutFirstByte\"} 0",
             "docket_delivery_attempts_total{class=\"Succeeded\"} 0",
             "docket_sign_in_total{result=\"refused\"} 0",
+            "docket_connections_refused_total{reason=\"Full\"} 0",
+            "docket_connections_refused_total{reason=\"NotTrusted\"} 0",
             "docket_invoice_scan_failures_total 0",
             "docket_unchanged_databases_total{reader=\"sweep\"} 0",
             "docket_audit_lost_total{what=\"row\"} 0",

@@ -17,19 +17,20 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::client::Proxies;
+use super::client::{Proxies, ProxyHeaderError};
 use super::head_limit::{HeadLimit, Served};
+use super::pace::{Paced, SEND_BUFFER};
+use super::refusals::Refusals;
+use crate::fair_share::may_have;
+use crate::telemetry::{Metrics, Refused};
 use crate::throttle::network;
 
 /// How long a connection is kept that has been served and waits for its next request. Longer than proxies keep theirs (60 s
 /// in nginx and in AWS), which would otherwise send requests into connections that are just being closed.
 const IDLE_TIME: Duration = Duration::from_secs(75);
-/// A client that reads nothing of its response for this long is disconnected.
-const WRITE_TIME: Duration = Duration::from_secs(20);
 /// The most connections at once; further ones wait to be accepted.
 const CONNECTIONS: usize = 8192;
 /// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
@@ -42,19 +43,28 @@ const DRAIN: Duration = Duration::from_secs(25);
 /// Who may connect.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// The most connections at once (at most 8,192). A peer that is not a trusted proxy may have half of them.
+    /// The most connections at once (at most 8,192). A peer that is not a trusted proxy may have half of those that are free
+    /// or its own.
     pub most: usize,
     /// The proxies in front.
     pub proxies: Arc<Proxies>,
+    /// Counts what is refused.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Serves these clients until shutdown is requested, then finishes the requests under way.
 pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shutdown: CancellationToken) {
     let most = clients.most.clamp(1, CONNECTIONS);
     let places = Arc::new(Semaphore::new(most));
-    let peers = Arc::new(Peers { most_of_one: most.div_ceil(2), connections: Mutex::default() });
+    let peers = Arc::new(Peers { places: Arc::clone(&places), connections: Mutex::default() });
+    let refusals = Arc::new(Refusals::new(Arc::clone(&clients.metrics), listener.local_addr().ok()));
+    // Connections have their listener's. An error leaves the system's own, which is larger.
+    let _ = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
     let mut connections = JoinSet::new();
     loop {
+        if places.available_permits() == 0 {
+            refusals.add(Refused::Full);
+        }
         let next = async {
             let place = Arc::clone(&places).acquire_owned().await;
             (listener.accept().await, place)
@@ -76,15 +86,21 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         let of_peer = match clients.proxies.is_trusted(address) {
             true => None,
             false => match Peers::enter(&peers, address) {
-                None => continue,
+                None => {
+                    refusals.add(Refused::Peer);
+                    continue;
+                }
                 of_peer => of_peer,
             },
         };
         let (proxies, peers) = (Arc::clone(&clients.proxies), Arc::clone(&peers));
-        let (router, shutdown) = (router.clone(), shutdown.clone());
+        let (router, shutdown, refusals) = (router.clone(), shutdown.clone(), Arc::clone(&refusals));
         let place = Place(Arc::new((place, of_peer)));
         connections.spawn(async move {
-            connection(stream, address, place, &proxies, &peers, router, shutdown).await;
+            let served = connection(stream, address, place, &proxies, &peers, router, shutdown).await;
+            if let Err(reason) = served {
+                refusals.add(reason);
+            }
         });
         while connections.try_join_next().is_some() {}
     }
@@ -104,7 +120,8 @@ type Taken = Result<OwnedSemaphorePermit, AcquireError>;
 /// The connections of each peer that is not a trusted proxy.
 #[derive(Debug)]
 struct Peers {
-    most_of_one: usize,
+    /// Those that are free; the one that asks has taken its own already.
+    places: Arc<Semaphore>,
     connections: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -117,11 +134,12 @@ impl Peers {
     fn enter(peers: &Arc<Self>, address: IpAddr) -> Option<OfPeer> {
         let peer = network(address);
         let mut connections = peers.connections.lock();
-        let count = connections.entry(peer).or_default();
-        if *count == peers.most_of_one {
+        let own = connections.get(&peer).copied().unwrap_or(0);
+        let count = |places: usize| u32::try_from(places).unwrap_or(u32::MAX);
+        if !may_have(count(own), 1, count(peers.places.available_permits() + 1)) {
             return None;
         }
-        *count += 1;
+        connections.insert(peer, own + 1);
         Some(OfPeer(Arc::clone(peers), peer))
     }
 }
@@ -147,24 +165,19 @@ async fn connection(
     peers: &Arc<Peers>,
     router: Router,
     shutdown: CancellationToken,
-) {
+) -> Result<(), Refused> {
     let _ = stream.set_nodelay(true);
-    let peer = match proxies.peer(address, &mut stream).await {
-        Ok(peer) => peer,
-        Err(error) => {
-            tracing::debug!(error = %error, "client connection refused");
-            return;
-        }
-    };
+    let peer = proxies.peer(address, &mut stream).await.map_err(|error| match error {
+        ProxyHeaderError::NotTrusted => Refused::NotTrusted,
+        ProxyHeaderError::Invalid => Refused::ProxyHeader,
+    })?;
     // Behind such a proxy the peer is the client that it names.
     let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client));
     if let Some(None) = of_client {
-        return;
+        return Err(Refused::Peer);
     }
-    let mut stream = TimeoutWriter::new(stream);
-    stream.set_timeout(Some(WRITE_TIME));
     let served = Arc::<Served>::default();
-    let stream = HeadLimit::new(Box::pin(stream), Arc::clone(&served));
+    let stream = HeadLimit::new(Paced::new(stream), Arc::clone(&served));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (router, served, place) = (router.clone(), Arc::clone(&served), place.clone());
         async move {
@@ -191,6 +204,7 @@ async fn connection(
             let _ = connection.await;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -203,16 +217,20 @@ mod tests {
     use super::*;
 
     fn clients(most: usize) -> Clients {
-        Clients { most, proxies: Arc::default() }
+        Clients { most, proxies: Arc::default(), metrics: Arc::default() }
     }
 
     #[test]
-    fn one_peer_takes_at_most_half_of_the_places() {
-        let peers = Arc::new(Peers { most_of_one: 2, connections: Mutex::default() });
-        let enter = |last: u8| Peers::enter(&peers, IpAddr::from([192, 0, 2, last]));
-        let kept = [enter(1).expect("free"), enter(1).expect("free")];
-        assert!(enter(1).is_none());
-        assert!(enter(2).is_some());
+    fn peers_leave_a_place_for_the_next_one() {
+        let places = Arc::new(Semaphore::new(16));
+        let peers = Arc::new(Peers { places: Arc::clone(&places), connections: Mutex::default() });
+        let enter = |last: u8| {
+            let place = Arc::clone(&places).try_acquire_owned().ok()?;
+            Some((place, Peers::enter(&peers, IpAddr::from([192, 0, 2, last]))?))
+        };
+        let kept: Vec<Vec<_>> = (1..=4).map(|peer| std::iter::from_fn(|| enter(peer)).collect()).collect();
+        assert_eq!(kept.iter().map(Vec::len).collect::<Vec<_>>(), [8, 4, 2, 1]);
+        assert!(enter(5).is_some());
         drop(kept);
         assert!(enter(1).is_some());
         assert!(peers.connections.lock().is_empty());
