@@ -1,13 +1,18 @@
-//! Reads the bytes of request bodies, within their limits, and makes responses of JSON text.
+//! Reads the bytes of request bodies, within their limits, and makes responses of JSON text. What waits for a slow client has
+//! a share of the memory, in both directions.
 
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
 
 use super::error::ApiError;
 use crate::fair_share::{FairShare, Share};
@@ -27,11 +32,14 @@ const TREE: usize = 6 * 1024 * 1024;
 /// The time in which a body must arrive.
 const TIME: Duration = Duration::from_secs(20);
 
-/// The memory for bodies that are longer than 16 KiB. A tenant has at most half of it.
+/// The largest share of a response: a page of notes has somewhat less.
+const LARGEST_RESPONSE: usize = 2 * 1024 * 1024;
+
+/// The memory for bodies that are longer than 16 KiB. A tenant has at most half of what is free or its own.
 #[derive(Debug)]
 pub struct Bodies {
-    /// KiB of bodies that are arriving, at the pace of their clients.
-    arriving: FairShare<String>,
+    /// KiB of bodies that are on their way, at the pace of their clients: requests that arrive, responses that are read.
+    on_the_way: FairShare<String>,
     /// KiB of bodies that have arrived, until their requests end.
     processed: FairShare<String>,
 }
@@ -49,7 +57,7 @@ impl Bodies {
     pub fn new(bytes: u64) -> Self {
         let half = u32::try_from(bytes / 2 / 1024).unwrap_or(u32::MAX / 2);
         Self {
-            arriving: FairShare::new(half, kib(ORDER_LIMIT)),
+            on_the_way: FairShare::new(half, kib(LARGEST_RESPONSE)),
             processed: FairShare::new(half, kib(ORDER_LIMIT * COPIES + TREE)),
         }
     }
@@ -69,11 +77,76 @@ impl Bodies {
         if announced.min(limit) <= SMALL {
             return Ok(Arrived { bytes: bytes(body, limit).await?, share: None });
         }
-        let arriving = self.arriving.take(tenant.to_owned(), kib(announced.min(limit))).await?;
+        let arriving = self.on_the_way.take(tenant.to_owned(), kib(announced.min(limit))).await?;
         let bytes = bytes(body, limit).await?;
         let share = self.processed.take(tenant.to_owned(), kib(bytes.len() * COPIES + TREE)).await?;
         drop(arriving);
         Ok(Arrived { bytes, share: Some(share) })
+    }
+
+    /// Gives a response of this tenant its share of the memory, until its client has read it.
+    ///
+    /// # Errors
+    ///
+    /// The tenant's clients leave too much unread. A response that waited for its share would take the memory meanwhile.
+    pub fn send(&self, tenant: &str, response: Response) -> Result<Response, ApiError> {
+        let length = response.body().size_hint().lower();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length <= SMALL {
+            return Ok(response);
+        }
+        let share = self.on_the_way.try_take(tenant.to_owned(), kib(length))?;
+        Ok(response.map(|body| Body::new(Sent { body, rest: Bytes::new(), _share: share })))
+    }
+}
+
+/// The tenant whose data a response has, as soon as its request's caller is known.
+#[derive(Debug, Clone, Default)]
+pub struct OfTenant(pub Arc<OnceLock<String>>);
+
+/// A response with its share. It is sent in copied pieces: the memory of the whole ends with the share, whatever the
+/// connection still has to write.
+struct Sent {
+    body: Body,
+    /// Of the frame that is being sent.
+    rest: Bytes,
+    _share: Share,
+}
+
+impl HttpBody for Sent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        while self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                other => return Poll::Ready(other),
+            }
+        }
+        let length = self.rest.len().min(SMALL);
+        let piece = self.rest.copy_to_bytes(length);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(&piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, hint) = (self.rest.len() as u64, self.body.size_hint());
+        let mut whole = SizeHint::new();
+        whole.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            whole.set_upper(upper + rest);
+        }
+        whole
     }
 }
 
@@ -142,4 +215,45 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
 pub fn json_response(body: impl Into<Body>) -> Response {
     let kind = HeaderValue::from_static("application/json");
     ([(CONTENT_TYPE, kind)], body.into()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large(bytes: &Bytes) -> Response {
+        Response::new(Body::from(bytes.clone()))
+    }
+
+    #[tokio::test]
+    async fn large_response_has_a_share_until_it_is_sent_and_is_sent_unchanged() {
+        let bodies = Bodies::new(64 << 20);
+        let free = bodies.on_the_way.left();
+        let bytes: Bytes = (0..1_000_000u32).map(|byte| byte as u8).collect::<Vec<_>>().into();
+        let mut response = bodies.send("a", large(&bytes)).expect("free").into_body();
+        assert_eq!(response.size_hint().exact(), Some(1_000_000));
+        assert_eq!(free - bodies.on_the_way.left(), 977);
+        let mut sent = Vec::new();
+        while let Some(piece) = response.frame().await {
+            let piece = piece.expect("in memory").into_data().expect("no trailers");
+            assert!(piece.len() <= SMALL);
+            sent.extend_from_slice(&piece);
+            assert_eq!(response.size_hint().exact(), Some((bytes.len() - sent.len()) as u64));
+        }
+        assert!(sent == bytes && response.is_end_stream());
+        drop(response);
+        assert_eq!(bodies.on_the_way.left(), free);
+    }
+
+    #[tokio::test]
+    async fn tenant_whose_clients_leave_responses_unread_is_refused_more_and_others_are_not() {
+        let bodies = Bodies::new(64 << 20);
+        let bytes = Bytes::from(vec![b' '; 1 << 20]);
+        let unread: Vec<_> = std::iter::from_fn(|| bodies.send("a", large(&bytes)).ok()).collect();
+        assert_eq!(unread.len(), 16);
+        assert!(bodies.send("b", large(&bytes)).is_ok());
+        assert!(bodies.send("a", Response::new(Body::from("{}"))).is_ok());
+        drop(unread);
+        assert!(bodies.send("a", large(&bytes)).is_ok());
+    }
 }

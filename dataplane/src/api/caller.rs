@@ -9,6 +9,7 @@ use docket_store::{Connection, StoreError, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
+use super::body::OfTenant;
 use super::error::ApiError;
 use super::origin::origin;
 use super::state::ApiState;
@@ -49,10 +50,14 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         let addressed = Addressed::from_request_parts(parts, state).await?;
         let is_legacy = matches!(addressed, Addressed::Legacy);
-        Self::of_token(addressed, parts, state).await.map_err(|error| match error {
+        let caller = Self::of_token(addressed, parts, state).await.map_err(|error| match error {
             ApiError::InvalidToken if is_legacy => ApiError::InvalidSession,
             error => error,
-        })
+        })?;
+        if let Some(OfTenant(tenant)) = parts.extensions.get() {
+            let _ = tenant.set(caller.tenant.config.uid.clone());
+        }
+        Ok(caller)
     }
 }
 

@@ -10,6 +10,7 @@ use docket_program::random;
 use http::{HeaderValue, header};
 use tracing::Instrument;
 
+use super::body::OfTenant;
 use super::error::{ApiError, Unnumbered};
 use super::host::{HostKind, host};
 use super::origin::RequestId;
@@ -32,6 +33,8 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     // In its own task: a client that disconnects cancels no write half-way and gets no free guess at a password, and a
     // panic ends one request, not the connection.
     let place = request.extensions().get::<Place>().cloned();
+    let of_tenant = OfTenant::default();
+    request.extensions_mut().insert(of_tenant.clone());
     let handled = async move {
         let _place = place;
         next.run(request).await
@@ -42,6 +45,9 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
+    if let Some(tenant) = of_tenant.0.get() {
+        response = state.bodies.send(tenant, response).unwrap_or_else(IntoResponse::into_response);
+    }
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
         *response.body_mut() = problem.body(&id);
         response.headers_mut().remove(header::CONTENT_LENGTH);

@@ -1,4 +1,4 @@
-//! Connections that are refused: counted, and told to the operator once a minute.
+//! Connections that are refused: counted, and reported to the operator once a minute.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -169,3 +169,58 @@ async fn hostile_clients_of_one_tenant_are_not_noticed_by_another() {
     drop(stalled);
     stage.received(saved).await;
 }
+
+/// The resident memory of a process, in bytes.
+fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("its memory");
+    1024 * line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("KiB")
+}
+
+/// Saves an order of about 600 KB; returns its path.
+async fn large_order(user: &Client) -> String {
+    let mut order: serde_json::Value =
+        serde_json::from_str(include_str!("../../../dataplane/orders/examples/process.json")).expect("JSON");
+    let mut servee = order["servees"][0].clone();
+    servee["addresses"][0]["accessNotes"] = "\u{1d11e}".repeat(500).into();
+    servee["addresses"] = vec![servee["addresses"][0].clone(); 5].into();
+    order["servees"] = vec![servee; 50].into();
+    let saved = user.post("/Orders/Save", &order).await;
+    assert_eq!(saved.status, 200, "{}", saved.text());
+    format!("/Orders/Get?webOrderId={}", saved.json()["webOrderId"].as_str().expect("an id"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_that_one_tenants_clients_do_not_read_take_a_bounded_part_of_the_memory() {
+    let stage = Stage::new().await;
+    stage.add_blue().await;
+    let server = Server::spawn_server(&stage.home, &stage.arguments("api", "--memory-limit 256Mi"), &[]);
+    let server = server.ready(&stage.home).await;
+    let (ada, api) = (sign_in(&server).await, server.api);
+    let guest = server.sign_in(&api_key('b'), USER).await;
+    let (of_ada, of_guest) = (large_order(&ada).await, large_order(&guest).await);
+    assert_eq!(ada.get(&of_ada).await.status, 200);
+    let before = resident(&server);
+
+    let head = format!(
+        "GET {of_guest} HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        api_key('b'),
+        guest.token
+    );
+    let (mut unread, mut refused) = (Vec::new(), 0);
+    for _ in 0..150 {
+        let mut stream = connect(6, api).await.expect("a place");
+        stream.write_all(head.as_bytes()).await.expect("an open connection");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.expect("a response begins");
+        refused += usize::from(status.ends_with(b"503"));
+        assert!(status.ends_with(b"200") || status.ends_with(b"503"), "{}", String::from_utf8_lossy(&status));
+        unread.push(stream);
+    }
+    let taken = resident(&server).saturating_sub(before);
+    println!("{refused} of {} responses were refused; the others take {} KiB", unread.len(), taken / 1024);
+    // Half of an eighth of the memory, and what the allocator has on top.
+    assert!(refused > 0 && taken < 48 << 20, "{taken}");
+    assert_eq!(ada.get(&of_ada).await.status, 200);
+    assert_eq!(guest.get("/Orders/Search").await.status, 200);
+}
