@@ -146,7 +146,7 @@ impl Shares {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Granted,
-    /// It has what is free next: nobody overtakes it.
+    /// It has what is free next: no other guest overtakes it.
     NextFree,
     /// Its guest has what it may have: others overtake it.
     OwnIsUsed,
@@ -170,7 +170,7 @@ fn give_back(shares: &Arc<Mutex<Shares>>, guest: u64, amount: u32) {
     settle(shares);
 }
 
-/// Gives those who wait what they may have now. A share that nobody waits for any more goes back.
+/// Gives those who wait what they may have now. The share of one that has left goes back.
 fn settle(shared: &Arc<Mutex<Shares>>) {
     let mut granted = Vec::new();
     {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_overtakes_a_new_guest_that_waits_for_what_is_free_next() {
+    async fn new_guest_that_waits_for_what_is_free_next_is_not_overtaken() {
         let shares = FairShare::new(8, 8);
         let kept = shares.take("a", 4).await.expect("free");
         let (large, small) = tokio::join!(
