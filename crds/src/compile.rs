@@ -7,7 +7,7 @@ mod conflicts;
 mod last_good;
 mod resolve;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 pub use conflicts::{claimed, claimed_by, duplicates, taken};
@@ -15,12 +15,10 @@ pub use conflicts::{claimed, claimed_by, duplicates, taken};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, NamespacesFrom};
 use crate::{
-    ApiKey, ClientCode, DatabaseUrl, EventCode, SigningKey, Tenant, TenantConfig, Tokens, ValueKind,
-    Violation, Webhook, WebhookConfig,
+    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, SigningKey, Tenant,
+    TenantConfig, Tokens, ValueKind, Violation, Webhook, WebhookConfig,
 };
 
-/// How many Webhooks of other namespaces one Tenant takes by default.
-pub const MAX_FOREIGN_WEBHOOKS: usize = 100;
 /// The most bytes that the certificates of one `caBundleRef` may have.
 pub const MAX_CA_BUNDLE: usize = 64 * 1024;
 
@@ -38,8 +36,8 @@ pub struct Inputs<'a> {
     pub generated: &'a Generated,
     /// Events that are disabled for every tenant.
     pub platform_disabled_events: &'a BTreeSet<EventCode>,
-    /// How many Webhooks of other namespaces the Tenant takes, the oldest first; [`MAX_FOREIGN_WEBHOOKS`] unless configured.
-    pub max_foreign_webhooks: usize,
+    /// What the platform gives its tenants.
+    pub platform_limits: &'a PlatformLimits,
     /// Returns when the Webhook of a uid was created, in seconds since 1970.
     pub created_at: &'a dyn Fn(&str) -> i64,
     /// Returns the labels of a namespace; called only if `allowedNamespaces` has a selector.
@@ -111,7 +109,7 @@ impl fmt::Debug for Generated {
 pub struct Compilation {
     /// What to serve, or why nothing can be served.
     pub config: Result<TenantConfig, Vec<Reason>>,
-    /// What is wrong with a tenant that is served nevertheless: keys that could not be resolved.
+    /// What is wrong with a tenant that is served nevertheless: keys that could not be resolved, limits above the platform's.
     pub degraded: Vec<Reason>,
     /// Each webhook that names this Tenant, by its index in the input, with the reasons why it is not in the
     /// configuration. Without reasons, it is.
@@ -154,9 +152,11 @@ impl From<Violation> for Reason {
 
 /// Compiles one Tenant.
 pub fn compile(inputs: &Inputs<'_>) -> Compilation {
-    let (served, webhooks) = compile_webhooks(inputs);
-    let (api_keys, degraded) = compile_api_keys(inputs);
-    match compile_tenant(inputs, api_keys, served) {
+    let (limits, above) = inputs.platform_limits.resolve(&inputs.tenant.spec.limits);
+    let (served, webhooks) = compile_webhooks(inputs, &limits);
+    let (api_keys, mut degraded) = compile_api_keys(inputs);
+    degraded.extend(above);
+    match compile_tenant(inputs, api_keys, limits, served) {
         Ok(config) => Compilation { config: Ok(config), degraded, webhooks },
         Err(mut reasons) => {
             reasons.extend(degraded);
@@ -168,6 +168,7 @@ pub fn compile(inputs: &Inputs<'_>) -> Compilation {
 fn compile_tenant(
     inputs: &Inputs<'_>,
     api_keys: Vec<ApiKey>,
+    limits: Limits,
     webhooks: Vec<WebhookConfig>,
 ) -> Result<TenantConfig, Vec<Reason>> {
     let mut reasons: Vec<Reason> = inputs.tenant.validate().into_iter().map(Reason::from).collect();
@@ -199,6 +200,7 @@ fn compile_tenant(
         database,
         watcher: inputs.generated.watcher.clone(),
         active_events: active_events(inputs),
+        limits,
         webhooks,
     })
 }
@@ -240,17 +242,17 @@ fn compile_api_key(
 }
 
 /// The webhooks to serve, and each webhook that names this Tenant with its reasons.
-fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec<Reason>)>) {
+fn compile_webhooks(inputs: &Inputs<'_>, limits: &Limits) -> (Vec<WebhookConfig>, Vec<(usize, Vec<Reason>)>) {
     let mut served = Vec::new();
     let mut reasons_of = Vec::new();
-    let foreign = foreign_webhooks(inputs);
+    let too_many = too_many(inputs, limits);
     for (index, (uid, webhook)) in inputs.webhooks.iter().enumerate() {
         if !names(webhook, inputs.tenant) {
             continue;
         }
-        let compiled = match foreign.iter().position(|other| *other == uid.as_str()) {
-            Some(place) if place >= inputs.max_foreign_webhooks => Err(vec![too_many(inputs)]),
-            _ => compile_webhook(inputs, uid, webhook),
+        let compiled = match too_many.get(uid.as_str()) {
+            Some(reason) => Err(vec![reason.clone()]),
+            None => compile_webhook(inputs, uid, webhook),
         };
         let reasons = match compiled {
             Ok(config) => {
@@ -264,23 +266,35 @@ fn compile_webhooks(inputs: &Inputs<'_>) -> (Vec<WebhookConfig>, Vec<(usize, Vec
     (served, reasons_of)
 }
 
-/// The uids of the Webhooks of other namespaces that may name the Tenant, the oldest first.
-fn foreign_webhooks<'a>(inputs: &Inputs<'a>) -> Vec<&'a str> {
+/// The uids of the Webhooks that may name the Tenant and are beyond its limits. Its own namespace's come before those of
+/// others, then the oldest.
+fn too_many<'a>(inputs: &Inputs<'a>, limits: &Limits) -> HashMap<&'a str, Reason> {
     let own = &inputs.tenant.metadata.namespace;
-    let foreign = inputs.webhooks.iter().filter(|(_, webhook)| {
-        let namespace = &webhook.metadata.namespace;
-        names(webhook, inputs.tenant) && namespace != own && is_allowed(inputs, namespace)
+    let may = inputs.webhooks.iter().filter(|(_, webhook)| {
+        names(webhook, inputs.tenant) && is_allowed(inputs, &webhook.metadata.namespace)
     });
-    let mut uids: Vec<&str> = foreign.map(|(uid, _)| uid.as_str()).collect();
-    uids.sort_by_cached_key(|uid| ((inputs.created_at)(uid), *uid));
-    uids
+    let mut all: Vec<(&str, bool)> =
+        may.map(|(uid, webhook)| (uid.as_str(), webhook.metadata.namespace != *own)).collect();
+    all.sort_by_cached_key(|(uid, is_foreign)| (*is_foreign, (inputs.created_at)(uid), *uid));
+    let (mut taken, mut taken_foreign, mut left_out) = (0, 0, HashMap::new());
+    for (uid, is_foreign) in all {
+        if is_foreign && taken_foreign == limits.foreign_webhooks {
+            left_out.insert(uid, beyond(Limit::ForeignWebhooks, limits, "Webhooks of other namespaces"));
+        } else if taken == limits.webhooks {
+            left_out.insert(uid, beyond(Limit::Webhooks, limits, "Webhooks"));
+        } else {
+            taken += 1;
+            taken_foreign += u32::from(is_foreign);
+        }
+    }
+    left_out
 }
 
-fn too_many(inputs: &Inputs<'_>) -> Reason {
-    let most = inputs.max_foreign_webhooks;
+fn beyond(limit: Limit, limits: &Limits, what: &str) -> Reason {
+    let most = limits.get(limit);
     let message = format!(
-        "the Tenant takes {most} Webhooks of other namespaces, and as many older ones name it; delete one of them, or let \
-         the platform raise --max-foreign-webhooks"
+        "the Tenant takes {most} {what}, and as many that come first name it; delete one of them, or raise the Tenant's \
+         spec.limits.{limit}, as far as the platform allows"
     );
     Reason::new(ReasonCode::TooManyWebhooks, "spec.tenantRef", message)
 }

@@ -66,6 +66,8 @@ names! {
         Programmed,
         /// Webhook: its receiver accepts deliveries.
         DeliveryHealthy,
+        /// Tenant: its declared limits hold, and it did not run into them for long.
+        WithinLimits,
         /// Both kinds, present only while true: the operator is working on the object. Wait.
         Reconciling,
         /// Both kinds, present only while true: the operator can't continue until a user changes something. The other
@@ -91,6 +93,8 @@ names! {
         Delivering,
         /// `DeliveryHealthy` is unknown: nothing has been sent yet.
         NoDeliveries,
+        /// `WithinLimits` is true: the declared limits hold.
+        WithinLimits,
 
         /// `Ready` is false: `spec.suspend` is true, so API keys answer 401 and no deliveries are created.
         Suspended,
@@ -113,7 +117,7 @@ names! {
         /// `Accepted` is false: another namespace has no such Tenant, or that Tenant does not allow the webhook's
         /// namespace. One reason for both, so that a webhook can't find out which Tenants exist.
         RefNotPermitted,
-        /// `Accepted` is false: the Tenant has as many Webhooks of other namespaces as it takes, or as fit into its configuration.
+        /// `Accepted` is false: the Tenant has as many Webhooks as it takes, or as fit into its configuration.
         TooManyWebhooks,
         /// `Accepted` is false: the Tenant is paused or can't be read, so new and changed webhooks are not decided.
         TenantNotReady,
@@ -155,6 +159,9 @@ names! {
         Retrying,
         /// `DeliveryHealthy` is false: deliveries ended after their last attempt, and none has succeeded since.
         DeadLettered,
+
+        /// `WithinLimits` is false: the Tenant declares more than the platform gives.
+        AboveMaximum,
     }
 }
 
@@ -204,6 +211,7 @@ impl ReasonCode {
             Self::Delivering | Self::NoDeliveries | Self::Retrying | Self::DeadLettered => {
                 ConditionType::DeliveryHealthy
             }
+            Self::WithinLimits | Self::AboveMaximum => ConditionType::WithinLimits,
         }
     }
 
@@ -216,7 +224,8 @@ impl ReasonCode {
             | Self::Migrated
             | Self::Programmed
             | Self::Delivering
-            | Self::NoDeliveries => Remedy::Nothing,
+            | Self::NoDeliveries
+            | Self::WithinLimits => Remedy::Nothing,
             Self::Suspended | Self::Paused | Self::TenantSuspended => Remedy::Chosen,
             Self::ApiRefused
             | Self::Provisioning
@@ -242,7 +251,8 @@ impl ReasonCode {
             | Self::ServerNotFound
             | Self::NotOwned
             | Self::SchemaNewer
-            | Self::DeadLettered => Remedy::Change,
+            | Self::DeadLettered
+            | Self::AboveMaximum => Remedy::Change,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! - [`event_code`], [`client_code`], [`customer_code`], [`target_url`]: values that are valid by their type.
 //! - [`compile`](mod@compile): a Tenant, its Webhooks and the values they refer to become a [`TenantConfig`] or
 //!   [`Reason`]s.
+//! - [`limits`]: what one tenant may use.
 //! - [`tenant_config`], [`secret`]: what the data plane needs to know of a tenant; secrets do not print.
 //! - [`runtime`]: a tenant's configuration on its way from the operator to the data plane.
 //! - [`conditions`]: condition types, reason codes and Event reasons, by the names that users see.
@@ -19,7 +20,7 @@
 //! use std::collections::{BTreeMap, BTreeSet};
 //!
 //! use docket_crds::{
-//!     EventCode, Generated, Inputs, Missing, SigningKey, Tenant, ValueKind, Values, Webhook, compile,
+//!     EventCode, Generated, Inputs, Missing, PlatformLimits, SigningKey, Tenant, ValueKind, Values, Webhook, compile,
 //! };
 //! use serde_json::json;
 //!
@@ -51,7 +52,7 @@
 //!     values: &NoValues,
 //!     generated: &Generated { signing_keys: vec![signing_key], ..Generated::default() },
 //!     platform_disabled_events: &BTreeSet::new(),
-//!     max_foreign_webhooks: docket_crds::compile::MAX_FOREIGN_WEBHOOKS,
+//!     platform_limits: &PlatformLimits::default(),
 //!     created_at: &|_| 0,
 //!     namespace_labels: &|_| BTreeMap::new(),
 //! });
@@ -69,6 +70,7 @@ pub mod crd;
 pub mod customer_code;
 pub mod event_code;
 pub mod label_selector;
+pub mod limits;
 mod rules;
 pub mod runtime;
 pub mod secret;
@@ -87,6 +89,7 @@ pub use compile::{
 pub use conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy};
 pub use customer_code::{CustomerCode, InvalidCustomerCode};
 pub use event_code::{EventCategory, EventCode, UnknownEventCode};
+pub use limits::{Limit, Limits, PlatformLimits, TenantLimits};
 pub use rules::is_object_name;
 pub use runtime::Runtime;
 pub use secret::{DatabaseUrl, InvalidDatabaseUrl, SecretBytes};

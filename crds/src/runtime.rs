@@ -62,7 +62,7 @@ fn revision(config: &TenantConfig, held_webhooks: &BTreeSet<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SigningKey, Tokens};
+    use crate::{Limits, SigningKey, Tokens};
 
     fn config() -> TenantConfig {
         TenantConfig {
@@ -82,6 +82,7 @@ mod tests {
             database_is_external: false,
             watcher: None,
             active_events: BTreeSet::new(),
+            limits: Limits::default(),
             webhooks: Vec::new(),
         }
     }

@@ -26,7 +26,7 @@ pub struct TenantStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub api_keys: Vec<ApiKeyStatus>,
-    /// Ready, Accepted, ResolvedRefs, DatabaseReady, Programmed; also Reconciling or Stalled while true.
+    /// Ready, Accepted, ResolvedRefs, DatabaseReady, Programmed, WithinLimits; also Reconciling or Stalled while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,

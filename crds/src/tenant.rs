@@ -16,7 +16,7 @@ use crate::rules::{
     self, Check, DISPLAY_NAME, Distinct, Field, LABEL, Rule, SECRET_KEY_REF, TENANT_METADATA, optional,
     required,
 };
-use crate::{EventCode, KeyVersion, Violation, client_code};
+use crate::{EventCode, KeyVersion, TenantLimits, Violation, client_code, limits};
 
 /// A Tenant as declared, without the document's `apiVersion`, `kind` and `status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -108,6 +108,13 @@ pub struct TenantSpec {
     /// Which webhooks and events the tenant allows.
     #[serde(default)]
     pub webhooks: WebhookSettings,
+    /// What the tenant may use. The platform has defaults for what is left out, and maxima.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: TenantLimits,
+}
+
+fn is_default(limits: &TenantLimits) -> bool {
+    *limits == TenantLimits::default()
 }
 
 /// A named API key. Set exactly one of `secretKeyRef` and `generate`.
@@ -395,6 +402,7 @@ pub(crate) const SPEC: Rule = Rule::Record {
         optional("tokens", &TOKENS),
         required("database", &DATABASE),
         optional("webhooks", &WEBHOOKS),
+        optional("limits", &limits::RULE),
     ],
     checks: &[],
 };
@@ -517,7 +525,8 @@ mod tests {
                     "allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "acme"},
                         "matchExpressions": [{"key": "x", "operator": "In", "values": ["1"]}]}},
                     "disabledEvents": ["note.created"]
-                }
+                },
+                "limits": {"requestsPerSecond": 50, "webhooks": 0, "bodyBytes": null}
             },
             "status": {"observedGeneration": 3}
         }));
@@ -526,6 +535,9 @@ mod tests {
         assert_eq!(tenant.spec.api_keys[2].version, KeyVersion::V1);
         assert_eq!(tenant.spec.tokens, TokenSettings { lifetime_minutes: 5, signing_key_rotation_days: 90 });
         assert_eq!(tenant.spec.webhooks.disabled_events, [EventCode::NoteCreated]);
+        let limits =
+            TenantLimits { requests_per_second: Some(50), webhooks: Some(0), ..TenantLimits::default() };
+        assert_eq!(tenant.spec.limits, limits);
     }
 
     #[test]
@@ -711,6 +723,24 @@ mod tests {
             &[
                 "spec.webhooks.disabledEvents[0]: unknown event \"order.create\"; one of: order.created, order.updated, \
              order.exported, order.status_changed, note.created, invoice.created",
+            ],
+        );
+    }
+
+    #[test]
+    fn limit_that_is_unknown_or_out_of_its_range_is_refused() {
+        refused(
+            with("/spec/limits", json!({"requestsPerSecond": 0, "bodyBytes": 1_048_577})),
+            &[
+                "spec.limits.requestsPerSecond: must be a whole number from 1 to 100000, not 0",
+                "spec.limits.bodyBytes: must be a whole number from 65536 to 1048576, not 1048577",
+            ],
+        );
+        refused(
+            with("/spec/limits", json!({"requests": 1})),
+            &[
+                "spec.limits.requests: unknown field; one of: requestsPerSecond, requestBurst, signInsPerMinute, \
+             databaseConnections, bodyBytes, webhooks, foreignWebhooks",
             ],
         );
     }

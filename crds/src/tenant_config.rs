@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
-use crate::{ClientCode, CustomerCode, DatabaseUrl, EventCode, SecretBytes, TargetUrl, client_code};
+use crate::{ClientCode, CustomerCode, DatabaseUrl, EventCode, Limits, SecretBytes, TargetUrl, client_code};
 
 /// A tenant as it is served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct TenantConfig {
     pub watcher: Option<DatabaseUrl>,
     /// The events that neither the platform nor the tenant disables.
     pub active_events: BTreeSet<EventCode>,
+    /// What the tenant may use.
+    #[serde(default)]
+    pub limits: Limits,
     /// The webhooks that could be resolved, including inactive ones.
     pub webhooks: Vec<WebhookConfig>,
 }
@@ -254,6 +257,7 @@ mod tests {
             database_is_external: false,
             watcher: Some(DatabaseUrl::parse("postgres://w:hunter2@db/postgres").unwrap()),
             active_events: EventCode::ALL.into(),
+            limits: Limits { webhooks: 7, ..Limits::default() },
             webhooks: vec![
                 webhook("w1", "C-1", both),
                 webhook("w2", "C-2", both),

@@ -21,8 +21,8 @@ pub use listen::ListenArguments;
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
 pub use serve::{Role, ServeArguments, ServeSource};
 pub use settings::{
-    AuditArguments, DeliveryArguments, HostArguments, ProxyArguments, RedisArguments, SourceArguments,
-    TenantArguments,
+    AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, ProxyArguments, RedisArguments,
+    SourceArguments, TenantArguments,
 };
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.

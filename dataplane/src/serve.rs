@@ -176,11 +176,17 @@ fn watcher_url(file: &Path) -> Result<DatabaseUrl> {
 async fn open(arguments: &ServeArguments) -> Result<Source> {
     let source = &arguments.source;
     if let Some(namespace) = &source.config_namespace {
+        let file = &arguments.limits.tenant_limits;
+        ensure!(
+            file.is_none(),
+            "--tenant-limits is for --config-dir; with --config-namespace give it to the operator"
+        );
         let cluster = Cluster::new(namespace.clone()).await.context("--config-namespace")?;
         return Ok(Source::Cluster(Box::new(cluster)));
     }
     let config_dir = source.config_dir.clone().context("--config-dir or --config-namespace is missing")?;
-    let folder = Folder::new(config_dir, arguments.data_dir.clone()).with_external_databases();
+    let folder = Folder::new(config_dir, arguments.data_dir.clone());
+    let folder = folder.with_external_databases().with_limits(arguments.limits.read()?);
     folder.check_exists()?;
     Ok(Source::Folder(Box::new(folder)))
 }

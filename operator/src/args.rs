@@ -78,9 +78,9 @@ pub struct RunArguments {
     /// Maximum number of Tenants, and of Webhooks, reconciled at once, 1 to 256.
     #[arg(long, env = "DOCKET_CONCURRENCY", default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
-    /// Maximum number of Webhooks of other namespaces that a Tenant takes; the oldest stay.
-    #[arg(long, env = "DOCKET_MAX_FOREIGN_WEBHOOKS", default_value = "100", value_name = "N")]
-    pub max_foreign_webhooks: u16,
+    /// YAML file with defaults and maxima of what a Tenant may use [default: the built-in defaults, no maxima].
+    #[arg(long, env = "DOCKET_TENANT_LIMITS", value_name = "FILE")]
+    pub tenant_limits: Option<PathBuf>,
     /// How often each object is reconciled without a change, give or take a tenth. It finds changes of databases and of
     /// Secrets without a label.
     #[arg(long, env = "DOCKET_RESYNC", default_value = "10m", value_name = "DURATION", value_parser = duration)]

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::EventCode;
+use docket_crds::{EventCode, PlatformLimits};
 use docket_program::clock::Clock;
 use docket_schema::postgres::ExternalDatabases;
 
@@ -39,8 +39,8 @@ pub struct Settings {
     pub external_databases: Arc<ExternalDatabases>,
     /// Events that are off for every tenant.
     pub disabled_events: BTreeSet<EventCode>,
-    /// How many Webhooks of other namespaces a Tenant takes.
-    pub max_foreign_webhooks: usize,
+    /// What a Tenant may use.
+    pub limits: PlatformLimits,
     /// How often each object is reconciled although nothing changed.
     pub resync: Duration,
     /// How many Tenants, and how many Webhooks, are reconciled at the same time.

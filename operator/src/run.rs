@@ -1,10 +1,12 @@
 //! `docket-operator run`: settings, client, watches, lease, work; and back in the other order.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use docket_board::Board;
+use docket_crds::PlatformLimits;
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_program::signals::Signals;
@@ -38,6 +40,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let lease = lease_settings(&arguments)?;
     let databases = Servers::read(&arguments.database_servers)?;
     let board = observe::board(&arguments)?;
+    let limits = arguments.tenant_limits.as_deref().map_or(Ok(PlatformLimits::default()), tenant_limits)?;
     let (watching, writing) = clients().await?;
 
     let (state, changes) = State::new();
@@ -52,7 +55,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
         state.clone(),
         metrics.clone(),
     );
-    let settings = settings(&arguments);
+    let settings = settings(&arguments, limits);
     let pulse = Pulse::default();
     let listening = admin::serve(arguments.listen, state.clone(), metrics.clone(), pulse.clone())?;
     tokio::spawn(pulse.beat());
@@ -136,7 +139,7 @@ async fn reconcile(
     work.run(stop).await;
 }
 
-fn settings(arguments: &RunArguments) -> Settings {
+fn settings(arguments: &RunArguments, limits: PlatformLimits) -> Settings {
     Settings {
         namespaces: arguments.watch_namespaces.clone(),
         external_databases: Arc::new(ExternalDatabases::new(
@@ -144,10 +147,18 @@ fn settings(arguments: &RunArguments) -> Settings {
             Some(arguments.ca_folder.clone()),
         )),
         disabled_events: arguments.disabled_events.iter().copied().collect(),
-        max_foreign_webhooks: usize::from(arguments.max_foreign_webhooks),
+        limits,
         resync: arguments.resync,
         concurrency: usize::from(arguments.concurrency),
     }
+}
+
+/// Reads the limits of tenants.
+///
+/// Errors: the file can't be read, or is not right; the message names each field that is not.
+fn tenant_limits(file: &Path) -> anyhow::Result<PlatformLimits> {
+    let what = || format!("--tenant-limits {}", file.display());
+    std::fs::read_to_string(file).with_context(what)?.parse().with_context(what)
 }
 
 fn lease_settings(arguments: &RunArguments) -> anyhow::Result<LeaseSettings> {

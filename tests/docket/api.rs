@@ -10,6 +10,7 @@ mod faults;
 mod idempotency;
 mod invoices_search;
 mod legacy;
+mod limits;
 mod notes_add;
 mod notes_search;
 mod orders_export;

@@ -39,7 +39,7 @@ async fn a_tenant_gets_its_secrets_its_database_and_is_ready() {
 
     let types: Vec<_> =
         status["conditions"].as_array().unwrap().iter().map(|one| one["type"].clone()).collect();
-    assert_eq!(types, ["Ready", "Accepted", "ResolvedRefs", "DatabaseReady", "Programmed"]);
+    assert_eq!(types, ["Ready", "Accepted", "ResolvedRefs", "DatabaseReady", "Programmed", "WithinLimits"]);
     let everything = release.kubectl(&["get", "tenants,events", "--output=yaml"]) + &release.logs();
     let password = release.secret("first-database", "password").expect("a password");
     let of_watcher = watcher.split(['@', ':']).nth(2).expect("a password");

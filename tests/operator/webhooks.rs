@@ -1,7 +1,8 @@
 //! What becomes of a Webhook.
 
 use docket_tests::apiserver::cluster;
-use docket_tests::operator::{Release, object, tenant_yaml, webhook_yaml};
+use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
+use docket_tests::server::eventually;
 
 #[tokio::test]
 async fn a_webhook_is_served_with_its_tenant() {
@@ -85,9 +86,9 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
             .unwrap_or_default()
     };
     let reports = async |name: &str, beginning: &str| {
-        let limit = docket_tests::operator::SOON;
+        let limit = SOON;
         let what = format!("{name} {beginning}");
-        docket_tests::server::eventually(&what, limit, async || ready(name).starts_with(beginning)).await;
+        eventually(&what, limit, async || ready(name).starts_with(beginning)).await;
     };
     reports("stranger", r#""False" "RefNotPermitted""#).await;
     reports("lost", r#""False" "RefNotPermitted""#).await;
@@ -104,4 +105,45 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     release.kubectl(&["patch", "tenant", "shared", "--type=merge", "-p", allowed]);
     reports("stranger", r#""True""#).await;
     assert_eq!(release.runtime("shared").unwrap()["config"]["webhooks"][0]["name"], "stranger");
+}
+
+#[tokio::test]
+async fn limits_of_webhooks_hold_as_far_as_the_platform_gives_them() {
+    let mut release = Release::new("limits");
+    release.with_postgres().await;
+    let file = release.file("limits.yaml", "defaults: {webhooks: 1}\nmaxima: {webhooks: 2}\n");
+    release.flags.push(format!("--tenant-limits={}", file.display()));
+    let operator = release.start().await;
+    release.apply(&tenant_yaml("limited"));
+    release.wait("tenant", "limited", "WithinLimits", "True WithinLimits").await;
+    for name in ["a", "b", "c"] {
+        release.apply(&webhook_yaml(name, "limited", ""));
+    }
+    let counted = async |served: usize| {
+        let of = |name| release.condition("webhook", name, "Accepted");
+        eventually("the limit holds", SOON, async || {
+            let accepted = ["a", "b", "c"].into_iter().filter(|name| of(name).starts_with("True")).count();
+            let refused =
+                ["a", "b", "c"].into_iter().filter(|name| of(name).contains("TooManyWebhooks")).count();
+            let runtime = release.runtime("limited").expect("it is served");
+            let handed_over = runtime["config"]["webhooks"].as_array().expect("a list").len();
+            (accepted, refused, handed_over) == (served, 3 - served, served)
+        })
+        .await;
+    };
+    counted(1).await;
+    let more = |webhooks: u32| format!(r#"{{"spec":{{"limits":{{"webhooks":{webhooks}}}}}}}"#);
+    release.kubectl(&["patch", "tenant", "limited", "--type=merge", "-p", &more(3)]);
+    let message = release.wait("tenant", "limited", "WithinLimits", "False AboveMaximum").await;
+    assert!(message.contains("spec.limits.webhooks: the platform gives at most 2, not 3"), "{message}");
+    release.wait("tenant", "limited", "Ready", "True").await;
+    counted(2).await;
+
+    operator.terminate().await;
+    release.file("limits.yaml", "");
+    let _operator = release.start().await;
+    release.wait("tenant", "limited", "WithinLimits", "True WithinLimits").await;
+    counted(3).await;
+    release.kubectl(&["patch", "tenant", "limited", "--type=merge", "-p", &more(0)]);
+    counted(0).await;
 }

@@ -28,6 +28,13 @@ spec:
         {{- end }}
       annotations:
         kubectl.kubernetes.io/default-container: {{ .component }}
+        {{- $limits := "" }}
+        {{- if eq .component "operator" }}
+        {{- $limits = include "docket.limits" $root }}
+        {{- end }}
+        {{- with $limits }}
+        checksum/limits: {{ sha256sum . }}
+        {{- end }}
         {{- with merge (dict) $v.podAnnotations $values.commonAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -104,6 +111,9 @@ spec:
             - {name: database-{{ .name }}, mountPath: {{ include "docket.databaseFolder" $root }}{{ .name }}, readOnly: true}
             {{- end }}
             {{- end }}
+            {{- if $limits }}
+            - {name: limits, mountPath: {{ include "docket.limitsFolder" $root }}, readOnly: true}
+            {{- end }}
             {{- if $values.privateCA.configMap }}
             - {name: ca, mountPath: {{ include "docket.caFolder" $root }}, readOnly: true}
             {{- end }}
@@ -123,6 +133,10 @@ spec:
             secretName: {{ .secretRef.name | quote }}
             items: [{key: {{ .secretRef.key | quote }}, path: url}]
         {{- end }}
+        {{- end }}
+        {{- if $limits }}
+        - name: limits
+          configMap: {name: {{ include "docket.componentName" (dict "root" $root "component" "limits") }}}
         {{- end }}
         {{- with $values.privateCA.configMap }}
         - name: ca

@@ -7,6 +7,22 @@ flag changes one line.
 {{- define "docket.redisFolder" -}}/etc/docket/redis{{- end -}}
 {{- define "docket.caFolder" -}}/etc/docket/ca{{- end -}}
 {{- define "docket.databaseFolder" -}}/etc/docket/database-servers/{{- end -}}
+{{- define "docket.limitsFolder" -}}/etc/docket/limits{{- end -}}
+
+{{/* The file of tenants' limits; empty if none is set. As int64, since toYaml writes 1e+06 for a million. */}}
+{{- define "docket.limits" -}}
+{{- $file := dict -}}
+{{- range $part := list "defaults" "maxima" -}}
+{{- $limits := dict -}}
+{{- range $name, $value := index $.Values.limits $part -}}
+{{- $_ := set $limits $name (int64 $value) -}}
+{{- end -}}
+{{- if $limits -}}
+{{- $_ := set $file $part $limits -}}
+{{- end -}}
+{{- end -}}
+{{- if $file -}}{{- toYaml $file -}}{{- end -}}
+{{- end -}}
 
 {{/* The PostgreSQL servers, as JSON: those of the values, or the one of the quickstart. */}}
 {{- define "docket.databaseServers" -}}
@@ -47,6 +63,9 @@ flag changes one line.
 {{- $args = append $args (printf "--redis-url-file=%s/url" (include "docket.redisFolder" .)) -}}
 {{- range .Values.disabledEvents -}}
 {{- $args = append $args (printf "--disabled-event=%s" .) -}}
+{{- end -}}
+{{- if include "docket.limits" . -}}
+{{- $args = append $args (printf "--tenant-limits=%s/limits.yaml" (include "docket.limitsFolder" .)) -}}
 {{- end -}}
 {{- $args = append $args (printf "--concurrency=%d" (int $v.concurrency)) -}}
 {{- $args = append $args (printf "--listen=%s:9090" .Values.listenAddress) -}}

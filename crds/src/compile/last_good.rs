@@ -9,7 +9,7 @@ impl Compilation {
     /// its previous configuration move to `degraded`.
     ///
     /// - Without a new configuration, the previous one stays.
-    /// - A webhook that was left out stays as it was, unless the Tenant no longer allows it.
+    /// - A webhook that was left out stays as it was, unless the Tenant no longer allows or takes it.
     /// - A key that was left out stays; to end it, set `active: false` or remove its entry.
     ///
     /// Switching off takes effect at once: `suspend`, `active: false` and removed entries. A `previous` with another uid
@@ -48,7 +48,8 @@ fn last_webhooks(
     config: &TenantConfig,
     previous: &TenantConfig,
 ) -> Vec<WebhookConfig> {
-    let forbidden = |reason: &Reason| reason.code == ReasonCode::RefNotPermitted;
+    let forbidden =
+        |reason: &Reason| matches!(reason.code, ReasonCode::RefNotPermitted | ReasonCode::TooManyWebhooks);
     let allowed = compiled.iter().filter(|(_, reasons)| !reasons.iter().any(forbidden));
     let declared = allowed.map(|(index, _)| &inputs.webhooks[*index]);
     let left_out = declared.filter(|(uid, _)| config.webhooks.iter().all(|served| served.uid != *uid));

@@ -31,6 +31,7 @@ struct Case {
     generated: Generated,
     platform_disabled: BTreeSet<EventCode>,
     labels: BTreeMap<String, String>,
+    platform_limits: PlatformLimits,
 }
 
 impl Case {
@@ -50,7 +51,7 @@ impl Case {
             values: &self.values,
             generated: &self.generated,
             platform_disabled_events: &self.platform_disabled,
-            max_foreign_webhooks: 2,
+            platform_limits: &self.platform_limits,
             // The last one is the oldest.
             created_at: &|uid| -uid[1..].parse::<i64>().unwrap_or(0),
             namespace_labels: &|_| self.labels.clone(),
@@ -83,6 +84,7 @@ fn tenant(spec: Value) -> Case {
         },
         platform_disabled: BTreeSet::new(),
         labels: BTreeMap::new(),
+        platform_limits: "defaults: {foreignWebhooks: 2}".parse().unwrap(),
     }
 }
 
@@ -488,6 +490,46 @@ fn webhook_that_is_forbidden_or_deleted_is_not_restored() {
     case.tenant.spec.webhooks.allowed_namespaces = Default::default();
     case.webhooks.pop();
     assert_eq!(config(&case.compile_after(&before)).webhooks, []);
+}
+
+#[test]
+fn own_webhooks_come_before_foreign_ones_and_then_the_oldest() {
+    let mut case =
+        tenant(json!({"webhooks": {"allowedNamespaces": {"from": "All"}}, "limits": {"webhooks": 3}}))
+            .webhook("tenants", json!({}))
+            .webhook("team-a", json!({}))
+            .webhook("tenants", json!({}))
+            .webhook("team-a", json!({}))
+            .webhook("team-b", json!({}));
+    let served = |compiled: &Compilation| -> Vec<String> {
+        config(compiled).webhooks.iter().map(|webhook| webhook.uid.clone()).collect()
+    };
+    let before = case.compile();
+    assert_eq!(served(&before), ["w0", "w2", "w4"]);
+    assert_eq!(
+        texts(&before.webhooks[3].1),
+        [
+            "TooManyWebhooks: spec.tenantRef: the Tenant takes 3 Webhooks, and as many that come first name it; delete one \
+          of them, or raise the Tenant's spec.limits.webhooks, as far as the platform allows"
+        ]
+    );
+    case.tenant.spec.limits.webhooks = Some(10);
+    let compiled = case.compile();
+    assert_eq!(served(&compiled), ["w0", "w2", "w3", "w4"], "two foreign ones");
+    assert!(texts(&compiled.webhooks[1].1)[0].contains("the Tenant takes 2 Webhooks of other namespaces"));
+    case.tenant.spec.limits.webhooks = Some(1);
+    assert_eq!(served(&case.compile_after(config(&before))), ["w2"], "a lower limit holds at once");
+}
+
+#[test]
+fn limits_are_in_the_configuration_and_what_the_platform_does_not_give_is_reported() {
+    let mut case = tenant(json!({"limits": {"requestsPerSecond": 500, "bodyBytes": 70_000}}));
+    case.platform_limits = "maxima: {requestsPerSecond: 100}".parse().unwrap();
+    let compiled = case.compile();
+    let limits = config(&compiled).limits;
+    assert_eq!((limits.requests_per_second, limits.body_bytes, limits.webhooks), (100, 70_000, 1000));
+    let codes: Vec<_> = compiled.degraded.iter().map(|reason| (reason.code, reason.field.as_str())).collect();
+    assert_eq!(codes, [(ReasonCode::AboveMaximum, "spec.limits.requestsPerSecond")]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use docket_crds::TenantConfig;
+use docket_crds::{PlatformLimits, TenantConfig};
 
 use self::compile::Compiler;
 use self::files::Listing;
@@ -48,6 +48,7 @@ pub struct Folder {
     keeps_keys: bool,
     /// Whether databases are external ones, in PostgreSQL.
     is_external: bool,
+    limits: PlatformLimits,
     /// The files of the last load; `None` within: the folder could not be read.
     loaded: Option<Option<Listing>>,
     /// The files that the last call of `changed` saw and that are not loaded.
@@ -77,6 +78,7 @@ impl Folder {
             data_dir,
             keeps_keys: true,
             is_external: false,
+            limits: PlatformLimits::default(),
             loaded: None,
             seen: None,
             understood: BTreeSet::new(),
@@ -96,6 +98,12 @@ impl Folder {
     #[must_use]
     pub fn with_external_databases(self) -> Self {
         Self { is_external: true, ..self }
+    }
+
+    /// What the platform gives the tenants.
+    #[must_use]
+    pub fn with_limits(self, limits: PlatformLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Checks that the folder exists, before anything is created. The usual cause is another working directory.
@@ -166,7 +174,8 @@ impl Folder {
     /// Compiles the tenants from the objects.
     fn compile(&mut self, declaration: &mut Declaration, random: Random<'_>) {
         let last = std::mem::take(&mut self.compiled);
-        let compiler = Compiler::new(&self.data_dir, self.keeps_keys, self.is_external, &self.objects);
+        let compiler =
+            Compiler::new(&self.data_dir, self.keeps_keys, self.is_external, self.limits, &self.objects);
         declaration.problems.extend(compiler.strays());
         for (name, entry) in self.objects.tenants.by_place() {
             let tenant = compiler.tenant(name, entry, last.get(name), random, &mut declaration.problems);

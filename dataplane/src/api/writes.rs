@@ -47,8 +47,9 @@ where
         let (mut parts, body) = request.into_parts();
         let caller = C::from_request_parts(&mut parts, state).await?;
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
-        let tenant = &caller.as_ref().tenant.config.uid;
-        let arrived = state.bodies.read(tenant, &parts.headers, body, B::LIMIT).await?;
+        let tenant = &caller.as_ref().tenant.config;
+        let limit = B::LIMIT.min(usize::try_from(tenant.limits.body_bytes).unwrap_or(usize::MAX));
+        let arrived = state.bodies.read(&tenant.uid, &parts.headers, body, limit).await?;
         let request = B::from_body(&arrived.bytes)?;
         let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &arrived.bytes)?;
         Ok(Self { caller, request, write: Write { key, _body: arrived.without_tree() } })

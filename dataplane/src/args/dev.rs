@@ -7,7 +7,7 @@ use clap::Args;
 use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 
-use super::settings::{AuditArguments, DeliveryArguments, HostArguments, SourceArguments};
+use super::settings::{AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, SourceArguments};
 use super::values::duration;
 
 /// Settings of `docket dev`.
@@ -16,6 +16,9 @@ pub struct DevArguments {
     /// Tenants and data.
     #[command(flatten)]
     pub source: SourceArguments,
+    /// Limits.
+    #[command(flatten)]
+    pub limits: LimitsArguments,
     /// Address and port of the API.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,

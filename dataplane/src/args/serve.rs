@@ -9,7 +9,9 @@ use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 use docket_store::postgres::AllowedDatabase;
 
-use super::settings::{AuditArguments, DeliveryArguments, HostArguments, ProxyArguments, RedisArguments};
+use super::settings::{
+    AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, ProxyArguments, RedisArguments,
+};
 use super::values::{bytes, duration, duration_or_zero, word};
 
 /// Settings of `docket serve`.
@@ -37,6 +39,9 @@ pub struct ServeArguments {
         conflicts_with = "config_namespace"
     )]
     pub data_dir: PathBuf,
+    /// Limits.
+    #[command(flatten)]
+    pub limits: LimitsArguments,
     /// Redis.
     #[command(flatten)]
     pub redis: RedisArguments,

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use clap::Args;
+use docket_crds::PlatformLimits;
 use http::HeaderName;
 use ipnet::IpNet;
 
@@ -18,6 +20,27 @@ pub struct SourceArguments {
     /// Folder for the tenants' databases and generated keys.
     #[arg(long, env = "DOCKET_DATA_DIR", default_value = ".docket", value_name = "FOLDER")]
     pub data_dir: PathBuf,
+}
+
+/// What the platform gives its tenants.
+#[derive(Debug, Clone, Args)]
+pub struct LimitsArguments {
+    /// YAML file with defaults and maxima of what a tenant of --config-dir may use [default: the built-in defaults, no maxima].
+    #[arg(long, env = "DOCKET_TENANT_LIMITS", value_name = "FILE")]
+    pub tenant_limits: Option<PathBuf>,
+}
+
+impl LimitsArguments {
+    /// Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be read, or is not right; the message names each field that is not.
+    pub fn read(&self) -> Result<PlatformLimits> {
+        let Some(file) = &self.tenant_limits else { return Ok(PlatformLimits::default()) };
+        let what = || format!("--tenant-limits {}", file.display());
+        std::fs::read_to_string(file).with_context(what)?.parse().with_context(what)
+    }
 }
 
 /// A tenant, and where its configuration and database are.

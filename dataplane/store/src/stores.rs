@@ -104,6 +104,8 @@ struct Kept {
     /// `None`: a file.
     url: Option<DatabaseUrl>,
     watcher: Option<DatabaseUrl>,
+    /// How many connections it may have; `None`: a file.
+    connections: Option<usize>,
     store: Arc<Store>,
 }
 
@@ -130,23 +132,28 @@ impl Stores {
         self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The database of this tenant. With another URL than before (another password, another server, another watcher) it is a
-    /// new one, and the connections of the old one are closed once they are idle.
+    /// The database of this tenant. With another URL than before (another password, another server, another watcher) or another
+    /// limit of connections it is a new one, and the connections of the old one are closed once they are idle.
     ///
     /// Errors: the tenant has no database that this process can open; the message says what to set.
     pub fn of(&self, config: &TenantConfig) -> anyhow::Result<Arc<Store>> {
-        let url = match &self.source {
-            StoreSource::Files(_) => None,
-            StoreSource::Postgres(_) => Some(config.database.clone().context(NO_URL)?),
+        let (url, budget) = match &self.source {
+            StoreSource::Files(_) => (None, None),
+            StoreSource::Postgres(budget) => {
+                let most = usize::try_from(config.limits.database_connections).unwrap_or(usize::MAX);
+                (Some(config.database.clone().context(NO_URL)?), Some(budget.with_at_most(most)))
+            }
         };
+        let connections = budget.as_ref().map(Budget::per_tenant);
         let watcher = url.as_ref().and_then(|url| self.watcher_of(config, url));
         let mut by_uid = self.lock();
-        let is_kept = |kept: &&Kept| (&kept.url, &kept.watcher) == (&url, &watcher);
+        let is_kept =
+            |kept: &&Kept| (&kept.url, &kept.watcher, kept.connections) == (&url, &watcher, connections);
         if let Some(kept) = by_uid.get(&config.uid).filter(is_kept) {
             return Ok(Arc::clone(&kept.store));
         }
-        let database = match (&self.source, &url) {
-            (StoreSource::Postgres(budget), Some(url)) => {
+        let database = match (&self.source, &url, &budget) {
+            (StoreSource::Postgres(_), Some(url), Some(budget)) => {
                 let postgres = match config.database_is_external {
                     true => Postgres::external(url.expose(), budget, &self.external)
                         .context("spec.database.external")?,
@@ -157,13 +164,13 @@ impl Stores {
                     None => postgres,
                 })
             }
-            (StoreSource::Files(folder), _) => {
+            (StoreSource::Files(folder), ..) => {
                 Database::Sqlite(Sqlite::new(file_of(folder, config.client_code.as_str())))
             }
-            (StoreSource::Postgres(_), None) => bail!(NO_URL),
+            (StoreSource::Postgres(_), ..) => bail!(NO_URL),
         };
         let store = Arc::new(Store::new(database));
-        by_uid.insert(config.uid.clone(), Kept { url, watcher, store: Arc::clone(&store) });
+        by_uid.insert(config.uid.clone(), Kept { url, watcher, connections, store: Arc::clone(&store) });
         Ok(store)
     }
 

@@ -81,12 +81,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// `Ready` repeats the first verdict that is not well, except the receiver's: it says nothing about the object.
+    /// `Ready` repeats the first verdict that is not well, except those on the receiver and on limits, with which the object is
+    /// served all the same.
     /// `good`: what `Ready` says when all is well. `chosen`: what a user has set on purpose, if nothing else is wrong.
     pub fn of(verdicts: Vec<Verdict>, good: &str, chosen: Option<Verdict>) -> Self {
-        let failing = verdicts
-            .iter()
-            .find(|verdict| verdict.truth != Truth::True && verdict.kind != ConditionType::DeliveryHealthy);
+        let counts = |kind| !matches!(kind, ConditionType::DeliveryHealthy | ConditionType::WithinLimits);
+        let failing = verdicts.iter().find(|verdict| verdict.truth != Truth::True && counts(verdict.kind));
         let (ready, progress) = match (failing, chosen) {
             (Some(failing), _) => {
                 let kind = match failing.reason.remedy() {

@@ -82,7 +82,7 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
         values: fetched,
         generated: &generated,
         platform_disabled_events: &settings.disabled_events,
-        max_foreign_webhooks: settings.max_foreign_webhooks,
+        platform_limits: &settings.limits,
         created_at: &created_at,
         namespace_labels: &|namespace| fetched.labels(namespace),
     };

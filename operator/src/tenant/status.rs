@@ -110,6 +110,11 @@ fn summary(
             let message = "not served; see the other conditions";
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         }));
+        verdicts.push(Verdict::of_reasons(
+            ConditionType::WithinLimits,
+            &of_type(ConditionType::WithinLimits),
+            (ReasonCode::WithinLimits, "what the Tenant declares in spec.limits holds"),
+        ));
     }
     let suspended = tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
         let message = "spec.suspend is true: API keys get 401 and no new deliveries are created";

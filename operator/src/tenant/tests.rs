@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use docket_crds::{ConditionType, DatabaseUrl, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook};
+use docket_crds::{
+    ConditionType, DatabaseUrl, PlatformLimits, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook,
+};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -82,7 +84,7 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         resync: Duration::ZERO,
         concurrency: 1,
         external_databases: Arc::default(),
-        max_foreign_webhooks: 100,
+        limits: PlatformLimits::default(),
     };
     compile(provisioned, &settings, |_| HashSet::new())
 }

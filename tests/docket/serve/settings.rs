@@ -33,6 +33,7 @@ async fn what_is_missing_or_wrong_is_named() {
     let bad_url = replaced(&good, "--redis-url-file", &file("bad-url", "http://:hunter2@redis"));
     let missing_file = replaced(&good, "--redis-url-file", Path::new("/nowhere/url"));
     let no_folder = replaced(&good, "--config-dir", Path::new("/nowhere"));
+    let bad_limits = file("bad-limits", "maxima: {webhook: 1}").display().to_string();
     let no_certificate = file("ca", "none").display().to_string();
     let no_source = without(&without(&good, "--config-dir"), "--data-dir");
     let mut portal = good.clone();
@@ -47,6 +48,7 @@ async fn what_is_missing_or_wrong_is_named() {
         (with(&["--config-namespace", "docket"]), &["--config-dir", "--config-namespace"]),
         (no_folder, &["/nowhere", "--config-dir"]),
         (portal, &["portal", "--roles", "api, worker, detector"]),
+        (with(&["--tenant-limits", &bad_limits]), &["bad-limits: maxima.webhook: unknown field", "webhooks"]),
         (with(&["--database-connections", "0"]), &["--database-connections", "0"]),
         (replaced(&good, "--shutdown-delay", Path::new("5")), &["--shutdown-delay", "a number and a unit"]),
         (with(&["--pod-name", "a b"]), &["--pod-name", "spaces"]),

@@ -87,6 +87,8 @@ const WRONG: &[(&str, &str)] = &[
     ("externalDatabases: {allow: ['http://db.example.com']}", "/externalDatabases/allow/0"),
     ("externalDatabases: {allow: ['*']}", "/externalDatabases/allow/0"),
     ("disabledEvents: [order.deleted]", "/disabledEvents/0"),
+    ("limits: {defaults: {webhook: 1}}", "/limits/defaults"),
+    ("limits: {maxima: {webhooks: 10001}}", "/limits/maxima/webhooks"),
     ("watch: {namespaces: tenants}", "/watch/namespaces"),
     ("watch: {namespaces: [a, a]}", "/watch/namespaces"),
     ("watch: {namespaces: [a/b]}", "/watch/namespaces/0"),

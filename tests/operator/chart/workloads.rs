@@ -1,8 +1,9 @@
 //! The four Deployments and what scales and guards them.
 
+use docket_crds::{Limit, PlatformLimits};
 use serde_json::{Value, json};
 
-use super::helm::{Objects, file, lint, render, render_with, text};
+use super::helm::{Objects, documents, file, lint, render, render_with, text};
 
 const COMPONENTS: [&str; 4] = ["docket-api", "docket-detector", "docket-operator", "docket-worker"];
 
@@ -73,6 +74,41 @@ fn tokens_of_the_api_server_are_mounted_only_where_they_are_needed() {
 }
 
 #[test]
+fn operator_gets_the_limits_of_tenants_and_rolls_with_them() {
+    let of = |values: &str| {
+        let objects = render_with(values);
+        let name = "docket-limits";
+        let content = text(&objects.one("ConfigMap", name)["data"]["limits.yaml"]).to_owned();
+        let argument = "--tenant-limits=/etc/docket/limits/limits.yaml";
+        assert!(objects.arguments("docket-operator").contains(&argument));
+        let template = &objects.one("Deployment", "docket-operator")["spec"]["template"];
+        let volumes = template["spec"]["volumes"].as_array().expect("a list");
+        assert!(volumes.contains(&json!({"name": "limits", "configMap": {"name": name}})), "{volumes:?}");
+        let mounts = objects.container("docket-operator")["volumeMounts"].as_array().expect("a list").clone();
+        let mount = json!({"name": "limits", "mountPath": "/etc/docket/limits", "readOnly": true});
+        assert!(mounts.contains(&mount), "{mounts:?}");
+        (content, template["metadata"]["annotations"]["checksum/limits"].clone())
+    };
+    let (content, first) = of("limits: {defaults: {bodyBytes: 1000000}, maxima: {requestBurst: 1000000}}");
+    let limits: PlatformLimits = content.parse().expect("the operator reads it");
+    let limits = (limits.defaults.body_bytes, limits.maxima.request_burst, limits.maxima.webhooks);
+    assert_eq!(limits, (Some(1_000_000), Some(1_000_000), None));
+    assert_ne!(of("limits: {maxima: {webhooks: 0}}").1, first);
+    let fields = documents(&file("values.schema.json")).remove(0);
+    let fields = fields["$defs"]["limits"]["patternProperties"].clone();
+    let crd = &documents(&file("templates/crds/tenants.yaml").replace("{{", "#").replace("}}", "")).remove(0);
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    for limit in Limit::ALL.iter().map(|limit| limit.as_str()) {
+        for bound in ["minimum", "maximum"] {
+            let declared = &spec["limits"]["properties"][limit][bound];
+            assert_eq!(fields[format!("^{limit}$")][bound].as_f64(), declared.as_f64(), "{limit}");
+            assert!(declared.is_number(), "{limit}");
+        }
+    }
+    assert_eq!(fields.as_object().expect("an object").len(), Limit::ALL.len());
+}
+
+#[test]
 fn each_component_gets_its_settings() {
     let objects = render_with(
         "
@@ -103,6 +139,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--log-format=json",
         ]
     );
+    assert!(objects.all("ConfigMap").is_empty(), "no limits are set");
     assert_eq!(
         objects.arguments("docket-api"),
         [
@@ -373,9 +410,7 @@ fn names_follow_the_release() {
         "--kube-version",
         "1.34.0",
     ];
-    let objects = Objects(super::helm::documents(
-        &super::helm::helm(&arguments, super::helm::MINIMAL).expect("rendered"),
-    ));
+    let objects = Objects(documents(&super::helm::helm(&arguments, super::helm::MINIMAL).expect("rendered")));
     assert_eq!(objects.one("Deployment", "123-docket-api")["metadata"]["namespace"], "456");
     each_object_is_sound(&objects);
     let labels = &objects.one("Service", "123-docket-api")["spec"]["selector"];

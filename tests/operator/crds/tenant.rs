@@ -197,6 +197,36 @@ fn databases() {
 }
 
 #[test]
+fn limits() {
+    let whole = |least: u32, most: u32| {
+        let text = format!("from {least} to {most}");
+        (
+            Each("should be greater than or equal to", text.clone().leak()),
+            Each("should be less than or equal to", text.leak()),
+        )
+    };
+    for (limit, least, most) in [
+        ("requestsPerSecond", 1, 100_000),
+        ("databaseConnections", 1, 1_000),
+        ("bodyBytes", 65_536, 1_048_576),
+    ] {
+        let path = format!("/spec/limits/{limit}");
+        let (low, high) = whole(least, most);
+        tenants().hold(&[
+            (&path, json!(least), Accepted),
+            (&path, json!(most), Accepted),
+            (&path, json!(least - 1), low),
+            (&path, json!(most + 1), high),
+        ]);
+    }
+    tenants().hold(&[
+        ("/spec/limits", json!({}), Accepted),
+        ("/spec/limits", json!({"webhooks": 0, "foreignWebhooks": 10_000}), Accepted),
+        ("/spec/limits", json!({"webhook": 1}), Each("unknown field", "unknown field")),
+    ]);
+}
+
+#[test]
 fn webhooks() {
     let selector = |selector: Value| json!({"from": "Selector", "selector": selector});
     let labels = |count: usize| -> Value {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use docket_crds::compile::{self, unreachable_tenant};
 use docket_crds::conditions::ReasonCode;
 use docket_crds::{
-    Compilation, Inputs, KeyVersion, Missing, Reason, Runtime, TenantConfig, ValueKind, Values, Violation,
-    Webhook,
+    Compilation, Inputs, KeyVersion, Missing, PlatformLimits, Reason, Runtime, TenantConfig, ValueKind,
+    Values, Violation, Webhook,
 };
 
 use super::keys::{self, Keys, Random};
@@ -21,6 +21,7 @@ pub(super) struct Compiler<'a> {
     data_dir: &'a Path,
     keeps_keys: bool,
     is_external: bool,
+    limits: PlatformLimits,
     objects: &'a Objects,
     /// The webhooks that have a good version, by place, with their uids.
     webhooks: Vec<(String, Webhook)>,
@@ -29,12 +30,18 @@ pub(super) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    pub(super) fn new(data_dir: &'a Path, keeps_keys: bool, is_external: bool, objects: &'a Objects) -> Self {
+    pub(super) fn new(
+        data_dir: &'a Path,
+        keeps_keys: bool,
+        is_external: bool,
+        limits: PlatformLimits,
+        objects: &'a Objects,
+    ) -> Self {
         let entries = objects.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
         let (webhooks, places) =
             good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
-        Self { data_dir, keeps_keys, is_external, objects, webhooks, places }
+        Self { data_dir, keeps_keys, is_external, limits, objects, webhooks, places }
     }
 
     /// Problems of webhooks whose tenant is not declared.
@@ -71,7 +78,7 @@ impl<'a> Compiler<'a> {
             values: self,
             generated: &keys.generated(self.is_external),
             platform_disabled_events: &BTreeSet::new(),
-            max_foreign_webhooks: compile::MAX_FOREIGN_WEBHOOKS,
+            platform_limits: &self.limits,
             created_at: &|_| 0,
             namespace_labels: &|namespace| {
                 BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), namespace.to_owned())])
@@ -171,7 +178,9 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> ConfigProb
         | ReasonCode::Pending
         | ReasonCode::StoreUnavailable
         | ReasonCode::Retrying
-        | ReasonCode::DeadLettered => "",
+        | ReasonCode::DeadLettered
+        | ReasonCode::WithinLimits
+        | ReasonCode::AboveMaximum => "",
     };
     let violation = Violation::new(reason.field, reason.message + advice);
     ConfigProblem::at(place, Some(kind.of(name)), violation)

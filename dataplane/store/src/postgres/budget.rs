@@ -29,6 +29,8 @@ pub struct Limits {
 #[derive(Clone)]
 pub struct Budget {
     shared: Arc<Shared>,
+    /// To the database of one tenant.
+    per_tenant: usize,
 }
 
 struct Shared {
@@ -189,7 +191,14 @@ impl Budget {
         let quarter = || Arc::new(Semaphore::new((limits.total / 4).max(1)));
         let (retries, first_tries, migrations) = (quarter(), quarter(), quarter());
         let state = Mutex::new(state);
-        Self { shared: Arc::new(Shared { limits, state, retries, first_tries, migrations }) }
+        let per_tenant = limits.per_tenant;
+        Self { shared: Arc::new(Shared { limits, state, retries, first_tries, migrations }), per_tenant }
+    }
+
+    /// The same connections, of which the tenant that gets this may have at most so many, and at least one.
+    #[must_use]
+    pub fn with_at_most(&self, per_tenant: usize) -> Self {
+        Self { shared: Arc::clone(&self.shared), per_tenant: per_tenant.clamp(1, self.per_tenant) }
     }
 
     /// How many connections are open or being opened.
@@ -208,8 +217,9 @@ impl Budget {
         drop(state);
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        self.shared.limits
+    /// How many connections one tenant may have.
+    pub(crate) fn per_tenant(&self) -> usize {
+        self.per_tenant
     }
 
     pub(super) fn retries(&self) -> &Arc<Semaphore> {

@@ -100,7 +100,7 @@ impl Pool {
             url: url.into(),
             external,
             id: budget.new_pool(),
-            turns: Arc::new(Semaphore::new(budget.limits().per_tenant)),
+            turns: Arc::new(Semaphore::new(budget.per_tenant())),
             budget: budget.clone(),
             is_known: AtomicBool::new(false),
             is_away: AtomicBool::new(false),
@@ -129,7 +129,7 @@ impl Pool {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.turns.available_permits() < self.budget.limits().per_tenant || self.budget.has_idle(self.id)
+        self.turns.available_permits() < self.budget.per_tenant() || self.budget.has_idle(self.id)
     }
 
     /// Takes a connection back that is fit for the next request.

@@ -192,6 +192,27 @@ async fn unused_connections_are_closed_and_others_are_not() {
     assert!(!one.is_open() && other.is_open());
 }
 
+/// Its limit is lowered, then raised above what the process gives each tenant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_has_the_connections_of_its_limit_and_of_the_process() {
+    let (url, _) = database(&budget(1, 1)).await;
+    let stores = Stores::new(StoreSource::Postgres(budget(8, 3)));
+    let at_once = async |limit: u32| {
+        let config = tenant_config("uid", "ACME", CUSTOMER, 0);
+        let mut config: TenantConfig = serde_json::from_value(config).expect("a configuration");
+        config.database = Some(DatabaseUrl::parse(&url).expect("a URL"));
+        config.limits.database_connections = limit;
+        let store = stores.of(&config).expect("a store");
+        let database = store.ready(&Clock::System).await.expect("its schema");
+        let mut held = Vec::new();
+        while let Ok(Ok(reader)) = tokio::time::timeout(Duration::from_millis(500), database.reader()).await {
+            held.push(reader);
+        }
+        held.len()
+    };
+    assert_eq!((at_once(1).await, at_once(2).await, at_once(1000).await), (1, 2, 3));
+}
+
 /// Another password, as after a rotation, and then no tenant any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {

@@ -1,0 +1,259 @@
+//! What one tenant may use: declared in `spec.limits`, with the platform's defaults and maxima, and as it holds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Violation;
+use crate::compile::Reason;
+use crate::conditions::ReasonCode;
+use crate::rules::{self, Rule, optional};
+
+/// The connections of a process to one tenant's database unless something lowers them: what the process gives each tenant.
+const AS_THE_PROCESS_SAYS: u32 = 1000;
+
+/// Defines the limits once: the field, its name in JSON, its range, the built-in default and its documentation.
+macro_rules! limits {
+    ($($(#[$doc:meta])* $field:ident $variant:ident $name:literal $least:literal..=$most:literal = $default:expr;)*) => {
+        /// What a tenant may use, as declared. What is left out has the platform's default.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
+        #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+        pub struct TenantLimits {
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<u32>,)*
+        }
+
+        /// What a tenant may use. A configuration of an older operator names none of them and has the built-in defaults.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        pub struct Limits {
+            $($(#[$doc])* pub $field: u32,)*
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        /// The name of a limit.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Limit {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Limit {
+            /// All of them, in the order of the declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name of the field in `spec.limits`.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+
+        impl Limits {
+            /// What this limit is.
+            pub const fn get(&self, limit: Limit) -> u32 {
+                match limit {
+                    $(Limit::$variant => self.$field,)*
+                }
+            }
+
+            fn get_mut(&mut self, limit: Limit) -> &mut u32 {
+                match limit {
+                    $(Limit::$variant => &mut self.$field,)*
+                }
+            }
+        }
+
+        impl TenantLimits {
+            /// What is declared of this limit.
+            pub const fn get(&self, limit: Limit) -> Option<u32> {
+                match limit {
+                    $(Limit::$variant => self.$field,)*
+                }
+            }
+        }
+
+        pub(crate) const RULE: Rule =
+            Rule::Record { fields: &[$(optional($name, &Rule::Whole($least..=$most)),)*], checks: &[] };
+    };
+}
+
+limits! {
+    /// Requests of the tenant's clients per second, over all pods, 1 to 100000. Default 2000.
+    requests_per_second RequestsPerSecond "requestsPerSecond" 1..=100_000 = 2_000;
+    /// Requests at once after a quiet time, over all pods, 1 to 1000000. Default 4000.
+    request_burst RequestBurst "requestBurst" 1..=1_000_000 = 4_000;
+    /// Sign-ins per minute, over all pods, 2 to 100000; half of them are for users who signed in from the same place in
+    /// the last seven days. Default 1200.
+    sign_ins_per_minute SignInsPerMinute "signInsPerMinute" 2..=100_000 = 1_200;
+    /// Connections of each pod to the tenant's database, 1 to 1000; never more than the pod gives each tenant. Default: that.
+    database_connections DatabaseConnections "databaseConnections" 1..=1_000 = AS_THE_PROCESS_SAYS;
+    /// Bytes of an order's body, 65536 to 1048576. Default 1048576.
+    body_bytes BodyBytes "bodyBytes" 65_536..=1_048_576 = 1_048_576;
+    /// Webhooks that are served, 0 to 10000: the tenant's own before those of other namespaces, then the oldest.
+    /// Default 1000.
+    webhooks Webhooks "webhooks" 0..=10_000 = 1_000;
+    /// Of these, Webhooks of other namespaces, 0 to 10000: the oldest. Default 100.
+    foreign_webhooks ForeignWebhooks "foreignWebhooks" 0..=10_000 = 100;
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Limit {
+    type Err = crate::conditions::UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.iter().copied().find(|limit| limit.as_str() == text);
+        known.ok_or_else(|| crate::conditions::UnknownName(text.to_owned()))
+    }
+}
+
+/// What the platform gives its tenants, in a file of YAML: `defaults` to those that declare nothing else, `maxima` at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlatformLimits {
+    /// In place of the built-in defaults.
+    pub defaults: TenantLimits,
+    /// The most that a tenant gets, whatever it declares.
+    pub maxima: TenantLimits,
+}
+
+/// What is wrong with a file of limits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidLimits {
+    /// It is no YAML.
+    #[error("must be one YAML document: {0}")]
+    NotYaml(String),
+    /// Its fields are wrong.
+    #[error("{}", listed(.0))]
+    Violations(Vec<Violation>),
+}
+
+fn listed(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+const FILE: Rule =
+    Rule::Record { fields: &[optional("defaults", &RULE), optional("maxima", &RULE)], checks: &[] };
+
+impl FromStr for PlatformLimits {
+    type Err = InvalidLimits;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let document = match text.trim() {
+            "" => Value::Object(serde_json::Map::new()),
+            text => {
+                serde_saphyr::from_str(text).map_err(|error| InvalidLimits::NotYaml(error.to_string()))?
+            }
+        };
+        let limits: Self = rules::read(&FILE, document).map_err(InvalidLimits::Violations)?;
+        let above = Limit::ALL.iter().filter_map(|limit| {
+            let (default, most) = (limits.defaults.get(*limit)?, limits.maxima.get(*limit)?);
+            let message =
+                format!("is {default}, but maxima.{limit} is {most}; lower the first, or raise the second");
+            (default > most).then(|| Violation::new(format!("defaults.{limit}"), message))
+        });
+        let above: Vec<Violation> = above.collect();
+        if above.is_empty() { Ok(limits) } else { Err(InvalidLimits::Violations(above)) }
+    }
+}
+
+impl PlatformLimits {
+    /// What a tenant that declares these gets, and where that is less than it declares.
+    pub fn resolve(&self, declared: &TenantLimits) -> (Limits, Vec<Reason>) {
+        let (mut limits, mut reasons) = (Limits::default(), Vec::new());
+        for limit in Limit::ALL.iter().copied() {
+            let most = self.maxima.get(limit).unwrap_or(u32::MAX);
+            let value = limits.get_mut(limit);
+            *value = declared.get(limit).or(self.defaults.get(limit)).unwrap_or(*value).min(most);
+            if let Some(wanted) = declared.get(limit).filter(|wanted| *wanted > most) {
+                let message = format!(
+                    "the platform gives at most {most}, not {wanted}; {most} holds; declare at most that"
+                );
+                reasons.push(Reason::new(ReasonCode::AboveMaximum, format!("spec.limits.{limit}"), message));
+            }
+        }
+        (limits, reasons)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenant_gets_what_it_declares_else_the_default_and_never_more_than_the_maximum() {
+        let platform: PlatformLimits =
+            "defaults: {webhooks: 20, bodyBytes: 70000}\nmaxima: {webhooks: 50, requestBurst: 100}"
+                .parse()
+                .unwrap();
+        let declared = TenantLimits { body_bytes: Some(65_536), ..TenantLimits::default() };
+        let (limits, reasons) = platform.resolve(&declared);
+        assert_eq!((limits.webhooks, limits.body_bytes, limits.foreign_webhooks), (20, 65_536, 100));
+        assert_eq!(limits.request_burst, 100, "the built-in default is above the maximum");
+        assert_eq!(reasons, [], "which the tenant did not ask for");
+
+        let declared = TenantLimits { webhooks: Some(51), ..TenantLimits::default() };
+        let (limits, reasons) = platform.resolve(&declared);
+        assert_eq!(limits.webhooks, 50);
+        let texts: Vec<_> = reasons.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "AboveMaximum: spec.limits.webhooks: the platform gives at most 50, not 51; 50 holds; declare at most that"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_default_is_within_its_range() {
+        let Rule::Record { fields, .. } = RULE else { unreachable!("it is a record") };
+        for (field, limit) in fields.iter().zip(Limit::ALL) {
+            assert_eq!(field.name, limit.as_str());
+            assert_eq!(limit.as_str().parse(), Ok(*limit));
+            let mut found = Vec::new();
+            rules::check(field.rule, &Limits::default().get(*limit).into(), field.name, &mut found);
+            assert_eq!(found, []);
+        }
+    }
+
+    #[test]
+    fn file_with_an_unknown_field_a_wrong_value_or_a_default_above_its_maximum_is_refused() {
+        let refused = |text: &str| text.parse::<PlatformLimits>().unwrap_err().to_string();
+        assert!(refused("default: {}").contains("default: unknown field; one of: defaults, maxima"));
+        assert!(
+            refused("maxima: {webhook: 1}")
+                .contains("maxima.webhook: unknown field; one of: requestsPerSecond")
+        );
+        assert_eq!(
+            refused("maxima: {webhooks: -1, bodyBytes: 1}"),
+            "maxima.bodyBytes: must be a whole number from 65536 to 1048576, not 1; maxima.webhooks: must be a whole \
+             number from 0 to 10000, not -1"
+        );
+        assert_eq!(
+            refused("defaults: {webhooks: 6}\nmaxima: {webhooks: 5}"),
+            "defaults.webhooks: is 6, but maxima.webhooks is 5; lower the first, or raise the second"
+        );
+        assert!(refused("a: [").starts_with("must be one YAML document"));
+        assert_eq!("".parse(), Ok(PlatformLimits::default()));
+        assert_eq!("# nothing\ndefaults:\n".parse(), Ok(PlatformLimits::default()));
+    }
+
+    #[test]
+    fn configuration_of_an_older_operator_has_the_built_in_defaults() {
+        assert_eq!(serde_json::from_str::<Limits>("{}").unwrap(), Limits::default());
+        let some: Limits = serde_json::from_str(r#"{"webhooks": 3, "ofANewerOperator": 1}"#).unwrap();
+        assert_eq!(some, Limits { webhooks: 3, ..Limits::default() });
+    }
+}
