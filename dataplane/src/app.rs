@@ -32,6 +32,7 @@ use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
+use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
 use crate::tenants::{Activation, LocalReceiver, SOURCE_LAG, Tenants};
@@ -64,6 +65,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Who did what.
     audit: Arc<Audit>,
+    /// How often tenants' clients may call.
+    pub rates: Arc<Rates>,
     /// Whether the process is ready.
     pub readiness: Arc<Readiness>,
     /// This process, as the owner of leases.
@@ -107,6 +110,7 @@ impl App {
             tenants: Arc::default(),
             schedule: Arc::new(schedule),
             metrics,
+            rates: Arc::default(),
             readiness: Arc::new(Readiness::without(missing)),
             descriptors: raise_descriptor_limit(),
             running: JoinSet::new(),
@@ -150,6 +154,7 @@ impl App {
             owners: Owners::new(self.clock.clone()),
             passwords: Passwords::new(cores, memory / 4),
             bodies: Bodies::new(memory / 4),
+            rates: Arc::clone(&self.rates),
             throttle: Throttle::default(),
             audit: Arc::clone(&self.audit),
             metrics: Arc::clone(&self.metrics),

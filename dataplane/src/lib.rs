@@ -28,6 +28,7 @@ pub mod fair_share;
 pub mod groups;
 pub mod owners;
 pub mod passwords;
+pub mod rates;
 pub mod readiness;
 pub mod redis;
 pub mod seen;

@@ -36,6 +36,7 @@ use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
 use crate::worker::report;
+use announce::Presence;
 
 /// What a new process waits for, as /readyz reports it.
 const CONFIGURATION: &str = "the configuration";
@@ -105,8 +106,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let board = Arc::new(Board::new(connection, keys));
     let roles: Vec<&'static str> = arguments.roles.iter().map(|role| role.as_str()).collect();
     tracing::info!(pod, roles = roles.join(","), tenants = revisions.borrow().len(), "serving");
+    let rates = Arc::clone(&app.rates);
+    let presence = Presence { pod, roles, rates };
     let announced =
-        tokio::spawn(announce::announce(Arc::clone(&board), pod, roles, revisions, shutdown.clone()));
+        tokio::spawn(announce::announce(Arc::clone(&board), presence, revisions, shutdown.clone()));
     if is(Role::Worker) || is(Role::Detector) {
         let interval = arguments.sweep_interval.min(arguments.invoice_scan_interval);
         app.start_watching(stores, interval, &shutdown);

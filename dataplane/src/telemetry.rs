@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicI64;
 
+use docket_crds::Limit;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -20,6 +21,7 @@ pub struct Metrics {
     request_seconds: Histogram,
     connections_refused: Family<Labels<1>, Counter>,
     sign_ins: Family<Labels<1>, Counter>,
+    tenant_limited: Family<Labels<1>, Counter>,
     attempts: Family<Labels<1>, Counter>,
     attempt_seconds: Histogram,
     deliveries: Family<Labels<1>, Counter>,
@@ -128,6 +130,7 @@ impl Default for Metrics {
             request_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
             connections_refused: Family::default(),
             sign_ins: Family::default(),
+            tenant_limited: Family::default(),
             attempts: Family::default(),
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             deliveries: Family::default(),
@@ -152,6 +155,11 @@ impl Default for Metrics {
             metrics.connections_refused.clone(),
         );
         registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
+        registry.register(
+            "tenant_limited",
+            "Requests refused because their tenant was at a limit, by limit",
+            metrics.tenant_limited.clone(),
+        );
         registry.register(
             "delivery_attempts",
             "Attempts by failure class, or Succeeded",
@@ -204,6 +212,9 @@ impl Metrics {
         for result in ["ok", "refused", "throttled", "busy"] {
             drop(self.sign_ins.get_or_create(&[("result", result.to_owned())]));
         }
+        for limit in [Limit::RequestsPerSecond, Limit::SignInsPerMinute, Limit::BodyBytes] {
+            drop(self.tenant_limited.get_or_create(&[("limit", limit.to_string())]));
+        }
         for class in FailureClass::ALL.map(FailureClass::as_str).into_iter().chain(["Succeeded"]) {
             drop(self.attempts.get_or_create(&[("class", class.to_owned())]));
         }
@@ -247,6 +258,11 @@ impl Metrics {
     /// Counts a sign-in: `ok`, `refused`, `throttled` or `busy`.
     pub fn signed_in(&self, result: &'static str) {
         self.sign_ins.get_or_create(&[("result", result.to_owned())]).inc();
+    }
+
+    /// Counts a request that was refused because its tenant was at this limit.
+    pub fn limited(&self, limit: Limit) {
+        self.tenant_limited.get_or_create(&[("limit", limit.to_string())]).inc();
     }
 
     /// Counts an attempt.
@@ -326,6 +342,7 @@ mod tests {
             "docket_sign_in_total{result=\"refused\"} 0",
             "docket_connections_refused_total{reason=\"Full\"} 0",
             "docket_connections_refused_total{reason=\"NotTrusted\"} 0",
+            "docket_tenant_limited_total{limit=\"requestsPerSecond\"} 0",
             "docket_invoice_scan_failures_total 0",
             "docket_unchanged_databases_total{reader=\"sweep\"} 0",
             "docket_audit_lost_total{what=\"row\"} 0",

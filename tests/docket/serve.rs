@@ -9,6 +9,7 @@ mod faults;
 mod hostile;
 mod hostile_clients;
 mod hostile_together;
+mod limits;
 mod proxies;
 mod redis_users;
 mod roles;

@@ -1,11 +1,12 @@
 -- ARGV: pod, and either the version that Redis is thought to have, or '', roles, served.
 -- Returns the version that it has; '' for none: the caller then sends everything.
-local pods, served = KEYS[1], KEYS[2]
+local pods, served, roles = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
 local version
 if ARGV[2] == '' then
     version = string.format('%.0f', time[1] * 1000000 + time[2])
     redis.call('HSET', served, ARGV[1], version .. '\0' .. ARGV[3] .. '\0' .. ARGV[4])
+    redis.call('HSET', roles, ARGV[1], ARGV[3])
 else
     version = string.match(redis.call('HGET', served, ARGV[1]) or '', '^%d*')
 end

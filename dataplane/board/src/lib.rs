@@ -41,6 +41,7 @@ const CHUNK: usize = 500;
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("announce.lua")]));
 static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("leave.lua")]));
 static PODS: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("pods.lua")]));
+static PROCESSES: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("processes.lua")]));
 static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("put_health.lua")]));
 
 /// The board of one installation. One per process: it remembers what it has written and read.
@@ -125,6 +126,12 @@ impl Board {
     pub async fn leave(&self, pod: &str) -> Result<(), Error> {
         lock(&self.announced).remove(pod);
         LEAVE.run(&self.connection, &self.keys.pods(), &[pod]).await
+    }
+
+    /// How many pods that are alive have this role.
+    pub async fn processes(&self, role: &str) -> Result<u32, Error> {
+        let counts = POD_COUNTS.as_millis().to_string();
+        PROCESSES.run(&self.connection, &self.keys.pods(), &[&counts, role]).await
     }
 
     /// The pods that are alive, by name. Redis sends only what has changed since the last call.

@@ -6,6 +6,7 @@ local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)
 for _, pod in ipairs(redis.call('ZRANGEBYSCORE', pods, '-inf', '(' .. oldest)) do
     redis.call('ZREM', pods, pod)
     redis.call('HDEL', served, pod)
+    redis.call('HDEL', KEYS[3], pod)
 end
 local known = {}
 for i = 2, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end

@@ -38,6 +38,8 @@ async fn pods_are_read_as_they_announced() {
         .await
         .expect("the report is stored");
     two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
+    let count = async |role| operator.processes(role).await.expect("answers");
+    assert_eq!((count("api").await, count("worker").await, count("work").await), (2, 1, 0));
     let pods = operator.pods().await.expect("answers");
     assert_eq!(names(&pods), ["api-1", "api-2"]);
     assert_eq!(pods[0].roles, ["api", "worker"]);
@@ -49,6 +51,7 @@ async fn pods_are_read_as_they_announced() {
     let pods = operator.pods().await.expect("answers");
     assert_eq!(pods[0].served, served(&[("t1", "6")]));
     one.leave("api-1").await.expect("the report is stored");
+    assert_eq!((count("api").await, count("worker").await), (1, 0));
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
 }
 

@@ -92,9 +92,9 @@ impl Keys {
     }
 
     /// ZSET pod, score: its last sign of life; and HASH pod -> `<version>␀<roles>␀<served>`, where the version changes
-    /// with the rest (microseconds since 1970).
-    pub fn pods(&self) -> [String; 2] {
-        [self.name("pods"), self.name("pods-served")]
+    /// with the rest (microseconds since 1970); and HASH pod -> `<roles>`, which is short.
+    pub fn pods(&self) -> [String; 3] {
+        [self.name("pods"), self.name("pods-served"), self.name("pods-roles")]
     }
 
     /// ZSET webhook, score: when its health was reported; and HASH webhook -> five numbers, see docket-board.

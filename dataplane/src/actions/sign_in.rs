@@ -10,6 +10,7 @@ use secrecy::SecretString;
 
 use crate::fair_share::Busy;
 use crate::passwords::{Guests, Passwords};
+use crate::rates::{OverLimit, Rates};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 use crate::throttle::{Guess, Source, Throttle, TryLater};
@@ -23,6 +24,8 @@ pub struct SignIn<'a> {
     pub passwords: &'a Passwords,
     /// Slows guessing down.
     pub throttle: &'a Throttle,
+    /// Limits the sign-ins of a tenant.
+    pub rates: &'a Rates,
     /// Counts sign-ins by result.
     pub metrics: &'a Metrics,
 }
@@ -60,6 +63,9 @@ pub enum SignInError {
     /// Too many wrong guesses.
     #[error(transparent)]
     TryLater(#[from] TryLater),
+    /// The tenant has too many sign-ins.
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
     /// Too many sign-ins at once.
     #[error(transparent)]
     Busy(#[from] Busy),
@@ -84,6 +90,7 @@ impl SignIn<'_> {
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
         let guess = self.guess(&tenant.config.uid, "contact", &credentials)?;
+        self.limit(tenant, &guess)?;
         let candidate = self.find_contact(tenant, &credentials.user_id).await?;
         self.check(tenant, &guess, credentials, candidate).await
     }
@@ -95,6 +102,7 @@ impl SignIn<'_> {
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
         let guess = self.guess(&tenant.config.uid, "employee", &credentials)?;
+        self.limit(tenant, &guess)?;
         let candidate = self.find_employee(tenant, &credentials.user_id).await?;
         self.check(tenant, &guess, credentials, candidate).await
     }
@@ -118,6 +126,16 @@ impl SignIn<'_> {
             .check(&guess, self.clock.now_ms())
             .inspect_err(|_| self.metrics.signed_in("throttled"))?;
         Ok(guess)
+    }
+
+    /// Refuses a user of a tenant with too many sign-ins, before any look-up.
+    fn limit(self, tenant: &ServedTenant, guess: &Guess) -> Result<(), OverLimit> {
+        let known = self.throttle.is_known(guess, self.clock.now_ms());
+        let counted = self.rates.sign_in(&tenant.uid, &tenant.config.limits, known, self.clock.elapsed());
+        counted.inspect_err(|over| {
+            self.metrics.signed_in("throttled");
+            self.metrics.limited(over.limit);
+        })
     }
 
     async fn find_contact(

@@ -226,7 +226,7 @@ fn audit(
             let entry = state.audit.entry(AuditEvent::SignedIn).by(&Actor::from(subject)).at(origin);
             state.audit.record(tenant, entry);
         }
-        (Err(SignInError::UnknownUser | SignInError::TryLater(_)), tenant) => {
+        (Err(SignInError::UnknownUser | SignInError::TryLater(_) | SignInError::OverLimit(_)), tenant) => {
             state.audit.sign_in_refused(tenant, origin.address, kind, user_id);
         }
         (Ok(_), None) | (Err(SignInError::Busy(_) | SignInError::Store(_)), _) => {}

@@ -81,6 +81,11 @@ impl Caller {
             .collect();
         let verified = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
             .map_err(|_| ApiError::InvalidToken)?;
+        // Not earlier: who has no token must not use up what those have who do.
+        state
+            .rates
+            .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
+            .inspect_err(|over| state.metrics.limited(over.limit))?;
         if !state.owners.is_current(&tenant, &verified).await? {
             return Err(ApiError::InvalidToken);
         }

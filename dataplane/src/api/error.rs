@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
 use crate::fair_share::Busy;
+use crate::rates::OverLimit;
 
 /// Why a request failed.
 pub enum ApiError {
@@ -53,6 +54,8 @@ pub enum ApiError {
     RequestTimeout,
     /// Too many failed sign-ins; the next one is allowed after this many seconds.
     TryLater(u64),
+    /// The tenant is at a limit.
+    OverLimit(OverLimit),
     /// The tenant's database is unavailable, or too many of its sign-ins or large bodies are under way.
     Unavailable,
     /// An internal error.
@@ -73,7 +76,7 @@ pub struct ProblemBody {
     /// The type of problem. `about:blank` means that the status describes it.
     #[serde(rename = "type")]
     #[schema(example = "about:blank")]
-    pub kind: &'static str,
+    pub kind: String,
     /// The name of the status.
     #[schema(example = "Bad Request")]
     pub title: &'static str,
@@ -95,6 +98,7 @@ pub struct ProblemBody {
 /// A problem without the request's id, which the outermost middleware fills in.
 #[derive(Debug, Clone)]
 pub(super) struct Unnumbered {
+    kind: String,
     status: StatusCode,
     detail: String,
     errors: Vec<Problem>,
@@ -103,7 +107,7 @@ pub(super) struct Unnumbered {
 impl Unnumbered {
     pub(super) fn body(&self, request_id: &str) -> Body {
         let body = ProblemBody {
-            kind: "about:blank",
+            kind: self.kind.clone(),
             title: self.status.canonical_reason().unwrap_or("Error"),
             status: self.status.as_u16(),
             detail: self.detail.clone(),
@@ -128,9 +132,17 @@ impl ApiError {
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TryLater(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::TryLater(_) | Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The type of problem, which tells limits apart.
+    fn kind(&self) -> String {
+        match self {
+            Self::OverLimit(over) => format!("urn:docket:limit:{}", over.limit),
+            _ => "about:blank".to_owned(),
         }
     }
 
@@ -156,6 +168,9 @@ impl ApiError {
             Self::UnsupportedMediaType => "Send Content-Type: application/json, uncompressed".to_owned(),
             Self::RequestTimeout => "Timeout while reading the body".to_owned(),
             Self::TryLater(seconds) => format!("Too many failed sign-ins; try again in {seconds} seconds"),
+            Self::OverLimit(OverLimit { limit, seconds }) => {
+                format!("The tenant is at its limit {limit}; try again in {seconds} seconds")
+            }
             Self::Unavailable => "The service is not available for this tenant right now; try again".to_owned(),
             Self::Internal => "Internal error; quote the requestId when you ask for help".to_owned(),
         }
@@ -173,12 +188,14 @@ fn first_of(problems: &Problems) -> String {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.status();
-        let detail = self.detail();
+        let (kind, detail) = (self.kind(), self.detail());
         let mut response = status.into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let retry_after = match &self {
-            Self::TryLater(seconds) => Some(HeaderValue::from(*seconds)),
+            Self::TryLater(seconds) | Self::OverLimit(OverLimit { seconds, .. }) => {
+                Some(HeaderValue::from(*seconds))
+            }
             Self::Unavailable => Some(HeaderValue::from_static("2")),
             _ => None,
         };
@@ -199,7 +216,7 @@ impl IntoResponse for ApiError {
             Self::Invalid(problems) => problems.into_iter().collect(),
             _ => Vec::new(),
         };
-        response.extensions_mut().insert(Unnumbered { status, detail, errors });
+        response.extensions_mut().insert(Unnumbered { kind, status, detail, errors });
         response
     }
 }
@@ -207,6 +224,12 @@ impl IntoResponse for ApiError {
 impl From<Busy> for ApiError {
     fn from(_: Busy) -> Self {
         Self::Unavailable
+    }
+}
+
+impl From<OverLimit> for ApiError {
+    fn from(over: OverLimit) -> Self {
+        Self::OverLimit(over)
     }
 }
 
@@ -249,6 +272,7 @@ impl ApiError {
         match error {
             SignInError::UnknownUser => Self::UnknownUser(user_id),
             SignInError::TryLater(later) => Self::TryLater(later.seconds),
+            SignInError::OverLimit(over) => over.into(),
             SignInError::Busy(_) => Self::Unavailable,
             SignInError::Store(error) => error.into(),
         }

@@ -14,6 +14,7 @@ use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
+use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
@@ -35,6 +36,8 @@ pub struct ApiState {
     pub owners: Arc<Owners>,
     /// Bounds the memory of request bodies.
     pub bodies: Bodies,
+    /// Limits the requests and sign-ins of a tenant.
+    pub rates: Arc<Rates>,
     /// Slows password guessing down.
     pub throttle: Throttle,
     /// The proxies in front of the API.
@@ -52,7 +55,7 @@ pub struct ApiState {
 impl ApiState {
     /// The dependencies of a sign-in.
     pub fn sign_in(&self) -> SignIn<'_> {
-        let Self { clock, passwords, throttle, metrics, .. } = self;
-        SignIn { clock, passwords, throttle, metrics }
+        let Self { clock, passwords, throttle, rates, metrics, .. } = self;
+        SignIn { clock, passwords, throttle, rates, metrics }
     }
 }

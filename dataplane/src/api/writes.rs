@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::response::Response;
+use docket_crds::Limit;
 use docket_domain::audit::AuditRecord;
 use docket_domain::token::TokenSubject;
 use docket_orders::SaveRequest;
@@ -49,7 +50,12 @@ where
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
         let tenant = &caller.as_ref().tenant.config;
         let limit = B::LIMIT.min(usize::try_from(tenant.limits.body_bytes).unwrap_or(usize::MAX));
-        let arrived = state.bodies.read(&tenant.uid, &parts.headers, body, limit).await?;
+        let arrived = state.bodies.read(&tenant.uid, &parts.headers, body, limit).await;
+        let arrived = arrived.inspect_err(|error| {
+            if matches!(error, ApiError::TooLarge(limit) if *limit < B::LIMIT) {
+                state.metrics.limited(Limit::BodyBytes);
+            }
+        })?;
         let request = B::from_body(&arrived.bytes)?;
         let key = IdempotencyKey::of_request(&parts.headers, route.as_str(), &arrived.bytes)?;
         Ok(Self { caller, request, write: Write { key, _body: arrived.without_tree() } })

@@ -6,6 +6,8 @@ use docket_board::{Board, HEARTBEAT};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::args::Role;
+use crate::rates::Rates;
 use crate::tenants::Revisions;
 
 /// Returns the given name, or a name that no other process has.
@@ -17,11 +19,21 @@ pub(super) fn pod_name(given: Option<String>) -> String {
     })
 }
 
-/// Announces the revisions after each change and at every heartbeat. At shutdown, removes this process from the board.
+/// This process among others.
+pub(super) struct Presence {
+    /// Its name.
+    pub(super) pod: String,
+    /// Its roles.
+    pub(super) roles: Vec<&'static str>,
+    /// What it divides by the number of processes that serve requests.
+    pub(super) rates: Arc<Rates>,
+}
+
+/// Announces the revisions after each change and at every heartbeat, and learns how many processes serve requests; while Redis is
+/// away, the number stays. At shutdown, removes this process from the board.
 pub(super) async fn announce(
     board: Arc<Board>,
-    pod: String,
-    roles: Vec<&'static str>,
+    Presence { pod, roles, rates }: Presence,
     mut revisions: watch::Receiver<Revisions>,
     shutdown: CancellationToken,
 ) {
@@ -35,6 +47,9 @@ pub(super) async fn announce(
             tracing::warn!(error = %error, "announcing the served revisions failed; retrying");
         }
         was_announced = result.is_ok();
+        if was_announced && let Ok(processes) = board.processes(Role::Api.as_str()).await {
+            rates.divide_by(processes);
+        }
         tokio::select! {
             () = tokio::time::sleep(HEARTBEAT) => {}
             Ok(()) = revisions.changed() => {}

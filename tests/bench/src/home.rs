@@ -66,7 +66,8 @@ impl Home {
                 yaml,
                 "---\napiVersion: docket.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: t{tenant}}}\nspec:\n  \
                  clientCode: T{tenant}\n  subdomains: [t{tenant}]\n  apiKeys:\n  - name: primary\n    secretKeyRef: \
-                 {{name: t{tenant}-key, key: key}}\n  database: {{{place}}}\n"
+                 {{name: t{tenant}-key, key: key}}\n  database: {{{place}}}\n  \
+                 limits: {{requestsPerSecond: 100000, requestBurst: 1000000, signInsPerMinute: 100000}}\n"
             );
             yaml += &secret(&format!("t{tenant}-key"), "key", &api_key(tenant));
             yaml += &more;

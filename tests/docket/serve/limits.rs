@@ -1,0 +1,60 @@
+//! The limits of a tenant hold over all processes together.
+
+use std::time::{Duration, Instant};
+
+use docket_tests::server::{Client, Server, eventually};
+
+use crate::serve::stage::{SOON, Stage, sign_in};
+
+/// Requests that a tenant may make per second, and at once.
+const RATE: f64 = 20.0;
+
+/// Calls as often as it can for this long; returns how many requests were taken, and the last that was refused.
+async fn flood(client: &Client, time: Duration) -> (usize, Option<docket_tests::server::Reply>) {
+    let (begun, mut taken, mut refused) = (Instant::now(), 0, None);
+    while begun.elapsed() < time {
+        let reply = client.get("/Orders/Search").await;
+        match reply.status {
+            200 => taken += 1,
+            429 => refused = Some(reply),
+            _ => panic!("{reply:?}"),
+        }
+    }
+    (taken, refused)
+}
+
+/// Whether the requests that both take in two seconds are those of one limit.
+async fn share_a_limit(one: &Client, other: &Client) -> bool {
+    let time = Duration::from_secs(2);
+    let ((first, _), (second, _)) = tokio::join!(flood(one, time), flood(other, time));
+    let taken = (first + second) as f64;
+    // Two seconds, and the burst that may have been left.
+    let (least, most) = (RATE * 2.0 * 0.8, RATE * 3.0 + 4.0);
+    println!("{first} and {second} of {least} to {most}");
+    (least..=most).contains(&taken) && first.min(second) > 0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_share_the_requests_of_a_tenant_also_without_redis() {
+    let mut stage = Stage::new().await;
+    let file = stage.home.log("limits.yaml");
+    std::fs::write(&file, "defaults: {requestsPerSecond: 20, requestBurst: 20}").expect("writable");
+    let flags = format!("--tenant-limits {}", file.display());
+    let start = async || -> Server { stage.spawn("api", &flags).ready(&stage.home).await };
+    let first = start().await;
+    let one = sign_in(&first).await;
+    let (taken, refused) = flood(&one, Duration::from_secs(2)).await;
+    assert!((32..=64).contains(&taken), "{taken} alone in two seconds");
+    let refused = refused.expect("a flood is refused");
+    assert_eq!(refused.headers["retry-after"], "1");
+    assert_eq!(refused.json()["type"], "urn:docket:limit:requestsPerSecond");
+    assert_eq!(refused.detail(), "The tenant is at its limit requestsPerSecond; try again in 1 seconds");
+    assert!(first.metric("docket_tenant_limited_total{limit=\"requestsPerSecond\"}").await > 0.0);
+
+    let second = start().await;
+    let other = sign_in(&second).await;
+    eventually("each has heard of the other", SOON, async || share_a_limit(&one, &other).await).await;
+    stage.redis.kill();
+    assert!(share_a_limit(&one, &other).await && share_a_limit(&one, &other).await, "the last number holds");
+    assert_eq!(first.send("GET", "/openapi.json", &[], "").await.status, 200, "no tenant, no limit");
+}
