@@ -1,13 +1,14 @@
-//! Retention: deletes old finished deliveries and what only they needed, and old audit entries, in small batches. After that it builds the indexes
-//! that a migration of PostgreSQL left to be built.
+//! Retention: deletes old finished deliveries with what only they needed, and old audit entries, in small batches. After that it
+//! builds the indexes that a migration of PostgreSQL left to be built.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_board::Board;
+use docket_domain::audit::AuditEvent;
 use docket_program::clock::{Clock, millis};
-use docket_store::{Database, StoreError, audit, retention};
+use docket_store::{StoreError, audit, retention};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +26,12 @@ const FIRST: Duration = Duration::from_secs(60);
 const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long audit entries are kept by default.
 const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
-/// The most audit entries that a round leaves in a database, some 30 MB.
+/// The most audit entries that a round leaves in a database, some 30 MB, and the most of refused sign-ins among them: these
+/// anyone can cause, and they must not push out the others.
 const MAX_AUDIT: i64 = 100_000;
+const MAX_REFUSED: i64 = 20_000;
+/// How long a tenant has the place before others do. The owner of a database can make it one that never ends.
+const TURN: Duration = Duration::from_secs(30);
 /// The longest and the shortest time between two rounds.
 const ROUNDS: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(1));
 
@@ -111,6 +116,7 @@ impl Retention {
     /// Cleans up all tenants once. An unavailable database is skipped until the next round.
     pub async fn round(&self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
+        let end = self.clock.elapsed() + ROUNDS.0;
         let mut rounds = tokio::task::JoinSet::new();
         self.lock().retain(|uid, _| self.tenants.by_uid(uid).is_some());
         for tenant in self.tenants.all().into_iter().filter(|tenant| tenant.store.database().is_made()) {
@@ -120,8 +126,13 @@ impl Retention {
             }
             let (retention, places) = (self.clone(), Arc::clone(&places));
             rounds.spawn(async move {
-                let _place = places.acquire().await;
-                retention.clean(&tenant).await;
+                // Those that wait for the place get it in order.
+                loop {
+                    let _place = places.acquire().await;
+                    if retention.clean(&tenant).await || retention.clock.elapsed() >= end {
+                        return;
+                    }
+                }
             });
         }
         while rounds.join_next().await.is_some() {}
@@ -141,31 +152,43 @@ impl Retention {
         })
     }
 
-    async fn clean(&self, tenant: &ServedTenant) {
+    /// Returns `false` if the turn has ended before all that is old was deleted.
+    async fn clean(&self, tenant: &ServedTenant) -> bool {
         let code = tenant.config.client_code.as_str();
         let database = tenant.store.database();
         let was_open = database.is_open();
         let (state, now) = (database.state(), self.clock.elapsed());
         let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
-        match self.delete_old(tenant).await {
-            Ok((count, next_ms)) => {
+        let end = now + TURN;
+        let deleted = async {
+            let deleted = self.delete_old(tenant, end).await?;
+            Ok((deleted, self.delete_old_audit(tenant, end).await?))
+        };
+        let mut is_done = true;
+        match deleted.await {
+            Ok(((count, next_ms), audit_is_done)) => {
                 if count > 0 {
                     tracing::info!(tenant.code = code, count, "old deliveries deleted");
                 }
-                if self.has_indexes(tenant).await {
+                is_done = audit_is_done && next_ms.is_some();
+                if let Some(next_ms) = next_ms
+                    && is_done
+                    && self.has_indexes(tenant).await
+                {
                     memory.seen.has_read(state, now, &tenant.uid);
                     memory.next_ms = next_ms;
                     self.lock().insert(Arc::clone(&tenant.uid), memory);
                 }
             }
-            Err(error) => {
-                tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries failed; retrying")
+            Err::<_, StoreError>(error) => {
+                tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries and audit entries failed; retrying")
             }
         }
         if !was_open {
             // Hundreds of open files would cost tens of megabytes.
             database.close_idle(Duration::ZERO).await;
         }
+        is_done
     }
 
     /// Builds the indexes that an upgrade left to be built. Without them searches take longer, so nothing else waits.
@@ -177,10 +200,13 @@ impl Retention {
         })
     }
 
-    /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old.
-    async fn delete_old(&self, tenant: &ServedTenant) -> Result<(u64, i64), StoreError> {
+    /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old; `None`: the time was up before.
+    async fn delete_old(
+        &self,
+        tenant: &ServedTenant,
+        end: Duration,
+    ) -> Result<(u64, Option<i64>), StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        self.delete_old_audit(database).await?;
         let mut deleted = 0;
         loop {
             let mut transaction = database.begin(&self.clock).await?;
@@ -198,22 +224,37 @@ impl Retention {
                 let ends = |since: Option<i64>, keep| since.map(|since_ms| since_ms + millis(keep));
                 let next_ms =
                     [ends(delivery, self.keep), ends(resend, keep_resends), ends(entry, self.keep_audit)];
-                return Ok((deleted, next_ms.into_iter().flatten().min().unwrap_or(i64::MAX)));
+                return Ok((deleted, Some(next_ms.into_iter().flatten().min().unwrap_or(i64::MAX))));
             }
             transaction.commit().await?;
+            if self.clock.elapsed() >= end {
+                return Ok((deleted, None));
+            }
         }
     }
 
-    async fn delete_old_audit(&self, database: &Database) -> Result<(), StoreError> {
-        loop {
+    /// Returns whether all old entries were deleted before the time was up.
+    async fn delete_old_audit(&self, tenant: &ServedTenant, end: Duration) -> Result<bool, StoreError> {
+        let database = tenant.store.ready(&self.clock).await?;
+        for (event, most) in [(Some(AuditEvent::SignInRefused), MAX_REFUSED), (None, MAX_AUDIT)] {
             let mut transaction = database.begin(&self.clock).await?;
-            let before_ms = transaction.now_ms() - millis(self.keep_audit);
-            let batch = audit::delete_old(&mut transaction, before_ms, MAX_AUDIT, BATCH).await?;
+            let old_ms = transaction.now_ms() - millis(self.keep_audit);
+            let surplus_ms = audit::surplus(&mut transaction, event, most).await?;
             transaction.commit().await?;
-            if batch < BATCH as u64 {
-                return Ok(());
+            let before_ms = surplus_ms.map_or(old_ms, |at_ms| old_ms.max(at_ms.saturating_add(1)));
+            loop {
+                let mut transaction = database.begin(&self.clock).await?;
+                let batch = audit::delete_before(&mut transaction, event, before_ms, BATCH).await?;
+                transaction.commit().await?;
+                if batch < BATCH as u64 {
+                    break;
+                }
+                if self.clock.elapsed() >= end {
+                    return Ok(false);
+                }
             }
         }
+        Ok(true)
     }
 }
 

@@ -6,7 +6,7 @@ use docket_domain::audit::{AuditEvent, AuditRecord, Origin};
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Row, Rows, Search, params};
+use crate::sql::{Param, Row, Rows, Search};
 use crate::walk::{Page, Place};
 
 static INSERT: Rows = Rows::new(
@@ -80,19 +80,29 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
     })
 }
 
-/// Deletes entries that are older than `before_ms` or not among the newest `most`, at most `limit`, the oldest first. Returns
-/// how many. Of entries of the same millisecond, it may delete a few more than that.
-pub async fn delete_old(
+/// The time of the newest entry beyond the newest `most`, in milliseconds since 1970; only of `event`, if it is given. `None`:
+/// there are no more than these.
+pub async fn surplus(
     transaction: &mut Transaction,
-    before_ms: i64,
+    event: Option<AuditEvent>,
     most: i64,
+) -> Result<Option<i64>, StoreError> {
+    let mut search = Search::new("SELECT at_ms FROM audit");
+    search.and_some("event = $1", event.map(AuditEvent::as_str));
+    let (sql, params) = search.end("ORDER BY at_ms DESC, id DESC LIMIT 1 OFFSET $1", [most.into()]);
+    transaction.query_opt(&sql, params).await?.map(|row| row.get(0)).transpose()
+}
+
+/// Deletes the oldest entries before `before_ms`, at most `limit`; only of `event`, if it is given. Returns how many.
+pub async fn delete_before(
+    transaction: &mut Transaction,
+    event: Option<AuditEvent>,
+    before_ms: i64,
     limit: i64,
 ) -> Result<u64, StoreError> {
-    let sql = "SELECT at_ms FROM audit ORDER BY at_ms DESC, id DESC LIMIT 1 OFFSET $1";
-    let surplus = transaction.query_opt(sql, params![most]).await?;
-    let surplus_ms = surplus.map(|row| row.get::<i64>(0)).transpose()?;
-    let before_ms = surplus_ms.map_or(before_ms, |at_ms| before_ms.max(at_ms.saturating_add(1)));
-    let sql = "DELETE FROM audit WHERE (at_ms, id) IN \
-               (SELECT at_ms, id FROM audit WHERE at_ms < $1 ORDER BY at_ms, id LIMIT $2)";
-    transaction.execute(sql, params![before_ms, limit]).await
+    let mut search = Search::new("DELETE FROM audit WHERE (at_ms, id) IN (SELECT at_ms, id FROM audit");
+    search.and("at_ms < $1", [before_ms.into()]);
+    search.and_some("event = $1", event.map(AuditEvent::as_str));
+    let (sql, params) = search.end("ORDER BY at_ms, id LIMIT $1)", [limit.into()]);
+    transaction.execute(&sql, params).await
 }

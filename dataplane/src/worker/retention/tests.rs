@@ -221,3 +221,27 @@ async fn round_deletes_old_audit_entries_and_comes_back_when_the_next_is_old() {
     rig.retention.round().await;
     assert_eq!(entries().await, 0, "nothing was written since, but it became old");
 }
+
+/// Its owner can make a table of which there is always more to delete.
+#[tokio::test]
+async fn database_that_never_ends_keeps_no_other_from_its_turn_and_no_round_from_its_end() {
+    let rig = Rig::new("endless", &["A", "B"], 450).await;
+    let endless = "CREATE TRIGGER endless AFTER DELETE ON audit BEGIN \
+                   INSERT INTO audit (at_ms, id, event, count) VALUES (old.at_ms, old.id, old.event, 1); END";
+    let now_ms = rig.retention.clock.now_ms();
+    let records: Vec<AuditRecord> = (0..450_u64)
+        .map(|number| AuditRecord::new(AuditEvent::SignedIn, now_ms, number.to_be_bytes()))
+        .collect();
+    let mut transaction = rig.tenants[0].store.begin(&rig.retention.clock).await.expect("a schema");
+    audit::insert(&mut transaction, &records).await.expect("inserts");
+    transaction.execute(endless, Vec::new()).await.expect("its owner's");
+    transaction.commit().await.expect("commits");
+    rig.time.advance(91 * DAY);
+    let round = rig.retention.clone();
+    let round = tokio::spawn(async move { round.round().await });
+    while !round.is_finished() {
+        rig.time.advance(Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!((rig.left(0).await, rig.left(1).await), (0, 0), "all deliveries are deleted");
+}

@@ -14,7 +14,7 @@ on_both_databases!(
     entries_are_found_newest_first_in_pages,
     entries_are_found_by_event_and_time,
     what_is_old_is_deleted_the_oldest_first,
-    what_is_too_many_is_deleted_the_oldest_first,
+    newest_of_an_event_push_out_no_other,
 );
 
 fn entry(number: u8, event: AuditEvent, at_ms: i64) -> AuditRecord {
@@ -88,8 +88,9 @@ async fn what_is_old_is_deleted_the_oldest_first(rig: TenantDatabase) {
     let entries: Vec<AuditRecord> =
         (0..6).map(|number| entry(number, AuditEvent::SignedIn, i64::from(number))).collect();
     add(&rig, &entries).await;
-    let delete =
-        async |before_ms, limit| rig.write(async |t| audit::delete_old(t, before_ms, 100, limit).await).await;
+    let delete = async |before_ms, limit| {
+        rig.write(async |t| audit::delete_before(t, None, before_ms, limit).await).await
+    };
     assert_eq!(delete(0, 9).await, 0);
     assert_eq!(delete(4, 3).await, 3);
     assert_eq!(times(&rig).await, [5, 4, 3]);
@@ -97,15 +98,20 @@ async fn what_is_old_is_deleted_the_oldest_first(rig: TenantDatabase) {
     assert_eq!(times(&rig).await, [5, 4]);
 }
 
-async fn what_is_too_many_is_deleted_the_oldest_first(rig: TenantDatabase) {
-    let entries: Vec<AuditRecord> =
-        (0..6).map(|number| entry(number, AuditEvent::SignedIn, i64::from(number))).collect();
+async fn newest_of_an_event_push_out_no_other(rig: TenantDatabase) {
+    let refused = |number| entry(number, AuditEvent::SignInRefused, i64::from(number));
+    let mut entries: Vec<AuditRecord> = (1..6).map(refused).collect();
+    entries.push(entry(0, AuditEvent::PayloadRead, 0));
     add(&rig, &entries).await;
-    let delete = async |most, limit| rig.write(async |t| audit::delete_old(t, 0, most, limit).await).await;
-    assert_eq!(delete(6, 9).await, 0);
-    assert_eq!(delete(2, 3).await, 3);
-    assert_eq!(delete(2, 9).await, 1);
-    assert_eq!(times(&rig).await, [5, 4]);
+    let surplus = async |event, most| rig.write(async |t| audit::surplus(t, event, most).await).await;
+    let event = Some(AuditEvent::SignInRefused);
+    assert_eq!(
+        (surplus(None, 6).await, surplus(None, 5).await, surplus(None, 0).await),
+        (None, Some(0), Some(5))
+    );
+    assert_eq!((surplus(event, 5).await, surplus(event, 2).await), (None, Some(3)));
+    assert_eq!(rig.write(async |t| audit::delete_before(t, event, 4, 9).await).await, 3);
+    assert_eq!(times(&rig).await, [5, 4, 0]);
 }
 
 /// The version before sign-outs and the audit. What it has stays, and what it writes is taken.
