@@ -302,7 +302,7 @@ impl App {
         };
         tokio::select! {
             () = drained => {}
-            () = signals.next() => println!("Stopped at once. Unfinished work continues at the next start."),
+            () = signals.next() => eprintln!("Stopped at once. Unfinished work continues at the next start."),
         }
     }
 }

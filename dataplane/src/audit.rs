@@ -1,6 +1,7 @@
 //! The audit of a process: each entry is a line of the stream at once, and soon after a row of the tenant's database.
 //!
-//! No request waits for it, and none fails because of it. What can't be stored is counted, and is in the stream alone.
+//! No request waits for entries, and none fails because of them, except where the entry is a part of the request's own transaction:
+//! resends and commands. What can't be stored is counted, and is in the stream alone.
 
 mod refusals;
 mod stream;
@@ -15,6 +16,7 @@ use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::{StoreError, audit, contacts};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,10 +30,14 @@ pub use stream::Stream;
 const GATHER: Duration = Duration::from_secs(1);
 /// How long storing may take.
 const STORE_TIME: Duration = Duration::from_secs(5);
+/// Tenants whose entries are stored at the same time: few of the connections that requests need.
+const WRITERS: usize = 4;
+/// The longest pause before a tenant's next entries are stored, after they could not be stored.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Refused sign-ins are counted for so long before they become entries.
 const WINDOW: Duration = Duration::from_secs(60);
 /// The most entries that wait to be stored: of one tenant, and of all; some 300 bytes each.
-const MAX_WAITING: (usize, usize) = (1_000, 10_000);
+const MAX_WAITING: (usize, usize) = (1_000, 20_000);
 
 /// The audit of this process.
 pub struct Audit {
@@ -40,6 +46,7 @@ pub struct Audit {
     stream: Option<Stream>,
     groups: Arc<Groups<Row>>,
     waiting: Arc<Mutex<Waiting>>,
+    writers: Semaphore,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
     refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
     tasks: TaskTracker,
@@ -113,6 +120,7 @@ impl Audit {
             stream,
             groups: Groups::new(MAX_WAITING.0),
             waiting: Arc::default(),
+            writers: Semaphore::new(WRITERS),
             refused: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -166,7 +174,8 @@ impl Audit {
     pub async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
+        // Entries of a database that does not respond are lost.
+        let _ = tokio::time::timeout(STORE_TIME, self.tasks.wait()).await;
         if let Some(stream) = &self.stream {
             stream.flush().await;
         }
@@ -200,8 +209,10 @@ impl Audit {
     }
 
     async fn store(self: Arc<Self>, mut turn: Turn<Row>) {
+        let mut pause = GATHER;
         loop {
-            self.closing.run_until_cancelled(self.clock.sleep(GATHER)).await;
+            self.closing.run_until_cancelled(self.clock.sleep(pause)).await;
+            let _writer = self.writers.acquire().await;
             let Some(rows) = turn.next() else { return };
             let Some(tenant) = rows.first().map(|row| Arc::clone(&row.tenant)) else { continue };
             let (records, places): (Vec<AuditRecord>, Vec<Place>) =
@@ -209,13 +220,17 @@ impl Audit {
             let stored = tokio::time::timeout(STORE_TIME, self.insert(&tenant, &records)).await;
             drop(places);
             let why = match stored {
-                Ok(Ok(())) => continue,
+                Ok(Ok(())) => {
+                    pause = GATHER;
+                    continue;
+                }
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "it took too long".to_owned(),
             };
             let (code, count) = (tenant.config.client_code.as_str(), records.len());
-            tracing::warn!(tenant.code = code, count, error = why, "audit entries were not stored");
             self.metrics.audit_lost(Lost::Row, count as u64);
+            tracing::warn!(tenant.code = code, count, error = why, "audit entries were not stored");
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The most lines of a window, beside one for all others.
+/// The most lines of a window that have address and name, and the most that have an address alone. Beside these there is one for
+/// all others.
 pub(super) const MAX_LINES: usize = 20;
 
 /// A sign-in that was refused.
@@ -26,6 +27,7 @@ struct Count {
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     lines: HashMap<Refusal, Count>,
+    addresses: HashMap<Refusal, Count>,
     others: Option<Count>,
 }
 
@@ -33,25 +35,32 @@ impl Refusals {
     /// Counts one more.
     pub(super) fn add(&mut self, refusal: Refusal, now_ms: i64) {
         let new = Count { first_ms: now_ms, count: 0 };
-        let is_full = self.lines.len() >= MAX_LINES;
-        let line = match self.lines.get_mut(&refusal) {
+        let address = Refusal { address: refusal.address, name: None };
+        let line = match line(&mut self.lines, refusal, new) {
             Some(line) => line,
-            None if is_full => self.others.get_or_insert(new),
-            None => self.lines.entry(refusal).or_insert(new),
+            None => line(&mut self.addresses, address, new).unwrap_or_else(|| self.others.get_or_insert(new)),
         };
         line.count += 1;
     }
 
     /// The lines in the order of their first refusals, each with the time of the first and the count. Those that are beyond the
-    /// bound are one line, without address and name.
+    /// bound have no name, and beyond the next one no address either.
     pub(super) fn lines(self) -> Vec<(Refusal, i64, i64)> {
         let others = self.others.map(|count| (Refusal::default(), count));
-        let lines = self.lines.into_iter().chain(others);
+        let lines = self.lines.into_iter().chain(self.addresses).chain(others);
         let mut lines: Vec<_> =
             lines.map(|(refusal, Count { first_ms, count })| (refusal, first_ms, count)).collect();
         lines.sort_by_key(|(_, first_ms, _)| *first_ms);
         lines
     }
+}
+
+/// The line of a refusal; `None`: it would be one too many.
+fn line(lines: &mut HashMap<Refusal, Count>, refusal: Refusal, new: Count) -> Option<&mut Count> {
+    if lines.len() >= MAX_LINES && !lines.contains_key(&refusal) {
+        return None;
+    }
+    Some(lines.entry(refusal).or_insert(new))
 }
 
 #[cfg(test)]
@@ -80,10 +89,26 @@ mod tests {
             refusals.add(refusal(1, 3), 7);
         }
         let lines = refusals.lines();
-        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!(lines.len(), MAX_LINES + 1, "one is of the address alone");
         assert_eq!(lines.iter().map(|(_, _, count)| count).sum::<i64>(), 20_000);
         assert!(lines.contains(&(refusal(1, 3), 7, 10_001)));
-        assert!(lines.contains(&(Refusal::default(), 7, 10_000 - MAX_LINES as i64)));
+        let address = Refusal { name: None, ..refusal(1, 0) };
+        assert!(lines.contains(&(address, 7, 10_000 - MAX_LINES as i64)));
+    }
+
+    #[test]
+    fn junk_hides_no_address_but_those_of_a_network_of_attackers() {
+        let mut refusals = Refusals::default();
+        for name in 0..1_000 {
+            refusals.add(refusal(1, name), 7);
+        }
+        for source in 2..100 {
+            refusals.add(refusal(source, 3), 8);
+        }
+        let lines = refusals.lines();
+        assert_eq!(lines.len(), 2 * MAX_LINES + 1);
+        assert!(lines.contains(&(Refusal { name: None, ..refusal(2, 0) }, 8, 1)));
+        assert!(lines.contains(&(Refusal::default(), 8, 98 - (MAX_LINES as i64 - 1))));
     }
 
     #[test]
