@@ -2,8 +2,14 @@
 
 use jiff::Timestamp;
 
+/// Control characters are escaped: the owner of a database writes some of these texts, and a terminal would obey them.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let plain = |cell: String| match cell.contains(char::is_control) {
+        true => cell.escape_debug().to_string(),
+        false => cell,
+    };
+    let rows: Vec<[String; N]> =
+        std::iter::once(head.map(str::to_owned)).chain(rows.map(|row| row.map(plain))).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     rows.iter()
@@ -23,6 +29,12 @@ pub(super) fn time(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let rows = [["a\u{1b}[2J".to_owned(), "é".to_owned()]].into_iter();
+        assert_eq!(table(["ONE", "TWO"], rows), "ONE         TWO\na\\u{1b}[2J  é\n");
+    }
 
     #[test]
     fn time_is_shown_in_utc() {
