@@ -2,18 +2,21 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const V4: [Ipv4Addr; 6] = [
+const V4: [Ipv4Addr; 8] = [
     Ipv4Addr::new(169, 254, 169, 254), // Amazon, Google, Azure, DigitalOcean, OpenStack and others
     Ipv4Addr::new(169, 254, 170, 2),   // Amazon's containers
     Ipv4Addr::new(169, 254, 170, 23),  // Amazon's pods
+    Ipv4Addr::new(169, 254, 42, 42),   // Scaleway
+    Ipv4Addr::new(169, 254, 0, 23),    // Tencent
     Ipv4Addr::new(100, 100, 100, 200), // Alibaba
     Ipv4Addr::new(168, 63, 129, 16),   // Azure's host agent
     Ipv4Addr::new(192, 0, 0, 192),     // Oracle
 ];
 
-const V6: [Ipv6Addr; 4] = [
+const V6: [Ipv6Addr; 5] = [
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // Amazon
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),  // Amazon's pods
+    Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),   // Scaleway
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xa9fe, 0xa9fe, 0xa9fe), // OpenStack
 ];
@@ -44,6 +47,9 @@ mod tests {
             "169.254.169.254",
             "169.254.170.2",
             "169.254.170.23",
+            "169.254.42.42",
+            "169.254.0.23",
+            "fd00:42::42",
             "100.100.100.200",
             "168.63.129.16",
             "192.0.0.192",
