@@ -177,7 +177,7 @@ impl Home {
 
     /// A client that guesses the password of a user that the tenant does not have.
     pub(crate) fn guesses(&self, tenant: usize) -> Client {
-        let request = sign_in(tenant, "/Auth/Token", "nobody@example.com").into();
+        let request = sign_in(tenant, "/Auth/Token", "absent@example.com").into();
         Client { tenant: tenant as u32, request, number: |_| None }
     }
 
