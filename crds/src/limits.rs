@@ -86,13 +86,13 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Requests of the tenant's clients per second, over all pods, 1 to 100000. Default 2000.
-    requests_per_second RequestsPerSecond "requestsPerSecond" 1..=100_000 = 2_000;
-    /// Requests at once after a quiet time, over all pods, 1 to 1000000. Default 4000.
-    request_burst RequestBurst "requestBurst" 1..=1_000_000 = 4_000;
+    /// Requests of the tenant's clients per second, over all pods, 1 to 100000. Default 10000.
+    requests_per_second RequestsPerSecond "requestsPerSecond" 1..=100_000 = 10_000;
+    /// Requests at once after a quiet time, over all pods, 1 to 1000000. Default 20000.
+    request_burst RequestBurst "requestBurst" 1..=1_000_000 = 20_000;
     /// Sign-ins per minute, over all pods, 2 to 100000; half of them are for users who signed in from the same place in
-    /// the last seven days. Default 1200.
-    sign_ins_per_minute SignInsPerMinute "signInsPerMinute" 2..=100_000 = 1_200;
+    /// the last seven days. Default 12000.
+    sign_ins_per_minute SignInsPerMinute "signInsPerMinute" 2..=100_000 = 12_000;
     /// Connections of each pod to the tenant's database, 1 to 1000; never more than the pod gives each tenant. Default: that.
     database_connections DatabaseConnections "databaseConnections" 1..=1_000 = AS_THE_PROCESS_SAYS;
     /// Bytes of an order's body, 65536 to 1048576. Default 1048576.
