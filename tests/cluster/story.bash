@@ -119,6 +119,7 @@ uninstall_quickstart() {
     [ "$(kubectl get webhooks -o name | wc -l)" -eq 3 ]
     # The trial has ended and its database is gone. Deleting these must not hang without an operator.
     kubectl delete -f examples/acme.yaml -f examples/globex.yaml --timeout=30s
+    kubectl delete namespace docket-runtime --timeout=1m
 }
 
 install() {

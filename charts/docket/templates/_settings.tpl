@@ -40,7 +40,7 @@ flag changes one line.
 {{- define "docket.redisSecret" -}}
 {{- $ref := .root.Values.redis.secretRef -}}
 {{- if $ref.name -}}
-{{- toJson (dict "name" $ref.name "key" (get $ref.keys .component | default $ref.key)) -}}
+{{- toJson (dict "name" $ref.name "key" (get ($ref.keys | default dict) .component | default $ref.key)) -}}
 {{- else -}}
 {{- toJson (dict "name" (include "docket.quickstart.redis" .root) "key" (printf "url-%s" .component)) -}}
 {{- end -}}

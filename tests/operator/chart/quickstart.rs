@@ -129,6 +129,8 @@ fn each_component_has_a_user_of_redis_of_its_own() {
         assert_eq!(mounted["items"], json!([{"key": format!("url-{component}"), "path": "url"}]));
         passwords.push(password);
     }
+    let template = &objects.one("Deployment", name)["spec"]["template"]["metadata"];
+    assert!(template["annotations"]["checksum/users"].is_string(), "Redis restarts when its users change");
     passwords.sort_unstable();
     passwords.dedup();
     assert_eq!(passwords.len(), 5, "each its own");

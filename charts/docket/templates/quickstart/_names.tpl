@@ -59,6 +59,10 @@ spec:
     metadata:
       labels:
         {{- include "docket.quickstart.selector" . | nindent 8 }}
+      {{- with .podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
       automountServiceAccountToken: false
       enableServiceLinks: false
