@@ -49,7 +49,7 @@ async fn the_operators_account_cannot_write_other_secrets() {
     release.kubectl(&["create", "secret", "generic", "theirs", "--from-literal=key=value"]);
     let secret = |name: &str, kind: &str, label: &str| {
         format!(
-            "{{apiVersion: v1, kind: Secret, type: {kind}, metadata: {{name: {name}, labels: {{app.kubernetes.io/managed-by: {label}}}, \
+            "{{apiVersion: v1, kind: Secret, type: {kind}, metadata: {{name: {name}, labels: {{app.kubernetes.io/managed-by: {label}, docket.dev/tenant-uid: a}}, \
              annotations: {{kubernetes.io/service-account.name: default}}}}}}"
         )
     };
@@ -61,20 +61,25 @@ async fn the_operators_account_cannot_write_other_secrets() {
         if made.ok {
             release.kubectl(&["delete", "secret", "probe"]);
         }
-        !made.ok && made.err.contains("the operator writes only Secrets that it made")
+        !made.ok && made.err.contains("the operator writes only Secrets with its labels")
     })
     .await;
     let replaced = release
         .kubectl_as_operator(&["replace", "--filename", "-"], &secret("theirs", "Opaque", "docket-operator"));
     for refused in [delete("theirs"), replaced] {
-        assert!(refused.err.contains("the operator writes only Secrets that it made"), "{}", refused.err);
+        assert!(refused.err.contains("the operator writes only Secrets with its labels"), "{}", refused.err);
     }
     // It would be a token of any account of the namespace.
     let token = secret("token", "kubernetes.io/service-account-token", "docket-operator");
     let token = release.kubectl_as_operator(&create, &token);
     assert!(token.err.contains("the operator writes no Secret of this type"), "{}", token.err);
     let own = release.kubectl_as_operator(&create, &secret("own", "Opaque", "docket-operator"));
-    assert!(own.ok && delete("own").ok, "{}", own.err);
+    assert!(own.ok, "{}", own.err);
+    for label in ["app.kubernetes.io/managed-by-", "docket.dev/tenant-uid-"] {
+        let bare = release.kubectl_as_operator(&["label", "secret", "own", label], "");
+        assert!(!bare.ok, "{label}");
+    }
+    assert!(delete("own").ok);
     // Others are not held to it.
     release.kubectl(&["delete", "secret", "theirs"]);
 }
