@@ -114,7 +114,13 @@ impl Rates {
         let mut taken = Vec::with_capacity(of.len());
         for (kind, pace) in of {
             let key = (Arc::clone(tenant), *kind);
-            let whole_at = pace.take(allowances.whole_at.get(&key).copied(), now)?;
+            let known = allowances.whole_at.get_mut(&key);
+            let known = known.map(|whole_at| {
+                // A limit that was raised counts at once: what the lower one has used up is no more than all of this one.
+                *whole_at = (*whole_at).min(now + pace.every * pace.at_once);
+                *whole_at
+            });
+            let whole_at = pace.take(known, now)?;
             taken.push((key, whole_at));
         }
         allowances.whole_at.extend(taken);
@@ -142,6 +148,17 @@ mod tests {
 
     fn limits(requests_per_second: u32, request_burst: u32, sign_ins_per_minute: u32) -> Limits {
         Limits { requests_per_second, request_burst, sign_ins_per_minute, ..Limits::default() }
+    }
+
+    #[test]
+    fn raised_limit_counts_at_once() {
+        let (rates, tenant) = (Rates::default(), Arc::from("a"));
+        let low = limits(1, 10_000, 60);
+        assert!((0..10_000).all(|_| rates.request(&tenant, &low, Duration::ZERO).is_ok()));
+        let high = limits(1_000, 1_000, 60);
+        let refused = rates.request(&tenant, &high, Duration::ZERO).expect_err("all is used up");
+        assert_eq!(refused.seconds, 1);
+        assert_eq!(taken(&rates, "a", &high, 1), 1_000);
     }
 
     /// How many requests of a flood are taken at this second.

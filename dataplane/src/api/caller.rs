@@ -81,14 +81,14 @@ impl Caller {
             .collect();
         let verified = token::verify(token, &keys, &tenant.config.uid, state.clock.now())
             .map_err(|_| ApiError::InvalidToken)?;
-        // Not earlier: who has no token must not use up what those have who do.
+        if !state.owners.is_current(&tenant, &verified).await? {
+            return Err(ApiError::InvalidToken);
+        }
+        // Not earlier: clients without a valid token must not use up the tenant's requests.
         state
             .rates
             .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.metrics.limited(over.limit))?;
-        if !state.owners.is_current(&tenant, &verified).await? {
-            return Err(ApiError::InvalidToken);
-        }
         let (subject, (_, origin)) = (verified.subject, origin(parts, state)?);
         Ok(Self { tenant, subject, origin })
     }
