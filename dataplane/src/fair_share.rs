@@ -90,6 +90,7 @@ impl<G: Hash> FairShare<G> {
     ///
     /// There was none within two seconds.
     pub async fn take(&self, guest: G, amount: u32) -> Result<Share, Busy> {
+        let _leaves = Leaves(&self.shares);
         let (granted, share) = oneshot::channel();
         {
             let mut shares = lock(&self.shares);
@@ -121,6 +122,15 @@ impl<G: Hash> FairShare<G> {
     #[cfg(test)]
     pub fn left(&self) -> usize {
         lock(&self.shares).free as usize
+    }
+}
+
+/// A guest that waits. When it gives up, those behind it may have their shares.
+struct Leaves<'a>(&'a Arc<Mutex<Shares>>);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        settle(self.0);
     }
 }
 
@@ -294,6 +304,19 @@ mod tests {
         );
         assert_eq!((large.0, small.0), (Ok(()), Ok(())));
         assert_eq!(shares.left(), 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guest_that_gives_up_makes_way_for_those_behind_it() {
+        let shares = FairShare::new(8, 8);
+        let _kept = shares.take("a", 4).await.expect("free");
+        let begun = tokio::time::Instant::now();
+        let (large, small) = tokio::join!(shares.take("b", 8), async {
+            tokio::time::sleep(WAIT / 2).await;
+            shares.take("c", 1).await
+        });
+        assert!(large.is_err() && small.is_ok());
+        assert_eq!(begun.elapsed(), WAIT, "c waits no longer than b");
     }
 
     #[tokio::test(start_paused = true)]
