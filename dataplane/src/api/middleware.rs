@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use docket_program::random;
-use http::{HeaderValue, header};
+use http::{HeaderValue, Method, header};
 use tracing::Instrument;
 
 use super::body::OfTenant;
@@ -45,7 +45,10 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
-    if let Some(tenant) = of_tenant.0.get() {
+    // What a write has done is done: its response is never refused.
+    if method == Method::GET
+        && let Some(tenant) = of_tenant.0.get()
+    {
         response = state.bodies.send(tenant, response).unwrap_or_else(IntoResponse::into_response);
     }
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
