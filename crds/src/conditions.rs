@@ -66,7 +66,7 @@ names! {
         Programmed,
         /// Webhook: its receiver accepts deliveries.
         DeliveryHealthy,
-        /// Tenant: its declared limits hold, and it did not run into them for long.
+        /// Tenant: the limits that it declares hold; none is above the platform's maximum.
         WithinLimits,
         /// Both kinds, present only while true: the operator is working on the object. Wait.
         Reconciling,

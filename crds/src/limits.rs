@@ -170,6 +170,15 @@ impl FromStr for PlatformLimits {
 }
 
 impl PlatformLimits {
+    /// These limits, as far as the platform gives them.
+    pub fn at_most(&self, mut limits: Limits) -> Limits {
+        for limit in Limit::ALL.iter().copied() {
+            let value = limits.get_mut(limit);
+            *value = (*value).min(self.maxima.get(limit).unwrap_or(u32::MAX));
+        }
+        limits
+    }
+
     /// What a tenant that declares these gets, and where that is less than it declares.
     pub fn resolve(&self, declared: &TenantLimits) -> (Limits, Vec<Reason>) {
         let (mut limits, mut reasons) = (Limits::default(), Vec::new());

@@ -36,6 +36,7 @@ impl Compilation {
 fn without_members(inputs: &Inputs<'_>, previous: &TenantConfig) -> TenantConfig {
     TenantConfig {
         suspended: previous.suspended || inputs.tenant.spec.suspend,
+        limits: inputs.platform_limits.at_most(previous.limits),
         webhooks: Vec::new(),
         api_keys: Vec::new(),
         ..previous.clone()

@@ -533,6 +533,16 @@ fn limits_are_in_the_configuration_and_what_the_platform_does_not_give_is_report
 }
 
 #[test]
+fn lowered_maximum_holds_for_a_broken_tenant_too() {
+    let mut case = tenant(json!({"limits": {"requestsPerSecond": 500}}));
+    let before = config(&case.compile()).clone();
+    case.generated.signing_keys.clear();
+    case.platform_limits = "maxima: {requestsPerSecond: 100}".parse().unwrap();
+    assert!(case.compile().config.is_err(), "no key signs tokens");
+    assert_eq!(config(&case.compile_after(&before)).limits.requests_per_second, 100);
+}
+
+#[test]
 fn debug_of_inputs_shows_no_secret() {
     let mut case = tenant(json!({})).webhook("tenants", json!({}));
     case.generated.api_keys.insert("made".into(), KEY.into());
