@@ -42,7 +42,7 @@ async fn a_key_rotates_beside_another_one_and_the_password_reaches_the_database(
     assert_eq!(release.events("rotated").iter().filter(|reason| *reason == "SecretRotated").count(), 2);
 }
 
-/// Roles give the operator every Secret of a tenant's namespace; the policy leaves it those that it makes.
+/// Roles give the operator every Secret of a tenant's namespace; the policy leaves it those with its labels.
 #[tokio::test]
 async fn the_operators_account_cannot_write_other_secrets() {
     let release = Release::new("policy");
@@ -75,9 +75,15 @@ async fn the_operators_account_cannot_write_other_secrets() {
     assert!(token.err.contains("the operator writes no Secret of this type"), "{}", token.err);
     let own = release.kubectl_as_operator(&create, &secret("own", "Opaque", "docket-operator"));
     assert!(own.ok, "{}", own.err);
-    for label in ["app.kubernetes.io/managed-by-", "docket.dev/tenant-uid-"] {
-        let bare = release.kubectl_as_operator(&["label", "secret", "own", label], "");
-        assert!(!bare.ok, "{label}");
+    let labels = ["app.kubernetes.io/managed-by: docket-operator", "docket.dev/tenant-uid: a"];
+    for label in labels {
+        let bare = secret("own", "Opaque", "docket-operator").replace(label, "other: label");
+        let bare = release.kubectl_as_operator(&["replace", "--filename", "-"], &bare);
+        assert!(
+            bare.err.contains("the operator writes only Secrets with its labels"),
+            "{label}: {}",
+            bare.err
+        );
     }
     assert!(delete("own").ok);
     // Others are not held to it.

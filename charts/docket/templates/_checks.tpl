@@ -64,6 +64,11 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.api.proxyProtocol (not $values.api.trustedProxies) -}}
 {{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
 {{- end -}}
+{{- range $values.worker.allowEgress -}}
+{{- if has . (list "100.100.100.200/32" "168.63.129.16/32" "169.254.169.254/32" "169.254.170.2/32" "169.254.170.23/32" "192.0.0.192/32") -}}
+{{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $values.ingress.tls.legacySecretName (not $values.legacyHost) -}}
 {{- $wrong = append $wrong "ingress.tls.legacySecretName: legacyHost is not set; set it, or leave the Secret's name empty" -}}
 {{- end -}}

@@ -21,7 +21,11 @@
 
 {{/* Where the operator's Lease and the tenants' runtime Secrets are: never where admin URLs are. The quickstart makes its own. */}}
 {{- define "docket.runtimeNamespace" -}}
-{{- .Values.runtimeNamespace | default (printf "%s-runtime" (.Release.Namespace | trunc 55 | trimSuffix "-")) -}}
+{{- $namespace := .Release.Namespace -}}
+{{- if gt (len $namespace) 55 -}}
+{{- $namespace = printf "%s-%s" (trunc 46 $namespace) (sha256sum $namespace | trunc 8) -}}
+{{- end -}}
+{{- .Values.runtimeNamespace | default (printf "%s-runtime" $namespace) -}}
 {{- end -}}
 
 {{/* Labels that select pods; they must never change. Takes (dict "root" $ "component" …). */}}

@@ -130,7 +130,9 @@ flag changes one line.
 {{- $args = append $args (printf "--allow-egress=%s" .) -}}
 {{- end -}}
 {{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
-{{- $args = append $args (printf "--audit-retention=%s" $v.auditRetention) -}}
+{{- with $v.auditRetention -}}
+{{- $args = append $args (printf "--audit-retention=%s" .) -}}
+{{- end -}}
 {{- $args = append $args (printf "--sweep-interval=%s" $v.sweepInterval) -}}
 {{- else if eq .component "detector" -}}
 {{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}

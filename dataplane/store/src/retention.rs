@@ -30,8 +30,8 @@ pub async fn delete_finished(
 static ATTEMPTS: Rows = Rows::new("DELETE FROM attempt_history WHERE delivery_id {$1 text}");
 static DELIVERIES: Rows = Rows::new("DELETE FROM delivery_history WHERE id {$1 text} RETURNING id");
 
-/// When the oldest of what [`delete_finished`], [`delete_resends`] and [`audit::delete_old`](crate::audit::delete_old) may delete
-/// one day was finished, requested or recorded, each in milliseconds since 1970; `None`: there is nothing.
+/// When the oldest of what [`delete_finished`], [`delete_resends`] and [`audit::delete_before`](crate::audit::delete_before) may
+/// delete one day was finished, requested or recorded, each in milliseconds since 1970; `None`: there is nothing.
 pub async fn oldest(transaction: &mut Transaction) -> Result<[Option<i64>; 3], StoreError> {
     let sql = "SELECT (SELECT min(finished_at_ms) FROM delivery_history WHERE finished_at_ms IS NOT NULL), \
                (SELECT min(created_at_ms) FROM resend), (SELECT min(at_ms) FROM audit)";

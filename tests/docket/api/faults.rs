@@ -39,7 +39,8 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
         tokio::join!(ada.post("/Orders/Save", &first), ada.post("/Orders/Save", &second), reads);
     away(&first);
     away(&second);
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    // An entry of the audit may stand before them, which waits for the lock as long as they do.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
     other.execute_batch("ROLLBACK").expect("released");
     assert_eq!(save(&ada, &captioned("after")).await, "W00000002", "nothing of the refused ones is left");
 }

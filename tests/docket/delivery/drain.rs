@@ -89,12 +89,12 @@ async fn a_second_signal_stops_at_once() {
     save(&client).await;
     eventually("it is under way", SOON, async || hook.count() == 1).await;
     signal(server.id(), "TERM");
-    let says = |text| std::fs::read_to_string(home.log("out")).unwrap_or_default().contains(text);
-    eventually("it drains", SOON, async || says("Stopping:")).await;
+    let says = |log, text| std::fs::read_to_string(home.log(log)).unwrap_or_default().contains(text);
+    eventually("it drains", SOON, async || says("out", "Stopping:")).await;
     let second = Instant::now();
     server.terminate().await;
     assert!(second.elapsed() < Duration::from_secs(3), "only after {:?}", second.elapsed());
-    assert!(says("Stopped at once."));
+    assert!(says("err", "Stopped at once."));
     // What it did not wait for is taken up by the next one.
     hook.script(|_| Response::Status(200));
     let _server = Server::start(&home, Options::flags(FAST)).await;
