@@ -115,6 +115,7 @@ async fn limits_of_webhooks_hold_as_far_as_the_platform_gives_them() {
     release.flags.push(format!("--tenant-limits={}", file.display()));
     let operator = release.start().await;
     release.apply(&tenant_yaml("limited"));
+    release.wait("tenant", "limited", "Ready", "True").await;
     release.wait("tenant", "limited", "WithinLimits", "True WithinLimits").await;
     for name in ["a", "b", "c"] {
         release.apply(&webhook_yaml(name, "limited", ""));
