@@ -1,7 +1,6 @@
 //! One tenant's turn: a batch of new invoices of each family.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
@@ -27,8 +26,6 @@ pub(super) struct Scanner<S> {
 pub(super) struct Memory {
     /// What the database looked like when it was last read to the end.
     seen: Seen,
-    /// The detector opened its connections and has to close them.
-    opened: bool,
     /// The number of new invoices without their work order that was logged last.
     waiting: i64,
 }
@@ -62,16 +59,15 @@ impl<S: Schedule> Scanner<S> {
         if state.as_ref().is_some_and(DatabaseState::does_not_exist) {
             return Ok(false);
         }
-        memory.opened |= !database.is_open();
+        let visit = tenant.store.visit();
         let result = self.read(tenant, memory, shutdown).await;
         match result {
             Ok(Rest::Nothing) => memory.seen.has_read(state, now, &tenant.uid),
             _ => memory.seen.forget(),
         }
         let continues = matches!(result, Ok(Rest::More)) && !shutdown.is_cancelled();
-        if !continues && std::mem::take(&mut memory.opened) {
-            // A thousand open databases would cost hundreds of megabytes, or a thousand connections.
-            database.close_idle(Duration::ZERO).await;
+        if !continues {
+            visit.end().await;
         }
         result.map(|rest| rest == Rest::More)
     }

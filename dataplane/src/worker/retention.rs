@@ -156,7 +156,7 @@ impl Retention {
     async fn clean(&self, tenant: &ServedTenant) -> bool {
         let code = tenant.config.client_code.as_str();
         let database = tenant.store.database();
-        let was_open = database.is_open();
+        let visit = tenant.store.visit();
         let (state, now) = (database.state(), self.clock.elapsed());
         let mut memory = self.lock().remove(&tenant.uid).unwrap_or_default();
         let end = now + TURN;
@@ -184,10 +184,7 @@ impl Retention {
                 tracing::warn!(tenant.code = code, error = %error, "deleting old deliveries and audit entries failed; retrying")
             }
         }
-        if !was_open {
-            // Hundreds of open files would cost tens of megabytes.
-            database.close_idle(Duration::ZERO).await;
-        }
+        visit.end().await;
         is_done
     }
 

@@ -272,17 +272,14 @@ impl<S: Schedule> Sweeper<S> {
                 scan.clock.sleep(wait).await;
             }
             let _place = places.acquire().await;
-            let was_open = tenant.store.database().is_open();
+            let visit = tenant.store.visit();
             let result = scan.run(&tenant, dead, after, extent).await;
             // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
             let mut is_reported = result.is_ok() && extent == Extent::SomePages;
             if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
                 is_reported = report::publish(&tenant, board).await;
             }
-            if !was_open {
-                // Most tenants are idle; hundreds of open files would cost tens of megabytes.
-                tenant.store.database().close_idle(Duration::ZERO).await;
-            }
+            visit.end().await;
             let state = state.filter(|_| after.is_none() && is_reported);
             Swept { tenant, state, result }
         });

@@ -30,6 +30,44 @@ pub struct Store {
     migrated: Arc<OnceLock<()>>,
     /// Held by the call that migrates.
     turn: Arc<Semaphore>,
+    visits: Mutex<Visits>,
+}
+
+/// Who looks into the database now and needs no open connections after it.
+#[derive(Default)]
+struct Visits {
+    count: usize,
+    /// Whether others than visits had opened connections when the first of these began.
+    was_open: bool,
+    /// Whether visits have left connections open.
+    left_open: bool,
+}
+
+/// A look into a database. Readers that meet count as one. Dropped, it leaves connections open for the next one.
+pub struct Visit<'a>(&'a Store);
+
+impl Visit<'_> {
+    /// Ends it. The last one closes the connections, if there were none before the first: hundreds of idle tenants' open files
+    /// would cost tens of megabytes.
+    pub async fn end(self) {
+        let store = self.0;
+        drop(self);
+        let closes = {
+            let mut visits = store.visits.lock().unwrap_or_else(PoisonError::into_inner);
+            visits.count == 0 && std::mem::take(&mut visits.left_open)
+        };
+        if closes {
+            store.database.close_idle(Duration::ZERO).await;
+        }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let mut visits = self.0.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        visits.count -= 1;
+        visits.left_open = !visits.was_open;
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +77,22 @@ struct Migrating;
 impl Store {
     /// Of a database that may not have its schema yet.
     pub fn new(database: Database) -> Self {
-        Self { database, migrated: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
+        Self {
+            database,
+            migrated: Arc::default(),
+            turn: Arc::new(Semaphore::new(1)),
+            visits: Mutex::default(),
+        }
+    }
+
+    /// Begins a look into the database by a reader that leaves it as it found it: open or closed.
+    pub fn visit(&self) -> Visit<'_> {
+        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        if visits.count == 0 {
+            visits.was_open = !visits.left_open && self.database.is_open();
+        }
+        visits.count += 1;
+        Visit(self)
     }
 
     /// The database with its schema. After an error the next call migrates again. A migration that takes long continues
@@ -238,4 +291,38 @@ const NO_URL: &str = "spec.database: its URL is not known here; name one that ex
 /// The file of a tenant's database below the data folder.
 pub fn file_of(data_dir: &Path, client_code: &str) -> PathBuf {
     data_dir.join("tenants").join(client_code).join("tenant.db")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn readers_that_meet_leave_a_database_as_they_found_it() {
+        let file = std::env::temp_dir().join(format!("docket-visits-{}.db", std::process::id()));
+        let store = Store::new(Database::Sqlite(Sqlite::new(file.clone())));
+        let database = store.ready(&Clock::System).await.expect("a file");
+        database.close_idle(Duration::ZERO).await;
+        let first = store.visit();
+        let reads = database.reader().await.expect("a reader");
+        let second = store.visit();
+        let reads_too = database.reader().await.expect("a reader");
+        drop(reads);
+        first.end().await;
+        drop(reads_too);
+        second.end().await;
+        assert!(!database.is_open(), "neither of them needs it any more");
+        // One that continues leaves it to the next.
+        let continues = store.visit();
+        drop(database.reader().await.expect("a reader"));
+        drop(continues);
+        assert!(database.is_open());
+        store.visit().end().await;
+        assert!(!database.is_open());
+        // A request has it open.
+        drop(database.reader().await.expect("a reader"));
+        store.visit().end().await;
+        assert!(database.is_open());
+        let _ = std::fs::remove_file(file);
+    }
 }

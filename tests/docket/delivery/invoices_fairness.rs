@@ -79,8 +79,7 @@ async fn a_database_that_has_not_changed_is_not_opened() {
     let server = start(&home).await;
     let path = home.database("GLOBEX");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Two readers that meet leave it open until the next look for idle connections, one every 30 s.
-    eventually("it is closed", Duration::from_secs(70), async || !is_open(server.id(), &path)).await;
+    eventually("it is closed", SOON, async || !is_open(server.id(), &path)).await;
     remains("it stays closed", Duration::from_secs(2), async || !is_open(server.id(), &path)).await;
     let database = back_office(&home, "GLOBEX");
     insert(&database, "court_invoice", "1");
