@@ -65,7 +65,7 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
 {{- end -}}
 {{- range $values.worker.allowEgress -}}
-{{- if has . (list "100.100.100.200/32" "168.63.129.16/32" "169.254.169.254/32" "169.254.170.2/32" "169.254.170.23/32" "192.0.0.192/32") -}}
+{{- if and (hasSuffix "/32" .) (has (trimSuffix "/32" .) (include "docket.metadataServices" . | fromJsonArray)) -}}
 {{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}
 {{- end -}}
 {{- end -}}
