@@ -114,11 +114,11 @@ async fn limits_of_webhooks_hold_as_far_as_the_platform_gives_them() {
     let file = release.file("limits.yaml", "defaults: {webhooks: 1}\nmaxima: {webhooks: 2}\n");
     release.flags.push(format!("--tenant-limits={}", file.display()));
     let operator = release.start().await;
-    release.apply(&tenant_yaml("limited"));
-    release.wait("tenant", "limited", "Ready", "True").await;
-    release.wait("tenant", "limited", "WithinLimits", "True WithinLimits").await;
+    release.apply(&tenant_yaml("limits"));
+    release.wait("tenant", "limits", "Ready", "True").await;
+    release.wait("tenant", "limits", "WithinLimits", "True WithinLimits").await;
     for name in ["a", "b", "c"] {
-        release.apply(&webhook_yaml(name, "limited", ""));
+        release.apply(&webhook_yaml(name, "limits", ""));
     }
     let counted = async |served: usize| {
         let of = |name| release.condition("webhook", name, "Accepted");
@@ -126,7 +126,7 @@ async fn limits_of_webhooks_hold_as_far_as_the_platform_gives_them() {
             let accepted = ["a", "b", "c"].into_iter().filter(|name| of(name).starts_with("True")).count();
             let refused =
                 ["a", "b", "c"].into_iter().filter(|name| of(name).contains("TooManyWebhooks")).count();
-            let runtime = release.runtime("limited").expect("it is served");
+            let runtime = release.runtime("limits").expect("it is served");
             let handed_over = runtime["config"]["webhooks"].as_array().expect("a list").len();
             (accepted, refused, handed_over) == (served, 3 - served, served)
         })
@@ -134,17 +134,17 @@ async fn limits_of_webhooks_hold_as_far_as_the_platform_gives_them() {
     };
     counted(1).await;
     let more = |webhooks: u32| format!(r#"{{"spec":{{"limits":{{"webhooks":{webhooks}}}}}}}"#);
-    release.kubectl(&["patch", "tenant", "limited", "--type=merge", "-p", &more(3)]);
-    let message = release.wait("tenant", "limited", "WithinLimits", "False AboveMaximum").await;
+    release.kubectl(&["patch", "tenant", "limits", "--type=merge", "-p", &more(3)]);
+    let message = release.wait("tenant", "limits", "WithinLimits", "False AboveMaximum").await;
     assert!(message.contains("spec.limits.webhooks: the platform gives at most 2, not 3"), "{message}");
-    release.wait("tenant", "limited", "Ready", "True").await;
+    release.wait("tenant", "limits", "Ready", "True").await;
     counted(2).await;
 
     operator.terminate().await;
     release.file("limits.yaml", "");
     let _operator = release.start().await;
-    release.wait("tenant", "limited", "WithinLimits", "True WithinLimits").await;
+    release.wait("tenant", "limits", "WithinLimits", "True WithinLimits").await;
     counted(3).await;
-    release.kubectl(&["patch", "tenant", "limited", "--type=merge", "-p", &more(0)]);
+    release.kubectl(&["patch", "tenant", "limits", "--type=merge", "-p", &more(0)]);
     counted(0).await;
 }
