@@ -28,8 +28,9 @@ use crate::fair_share::may_have;
 use crate::telemetry::{Metrics, Refused};
 use crate::throttle::network;
 
-/// How long a connection is kept that has been served and waits for its next request. Longer than proxies keep theirs (60 s
-/// in nginx and in AWS), which would otherwise send requests into connections that are just being closed.
+/// How long a connection is kept that waits for its first or next request. Longer than proxies keep theirs (60 s in nginx
+/// and in AWS), and than clients keep those that they open in advance: they would otherwise send requests into connections
+/// that are just being closed.
 const IDLE_TIME: Duration = Duration::from_secs(75);
 /// The most connections at once; further ones wait to be accepted.
 const CONNECTIONS: usize = 8192;
@@ -257,5 +258,22 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(client.read_to_end(&mut Vec::new()).await.expect("closed"), 0);
         assert!(begun.elapsed() < IDLE_TIME, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_opened_in_advance_is_kept_as_long() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        tokio::spawn(serve(listener, router, clients(1), CancellationToken::new()));
+        #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let closed = tokio::time::timeout(Duration::from_secs(61), client.read_u8()).await;
+        assert!(closed.is_err(), "{closed:?}");
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it is open");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"hello") {
+            answer.push(client.read_u8().await.expect("an answer"));
+        }
     }
 }
