@@ -4,6 +4,10 @@
 //! the least recently used one is closed first. A request that finds no place waits in line. A connection that comes back
 //! goes to the next waiting request of the same tenant, or is closed and its place goes to the first request in line, so
 //! that no request waits longer than the ones before it take.
+//!
+//! A connection stays with its tenant for as long as opening it took, whoever waits: to save an order takes a read, a
+//! transaction and the attempt's end, and opening one costs PostgreSQL more than all three. Without this, many tenants with few
+//! connections would take it for opening alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +15,16 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::ExcessFound;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 /// For this long a later request of the same tenant may overtake the first in line, which saves opening a connection.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The least and the most time that a new connection is kept for its tenant while others wait.
+const KEPT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+/// How often connections are looked for that are no longer kept, while others wait.
+const RELEASE_EVERY: Duration = Duration::from_millis(5);
 
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy)]
@@ -44,13 +54,15 @@ struct Shared {
     migrations: Arc<Semaphore>,
 }
 
-/// While a request waits, no place is free and no connection is idle.
+/// While a request waits, no place is free, and connections are idle only if they are [kept](Opened::is_kept).
 struct State {
     free: usize,
     /// By the order in which they were given back.
     idle: BTreeMap<u64, Idle>,
     idle_of: BTreeSet<(PoolId, u64)>,
     waiting: VecDeque<Waiter>,
+    /// Whether [`Shared::release`] runs.
+    is_releasing: bool,
     last_number: u64,
 }
 
@@ -76,11 +88,20 @@ pub(super) struct Opened {
     /// Whether the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
     place: Place,
+    /// How long it stays with its tenant, whoever waits.
+    kept_until: Instant,
 }
 
 impl Opened {
-    pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: Place) -> Self {
-        Self { client, excess, place }
+    /// Opening it took so long.
+    pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: Place, took: Duration) -> Self {
+        let (least, most) = KEPT;
+        Self { client, excess, place, kept_until: Instant::now() + took.clamp(least, most) }
+    }
+
+    /// Whether its tenant may still need it for work that it has begun.
+    fn is_kept(&self) -> bool {
+        Instant::now() < self.kept_until
     }
 
     /// Closes the connection and keeps the place.
@@ -118,6 +139,36 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Sees to it that the requests in line get the places of connections that are kept now.
+    fn release_later(self: &Arc<Self>, state: &mut State) {
+        let is_needed = !state.waiting.is_empty() && !state.idle.is_empty() && !state.is_releasing;
+        // A connection may come back while the runtime ends.
+        if let Some(runtime) = is_needed.then(|| Handle::try_current().ok()).flatten() {
+            state.is_releasing = true;
+            runtime.spawn(Arc::clone(self).release());
+        }
+    }
+
+    /// Closes idle connections once they are no longer kept, the least recently used one first, as long as requests wait.
+    async fn release(self: Arc<Self>) {
+        loop {
+            let closed = {
+                let mut state = self.lock();
+                state.waiting.retain(|waiter| !waiter.grant.is_closed());
+                if state.waiting.is_empty() || state.idle.is_empty() {
+                    state.is_releasing = false;
+                    return;
+                }
+                state.take_least_recently_used()
+            };
+            match closed {
+                // Its place goes to the first in line.
+                Some(opened) => drop(opened.close()),
+                None => tokio::time::sleep(RELEASE_EVERY).await,
+            }
+        }
+    }
 }
 
 impl State {
@@ -138,8 +189,13 @@ impl State {
         Some(idle.opened)
     }
 
+    /// `None`: there is none, or it is kept.
     fn take_least_recently_used(&mut self) -> Option<Opened> {
-        let number = *self.idle.first_key_value()?.0;
+        let (number, idle) = self.idle.first_key_value()?;
+        if idle.opened.is_kept() {
+            return None;
+        }
+        let number = *number;
         self.take_idle(number)
     }
 
@@ -186,6 +242,7 @@ impl Budget {
             idle: BTreeMap::new(),
             idle_of: BTreeSet::new(),
             waiting: VecDeque::new(),
+            is_releasing: false,
             last_number: 0,
         };
         let quarter = || Arc::new(Semaphore::new((limits.total / 4).max(1)));
@@ -210,8 +267,11 @@ impl Budget {
     pub fn close_idle(&self, unused_for: Duration) {
         let mut old = Vec::new();
         let mut state = self.shared.lock();
-        while state.idle.first_key_value().is_some_and(|(_, idle)| idle.since.elapsed() >= unused_for) {
-            old.extend(state.take_least_recently_used());
+        while let Some((number, idle)) = state.idle.first_key_value()
+            && idle.since.elapsed() >= unused_for
+        {
+            let number = *number;
+            old.extend(state.take_idle(number));
         }
         // Their places lock the state.
         drop(state);
@@ -268,12 +328,15 @@ impl Budget {
                 state.free -= 1;
                 return Some(Grant::Place(Place(Arc::clone(&self.shared))));
             }
-            if let Some(opened) = state.take_least_recently_used() {
+            if state.waiting.is_empty()
+                && let Some(opened) = state.take_least_recently_used()
+            {
                 drop(state);
                 return Some(Grant::Place(opened.close()));
             }
             let (grant, waited_for) = oneshot::channel();
             state.waiting.push_back(Waiter { pool, since: Instant::now(), grant });
+            self.shared.release_later(&mut state);
             waited_for
         };
         // The sender is in line until it is used.
@@ -287,6 +350,11 @@ impl Budget {
             let Some(waiter) = state.next_waiter(pool) else {
                 return state.put_idle(pool, opened);
             };
+            if waiter.pool != pool && opened.is_kept() {
+                state.waiting.push_front(waiter);
+                state.put_idle(pool, opened);
+                return self.shared.release_later(&mut state);
+            }
             drop(state);
             let grant = match waiter.pool == pool {
                 true => Grant::Connection(opened),

@@ -185,7 +185,8 @@ impl Pool {
     }
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
-        let until = until.max(Instant::now() + CONNECT);
+        let begun = Instant::now();
+        let until = until.max(begun + CONNECT);
         let target = configured(self.target().map_err(unavailable)?);
         let Connected { client, connection, excess } = match timeout_at(until, target.connect()).await {
             Ok(Ok(connected)) => connected,
@@ -206,7 +207,7 @@ impl Pool {
         let task = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(Opened::new(ClientWrapper::new(client, task), excess, place))
+        Ok(Opened::new(ClientWrapper::new(client, task), excess, place, begun.elapsed()))
     }
 
     /// Waits for the server's response, and records whether there was one.

@@ -102,6 +102,45 @@ async fn sixty_databases_in_use_at_once_share_ten_connections() {
     eventually("the server has seen all of them closed", async || sessions(url, &names).await == 0).await;
 }
 
+/// How many connections to these databases were opened, as the server has counted by now.
+async fn opened(url: &str, databases: &[String]) -> i64 {
+    let client = postgres::client(url).await;
+    let sql = "SELECT sum(sessions)::bigint FROM pg_stat_database WHERE datname = ANY($1)";
+    client.query_one(sql, &[&databases]).await.expect("a statement").get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_of_several_steps_opens_one_connection_while_others_wait() {
+    const ROUNDS: usize = 20;
+    const STEPS: usize = 3;
+    let budget = budget(2, 1);
+    let mut databases = Vec::new();
+    for _ in 0..6 {
+        databases.push(database(&budget).await);
+    }
+    let url = postgres::database().await;
+    let names: Vec<String> = databases.iter().map(|(url, _)| name_of(url)).collect();
+    let before = opened(&url, &names).await;
+    let mut users = JoinSet::new();
+    for (_, database) in databases {
+        users.spawn(async move {
+            for _ in 0..ROUNDS {
+                for _ in 0..STEPS {
+                    look(&database).await.expect("its turn comes");
+                }
+                // It comes back when another one has had the place.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    }
+    users.join_all().await;
+    let rounds = i64::try_from(names.len() * ROUNDS).expect("few");
+    let opened = opened(&url, &names).await - before;
+    println!("{opened} connections for {rounds} rounds of {STEPS} steps");
+    assert!(opened < rounds * 3 / 2, "{opened} connections for {rounds} rounds");
+    assert!(opened > rounds / 4, "{opened} connections: nothing was shared");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_whose_table_is_locked_costs_another_nothing() {
     let budget = budget(6, 4);
