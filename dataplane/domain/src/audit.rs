@@ -27,6 +27,8 @@ words! {
         ResendStarted,
         /// A bulk resend was stopped.
         ResendStopped,
+        /// A customer was added.
+        CustomerAdded,
         /// A contact was added.
         ContactAdded,
         /// An employee was added.

@@ -28,6 +28,7 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
         Err(StoreError::Conflict) => bail!("the tenant has a customer {code} already; choose another --code"),
         other => other?,
     }
+    record(&mut transaction, AuditEvent::CustomerAdded, "customer", &code).await?;
     transaction.commit().await?;
     println!("Customer {code} added to tenant {}.", at.tenant);
     Ok(())
@@ -145,7 +146,7 @@ async fn sign_out_employee(at: &TenantArguments, user: &str, clock: &Clock) -> R
     Ok(())
 }
 
-/// Adds what was done to a user to the audit.
+/// Adds what was done to a customer or a user to the audit.
 async fn record(
     transaction: &mut Transaction,
     event: AuditEvent,

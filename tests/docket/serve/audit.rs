@@ -122,6 +122,7 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
         rows.values().find(|row| row["event"] == "SignInRefused").expect("an entry")["subject"].clone();
     assert!(name.as_str().is_some_and(|name| name.len() == "name ".len() + 16), "{name}");
     let mut expected = vec![
+        json!(["CustomerAdded", command, "customer C-1", null, 1]),
         json!(["ContactAdded", command, contact, null, 1]),
         json!(["EmployeeAdded", command, alex, null, 1]),
         json!(["SignedIn", contact, null, local, 1]),
