@@ -108,6 +108,25 @@ fn cases() -> Vec<Case> {
             Some(22),
         ),
         case(
+            "DocketAuditEntriesLost",
+            &[("docket_audit_lost_total{what='line'}", "0x10 1x50")],
+            10,
+            Some(11),
+        ),
+        case("DocketAuditEntriesLost", &[("docket_audit_lost_total{what='row'}", "0x60")], 60, None),
+        case(
+            "DocketConnectionsRefused",
+            &[("docket_connections_refused_total{reason='Peer'}", "0x10 120+120x50")],
+            14,
+            Some(22),
+        ),
+        case(
+            "DocketConnectionsRefused",
+            &[("docket_connections_refused_total{reason='Full'}", "0+9x60")],
+            60,
+            None,
+        ),
+        case(
             "DocketInvoiceScanFails",
             &[("docket_invoice_scan_failures_total", "0x10 1+1x50")],
             19,
