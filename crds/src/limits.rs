@@ -93,6 +93,11 @@ limits! {
     /// Sign-ins per minute, over all pods, 2 to 100000; half of them are for users who signed in from the same place in
     /// the last seven days. Default 12000.
     sign_ins_per_minute SignInsPerMinute "signInsPerMinute" 2..=100_000 = 12_000;
+    /// Deliveries of the tenant that wait in Redis for their attempt, 100 to 1000000; further ones wait in its database until a
+    /// sweep finds that there is room. No order is refused. Default 100000.
+    queued_deliveries QueuedDeliveries "queuedDeliveries" 100..=1_000_000 = 100_000;
+    /// Attempts of the tenant's deliveries at once, over all pods, 1 to 10000; further ones wait. Default 512.
+    attempts_in_flight AttemptsInFlight "attemptsInFlight" 1..=10_000 = 512;
     /// Connections of each pod to the tenant's database, 1 to 1000; never more than the pod gives each tenant. Default: that.
     database_connections DatabaseConnections "databaseConnections" 1..=1_000 = AS_THE_PROCESS_SAYS;
     /// Bytes of an order's body, 65536 to 1048576. Default 1048576.

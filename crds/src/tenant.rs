@@ -740,7 +740,7 @@ mod tests {
             with("/spec/limits", json!({"requests": 1})),
             &[
                 "spec.limits.requests: unknown field; one of: requestsPerSecond, requestBurst, signInsPerMinute, \
-             databaseConnections, bodyBytes, webhooks, foreignWebhooks",
+             queuedDeliveries, attemptsInFlight, databaseConnections, bodyBytes, webhooks, foreignWebhooks",
             ],
         );
     }

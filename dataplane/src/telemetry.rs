@@ -1,15 +1,27 @@
 //! Metrics. No label ever holds a key, a password, a token, a payload or personal data.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use docket_crds::Limit;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+/// The limits at which tenants are counted.
+const COUNTED: [Limit; 5] = [
+    Limit::RequestsPerSecond,
+    Limit::SignInsPerMinute,
+    Limit::BodyBytes,
+    Limit::QueuedDeliveries,
+    Limit::AttemptsInFlight,
+];
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
@@ -22,6 +34,8 @@ pub struct Metrics {
     connections_refused: Family<Labels<1>, Counter>,
     sign_ins: Family<Labels<1>, Counter>,
     tenant_limited: Family<Labels<1>, Counter>,
+    /// At most one per tenant and counted limit.
+    at_limit: Mutex<BTreeSet<(Arc<str>, Limit)>>,
     attempts: Family<Labels<1>, Counter>,
     attempt_seconds: Histogram,
     deliveries: Family<Labels<1>, Counter>,
@@ -131,6 +145,7 @@ impl Default for Metrics {
             connections_refused: Family::default(),
             sign_ins: Family::default(),
             tenant_limited: Family::default(),
+            at_limit: Mutex::default(),
             attempts: Family::default(),
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             deliveries: Family::default(),
@@ -157,7 +172,7 @@ impl Default for Metrics {
         registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
         registry.register(
             "tenant_limited",
-            "Requests refused because their tenant was at a limit, by limit",
+            "Requests that were refused and deliveries that had to wait because their tenant was at a limit, by limit",
             metrics.tenant_limited.clone(),
         );
         registry.register(
@@ -212,7 +227,7 @@ impl Metrics {
         for result in ["ok", "refused", "throttled", "busy"] {
             drop(self.sign_ins.get_or_create(&[("result", result.to_owned())]));
         }
-        for limit in [Limit::RequestsPerSecond, Limit::SignInsPerMinute, Limit::BodyBytes] {
+        for limit in COUNTED {
             drop(self.tenant_limited.get_or_create(&[("limit", limit.to_string())]));
         }
         for class in FailureClass::ALL.map(FailureClass::as_str).into_iter().chain(["Succeeded"]) {
@@ -260,9 +275,15 @@ impl Metrics {
         self.sign_ins.get_or_create(&[("result", result.to_owned())]).inc();
     }
 
-    /// Counts a request that was refused because its tenant was at this limit.
-    pub fn limited(&self, limit: Limit) {
+    /// Counts what was refused or has to wait because the tenant with this uid was at this limit.
+    pub fn limited(&self, tenant: &Arc<str>, limit: Limit) {
+        self.at_limit.lock().insert((Arc::clone(tenant), limit));
         self.tenant_limited.get_or_create(&[("limit", limit.to_string())]).inc();
+    }
+
+    /// The tenants that were at a limit since the last call of this, by uid, and which.
+    pub fn take_at_limit(&self) -> BTreeSet<(Arc<str>, Limit)> {
+        std::mem::take(&mut *self.at_limit.lock())
     }
 
     /// Counts an attempt.

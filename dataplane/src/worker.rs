@@ -87,6 +87,7 @@ pub struct Worker<S> {
     leases: Arc<Leases<S>>,
     batches: Arc<Batches<S>>,
     active: Arc<Active>,
+    metrics: Arc<Metrics>,
 }
 
 impl<S: Schedule> Worker<S> {
@@ -114,8 +115,13 @@ impl<S: Schedule> Worker<S> {
             tasks: tasks.clone(),
             groups: Groups::new(finish::GROUP),
         });
-        let begin =
-            Begin { clock: clock.clone(), tenants: Arc::clone(&tenants), backoff_base, source_lag, metrics };
+        let begin = Begin {
+            clock: clock.clone(),
+            tenants: Arc::clone(&tenants),
+            backoff_base,
+            source_lag,
+            metrics: Arc::clone(&metrics),
+        };
         let batches = Arc::new(Batches {
             clock: clock.clone(),
             tenants,
@@ -128,7 +134,7 @@ impl<S: Schedule> Worker<S> {
             stopping: CancellationToken::new(),
         });
         let slots = Slots::new(slots);
-        Self { clock, schedule, sender, settings, slots, tasks, leases, batches, active }
+        Self { clock, schedule, sender, settings, slots, tasks, leases, batches, active, metrics }
     }
 
     /// The tenants that had attempts, for [`report`].
@@ -145,6 +151,7 @@ impl<S: Schedule> Worker<S> {
             leases: Arc::clone(&self.leases),
             batches: Arc::clone(&self.batches),
             settle: Arc::clone(&self.batches.settle),
+            metrics: Arc::clone(&self.metrics),
         })
     }
 

@@ -98,7 +98,7 @@ async fn hand_off(server: &RedisServer, schedule: &RedisSchedule, count: u32, we
         let mut rounds = Vec::new();
         for round in 0..ROUNDS {
             let room = Room { slots, slow: slots };
-            rounds.push(schedule.hand_off(of_round(round), room, LEASE).await.expect("hands off"));
+            rounds.push(schedule.hand_off(of_round(round), room, LEASE).await.expect("hands off").claims);
         }
         (rounds.iter().map(Vec::len).sum(), rounds)
     };

@@ -43,7 +43,7 @@ impl Keys {
     /// A queue with waiting entries is in `heads` until its first one is due, then in `ready` or, if its webhook is quick,
     /// in `ready-quick`; in none of them while the webhook has its full share in flight. So a claim never looks at a queue
     /// from which it could take nothing.
-    pub fn schedule(&self) -> [String; 14] {
+    pub fn schedule(&self) -> [String; 15] {
         [
             // HASH entry -> `w␀<webhook>␀<due>` (waiting) or `c␀<webhook>␀<fence>␀<incarnation>␀<process>` (claimed).
             self.of_schedule("entries"),
@@ -71,6 +71,8 @@ impl Keys {
             self.of_schedule("turns"),
             // HASH tenant -> how many entries it has; no field for none.
             self.of_schedule("sizes"),
+            // HASH tenant -> `<claims at once> <entries>` that it may have; no field for one with the built-in numbers.
+            self.of_schedule("limits"),
             // HASH `turn`, `turn-quick`: the tenant served last in each class; `fence`: the last one given; `built`: the
             // history of the server (its replication id) for which the index is complete; `swept`: when a process began to
             // sweep.
@@ -100,6 +102,11 @@ impl Keys {
     /// ZSET webhook, score: when its health was reported; and HASH webhook -> five numbers, see docket-board.
     pub fn webhooks(&self) -> [String; 2] {
         [self.name("webhooks"), self.name("webhooks-health")]
+    }
+
+    /// ZSET `<tenant>␀<limit>`, score: when the tenant was at that limit last; and HASH of the same -> since when.
+    pub fn at_limit(&self) -> [String; 2] {
+        [self.name("tenants-at-limit"), self.name("tenants-at-limit-since")]
     }
 
     /// STRING that exists for a while: one process does `what`, and the others need not.
@@ -132,6 +139,7 @@ mod tests {
         let mut names: Vec<String> = keys.schedule().into();
         names.extend(keys.pods());
         names.extend(keys.webhooks());
+        names.extend(keys.at_limit());
         names.push(keys.changed());
         assert!(names.iter().all(|name| name.starts_with("{docket:blue}:")), "{names:?}");
         let count = names.len();

@@ -49,7 +49,7 @@ pub mod redis;
 pub mod shares;
 
 pub use docket_program::owner::Owner;
-pub use shares::{SHARES, ShareLimits, Shares};
+pub use shares::{SHARES, ShareLimits, Shares, TenantShares};
 
 /// A delivery in the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -109,6 +109,17 @@ impl Room {
     }
 }
 
+/// What came of a [`hand_off`](Schedule::hand_off).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HandOffs {
+    /// The claims.
+    pub claims: Vec<Claim>,
+    /// The tenants of which entries were left out, because they have as many as they may.
+    pub full: Vec<Arc<str>>,
+    /// The tenants of which entries wait, because they have as many claims as they may.
+    pub busy: Vec<Arc<str>>,
+}
+
 /// The end of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -139,8 +150,16 @@ pub enum Loss {
 /// A schedule has its own clock, so callers say how long to wait and never until when: the clocks of the database, the
 /// schedule and the process need not agree.
 pub trait Schedule: Send + Sync + 'static {
-    /// Adds entries, or moves them to another time; an entry that is claimed stays as it is.
-    fn put(&self, hints: Vec<Hint>) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+    /// Gives these tenants limits of their own, in place of [`Shares::per_tenant`]. `only`: and no others.
+    fn limit(
+        &self,
+        tenants: Vec<(Arc<str>, TenantShares)>,
+        only: bool,
+    ) -> impl Future<Output = Result<(), ScheduleError>> + Send;
+
+    /// Adds entries, or moves them to another time; an entry that is claimed stays as it is. Returns the tenants of which
+    /// entries were left out, because they have as many as they may.
+    fn put(&self, hints: Vec<Hint>) -> impl Future<Output = Result<Vec<Arc<str>>, ScheduleError>> + Send;
 
     /// Due entries for which there is room, taken in turn from the tenants and from each tenant's webhooks, within their
     /// shares: first those of webhooks that are not known to be quick. They fall due again after `lease`.
@@ -159,7 +178,7 @@ pub trait Schedule: Send + Sync + 'static {
         entries: Vec<Entry>,
         room: Room,
         lease: Duration,
-    ) -> impl Future<Output = Result<Vec<Claim>, ScheduleError>> + Send;
+    ) -> impl Future<Output = Result<HandOffs, ScheduleError>> + Send;
 
     /// Extends claims to `lease` from now. A claim that has expired stays expired. A claim that needs to be renewed holds
     /// its place too long for its webhook to be quick.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::memory::MemorySchedule;
 use super::redis::RedisSchedule;
-use super::{Claim, Ended, Entry, Hint, Loss, Room, Schedule, ScheduleError};
+use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Room, Schedule, ScheduleError, TenantShares};
 
 /// The schedule that a program runs with.
 pub enum LiveSchedule {
@@ -25,7 +25,11 @@ macro_rules! of_either {
 }
 
 impl Schedule for LiveSchedule {
-    async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
+    async fn limit(&self, tenants: Vec<(Arc<str>, TenantShares)>, only: bool) -> Result<(), ScheduleError> {
+        of_either!(self, schedule => schedule.limit(tenants, only))
+    }
+
+    async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
         of_either!(self, schedule => schedule.put(hints))
     }
 
@@ -38,7 +42,7 @@ impl Schedule for LiveSchedule {
         entries: Vec<Entry>,
         room: Room,
         lease: Duration,
-    ) -> Result<Vec<Claim>, ScheduleError> {
+    ) -> Result<HandOffs, ScheduleError> {
         of_either!(self, schedule => schedule.hand_off(entries, room, lease))
     }
 

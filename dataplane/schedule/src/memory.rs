@@ -8,8 +8,8 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
 use tokio::sync::Notify;
 
-use super::shares::{Pace, Shares};
-use super::{Claim, Ended, Entry, Hint, Loss, Room, Schedule, ScheduleError};
+use super::shares::{Pace, Shares, TenantShares};
+use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Room, Schedule, ScheduleError};
 
 /// The schedule in memory.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct MemorySchedule {
 #[derive(Debug)]
 struct State {
     shares: Shares,
+    /// Of tenants that have limits of their own.
+    limits: HashMap<Arc<str>, TenantShares>,
     tenants: BTreeMap<Arc<str>, TenantQueue>,
     /// Where each entry is.
     entries: HashMap<(Arc<str>, DeliveryId), Place>,
@@ -63,6 +65,7 @@ impl MemorySchedule {
     pub fn new(clock: Clock, shares: Shares) -> Self {
         let state = State {
             shares,
+            limits: HashMap::new(),
             tenants: BTreeMap::new(),
             entries: HashMap::new(),
             claims: BTreeSet::new(),
@@ -89,29 +92,35 @@ impl State {
         })
     }
 
+    /// What a tenant may have.
+    fn limits_of(&self, tenant: &str) -> TenantShares {
+        self.limits.get(tenant).copied().unwrap_or(self.shares.per_tenant)
+    }
+
     /// How many entries a tenant has.
     fn size(&self, tenant: &Arc<str>) -> usize {
         let queues = self.tenants.get(tenant).into_iter().flat_map(|queues| queues.webhooks.values());
         queues.map(|queue| queue.waiting.len() + queue.in_flight).sum()
     }
 
-    /// Adds or moves an entry. Over the tenant's limit a new one is left out.
-    fn put(&mut self, entry: Entry, at_ms: i64) {
+    /// Adds or moves an entry. Over the tenant's limit a new one is left out. Returns the tenant then.
+    fn put(&mut self, entry: Entry, at_ms: i64) -> Option<Arc<str>> {
         let Entry { tenant, webhook, id } = entry;
-        let is_full = self.size(&tenant) >= self.shares.entries;
+        let is_full = self.size(&tenant) >= self.limits_of(&tenant).entries;
         match self.entries.get_mut(&(Arc::clone(&tenant), id)) {
-            Some(entry) if entry.claimed.is_some() => return,
+            Some(entry) if entry.claimed.is_some() => return None,
             Some(entry) => {
                 let before = std::mem::replace(&mut entry.at_ms, at_ms);
                 self.queue(&tenant, &webhook).waiting.remove(&(before, id));
             }
-            None if is_full => return,
+            None if is_full => return Some(tenant),
             None => {
                 let entry = Place { webhook: Arc::clone(&webhook), at_ms, claimed: None };
                 self.entries.insert((Arc::clone(&tenant), id), entry);
             }
         }
         self.queue(&tenant, &webhook).waiting.insert((at_ms, id));
+        None
     }
 
     /// Takes the next entry in turn of a class of webhooks.
@@ -123,27 +132,32 @@ impl State {
     /// The next entry in turn, no longer among the waiting: of the tenant after the last one served, of the webhook after
     /// its last one served.
     fn next(&mut self, quick: bool, now_ms: i64) -> Option<Entry> {
-        let (class, per_tenant) = (usize::from(quick), self.shares.per_tenant);
+        let class = usize::from(quick);
         let is_next = |queue: &WebhookQueue| queue.pace.quick == quick && queue.is_due(now_ms);
-        let tenant = in_turn(&self.tenants, self.last_tenant[class].as_ref(), |queue| {
-            queue.in_flight < per_tenant && queue.webhooks.values().any(is_next)
+        let tenant = in_turn(&self.tenants, self.last_tenant[class].as_ref(), |tenant, queue| {
+            !self.is_busy(tenant) && queue.webhooks.values().any(is_next)
         })?;
         let queue = self.tenants.get_mut(&tenant)?;
-        let webhook = in_turn(&queue.webhooks, queue.last_webhook[class].as_ref(), is_next)?;
+        let webhook =
+            in_turn(&queue.webhooks, queue.last_webhook[class].as_ref(), |_, webhook| is_next(webhook))?;
         queue.last_webhook[class] = Some(Arc::clone(&webhook));
         let (_, id) = queue.webhooks.get_mut(&webhook)?.waiting.pop_first()?;
         self.last_tenant[class] = Some(Arc::clone(&tenant));
         Some(Entry { tenant, webhook, id })
     }
 
+    /// Whether a tenant has as many claims as it may.
+    fn is_busy(&self, tenant: &str) -> bool {
+        let most = self.limits_of(tenant).claims;
+        self.tenants.get(tenant).is_some_and(|queue| queue.in_flight >= most)
+    }
+
     /// Whether its webhook is quick, if a new entry could be claimed at once and would overtake nothing.
     fn has_place(&mut self, entry: &Entry, now_ms: i64) -> Option<bool> {
-        let per_tenant = self.shares.per_tenant;
-        let tenant_is_full =
-            self.tenants.get(&entry.tenant).is_some_and(|queue| queue.in_flight >= per_tenant);
+        let is_busy = self.is_busy(&entry.tenant);
         let queue = self.queue(&entry.tenant, &entry.webhook);
         let overtakes = queue.waiting.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms);
-        let has_place = !tenant_is_full && !overtakes && queue.in_flight < queue.pace.share;
+        let has_place = !is_busy && !overtakes && queue.in_flight < queue.pace.share;
         has_place.then_some(queue.pace.quick)
     }
 
@@ -173,7 +187,7 @@ impl State {
     /// Puts the entry of a claim back among the waiting, or removes it, as it does over the tenant's limit unless it is due
     /// now; then removes empty queues.
     fn end_claim(&mut self, tenant: &Arc<str>, id: DeliveryId, next_ms: Option<i64>, now_ms: i64) {
-        let has_room = self.size(tenant) < self.shares.entries;
+        let has_room = self.size(tenant) < self.limits_of(tenant).entries;
         let next_ms = next_ms.filter(|next_ms| *next_ms <= now_ms || has_room);
         let Some(entry) = self.entries.get_mut(&(Arc::clone(tenant), id)) else { return };
         self.claims.remove(&(entry.at_ms, Arc::clone(tenant), id));
@@ -244,29 +258,40 @@ impl WebhookQueue {
     }
 }
 
-/// The first key after `last`, going round, whose value is `ready`.
+/// The first key after `last`, going round, that is `ready` with its value.
 fn in_turn<V>(
     map: &BTreeMap<Arc<str>, V>,
     last: Option<&Arc<str>>,
-    ready: impl Fn(&V) -> bool,
+    ready: impl Fn(&str, &V) -> bool,
 ) -> Option<Arc<str>> {
     use std::ops::Bound::{Excluded, Unbounded};
     let after = last.map_or(Unbounded, |last| Excluded(Arc::clone(last)));
     let round = map.range((after, Unbounded)).chain(map.iter());
-    round.into_iter().find(|(_, value)| ready(value)).map(|(key, _)| Arc::clone(key))
+    round.into_iter().find(|(key, value)| ready(key, value)).map(|(key, _)| Arc::clone(key))
 }
 
 impl Schedule for MemorySchedule {
-    async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
-        let now_ms = self.clock.now_ms();
+    async fn limit(&self, tenants: Vec<(Arc<str>, TenantShares)>, only: bool) -> Result<(), ScheduleError> {
         {
             let mut state = self.state();
-            hints
-                .into_iter()
-                .for_each(|Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait))));
+            if only {
+                state.limits.clear();
+            }
+            state.limits.extend(tenants);
         }
         self.changed.notify_one();
         Ok(())
+    }
+
+    async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
+        let now_ms = self.clock.now_ms();
+        let full: BTreeSet<Arc<str>> = {
+            let mut state = self.state();
+            let put = |Hint { entry, wait }| state.put(entry, now_ms.saturating_add(millis(wait)));
+            hints.into_iter().filter_map(put).collect()
+        };
+        self.changed.notify_one();
+        Ok(full.into_iter().collect())
     }
 
     async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
@@ -290,15 +315,19 @@ impl Schedule for MemorySchedule {
         entries: Vec<Entry>,
         mut room: Room,
         lease: Duration,
-    ) -> Result<Vec<Claim>, ScheduleError> {
+    ) -> Result<HandOffs, ScheduleError> {
         let now_ms = self.clock.now_ms();
         let until_ms = now_ms + millis(lease);
         let (mut claims, mut waits) = (Vec::new(), false);
+        let (mut full, mut busy) = (BTreeSet::new(), BTreeSet::new());
         {
             let mut state = self.state();
             for entry in entries {
                 if state.entries.contains_key(&(Arc::clone(&entry.tenant), entry.id)) {
                     continue;
+                }
+                if state.is_busy(&entry.tenant) {
+                    busy.insert(Arc::clone(&entry.tenant));
                 }
                 match state.has_place(&entry, now_ms).and_then(|quick| room.beside(quick)) {
                     Some(left) => {
@@ -307,7 +336,7 @@ impl Schedule for MemorySchedule {
                     }
                     None => {
                         waits = true;
-                        state.put(entry, until_ms);
+                        full.extend(state.put(entry, until_ms));
                     }
                 }
             }
@@ -315,7 +344,7 @@ impl Schedule for MemorySchedule {
         if waits {
             self.changed.notify_one();
         }
-        Ok(claims)
+        Ok(HandOffs { claims, full: full.into_iter().collect(), busy: busy.into_iter().collect() })
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {
@@ -368,9 +397,9 @@ impl Schedule for MemorySchedule {
         let state = self.state();
         let waiting = state
             .tenants
-            .values()
-            .filter(|queue| queue.in_flight < state.shares.per_tenant)
-            .flat_map(|queue| queue.webhooks.values())
+            .iter()
+            .filter(|(tenant, _)| !state.is_busy(tenant))
+            .flat_map(|(_, queue)| queue.webhooks.values())
             .filter(|queue| queue.in_flight < queue.pace.share)
             .filter_map(|queue| queue.waiting.first())
             .map(|(at_ms, _)| *at_ms);

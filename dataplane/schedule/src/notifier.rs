@@ -56,7 +56,7 @@ impl<S: Schedule> Notifier<S> {
             return;
         }
         let failed = match tokio::time::timeout(TIMEOUT, self.schedule.put(hints.clone())).await {
-            Ok(Ok(())) => return,
+            Ok(Ok(_)) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no response within {} ms", TIMEOUT.as_millis()),
         };

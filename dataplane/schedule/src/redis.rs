@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_redis::script::Script;
-use docket_redis::{FromRedisValue, Keys, RedisConnection, RedisWrite, ToRedisArgs};
+use docket_redis::{FromRedisValue, Keys, RedisConnection, RedisWrite, ToRedisArgs, cmd};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::shares::{DECREASE_EVERY, QUICK, ShareLimits, Shares};
-use super::{Claim, Ended, Entry, Hint, Loss, Owner, Room, Schedule, ScheduleError};
+use super::shares::{DECREASE_EVERY, QUICK, ShareLimits, Shares, TenantShares};
+use super::{Claim, Ended, Entry, HandOffs, Hint, Loss, Owner, Room, Schedule, ScheduleError};
 
 macro_rules! script {
     ($($file:literal),*) => {
@@ -25,6 +25,7 @@ macro_rules! script {
     };
 }
 
+static LIMIT: LazyLock<Script> = script!("queues", "limit");
 static PUT: LazyLock<Script> = script!("queues", "put");
 static CLAIM: LazyLock<Script> = script!("queues", "claim");
 static HAND_OFF: LazyLock<Script> = script!("queues", "hand_off");
@@ -45,10 +46,12 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RedisSchedule {
     connection: RedisConnection,
-    keys: [String; 14],
+    keys: [String; 15],
     rebuilding: [String; 2],
     /// What each transition's arguments begin with: the owner, the shares and the channel.
     common: [String; 11],
+    /// Of a tenant without limits of its own.
+    per_tenant: TenantShares,
     owner: Owner,
     changed: Arc<Notify>,
     checks: Mutex<Checks>,
@@ -78,6 +81,7 @@ impl RedisSchedule {
             keys: keys.schedule(),
             rebuilding: keys.rebuilding(),
             common: common(&owner, shares, keys),
+            per_tenant: shares.per_tenant,
             owner,
             changed,
             checks: Mutex::new(Checks { next: Instant::now(), count: 0 }),
@@ -116,12 +120,13 @@ impl RedisSchedule {
 }
 
 fn common(owner: &Owner, shares: Shares, keys: &Keys) -> [String; 11] {
-    let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known, entries } = shares;
-    let [start, most, least, per_tenant, known, entries] =
-        [start, most, least, per_tenant, known, entries].map(|n| n.to_string());
+    let Shares { per_webhook: ShareLimits { start, most, least }, per_tenant, known } = shares;
+    let TenantShares { claims, entries } = per_tenant;
+    let [start, most, least, claims, known, entries] =
+        [start, most, least, claims, known, entries].map(|n| n.to_string());
     let [quick, pause] = [QUICK, DECREASE_EVERY].map(|time| whole_millis(time).to_string());
     let Owner { process, incarnation } = owner.clone();
-    [process, incarnation, start, most, least, per_tenant, known, entries, quick, pause, keys.changed()]
+    [process, incarnation, start, most, least, claims, known, entries, quick, pause, keys.changed()]
 }
 
 /// One argument of a script.
@@ -177,6 +182,10 @@ fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(100_000_000_000_000)
 }
 
+fn tenants(names: Vec<String>) -> impl Iterator<Item = Arc<str>> {
+    names.into_iter().map(Arc::from)
+}
+
 /// What `claim.lua` returns of each claim.
 type Claimed = (String, String, String, u64, bool);
 
@@ -187,16 +196,42 @@ fn claim((tenant, webhook, id, fence, quick): Claimed) -> Option<Claim> {
 }
 
 impl Schedule for RedisSchedule {
-    async fn put(&self, hints: Vec<Hint>) -> Result<(), ScheduleError> {
+    async fn limit(
+        &self,
+        mut tenants: Vec<(Arc<str>, TenantShares)>,
+        only: bool,
+    ) -> Result<(), ScheduleError> {
+        if only {
+            let [.., limits, _, _] = &self.keys;
+            let known: Vec<String> = self.connection.query(cmd("HKEYS").arg(limits)).await.map_err(failed)?;
+            let named: HashSet<&str> = tenants.iter().map(|(tenant, _)| &**tenant).collect();
+            let gone: Vec<_> = known.into_iter().filter(|tenant| !named.contains(tenant.as_str())).collect();
+            tenants.extend(gone.into_iter().map(|tenant| (Arc::from(tenant), self.per_tenant)));
+        }
+        for chunk in tenants.chunks(CHUNK) {
+            let arguments = chunk.iter().flat_map(|(tenant, TenantShares { claims, entries })| {
+                [Argument::Text(tenant), Argument::count(*claims), Argument::count(*entries)]
+            });
+            let arguments = self.arguments(arguments);
+            let wakes: bool = self.run(&LIMIT, arguments).await?;
+            if wakes {
+                self.changed.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    async fn put(&self, hints: Vec<Hint>) -> Result<Vec<Arc<str>>, ScheduleError> {
+        let mut full = Vec::new();
         for chunk in hints.chunks(CHUNK) {
             let arguments = chunk.iter().flat_map(|Hint { entry, wait }| {
                 Argument::entry(entry).into_iter().chain([Argument::millis(*wait)])
             });
             let arguments = self.arguments(arguments);
-            let () = self.run(&PUT, arguments).await?;
+            full.extend(tenants(self.run(&PUT, arguments).await?));
             self.changed.notify_one();
         }
-        Ok(())
+        Ok(full)
     }
 
     async fn claim(&self, room: Room, lease: Duration) -> Result<Vec<Claim>, ScheduleError> {
@@ -214,23 +249,27 @@ impl Schedule for RedisSchedule {
         entries: Vec<Entry>,
         mut room: Room,
         lease: Duration,
-    ) -> Result<Vec<Claim>, ScheduleError> {
-        let mut claims = Vec::new();
+    ) -> Result<HandOffs, ScheduleError> {
+        let mut result = HandOffs::default();
         for chunk in entries.chunks(CHUNK) {
             let arguments =
                 [Argument::count(room.slots), Argument::count(room.slow), Argument::millis(lease)];
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
-            let claimed: Vec<(usize, u64, bool)> = self.run(&HAND_OFF, arguments).await?;
+            let (claimed, full, busy): (Vec<(usize, u64, bool)>, _, _) =
+                self.run(&HAND_OFF, arguments).await?;
+            result.full.extend(tenants(full));
+            result.busy.extend(tenants(busy));
             if claimed.len() < chunk.len() {
                 self.changed.notify_one();
             }
             for (place, fence, quick) in claimed {
                 room = room.beside(quick).unwrap_or(Room { slots: 0, slow: 0 });
-                claims.extend(chunk.get(place).map(|entry| Claim { entry: entry.clone(), fence, quick }));
+                let entry = chunk.get(place);
+                result.claims.extend(entry.map(|entry| Claim { entry: entry.clone(), fence, quick }));
             }
         }
-        Ok(claims)
+        Ok(result)
     }
 
     async fn renew(&self, claims: &[Claim], lease: Duration) -> Result<(), ScheduleError> {

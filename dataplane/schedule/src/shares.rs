@@ -15,13 +15,20 @@ pub(crate) const DECREASE_EVERY: Duration = Duration::from_secs(1);
 pub struct Shares {
     /// Claims of one webhook at once.
     pub per_webhook: ShareLimits,
-    /// Claims of one tenant at once.
-    pub per_tenant: usize,
+    /// What one tenant may have, unless it has [limits](crate::Schedule::limit) of its own.
+    pub per_tenant: TenantShares,
     /// How many webhooks the schedule remembers. Over it an arbitrary one is unknown again, which costs nothing but the
     /// time to grow.
     pub known: usize,
-    /// Entries of one tenant, of some 450 bytes each in Redis. More are left out until a sweep finds their rows, so that
-    /// no tenant fills the schedule, however many of its deliveries wait.
+}
+
+/// What one tenant may have in the schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TenantShares {
+    /// Claims at once.
+    pub claims: usize,
+    /// Entries, of some 450 bytes each in Redis. More are left out until a sweep finds their rows, so that no tenant fills the
+    /// schedule, however many of its deliveries wait.
     pub entries: usize,
 }
 
@@ -40,9 +47,8 @@ pub struct ShareLimits {
 /// tenant has twice the places of its busiest webhook, so that one webhook never keeps the others waiting.
 pub const SHARES: Shares = Shares {
     per_webhook: ShareLimits { start: 8, most: 256, least: 2 },
-    per_tenant: 512,
+    per_tenant: TenantShares { claims: 512, entries: 100_000 },
     known: 20_000,
-    entries: 100_000,
 };
 
 /// What is known of a webhook.

@@ -134,7 +134,7 @@ impl SignIn<'_> {
         let counted = self.rates.sign_in(&tenant.uid, &tenant.config.limits, known, self.clock.elapsed());
         counted.inspect_err(|over| {
             self.metrics.signed_in("throttled");
-            self.metrics.limited(over.limit);
+            self.metrics.limited(&tenant.uid, over.limit);
         })
     }
 

@@ -88,7 +88,7 @@ impl Caller {
         state
             .rates
             .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
-            .inspect_err(|over| state.metrics.limited(over.limit))?;
+            .inspect_err(|over| state.metrics.limited(&tenant.uid, over.limit))?;
         let (subject, (_, origin)) = (verified.subject, origin(parts, state)?);
         Ok(Self { tenant, subject, origin })
     }

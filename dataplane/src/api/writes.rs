@@ -48,12 +48,12 @@ where
         let (mut parts, body) = request.into_parts();
         let caller = C::from_request_parts(&mut parts, state).await?;
         let route = parts.extensions.get::<MatchedPath>().cloned().ok_or(ApiError::Internal)?;
-        let tenant = &caller.as_ref().tenant.config;
-        let limit = B::LIMIT.min(usize::try_from(tenant.limits.body_bytes).unwrap_or(usize::MAX));
+        let tenant = &caller.as_ref().tenant;
+        let limit = B::LIMIT.min(usize::try_from(tenant.config.limits.body_bytes).unwrap_or(usize::MAX));
         let arrived = state.bodies.read(&tenant.uid, &parts.headers, body, limit).await;
         let arrived = arrived.inspect_err(|error| {
             if matches!(error, ApiError::TooLarge(limit) if *limit < B::LIMIT) {
-                state.metrics.limited(Limit::BodyBytes);
+                state.metrics.limited(&tenant.uid, Limit::BodyBytes);
             }
         })?;
         let request = B::from_body(&arrived.bytes)?;

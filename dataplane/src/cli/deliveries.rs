@@ -208,7 +208,7 @@ impl<'a> Notice<'a> {
                 "the next sweep of a running `docket dev` finds it",
             ),
             Self::Serve(schedule, uid) => (
-                schedule.put(docket_schedule::hints(uid, dues, now)).await.map_err(Into::into),
+                schedule.put(docket_schedule::hints(uid, dues, now)).await.map(drop).map_err(Into::into),
                 "a running `docket serve` sends it now",
                 LATER,
             ),

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use docket_crds::Limit;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
-use docket_schedule::{Entry, Schedule};
+use docket_schedule::{Entry, HandOffs, Schedule};
 use docket_store::deliveries::{Lease, Started};
 use docket_store::events::{Event, ToSend};
 
@@ -19,6 +20,7 @@ use super::begin::Attempt;
 use super::lease::{LEASE, Leases};
 use super::settle::{Claimed, Settle};
 use super::slots::Slots;
+use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
 /// How long a save waits for the schedule.
@@ -32,6 +34,7 @@ pub struct HandOff<S> {
     pub(super) leases: Arc<Leases<S>>,
     pub(super) batches: Arc<Batches<S>>,
     pub(super) settle: Arc<Settle<S>>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// The deliveries of one transaction that are handed off.
@@ -49,11 +52,13 @@ impl<S: Schedule> HandOff<S> {
         let until = self.clock.elapsed() + LEASE;
         let mut reserved = self.slots.reserve(entries.len());
         let claims = self.schedule.hand_off(entries, reserved.room(), LEASE);
-        let claims = match tokio::time::timeout(TIMEOUT, claims).await {
-            Ok(Ok(claims)) => claims,
+        let HandOffs { claims, full, busy } = match tokio::time::timeout(TIMEOUT, claims).await {
+            Ok(Ok(hand_offs)) => hand_offs,
             // The rows are scheduled after their commit, which logs it if the schedule is still unavailable.
-            Ok(Err(_)) | Err(_) => Vec::new(),
+            Ok(Err(_)) | Err(_) => HandOffs::default(),
         };
+        full.iter().for_each(|tenant| self.metrics.limited(tenant, Limit::QueuedDeliveries));
+        busy.iter().for_each(|tenant| self.metrics.limited(tenant, Limit::AttemptsInFlight));
         let mut claimed = HashMap::with_capacity(claims.len());
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {

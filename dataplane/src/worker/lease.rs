@@ -182,7 +182,7 @@ mod tests {
             let id = DeliveryId::new(clock.now(), [number; 10]);
             let entry = Entry { tenant: tenant.into(), webhook: "hook".into(), id };
             let room = Room { slots: 1, slow: 1 };
-            let claimed = schedule.hand_off(vec![entry], room, LEASE).await.expect("it responds");
+            let claimed = schedule.hand_off(vec![entry], room, LEASE).await.expect("it responds").claims;
             kept.push(leases.keep(
                 &claimed[0],
                 &leases.new_lease(),

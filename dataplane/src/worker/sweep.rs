@@ -16,10 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_board::Board;
+use docket_crds::Limits;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
-use docket_schedule::{Loss, Schedule};
+use docket_schedule::{Loss, SHARES, Schedule, TenantShares};
 use docket_store::deliveries::Dead;
 use docket_store::{DatabaseState, StoreError};
 use tokio::sync::{Notify, Semaphore};
@@ -52,7 +53,6 @@ pub struct Sweeper<S> {
     owner: Owner,
     /// For databases that were available last time, and for the others.
     places: [Arc<Semaphore>; 2],
-    metrics: Arc<Metrics>,
     /// What each tenant's database looked like when a sweep found nothing unfinished in it.
     seen: HashMap<String, Seen>,
     /// The last delivery of each sweep that had too many to schedule at once.
@@ -67,6 +67,13 @@ pub struct Sweeper<S> {
     running: HashMap<Id, String>,
     /// Tenants that changed during their sweep, which may not have seen the change.
     sweep_again: HashSet<String>,
+}
+
+/// What the schedule gives a tenant.
+fn shares(tenant: &ServedTenant) -> TenantShares {
+    let Limits { attempts_in_flight, queued_deliveries, .. } = tenant.config.limits;
+    let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
+    TenantShares { claims: count(attempts_in_flight), entries: count(queued_deliveries) }
 }
 
 /// A sweep that has ended.
@@ -87,10 +94,9 @@ impl<S: Schedule> Sweeper<S> {
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
-            scan: Scan { clock, schedule, board: None, schedule_away: Arc::default() },
+            scan: Scan { clock, schedule, metrics, board: None, schedule_away: Arc::default() },
             tenants,
             owner,
-            metrics,
             places: [AT_ONCE, AT_ONCE_AWAY].map(|places| Arc::new(Semaphore::new(places))),
             seen: HashMap::new(),
             stopped_at: HashMap::new(),
@@ -134,13 +140,20 @@ impl<S: Schedule> Sweeper<S> {
                     // The turn expires before our next sweep. If the schedule is unavailable, sweep: one sweep too many
                     // does no harm.
                     if !matches!(schedule.sweep_turn(interval * 9 / 10).await, Ok(false)) {
+                        self.limit_all().await;
                         self.begin_all(None, spread);
                     }
                 }
                 () = wake.notified() => self.begin_all(None, Duration::ZERO),
-                changed = tenants.changed() => self.begin_changed(&changed),
+                changed = tenants.changed() => {
+                    self.limit_changed(&changed).await;
+                    self.begin_changed(&changed);
+                }
                 loss = &mut lost => {
                     lost.set(schedule.lost());
+                    if loss == Loss::New {
+                        self.limit_all().await;
+                    }
                     self.begin_rebuild(loss);
                     self.complete_rebuild().await;
                 }
@@ -186,9 +199,32 @@ impl<S: Schedule> Sweeper<S> {
     /// The first sweep of a process that is alone: releases all leases, since they belong to a dead process, so that
     /// their deliveries are due at once. An unavailable database is swept next time.
     pub async fn take_over(&mut self) {
+        self.limit_all().await;
         self.begin_all(Some(&Dead::All), Duration::ZERO);
         while let Some(swept) = self.sweeps.join_next_with_id().await {
             self.end(swept);
+        }
+    }
+
+    /// Gives the schedule the limits of all tenants, in place of those that it has.
+    async fn limit_all(&self) {
+        let limits =
+            self.tenants.all().iter().map(|tenant| (Arc::clone(&tenant.uid), shares(tenant))).collect();
+        self.limit(limits, true).await;
+    }
+
+    /// Gives the schedule the limits of tenants whose configuration changed.
+    async fn limit_changed(&self, uids: &BTreeSet<String>) {
+        let of = |uid: &String| {
+            let shares = self.tenants.by_uid(uid).map_or(SHARES.per_tenant, |tenant| shares(&tenant));
+            (uid.as_str().into(), shares)
+        };
+        self.limit(uids.iter().map(of).collect(), false).await;
+    }
+
+    async fn limit(&self, limits: Vec<(Arc<str>, TenantShares)>, only: bool) {
+        if let Err(error) = self.scan.schedule.limit(limits, only).await {
+            tracing::warn!(%error, "giving the schedule the limits of tenants failed; the next sweep does it again");
         }
     }
 
@@ -258,7 +294,7 @@ impl<S: Schedule> Sweeper<S> {
         // Without a file, nothing was ever queued.
         let does_not_exist = state.as_ref().is_some_and(DatabaseState::does_not_exist);
         if is_current {
-            self.metrics.unchanged(Reader::Sweep);
+            self.scan.metrics.unchanged(Reader::Sweep);
         }
         if is_current || does_not_exist {
             self.rebuild.indexed(&uid);

@@ -1,10 +1,12 @@
 //! The limits of a tenant hold over all processes together.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use docket_tests::receiver::Response;
 use docket_tests::server::{Client, Server, eventually};
 
-use crate::serve::stage::{SOON, Stage, sign_in};
+use crate::serve::stage::{SOON, Stage, save, sign_in};
 
 /// Requests that a tenant may make per second, and at once.
 const RATE: f64 = 20.0;
@@ -57,4 +59,33 @@ async fn processes_share_the_requests_of_a_tenant_also_without_redis() {
     stage.redis.kill();
     assert!(share_a_limit(&one, &other).await && share_a_limit(&one, &other).await, "the last number holds");
     assert_eq!(first.send("GET", "/openapi.json", &[], "").await.status, 200, "no tenant, no limit");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_above_the_attempts_in_flight_of_a_tenant_wait() {
+    const HELD: Duration = Duration::from_millis(400);
+    let arrivals = Arc::<Mutex<Vec<Instant>>>::default();
+    let seen = Arc::clone(&arrivals);
+    let stage = Stage::with(move |_| {
+        seen.lock().expect("no thread panics with it").push(Instant::now());
+        Response::after(HELD, Response::Status(200))
+    })
+    .await;
+    let limits = stage.home.log("limits.yaml");
+    std::fs::write(&limits, "maxima: {attemptsInFlight: 2}").expect("writable");
+    let flags = format!("--tenant-limits {}", limits.display());
+    let server = stage.spawn("api,worker", &flags).ready(&stage.home).await;
+    let limited = "docket_tenant_limited_total{limit=\"attemptsInFlight\"}";
+    assert_eq!(server.metric(limited).await, 0.0);
+    let client = sign_in(&server).await;
+    for _ in 0..8 {
+        save(&client).await;
+    }
+    stage.received(8).await;
+    let arrivals = arrivals.lock().expect("no thread panics with it").clone();
+    for three in arrivals.windows(3) {
+        let between = three[2] - three[0];
+        assert!(between >= HELD * 9 / 10, "a third attempt {between:?} after the first of two");
+    }
+    assert!(server.metric(limited).await > 0.0, "it is counted");
 }

@@ -67,7 +67,7 @@ end
 -- Claims the next entry of a tenant. Returns whether there was one.
 local function take(class, tenant, part)
     local t = tenant.name
-    local queue = in_flight(t) < per_tenant and next_queue(class, tenant, part)
+    local queue = in_flight(t) < limits_of(t) and next_queue(class, tenant, part)
     if not queue then
         touched_tenants[t] = true
         return false
@@ -103,6 +103,7 @@ local function open_ring(class, places)
     end
     load(SHARES, queues)
     load(FLIGHT, names)
+    load(LIMITS, names)
     load(FLIGHT, queues)
     return ring
 end

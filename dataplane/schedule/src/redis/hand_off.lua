@@ -1,5 +1,6 @@
 -- Own: room in all, for webhooks that are not quick, the lease in milliseconds; then tenant, webhook, delivery. Returns
--- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0).
+-- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0); the tenants of entries
+-- that were left out; and those at their limit of claims.
 local slots, slow, till = tonumber(own[1]), tonumber(own[2]), now + own[3]
 local keys, queues = {}, {}
 for i = 4, #own, 3 do
@@ -19,14 +20,16 @@ local function overtakes(q)
     return overtaken[q]
 end
 
-local claimed, waits = {}, false
+local claimed, waits, busy = {}, false, {}
 for place, key in ipairs(keys) do
     local t, w, id = unpack(own, place * 3 + 1, place * 3 + 3)
     local q = queues[place]
     local p = pace(q)
     if not get(ENTRIES, key) then
         local has_room = slots > 0 and (p.quick or slow > 0)
-        if has_room and in_flight(q) < p.share and in_flight(t) < per_tenant and not overtakes(q) then
+        local is_busy = in_flight(t) >= limits_of(t)
+        if is_busy then busy[t] = true end
+        if has_room and in_flight(q) < p.share and not is_busy and not overtakes(q) then
             slots = slots - 1
             count(SIZES, t, 1)
             if not p.quick then slow = slow - 1 end
@@ -37,4 +40,4 @@ for place, key in ipairs(keys) do
     end
 end
 if waits then finish_and_notify() else finish() end
-return claimed
+return { claimed, names_of(full), names_of(busy) }

@@ -1,4 +1,4 @@
--- Own: tenant, webhook, delivery, milliseconds to wait.
+-- Own: tenant, webhook, delivery, milliseconds to wait. Returns the tenants of entries that were left out.
 local keys = {}
 for i = 1, #own, 4 do keys[#keys + 1] = own[i] .. '\0' .. own[i + 2] end
 load(ENTRIES, keys)
@@ -28,3 +28,4 @@ for i = 1, #own, 4 do
     end
 end
 finish_and_notify()
+return names_of(full)

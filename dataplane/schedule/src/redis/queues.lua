@@ -4,11 +4,11 @@
 -- Commands are most of what a transition costs. So it reads many fields with one command, changes copies, and `finish`
 -- writes what has changed, with one or two commands for each key.
 --
--- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant; how
--- many webhooks are known; how many entries a tenant has at most; how many milliseconds a quick claim lasts at most; the pause between two decreases; the
--- channel; then the transition's own.
-local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, STATE,
-    REBUILDING =
+-- ARGV: the process and its incarnation; claims at once of an unknown webhook, at most and at least; of a tenant without
+-- limits of its own; how many webhooks are known; how many entries such a tenant has at most; how many milliseconds a quick
+-- claim lasts at most; the pause between two decreases; the channel; then the transition's own.
+local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS,
+    STATE, REBUILDING =
     unpack(KEYS)
 local process, incarnation, channel = ARGV[1], ARGV[2], ARGV[11]
 local start, most, least = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -51,7 +51,7 @@ end
 local values, changes = {}, {}
 
 local function forget()
-    values, changes = { [ENTRIES] = {}, [FLIGHT] = {}, [SHARES] = {}, [TURNS] = {}, [SIZES] = {}, [STATE] = {} }, {}
+    values, changes = { [ENTRIES] = {}, [FLIGHT] = {}, [SHARES] = {}, [TURNS] = {}, [SIZES] = {}, [LIMITS] = {}, [STATE] = {} }, {}
 end
 forget()
 
@@ -119,18 +119,33 @@ local function reset()
     touched, touched_tenants, paces, learned = {}, {}, {}, false
 end
 
--- Reads with two commands what the following asks about queues and their tenants.
+-- Reads with three commands what the following asks about queues and their tenants.
 local function load_queues(queues)
     load(SHARES, queues)
-    local fields, is_named = {}, {}
+    local fields, tenants, is_named = {}, {}, {}
     for _, q in ipairs(queues) do
         if not is_named[q] then
             is_named[q] = true
             fields[#fields + 1] = q
-            fields[#fields + 1] = tenant_of(q)
+            tenants[#tenants + 1] = tenant_of(q)
         end
     end
+    load(LIMITS, tenants)
+    for _, t in ipairs(tenants) do fields[#fields + 1] = t end
     load(FLIGHT, fields)
+end
+
+-- How many claims at once and entries a tenant may have.
+local function limits_of(t)
+    local own_limits = get(LIMITS, t)
+    if not own_limits then return per_tenant, most_entries end
+    local claims, entries = string.match(own_limits, '^(%d+) (%d+)$')
+    return tonumber(claims) or per_tenant, tonumber(entries) or most_entries
+end
+
+local function most_entries_of(t)
+    local _, entries = limits_of(t)
+    return entries
 end
 
 local function counted(key, field)
@@ -231,7 +246,7 @@ local function place_tenant(t)
     for _, class in ipairs({ SLOW, QUICK }) do
         local is_ready = range(class.READY, '[' .. t .. '\0', '(' .. t .. '\1', 1)[1] ~= nil
         if not is_ready then set(TURNS, class.mark .. t, false) end
-        set(class.RING, t, is_ready and in_flight(t) < per_tenant and 0)
+        set(class.RING, t, is_ready and in_flight(t) < limits_of(t) and 0)
     end
 end
 
@@ -260,10 +275,16 @@ local function wait(t, w, id, due)
     touched[t .. '\0' .. w] = true
 end
 
+-- Tenants at their limit of entries.
+local full = {}
+
 -- Adds an entry that is not there. Over the tenant's limit it is left out: a sweep finds its row. Returns whether it was
 -- added.
 local function add(t, w, id, due)
-    if counted(SIZES, t) >= most_entries then return false end
+    if counted(SIZES, t) >= most_entries_of(t) then
+        full[t] = true
+        return false
+    end
     count(SIZES, t, 1)
     wait(t, w, id, due)
     return true
@@ -307,7 +328,7 @@ local function hold(t, w, id, q, till)
     set(ENTRIES, key, 'c\0' .. w .. '\0' .. number(fence) .. '\0' .. incarnation .. '\0' .. process)
     set(CLAIMS, key, till)
     claimed_of(q, count(FLIGHT, q, 1))
-    if count(FLIGHT, t, 1) >= per_tenant then touched_tenants[t] = true end
+    if count(FLIGHT, t, 1) >= limits_of(t) then touched_tenants[t] = true end
     return fence
 end
 
@@ -319,8 +340,8 @@ local function end_claim(key, w, due)
     set(CLAIMS, key, false)
     -- Only a full share delayed anything.
     if count(FLIGHT, q, -1) + 1 >= pace(q).share then touched[q] = true end
-    if count(FLIGHT, t, -1) + 1 >= per_tenant then touched_tenants[t] = true end
-    if due and (due <= now or counted(SIZES, t) < most_entries) then
+    if count(FLIGHT, t, -1) + 1 >= limits_of(t) then touched_tenants[t] = true end
+    if due and (due <= now or counted(SIZES, t) < most_entries_of(t)) then
         wait(t, w, id, due)
     else
         set(ENTRIES, key, false)
@@ -342,6 +363,12 @@ local function refresh()
     end
     for _, q in ipairs(call('ZRANGEBYSCORE', HEADS, '-inf', number(now), 'LIMIT', 0, AT_ONCE)) do touched[q] = true end
     finish()
+end
+
+local function names_of(set)
+    local names = {}
+    for name in pairs(set) do names[#names + 1] = name end
+    return names
 end
 
 -- In how many milliseconds the next claim can succeed; nil: there is nothing.

@@ -2,32 +2,36 @@
 
 use std::future::Future;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_schedule::shares::QUICK;
-use docket_schedule::{Claim, Ended, Entry, Hint, Room, Schedule, ShareLimits, Shares};
+use docket_schedule::{
+    Claim, Ended, Entry, HandOffs, Hint, Room, Schedule, ShareLimits, Shares, TenantShares,
+};
 
 use crate::rig::id;
 
 /// The shares of the cases about turns.
 pub(crate) const SHARES: Shares = Shares {
     per_webhook: ShareLimits { start: 2, most: 2, least: 2 },
-    per_tenant: 3,
+    per_tenant: TenantShares { claims: 3, entries: 1_000 },
     known: 10,
-    entries: 1_000,
 };
 /// The shares of the cases about shares that change.
 pub(crate) const CHANGING: Shares = Shares {
     per_webhook: ShareLimits { start: 4, most: 32, least: 3 },
-    per_tenant: 40,
+    per_tenant: TenantShares { claims: 40, entries: 5_000 },
     known: 10,
-    entries: 5_000,
 };
 /// So few entries of a tenant that they matter.
-pub(crate) const FEW: Shares =
-    Shares { per_webhook: ShareLimits { start: 9, most: 9, least: 2 }, per_tenant: 9, known: 10, entries: 5 };
+pub(crate) const FEW: Shares = Shares {
+    per_webhook: ShareLimits { start: 9, most: 9, least: 2 },
+    per_tenant: TenantShares { claims: 9, entries: 5 },
+    known: 10,
+};
 /// How long the suite's claims last.
 const LEASE: Duration = Duration::from_secs(30);
 const NOW: Duration = Duration::ZERO;
@@ -60,7 +64,7 @@ fn hint(tenant: &str, webhook: &str, number: u32, wait: Duration) -> Hint {
 }
 
 async fn put(rig: &impl Rig, hints: impl IntoIterator<Item = Hint>) {
-    rig.schedule().put(hints.into_iter().collect()).await.expect("puts");
+    let _ = rig.schedule().put(hints.into_iter().collect()).await.expect("puts");
 }
 
 async fn claimed(rig: &impl Rig, limit: usize) -> Vec<Claim> {
@@ -85,7 +89,7 @@ async fn end(rig: &impl Rig, claims: Vec<Claim>, held: Duration) {
 }
 
 async fn hand_off(rig: &impl Rig, entries: Vec<Entry>, room: Room) -> Vec<Claim> {
-    rig.schedule().hand_off(entries, room, LEASE).await.expect("hands off")
+    rig.schedule().hand_off(entries, room, LEASE).await.expect("hands off").claims
 }
 
 /// Ends claims without an attempt.
@@ -212,7 +216,7 @@ pub(crate) async fn one_tenant_gets_no_more_than_its_share_and_its_turn(rig: imp
     let turn = claimed(&rig, 2).await;
     let tenants: Vec<&str> = turn.iter().map(|claim| &*claim.entry.tenant).collect();
     assert!(tenants.contains(&"calm") && tenants.contains(&"flood"), "{tenants:?}");
-    assert_eq!(ids(&rig, 50).await.len(), SHARES.per_tenant - 1);
+    assert_eq!(ids(&rig, 50).await.len(), SHARES.per_tenant.claims - 1);
 }
 
 pub(crate) async fn a_claim_that_was_lost_is_not_settled(rig: impl Rig) {
@@ -233,13 +237,13 @@ pub(crate) async fn what_is_put_back_gives_its_share_back(rig: impl Rig) {
     put(&rig, (0..9).map(|n| hint("a", &format!("w{}", n / 3), n, NOW))).await;
     for _ in 0..4 {
         let claims = claimed(&rig, 9).await;
-        assert_eq!(claims.len(), SHARES.per_tenant);
+        assert_eq!(claims.len(), SHARES.per_tenant.claims);
         let ended = claims.into_iter().map(|claim| Ended { claim, again: Some(NOW), held: None }).collect();
         rig.schedule().settle(ended).await.expect("settles");
     }
-    assert_eq!(claimed(&rig, 9).await.len(), SHARES.per_tenant);
+    assert_eq!(claimed(&rig, 9).await.len(), SHARES.per_tenant.claims);
     rig.advance(LEASE).await;
-    assert_eq!(claimed(&rig, 9).await.len(), SHARES.per_tenant);
+    assert_eq!(claimed(&rig, 9).await.len(), SHARES.per_tenant.claims);
 }
 
 pub(crate) async fn a_put_and_a_settled_claim_wake_a_waiter(rig: impl Rig) {
@@ -294,7 +298,7 @@ pub(crate) async fn a_hand_off_stays_within_the_shares(rig: impl Rig) {
     assert_eq!(hand_off(&rig, entries("a", "w", 0..9), ANY).await.len(), start);
     assert_eq!(hand_off(&rig, entries("a", "w", 10..19), ANY).await, []);
     let others = (0..20).flat_map(|n| entries("a", &format!("x{n}"), n * 10 + 100..n * 10 + 109)).collect();
-    assert_eq!(hand_off(&rig, others, ANY).await.len(), CHANGING.per_tenant - start);
+    assert_eq!(hand_off(&rig, others, ANY).await.len(), CHANGING.per_tenant.claims - start);
     assert_eq!(hand_off(&rig, entries("b", "w", 400..409), ANY).await.len(), start);
 }
 
@@ -498,6 +502,36 @@ pub(crate) async fn a_tenant_has_no_more_entries_than_its_limit(rig: impl Rig) {
     assert_eq!(ids(&rig, 9).await.len(), 1, "there is room again");
 }
 
+pub(crate) async fn a_tenant_may_have_limits_of_its_own(rig: impl Rig) {
+    let limit = async |tenants: &[(&str, usize, usize)], only| {
+        let tenants = tenants.iter().map(|(tenant, claims, entries)| {
+            ((*tenant).into(), TenantShares { claims: *claims, entries: *entries })
+        });
+        rig.schedule().limit(tenants.collect(), only).await.expect("limits");
+    };
+    limit(&[("small", 1, 2), ("large", 12, 20)], true).await;
+    for tenant in ["small", "large", "usual"] {
+        put(&rig, (0..15).map(|n| hint(tenant, &format!("w{}", n / 5), n, NOW))).await;
+    }
+    let count = async || {
+        let claims = claimed(&rig, 99).await;
+        let of = |tenant| claims.iter().filter(|claim| &*claim.entry.tenant == tenant).count();
+        [of("small"), of("large"), of("usual")]
+    };
+    assert_eq!(count().await, [1, 12, 5]);
+    let more = rig.schedule().hand_off(entries("small", "w", 20..21), ANY, LEASE).await.expect("hands off");
+    let small: Vec<Arc<str>> = vec!["small".into()];
+    assert_eq!(more, HandOffs { claims: Vec::new(), full: small.clone(), busy: small });
+    // A raised limit counts at once, and leaves the others as they are.
+    limit(&[("small", 3, 3)], false).await;
+    assert_eq!(next_due(&rig).await, Some(NOW));
+    assert_eq!(count().await, [1, 0, 0], "the second of its entries");
+    assert_eq!(hand_off(&rig, entries("large", "w", 20..21), ANY).await, [], "it has twelve");
+    limit(&[], true).await;
+    put(&rig, (30..45).map(|n| hint("small", "w", n, NOW))).await;
+    assert_eq!(count().await, [3, 0, 0], "five in all, as tenants have without limits of their own");
+}
+
 pub(crate) async fn a_tenant_at_its_limit_keeps_no_entry_for_later(rig: impl Rig) {
     put(&rig, (0..5).map(|n| hint("a", "w", n, NOW))).await;
     let claims = claimed(&rig, 2).await;
@@ -588,6 +622,7 @@ macro_rules! contract_suite {
         }
         $crate::contract::contract_suite! { $rig, $crate::contract::FEW;
             a_tenant_has_no_more_entries_than_its_limit,
+            a_tenant_may_have_limits_of_its_own,
             a_tenant_at_its_limit_keeps_no_entry_for_later,
             a_hand_off_that_is_posted_at_once_passes_the_limit,
         }

@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use docket_redis::script::Script;
-use docket_schedule::{Claim, Ended, Hint, Room, Schedule, ShareLimits, Shares};
+use docket_schedule::{Claim, Ended, Hint, Room, Schedule, ShareLimits, Shares, TenantShares};
 
 use crate::contract::Rig as _;
 use crate::rig::{Rig, connection, hint, keys};
 
 const SHARES: Shares =
-    Shares { per_webhook: ShareLimits { start: 3, most: 8, least: 1 }, per_tenant: 7, known: 6, entries: 30 };
+    Shares { per_webhook: ShareLimits { start: 3, most: 8, least: 1 }, per_tenant: PER_TENANT, known: 6 };
+const PER_TENANT: TenantShares = TenantShares { claims: 7, entries: 30 };
 
 /// Returns what is wrong. `keys.rs` has the rules. A queue whose first entry fell due may still be in `heads`, until a
 /// transition looks.
 const CHECK: &str = r"
-local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES =
+local ENTRIES, WAITING, CLAIMS, FLIGHT, SHARES, HEADS, READY, RING, READY_QUICK, RING_QUICK, TURNS, SIZES, LIMITS =
     unpack(KEYS)
 local start, per_tenant, known = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local call, wrong = redis.call, {}
@@ -22,6 +23,9 @@ local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function expect(fact, ...)
     if not fact then wrong[#wrong + 1] = (table.concat({ ... }, ' '):gsub('%z', '/')) end
+end
+local function limits_of(t)
+    return tonumber(string.match(call('HGET', LIMITS, t) or '', '^%d+')) or per_tenant
 end
 local function scores(key)
     local found, members = call('ZRANGE', key, 0, -1, 'WITHSCORES'), {}
@@ -82,7 +86,7 @@ for q in pairs(heads) do expect(false, 'in heads without an entry', q) end
 for _, class in pairs(classes) do
     for q in pairs(class[1]) do expect(false, 'ready without an entry', q) end
     for t in pairs(tenants) do
-        local belongs = is_ready[class[3] .. t] and (in_flight[t] or 0) < per_tenant
+        local belongs = is_ready[class[3] .. t] and (in_flight[t] or 0) < limits_of(t)
         expect((belongs or false) == (class[2][t] ~= nil), 'ring', class[3], t)
         class[2][t] = nil
     end
@@ -133,7 +137,7 @@ async fn step(rig: &Rig, dice: &mut Dice, claims: &mut Vec<Claim>) -> &'static s
     const LEASE: Duration = Duration::from_secs(4);
     let schedule = &rig.schedule;
     let count = dice.below(8);
-    match dice.below(7) {
+    match dice.below(8) {
         0 | 1 => {
             schedule.put((0..count).map(|_| dice.hint()).collect()).await.expect("puts");
             "put"
@@ -144,7 +148,7 @@ async fn step(rig: &Rig, dice: &mut Dice, claims: &mut Vec<Claim>) -> &'static s
         }
         3 => {
             let entries = (0..count).map(|_| dice.hint().entry).collect();
-            claims.extend(schedule.hand_off(entries, dice.room(), LEASE).await.expect("hands off"));
+            claims.extend(schedule.hand_off(entries, dice.room(), LEASE).await.expect("hands off").claims);
             "hand_off"
         }
         4 => {
@@ -153,6 +157,15 @@ async fn step(rig: &Rig, dice: &mut Dice, claims: &mut Vec<Claim>) -> &'static s
             "settle"
         }
         5 => {
+            let claims = dice.pick([1, 3, 7, 12]);
+            let tenant = dice.hint().entry.tenant;
+            schedule
+                .limit(vec![(tenant, TenantShares { claims, ..PER_TENANT })], false)
+                .await
+                .expect("limits");
+            "limit"
+        }
+        6 => {
             let some = dice.some(claims);
             schedule.renew(&some, LEASE).await.expect("renews");
             "renew"
@@ -169,7 +182,7 @@ async fn step(rig: &Rig, dice: &mut Dice, claims: &mut Vec<Claim>) -> &'static s
 
 async fn check(rig: &Rig, when: &str) {
     let Shares { per_webhook, per_tenant, known, .. } = SHARES;
-    let arguments = [per_webhook.start, per_tenant, known];
+    let arguments = [per_webhook.start, per_tenant.claims, known];
     let script = Script::new(&[CHECK]);
     let wrong: Vec<String> =
         script.run(&connection(&rig.server.url()), &keys().schedule(), &arguments).await.expect("checks");

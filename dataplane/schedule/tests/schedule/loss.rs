@@ -44,7 +44,7 @@ async fn a_hand_off_is_lost_with_its_redis() {
     build(&rig).await;
     let lease = Duration::from_secs(60);
     let hand_off = |entry| rig.schedule.hand_off(vec![entry], room(9), lease);
-    let old = hand_off(hint("a", "w", 1).entry).await.expect("hands off");
+    let old = hand_off(hint("a", "w", 1).entry).await.expect("hands off").claims;
     rig.server.cli(&["FLUSHALL"]);
     soon("word of the loss", rig.schedule.lost()).await;
     assert!(rig.schedule.abandoned().await.expect("looks").is_empty());
@@ -58,7 +58,7 @@ async fn a_hand_off_is_lost_with_its_redis() {
     assert!(new[0].fence > old[0].fence, "no fence is given twice");
     rig.schedule.rebuilt().await.expect("tells");
     assert!(!is_lost(&rig.schedule).await);
-    assert_eq!(hand_off(hint("a", "w", 2).entry).await.expect("hands off").len(), 1);
+    assert_eq!(hand_off(hint("a", "w", 2).entry).await.expect("hands off").claims.len(), 1);
 }
 
 #[tokio::test]
@@ -130,7 +130,8 @@ async fn is_rebuilt_without(key: &str) {
     let rig = Rig::with(SHARES);
     build(&rig).await;
     let quick = vec![hint("c", "quick", 20).entry];
-    let claims = rig.schedule.hand_off(quick, room(1), Duration::from_secs(9)).await.expect("hands off");
+    let claims =
+        rig.schedule.hand_off(quick, room(1), Duration::from_secs(9)).await.expect("hands off").claims;
     end_after(&rig.schedule, claims, Duration::ZERO).await;
     let later = Hint { wait: Duration::from_millis(200), ..hint("b", "w", 9) };
     let all: Vec<Hint> = (1..6)

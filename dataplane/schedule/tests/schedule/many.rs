@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket_rig::redis::RedisServer;
-use docket_schedule::{Hint, Room, SHARES, Schedule, ShareLimits, Shares};
+use docket_schedule::{Hint, Room, SHARES, Schedule, ShareLimits, Shares, TenantShares};
 
 use crate::rig::{
     Rig, advance, claimed, end, end_after, end_again, hint, id, put, restarted, room, schedule, soon,
@@ -15,9 +15,8 @@ use crate::rig::{
 const LEASE: Duration = Duration::from_secs(60);
 const WIDE: Shares = Shares {
     per_webhook: ShareLimits { start: 100_000, most: 100_000, least: 2 },
-    per_tenant: 100_000,
+    per_tenant: TenantShares { claims: 100_000, entries: 1_000_000 },
     known: 100,
-    entries: 1_000_000,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,7 +115,7 @@ async fn ten_thousand_behind_a_full_share_cost_a_claim_nothing() {
 async fn thousands_that_are_not_quick_cost_a_claim_of_quick_ones_nothing() {
     let rig = Rig::with(SHARES);
     let entries = |numbers: Range<u32>| numbers.map(|n| hint("a", "quick", n).entry).collect::<Vec<_>>();
-    let claims = rig.schedule.hand_off(entries(0..1), room(1), LEASE).await.expect("hands off");
+    let claims = rig.schedule.hand_off(entries(0..1), room(1), LEASE).await.expect("hands off").claims;
     end_after(&rig.schedule, claims, Duration::ZERO).await;
     put(&rig.schedule, (0..3_000).map(|n| hint(&format!("t{}", n % 500), &format!("w{n}"), n))).await;
     put(&rig.schedule, [hint("a", "quick", 5_000)]).await;
@@ -154,7 +153,8 @@ async fn a_call_for_many_entries_takes_few_commands() {
             .collect();
         let entries = all.iter().map(|hint| hint.entry.clone()).collect();
         let (claims, handed_off) = counted(&rig, rig.schedule.hand_off(entries, room(99), LEASE)).await;
-        let (_, ended) = counted(&rig, end_after(&rig.schedule, claims.expect("hands off"), LEASE)).await;
+        let (_, ended) =
+            counted(&rig, end_after(&rig.schedule, claims.expect("hands off").claims, LEASE)).await;
         let (_, put) = counted(&rig, put(&rig.schedule, all)).await;
         let (claims, claimed) = counted(&rig, claimed(&rig.schedule, 99)).await;
         assert_eq!(claims.len(), 64);
@@ -178,7 +178,8 @@ async fn what_a_dead_predecessor_held_is_found_and_released() {
     let (before, other) = (process("pod-1"), process("pod-2"));
     // More than one look takes.
     for tenant in ["a", "b"] {
-        let claims = before.hand_off(entries(tenant, 0..600), room(600), LEASE).await.expect("hands off");
+        let claims =
+            before.hand_off(entries(tenant, 0..600), room(600), LEASE).await.expect("hands off").claims;
         assert_eq!(claims.len(), 600);
     }
     other.hand_off(entries("c", 0..3), room(3), LEASE).await.expect("hands off");

@@ -15,7 +15,7 @@ use crate::contract;
 /// Sets all times in the keys back.
 const ADVANCE: &str = r"
 local by = tonumber(ARGV[1])
-local ENTRIES, WAITING, CLAIMS, SHARES, HEADS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], KEYS[13]
+local ENTRIES, WAITING, CLAIMS, SHARES, HEADS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], KEYS[14]
 for _, key in ipairs({ CLAIMS, HEADS }) do
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, member) end
 end

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docket_board::Board;
+use docket_crds::Limit;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
@@ -12,6 +13,7 @@ use docket_store::deliveries::{self, Dead};
 use docket_store::{Database, StoreError, idempotency};
 use jiff::Timestamp;
 
+use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 
 /// Rows per page.
@@ -48,6 +50,7 @@ pub(super) enum Found {
 pub(super) struct Scan<S> {
     pub(super) clock: Clock,
     pub(super) schedule: Arc<S>,
+    pub(super) metrics: Arc<Metrics>,
     /// Where processes that share the databases publish the health of webhooks; `None`: this process is alone.
     pub(super) board: Option<Arc<Board>>,
     /// Whether the schedule was unavailable last time.
@@ -56,9 +59,13 @@ pub(super) struct Scan<S> {
 
 impl<S> Clone for Scan<S> {
     fn clone(&self) -> Self {
-        let Self { clock, schedule, board, schedule_away } = self;
-        let (clock, schedule) = (clock.clone(), Arc::clone(schedule));
-        Self { clock, schedule, board: board.clone(), schedule_away: Arc::clone(schedule_away) }
+        Self {
+            clock: self.clock.clone(),
+            schedule: Arc::clone(&self.schedule),
+            metrics: Arc::clone(&self.metrics),
+            board: self.board.clone(),
+            schedule_away: Arc::clone(&self.schedule_away),
+        }
     }
 }
 
@@ -88,12 +95,15 @@ impl<S: Schedule> Scan<S> {
             hints.retain(|hint| hint.wait <= horizon && !tenant.holds(&hint.entry.webhook));
             let put = self.schedule.put(hints).await;
             let was_away = self.schedule_away.swap(put.is_err(), Ordering::Relaxed);
-            if let Err(error) = put {
-                // Logged once and not for each tenant.
-                if !was_away {
-                    tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
+            match put {
+                Ok(full) => full.iter().for_each(|full| self.metrics.limited(full, Limit::QueuedDeliveries)),
+                Err(error) => {
+                    // Logged once and not for each tenant.
+                    if !was_away {
+                        tracing::warn!(error = %error, "scheduling swept deliveries failed; retrying");
+                    }
+                    return Ok(Found::UpTo(after.unwrap_or_default()));
                 }
-                return Ok(Found::UpTo(after.unwrap_or_default()));
             }
             (after, found) = (Some(last), Found::Some);
         }
