@@ -66,7 +66,7 @@ names! {
         Programmed,
         /// Webhook: its receiver accepts deliveries.
         DeliveryHealthy,
-        /// Tenant: the limits that it declares hold; none is above the platform's maximum.
+        /// Tenant: the limits that it declares hold, none is above the platform's maximum, and it does not stay at one.
         WithinLimits,
         /// Both kinds, present only while true: the operator is working on the object. Wait.
         Reconciling,
@@ -162,6 +162,9 @@ names! {
 
         /// `WithinLimits` is false: the Tenant declares more than the platform gives.
         AboveMaximum,
+        /// `WithinLimits` is false: the Tenant has been at a limit again and again for five minutes. What is above it gets
+        /// 429, or waits.
+        LimitReached,
     }
 }
 
@@ -211,7 +214,7 @@ impl ReasonCode {
             Self::Delivering | Self::NoDeliveries | Self::Retrying | Self::DeadLettered => {
                 ConditionType::DeliveryHealthy
             }
-            Self::WithinLimits | Self::AboveMaximum => ConditionType::WithinLimits,
+            Self::WithinLimits | Self::AboveMaximum | Self::LimitReached => ConditionType::WithinLimits,
         }
     }
 
@@ -252,7 +255,8 @@ impl ReasonCode {
             | Self::NotOwned
             | Self::SchemaNewer
             | Self::DeadLettered
-            | Self::AboveMaximum => Remedy::Change,
+            | Self::AboveMaximum
+            | Self::LimitReached => Remedy::Change,
         }
     }
 }

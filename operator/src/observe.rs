@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::args::RunArguments;
 use crate::metrics::{Metrics, Store};
-use crate::state::State;
 use crate::state::health::Health;
 use crate::state::pods::Pods;
+use crate::state::{AtLimit, State};
 
 /// How often the pods are polled.
 const PODS_EVERY: Duration = Duration::from_secs(1);
-/// How often the health of deliveries is polled.
+/// How often the health of deliveries and the tenants at their limits are polled.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
 
 /// The board that the arguments describe; `None`: nothing is observed.
@@ -56,6 +56,7 @@ pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, board: Board) {
         if health_at.is_none_or(|at| at.elapsed() >= HEALTH_EVERY) {
             health_at = Some(Instant::now());
             poll_health(&state, &board).await;
+            poll_at_limit(&state, &board).await;
         }
         tokio::time::sleep(PODS_EVERY).await;
     }
@@ -68,6 +69,18 @@ async fn poll_health(state: &State, board: &Board) {
         let reported = uids.into_iter().zip(health).filter_map(|(uid, health)| Some((uid, of(health?))));
         state.set_health(reported.collect(), Instant::now());
     }
+}
+
+/// A limit that this version does not know is left out.
+async fn poll_at_limit(state: &State, board: &Board) {
+    let Ok(read) = board.at_limit().await else { return };
+    let mut at_limit = AtLimit::new();
+    for (uid, limit) in read {
+        if let Ok(limit) = limit.parse() {
+            at_limit.entry(uid).or_default().insert(limit);
+        }
+    }
+    state.set_at_limit(at_limit);
 }
 
 /// The pods that a poll shows; `None`: the poll shows nothing to rely on. A board without a pod may be one that Redis has

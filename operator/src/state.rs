@@ -26,11 +26,11 @@ pub mod write_budget;
 #[cfg(test)]
 pub(crate) mod examples;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::{ApiKeyDigest, Runtime};
+use docket_crds::{ApiKeyDigest, Limit, Runtime};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -64,6 +64,9 @@ pub enum Urgency {
     Routine,
 }
 
+/// The limits at which Tenants are again and again, by the Tenant's uid.
+pub type AtLimit = HashMap<String, BTreeSet<Limit>>;
+
 /// What the operator knows. Locks are held for look-ups only, never while something is awaited.
 #[derive(Debug)]
 pub struct State {
@@ -75,6 +78,8 @@ pub struct State {
     keys: Mutex<ApiKeyClaims>,
     handovers: Mutex<Handovers>,
     healths: Mutex<Healths>,
+    /// `None`: nothing was read since this process started.
+    at_limit: Mutex<Option<AtLimit>>,
     database_checks: Mutex<DatabaseChecks>,
     pods_are_known: watch::Sender<bool>,
     changes: mpsc::UnboundedSender<Change>,
@@ -91,6 +96,7 @@ impl State {
             keys: Mutex::default(),
             handovers: Mutex::default(),
             healths: Mutex::default(),
+            at_limit: Mutex::default(),
             database_checks: Mutex::default(),
             pods_are_known: watch::Sender::new(false),
             changes,
@@ -192,6 +198,21 @@ impl State {
     pub fn set_health(&self, read: HashMap<String, Health>, now: Instant) {
         let news = self.healths.lock().replace(read, now, REPORTED_EVERY);
         let keys = self.cluster().webhooks_with_uids(&news);
+        self.concerns(keys, Urgency::Routine);
+    }
+
+    /// The limits at which a Tenant is again and again; `None`: not known since this process started.
+    pub fn at_limit(&self, tenant_uid: &str) -> Option<BTreeSet<Limit>> {
+        Some(self.at_limit.lock().as_ref()?.get(tenant_uid).cloned().unwrap_or_default())
+    }
+
+    /// These Tenants, by uid, are at these limits again and again, and no others are.
+    pub fn set_at_limit(&self, read: AtLimit) {
+        let before = self.at_limit.lock().replace(read.clone());
+        let is_news = |uid: &&String| before.as_ref().and_then(|before| before.get(*uid)) != read.get(*uid);
+        let before_uids = before.iter().flat_map(AtLimit::keys);
+        let news: HashSet<&String> = read.keys().chain(before_uids).filter(is_news).collect();
+        let keys = self.cluster().tenants_with_uids(&news);
         self.concerns(keys, Urgency::Routine);
     }
 

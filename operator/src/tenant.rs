@@ -141,7 +141,8 @@ async fn report(
     let served = Served::of(applied, handed.as_ref());
     let keys = state.cluster().set_outcomes(served.webhooks);
     state.concerns(keys, urgency);
-    let status = status::status(applied, served.tenant, context.clock.now());
+    let at_limit = state.at_limit(&subject.meta().uid);
+    let status = status::status(applied, served.tenant, at_limit.as_ref(), context.clock.now());
     publish(context, &subject.tenant, &subject.previous, &status).await
 }
 

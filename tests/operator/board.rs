@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use docket_board::{Board, ReportedHealth};
-use docket_redis::{Keys, RedisConnection, RedisUrl};
+use docket_board::{AT_LIMIT_COUNTS, AT_LIMIT_OVER, Board, ReportedHealth};
+use docket_redis::{Keys, RedisConnection, RedisUrl, cmd};
 use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
@@ -27,11 +27,14 @@ struct Pod {
     _heartbeat: JoinSet<()>,
 }
 
+fn connection(redis: &RedisServer) -> RedisConnection {
+    let target = RedisUrl::parse(&redis.url()).expect("a URL");
+    RedisConnection::new(target, None).expect("no certificates to read")
+}
+
 impl Pod {
     fn start(redis: &RedisServer, name: &'static str) -> Self {
-        let target = RedisUrl::parse(&redis.url()).expect("a URL");
-        let connection = RedisConnection::new(target, None).expect("no certificates to read");
-        let board = Arc::new(Board::new(connection, Keys::new(None).expect("no release")));
+        let board = Arc::new(Board::new(connection(redis), Keys::new(None).expect("no release")));
         let served = Arc::new(Mutex::new(Some(Served::new())));
         let mut heartbeat = JoinSet::new();
         let (announcer, says) = (board.clone(), served.clone());
@@ -70,6 +73,42 @@ impl Pod {
 
 fn writes_of(release: &Release, mark: u64, object: &str) -> usize {
     release.writes(mark).iter().filter(|write| write.ends_with(object)).count()
+}
+
+#[tokio::test]
+async fn a_tenant_that_stays_at_a_limit_has_a_condition_until_it_does_not() {
+    let mut release = Release::new("atlimit");
+    release.with_postgres().await;
+    let redis = release.with_redis();
+    let pod = Pod::start(&redis, "one");
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("eager"));
+    release.wait("tenant", "eager", "WithinLimits", "True WithinLimits").await;
+    let uid = release.object("tenant", "eager")["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    let report = async || {
+        let at_limit = [(&*uid, "requestsPerSecond"), (&*uid, "aLimitOfALaterVersion")];
+        pod.board.put_at_limit(&at_limit).await.expect("Redis is there");
+    };
+    report().await;
+    let [last, since] = Keys::new(None).expect("no release").at_limit();
+    let member = format!("{uid}\0requestsPerSecond");
+    let ago = |time: Duration| {
+        let at = std::time::UNIX_EPOCH.elapsed().expect("after 1970") - time;
+        at.as_millis().to_string()
+    };
+    let set = async |command: &str, key: &str, values: [&str; 2]| {
+        let set = cmd(command).arg(key).arg(&values).to_owned();
+        let _: i64 = connection(&redis).query(&set).await.expect("Redis is there");
+    };
+    set("HSET", &since, [&member, &ago(AT_LIMIT_COUNTS)]).await;
+    let message = release.wait("tenant", "eager", "WithinLimits", "False LimitReached").await;
+    assert!(
+        message.contains("spec.limits.requestsPerSecond: the Tenant is at its limit of 10000"),
+        "{message}"
+    );
+    release.wait("tenant", "eager", "Accepted", "True Accepted").await;
+    set("ZADD", &last, [&ago(AT_LIMIT_OVER), &member]).await;
+    release.wait("tenant", "eager", "WithinLimits", "True WithinLimits").await;
 }
 
 #[tokio::test]

@@ -35,6 +35,11 @@ pub const POD_COUNTS: Duration = Duration::from_secs(10);
 /// How long a webhook's health is kept after a report. Workers report it at least once an hour.
 pub const HEALTH_KEPT: Duration = Duration::from_secs(3 * 3600);
 
+/// How long a tenant has to be at a limit before that counts.
+pub const AT_LIMIT_COUNTS: Duration = Duration::from_secs(300);
+/// After how long below a limit the tenant is no longer at it.
+pub const AT_LIMIT_OVER: Duration = Duration::from_secs(120);
+
 /// Webhooks per call.
 const CHUNK: usize = 500;
 
@@ -42,6 +47,10 @@ static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!(
 static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("leave.lua")]));
 static PODS: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("pods.lua")]));
 static PROCESSES: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("processes.lua")]));
+static PUT_AT_LIMIT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("at_limit.lua"), include_str!("put_at_limit.lua")]));
+static LASTING: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("at_limit.lua"), include_str!("lasting.lua")]));
 static PUT_HEALTH: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("put_health.lua")]));
 
 /// The board of one installation. One per process: it remembers what it has written and read.
@@ -162,6 +171,25 @@ impl Board {
             let () = PUT_HEALTH.run(&self.connection, &self.keys.webhooks(), &arguments).await?;
         }
         Ok(())
+    }
+
+    /// Reports tenants, by uid, that were at a limit just now, and at which. Neither has a byte of value 0.
+    pub async fn put_at_limit(&self, at_limit: &[(&str, &str)]) -> Result<(), Error> {
+        for chunk in at_limit.chunks(CHUNK) {
+            let mut arguments = vec![AT_LIMIT_OVER.as_millis().to_string()];
+            arguments.extend(chunk.iter().map(|(uid, limit)| format!("{uid}\0{limit}")));
+            let () = PUT_AT_LIMIT.run(&self.connection, &self.keys.at_limit(), &arguments).await?;
+        }
+        Ok(())
+    }
+
+    /// The tenants, by uid, that have been at a limit again and again for [`AT_LIMIT_COUNTS`] or longer, without a pause of
+    /// [`AT_LIMIT_OVER`], and at which.
+    pub async fn at_limit(&self) -> Result<Vec<(String, String)>, Error> {
+        let arguments = [AT_LIMIT_OVER, AT_LIMIT_COUNTS].map(|time| time.as_millis().to_string());
+        let counts: Vec<String> = LASTING.run(&self.connection, &self.keys.at_limit(), &arguments).await?;
+        let pair = |member: &String| member.split_once('\0').map(|(uid, limit)| (uid.into(), limit.into()));
+        Ok(counts.iter().filter_map(pair).collect())
     }
 
     /// Whether this process may do `what` now: of all processes, one in each interval.

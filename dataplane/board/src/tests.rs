@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use docket_redis::{Keys, RedisConnection, RedisUrl};
+use docket_redis::{Keys, RedisConnection, RedisUrl, cmd};
 use docket_rig::redis::RedisServer;
 
-use super::{Board, PodServed, ReportedHealth, read, written};
+use super::{AT_LIMIT_COUNTS, AT_LIMIT_OVER, Board, PodServed, ReportedHealth, read, written};
 
 fn board(server: &RedisServer) -> Board {
     let target = RedisUrl::parse(&server.url()).expect("a URL");
@@ -53,6 +53,35 @@ async fn pods_are_read_as_they_announced() {
     one.leave("api-1").await.expect("the report is stored");
     assert_eq!((count("api").await, count("worker").await), (1, 0));
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
+}
+
+#[tokio::test]
+async fn a_limit_counts_when_a_tenant_is_at_it_again_and_again() {
+    let server = RedisServer::start(&[]);
+    let board = board(&server);
+    let put = async |uid| board.put_at_limit(&[(uid, "bodyBytes"), (uid, "requestsPerSecond")]).await;
+    let counts = async || board.at_limit().await.expect("answers");
+    put("t1").await.expect("the report is stored");
+    assert_eq!(counts().await, [], "it has just begun");
+    let now_ms = || std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_millis();
+    let [last, since] = Keys::new(None).expect("the only one").at_limit();
+    let ago = |time: Duration| (now_ms() - time.as_millis()).to_string();
+    let set = async |command: &str, key: &str, values: [&str; 2]| {
+        let result: i64 = board.connection.query(cmd(command).arg(key).arg(&values)).await.expect("answers");
+        assert!(result >= 0);
+    };
+    let begun = async |time| set("HSET", &since, ["t1\0bodyBytes", &ago(time)]).await;
+    begun(AT_LIMIT_COUNTS - Duration::from_secs(30)).await;
+    put("t1").await.expect("the report is stored");
+    assert_eq!(counts().await, []);
+    begun(AT_LIMIT_COUNTS).await;
+    put("t2").await.expect("the report is stored");
+    assert_eq!(counts().await, [("t1".to_owned(), "bodyBytes".to_owned())]);
+    set("ZADD", &last, [&ago(AT_LIMIT_OVER), "t1\0bodyBytes"]).await;
+    assert_eq!(counts().await, [], "it is over");
+    put("t1").await.expect("the report is stored");
+    assert_eq!(counts().await, [], "it begins anew");
+    assert_eq!(server.cli(&["HLEN", &since]), "4");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Role;
 use crate::rates::Rates;
+use crate::telemetry::Metrics;
 use crate::tenants::Revisions;
 
 /// Returns the given name, or a name that no other process has.
@@ -27,13 +28,15 @@ pub(super) struct Presence {
     pub(super) roles: Vec<&'static str>,
     /// What it divides by the number of processes that serve requests.
     pub(super) rates: Arc<Rates>,
+    /// What knows which tenants were at a limit.
+    pub(super) metrics: Arc<Metrics>,
 }
 
-/// Announces the revisions after each change and at every heartbeat, and learns how many processes serve requests; while Redis is
-/// away, the number stays. At shutdown, removes this process from the board.
+/// Announces the revisions after each change and at every heartbeat, reports which tenants were at a limit, and learns how many
+/// processes serve requests; while Redis is away, the number stays. At shutdown, removes this process from the board.
 pub(super) async fn announce(
     board: Arc<Board>,
-    Presence { pod, roles, rates }: Presence,
+    Presence { pod, roles, rates, metrics }: Presence,
     mut revisions: watch::Receiver<Revisions>,
     shutdown: CancellationToken,
 ) {
@@ -50,6 +53,10 @@ pub(super) async fn announce(
         if was_announced && let Ok(processes) = board.processes(Role::Api.as_str()).await {
             rates.divide_by(processes);
         }
+        let at_limit = metrics.take_at_limit();
+        let at_limit: Vec<_> = at_limit.iter().map(|(uid, limit)| (&**uid, limit.as_str())).collect();
+        // While Redis is away, the operator learns nothing else either.
+        let _ = board.put_at_limit(&at_limit).await;
         tokio::select! {
             () = tokio::time::sleep(HEARTBEAT) => {}
             Ok(()) = revisions.changed() => {}

@@ -3,7 +3,7 @@
 //! The watches feed it, the drivers query it. Every look-up is by key: with fifty thousand Webhooks nothing here
 //! iterates over all of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use docket_crds::compile::claimed;
@@ -145,6 +145,15 @@ impl Cluster {
         let names =
             uids.iter().filter_map(|uid| self.outcomes.get(uid).map(|outcome| outcome.webhook.clone()));
         names.map(Key::Webhook).collect()
+    }
+
+    /// The Tenants with these uids.
+    pub fn tenants_with_uids(&self, uids: &HashSet<&String>) -> Vec<Key> {
+        if uids.is_empty() {
+            return Vec::new();
+        }
+        let has = |name: &&Name| self.tenants.get(name).is_some_and(|tenant| uids.contains(&tenant.meta.uid));
+        self.tenants.names().filter(has).cloned().map(Key::Tenant).collect()
     }
 
     /// How many Tenants and Webhooks there are.

@@ -1,7 +1,9 @@
 //! Pure: what a Tenant's status says, and which Events go with it.
 
+use std::collections::BTreeSet;
+
 use docket_crds::status::{ApiKeyStatus, DatabaseStatus};
-use docket_crds::{ConditionType, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus};
+use docket_crds::{ConditionType, Limit, Reason, ReasonCode, Tenant, TenantConfig, TenantStatus};
 use jiff::Timestamp;
 
 use crate::database::{DatabaseError, role_of};
@@ -58,15 +60,21 @@ fn is_as_stored(compiled: &Compiled<'_>, webhook_uid: &str) -> bool {
     stored.is_some() && stored == now
 }
 
-/// The status after a pass. `programmed`: as in [`Served`].
-pub fn status(applied: &Applied<'_>, programmed: Option<Programmed>, now: Timestamp) -> TenantStatus {
+/// The status after a pass. `programmed`: as in [`Served`]. `at_limit`: as in [`State::at_limit`](crate::state::State::at_limit).
+pub fn status(
+    applied: &Applied<'_>,
+    programmed: Option<Programmed>,
+    at_limit: Option<&BTreeSet<Limit>>,
+    now: Timestamp,
+) -> TenantStatus {
     let Compiled { provisioned, runtime, reasons, .. } = &applied.compiled;
     let (subject, tenant) = (&provisioned.fetched.subject, provisioned.tenant);
     let (meta, previous, config) =
         (subject.meta(), &subject.previous, runtime.as_ref().map(|(runtime, _)| &*runtime.config));
     let programmed = programmed.map(|known| known.verdict(&previous.conditions, meta.generation));
     let database = of_database(&provisioned.database, meta.generation, previous);
-    let summary = summary(tenant, reasons, database, programmed, config.is_some());
+    let within_limits = tenant.map(|_| within_limits(reasons, config, at_limit, previous, meta.generation));
+    let summary = summary(tenant, reasons, database, programmed, within_limits, config.is_some());
     let webhooks = config.map_or(0, |config| u32::try_from(config.webhooks.len()).unwrap_or(u32::MAX));
     TenantStatus {
         observed_generation: Some(meta.generation),
@@ -89,6 +97,7 @@ fn summary(
     reasons: &[Reason],
     database: Verdict,
     programmed: Option<Verdict>,
+    within_limits: Option<Verdict>,
     is_served: bool,
 ) -> Summary {
     let of_type = |kind: ConditionType| -> Vec<&Reason> {
@@ -110,12 +119,8 @@ fn summary(
             let message = "not served; see the other conditions";
             Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, message)
         }));
-        verdicts.push(Verdict::of_reasons(
-            ConditionType::WithinLimits,
-            &of_type(ConditionType::WithinLimits),
-            (ReasonCode::WithinLimits, "what the Tenant declares in spec.limits holds"),
-        ));
     }
+    verdicts.extend(within_limits);
     let suspended = tenant.filter(|tenant| tenant.spec.suspend).map(|_| {
         let message = "spec.suspend is true: API keys get 401 and no new deliveries are created";
         Verdict::new(ConditionType::Ready, Truth::False, ReasonCode::Suspended, message)
@@ -126,6 +131,36 @@ fn summary(
         ready.message.push_str("; the last good configuration stays served");
     }
     summary
+}
+
+/// `WithinLimits`. Until the limits that were reached have been read, what the status says of them stays.
+fn within_limits(
+    reasons: &[Reason],
+    config: Option<&TenantConfig>,
+    at_limit: Option<&BTreeSet<Limit>>,
+    previous: &TenantStatus,
+    generation: i64,
+) -> Verdict {
+    let kind = ConditionType::WithinLimits;
+    let above: Vec<_> = reasons.iter().filter(|reason| reason.code.condition() == kind).collect();
+    if above.is_empty() && at_limit.is_none() {
+        let last = conditions::reported(&previous.conditions, kind, generation);
+        if let Some(last) = last.filter(|last| last.reason == ReasonCode::LimitReached) {
+            return last;
+        }
+    }
+    let reached = |limit: &Limit| {
+        let value = config.map_or(String::new(), |config| format!(" of {}", config.limits.get(*limit)));
+        let message = format!(
+            "the Tenant is at its limit{value} again and again; what is above it gets 429, or waits; lower its load, or \
+             declare more"
+        );
+        Reason { code: ReasonCode::LimitReached, field: format!("spec.limits.{limit}"), message }
+    };
+    let reached: Vec<Reason> = at_limit.into_iter().flatten().map(reached).collect();
+    let all: Vec<&Reason> = above.into_iter().chain(&reached).collect();
+    let good = (ReasonCode::WithinLimits, "what the Tenant declares in spec.limits holds");
+    Verdict::of_reasons(kind, &all, good)
 }
 
 /// The Events to publish with a status.

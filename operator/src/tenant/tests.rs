@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use docket_crds::{
-    ConditionType, DatabaseUrl, PlatformLimits, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook,
+    ConditionType, DatabaseUrl, Limit, PlatformLimits, ReasonCode, Runtime, SecretBytes, ValueKind, Webhook,
 };
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -116,14 +116,39 @@ fn minimal_tenant_is_compiled_and_reported_ready() {
     assert_eq!(memory.signing_keys, result.provisioned.signing.as_ref().unwrap().keys);
     assert!(result.webhooks[0].served && result.webhooks[0].reasons.is_empty());
     let verdict = programmed(&Pods::NotObserved, "uid-acme", &[&runtime.revision], false);
-    let first = status(&applied(result), Some(verdict.clone()), NOW);
+    let first = status(&applied(result), Some(verdict.clone()), Some(&BTreeSet::new()), NOW);
     assert!(first.conditions.iter().all(|condition| condition.status == "True"), "{first:?}");
     assert_eq!(first.webhooks, Some(1));
     let mut again = fetched(examples::declared(), vec![webhook("w", "tenants", json!({}))]);
     again.subject.previous = first.clone();
     let later = NOW + jiff::SignedDuration::from_hours(1);
-    let second = status(&applied(compiled(&again, ready())), Some(verdict), later);
+    let second = status(&applied(compiled(&again, ready())), Some(verdict), Some(&BTreeSet::new()), later);
     assert_eq!(second, first, "at rest it stays");
+}
+
+#[test]
+fn tenant_that_stays_at_a_limit_is_reported_until_it_does_not() {
+    let now = |previous: Option<TenantStatus>, at_limit: Option<&[Limit]>| {
+        let mut read = fetched(examples::declared(), Vec::new());
+        read.subject.previous = previous.unwrap_or_default();
+        let at_limit: Option<BTreeSet<Limit>> = at_limit.map(|limits| limits.iter().copied().collect());
+        let programmed = programmed(&Pods::NotObserved, "uid-acme", &[], false);
+        status(&applied(compiled(&read, ready())), Some(programmed), at_limit.as_ref(), NOW)
+    };
+    let within = |status: &TenantStatus| {
+        let condition = find(&status.conditions, ConditionType::WithinLimits).expect("it is there");
+        (condition.reason.clone(), condition.message.clone())
+    };
+    let reached = now(None, Some(&[Limit::RequestsPerSecond, Limit::AttemptsInFlight]));
+    let (reason, message) = within(&reached);
+    assert_eq!(reason, "LimitReached");
+    assert!(message.contains("spec.limits.attemptsInFlight: the Tenant is at its limit of 512"), "{message}");
+    assert!(message.contains("spec.limits.requestsPerSecond"), "{message}");
+    assert_eq!(find(&reached.conditions, ConditionType::Ready).expect("it is there").status, "True");
+    let unknown = now(Some(reached.clone()), None);
+    assert_eq!(within(&unknown), within(&reached), "what can't be read stays what it was");
+    assert_eq!(within(&now(None, None)).0, "WithinLimits");
+    assert_eq!(within(&now(Some(unknown), Some(&[]))).0, "WithinLimits");
 }
 
 #[test]
@@ -251,7 +276,7 @@ fn ready_has_the_reason_of_the_first_condition_that_fails() {
     let read = fetched(examples::declared(), Vec::new());
     let pending = Verdict::new(ConditionType::Programmed, Truth::False, ReasonCode::Pending, "late");
     let nothing = Compiled { runtime: None, reasons: Vec::new(), ..compiled(&read, failed(None)) };
-    let reported = status(&applied(nothing), Some(Programmed::Known(pending)), NOW);
+    let reported = status(&applied(nothing), Some(Programmed::Known(pending)), Some(&BTreeSet::new()), NOW);
     let reason = |kind| find(&reported.conditions, kind).map(|condition| condition.reason.as_str());
     assert_eq!(reason(ConditionType::Ready), Some("Unreachable"));
     assert_eq!(reason(ConditionType::Reconciling), Some("Unreachable"));

@@ -180,7 +180,8 @@ fn problem(place: &Place, kind: Kind, name: &Name, reason: Reason) -> ConfigProb
         | ReasonCode::Retrying
         | ReasonCode::DeadLettered
         | ReasonCode::WithinLimits
-        | ReasonCode::AboveMaximum => "",
+        | ReasonCode::AboveMaximum
+        | ReasonCode::LimitReached => "",
     };
     let violation = Violation::new(reason.field, reason.message + advice);
     ConfigProblem::at(place, Some(kind.of(name)), violation)
