@@ -79,7 +79,9 @@ async fn work_off(server: &RedisServer, schedule: &RedisSchedule, slots: usize) 
     let work = async {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            rounds.push(schedule.claim(Room { slots, slow: slots }, LEASE).await.expect("claims"));
+            rounds.push(
+                schedule.claim(Room { slots, slow: slots, newcomers: 0 }, LEASE).await.expect("claims"),
+            );
         }
         (rounds.iter().map(Vec::len).sum(), rounds)
     };
@@ -97,7 +99,7 @@ async fn hand_off(server: &RedisServer, schedule: &RedisSchedule, count: u32, we
     let work = async {
         let mut rounds = Vec::new();
         for round in 0..ROUNDS {
-            let room = Room { slots, slow: slots };
+            let room = Room { slots, slow: slots, newcomers: 0 };
             rounds.push(schedule.hand_off(of_round(round), room, LEASE).await.expect("hands off").claims);
         }
         (rounds.iter().map(Vec::len).sum(), rounds)

@@ -23,7 +23,7 @@
 //! let entry = Entry { tenant: "tenant-uid".into(), webhook: "webhook-uid".into(), id };
 //! schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await?;
 //!
-//! let (room, lease) = (Room { slots: 25, slow: 10 }, Duration::from_secs(15));
+//! let (room, lease) = (Room { slots: 25, slow: 10, newcomers: 0 }, Duration::from_secs(15));
 //! let claim = schedule.claim(room, lease).await?.remove(0);
 //! assert_eq!(claim.entry.id, id);
 //! // The attempt failed after 90 ms: the delivery is due again in a minute.
@@ -99,13 +99,21 @@ pub struct Room {
     pub slots: usize,
     /// At most so many of them of webhooks that are not known to answer quickly.
     pub slow: usize,
+    /// So many of these are only for tenants that have no claim, so that a tenant that is new need not wait until the slow
+    /// attempts of others end.
+    pub newcomers: usize,
 }
 
 impl Room {
-    /// What is left beside one more entry; `None`: there is no room for it.
-    fn beside(self, quick: bool) -> Option<Self> {
-        let slow = if quick { Some(self.slow) } else { self.slow.checked_sub(1) };
-        Some(Self { slots: self.slots.checked_sub(1)?, slow: slow? })
+    /// What is left beside one more entry; `None`: there is no room for it. `is_new`: its tenant has no claim.
+    fn beside(self, quick: bool, is_new: bool) -> Option<Self> {
+        let kept = if is_new { 0 } else { self.newcomers };
+        let slow = match quick {
+            true => self.slow,
+            false if self.slow > kept => self.slow - 1,
+            false => return None,
+        };
+        Some(Self { slots: self.slots.checked_sub(1)?, slow, ..self })
     }
 }
 

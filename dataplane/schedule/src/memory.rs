@@ -123,19 +123,21 @@ impl State {
         None
     }
 
-    /// Takes the next entry in turn of a class of webhooks.
-    fn claim_next(&mut self, quick: bool, now_ms: i64, until_ms: i64) -> Option<Claim> {
-        let entry = self.next(quick, now_ms)?;
+    /// Takes the next entry in turn of a class of webhooks. `only_new`: of tenants that have no claim.
+    fn claim_next(&mut self, quick: bool, only_new: bool, now_ms: i64, until_ms: i64) -> Option<Claim> {
+        let entry = self.next(quick, only_new, now_ms)?;
         Some(self.hold(entry, until_ms))
     }
 
     /// The next entry in turn, no longer among the waiting: of the tenant after the last one served, of the webhook after
     /// its last one served.
-    fn next(&mut self, quick: bool, now_ms: i64) -> Option<Entry> {
+    fn next(&mut self, quick: bool, only_new: bool, now_ms: i64) -> Option<Entry> {
         let class = usize::from(quick);
         let is_next = |queue: &WebhookQueue| queue.pace.quick == quick && queue.is_due(now_ms);
         let tenant = in_turn(&self.tenants, self.last_tenant[class].as_ref(), |tenant, queue| {
-            !self.is_busy(tenant) && queue.webhooks.values().any(is_next)
+            !self.is_busy(tenant)
+                && (!only_new || self.is_new(tenant))
+                && queue.webhooks.values().any(is_next)
         })?;
         let queue = self.tenants.get_mut(&tenant)?;
         let webhook =
@@ -150,6 +152,11 @@ impl State {
     fn is_busy(&self, tenant: &str) -> bool {
         let most = self.limits_of(tenant).claims;
         self.tenants.get(tenant).is_some_and(|queue| queue.in_flight >= most)
+    }
+
+    /// Whether a tenant has no claim.
+    fn is_new(&self, tenant: &str) -> bool {
+        self.tenants.get(tenant).is_none_or(|queue| queue.in_flight == 0)
     }
 
     /// Whether its webhook is quick, if a new entry could be claimed at once and would overtake nothing.
@@ -301,9 +308,9 @@ impl Schedule for MemorySchedule {
         state.release_expired(now_ms);
         let mut claims = Vec::new();
         for (quick, most) in [(false, room.slots.min(room.slow)), (true, room.slots)] {
-            while claims.len() < most
-                && let Some(claim) = state.claim_next(quick, now_ms, until_ms)
-            {
+            while claims.len() < most {
+                let only_new = !quick && most - claims.len() <= room.newcomers;
+                let Some(claim) = state.claim_next(quick, only_new, now_ms, until_ms) else { break };
                 claims.push(claim);
             }
         }
@@ -329,7 +336,10 @@ impl Schedule for MemorySchedule {
                 if state.is_busy(&entry.tenant) {
                     busy.insert(Arc::clone(&entry.tenant));
                 }
-                match state.has_place(&entry, now_ms).and_then(|quick| room.beside(quick)) {
+                match state
+                    .has_place(&entry, now_ms)
+                    .and_then(|quick| room.beside(quick, state.is_new(&entry.tenant)))
+                {
                     Some(left) => {
                         room = left;
                         claims.push(state.hold(entry, until_ms));
@@ -436,7 +446,10 @@ mod tests {
         let id = DeliveryId::new(jiff::Timestamp::UNIX_EPOCH, [1; 10]);
         let entry = Entry { tenant: "a".into(), webhook: "w".into(), id };
         schedule.put(vec![Hint { entry, wait: Duration::ZERO }]).await.expect("puts");
-        let claim = schedule.claim(Room { slots: 1, slow: 1 }, Duration::from_secs(1)).await.expect("claims");
+        let claim = schedule
+            .claim(Room { slots: 1, slow: 1, newcomers: 0 }, Duration::from_secs(1))
+            .await
+            .expect("claims");
         let ended = Ended { claim: claim[0].clone(), again: None, held: None };
         schedule.settle(vec![ended]).await.expect("settles");
         let state = schedule.state();

@@ -238,9 +238,10 @@ impl Schedule for RedisSchedule {
         if room.slots == 0 {
             return Ok(Vec::new());
         }
-        let [slots, slow] = [room.slots, room.slow].map(|count| Argument::count(count.min(CHUNK)));
-        let claimed: Vec<Claimed> =
-            self.run(&CLAIM, self.arguments([slots, slow, Argument::millis(lease)])).await?;
+        let counts = [room.slots, room.slow, room.newcomers];
+        let [slots, slow, newcomers] = counts.map(|count| Argument::count(count.min(CHUNK)));
+        let arguments = [slots, slow, newcomers, Argument::millis(lease)];
+        let claimed: Vec<Claimed> = self.run(&CLAIM, self.arguments(arguments)).await?;
         Ok(claimed.into_iter().filter_map(claim).collect())
     }
 
@@ -252,8 +253,9 @@ impl Schedule for RedisSchedule {
     ) -> Result<HandOffs, ScheduleError> {
         let mut result = HandOffs::default();
         for chunk in entries.chunks(CHUNK) {
-            let arguments =
-                [Argument::count(room.slots), Argument::count(room.slow), Argument::millis(lease)];
+            let Room { slots, slow, newcomers } = room;
+            let [slots, slow, newcomers] = [slots, slow, newcomers].map(Argument::count);
+            let arguments = [slots, slow, newcomers, Argument::millis(lease)];
             let arguments =
                 self.arguments(arguments.into_iter().chain(chunk.iter().flat_map(Argument::entry)));
             let (claimed, full, busy): (Vec<(usize, u64, bool)>, _, _) =
@@ -264,7 +266,7 @@ impl Schedule for RedisSchedule {
                 self.changed.notify_one();
             }
             for (place, fence, quick) in claimed {
-                room = room.beside(quick).unwrap_or(Room { slots: 0, slow: 0 });
+                room = room.beside(quick, true).unwrap_or(Room { slots: 0, slow: 0, newcomers: 0 });
                 let entry = chunk.get(place);
                 result.claims.extend(entry.map(|entry| Claim { entry: entry.clone(), fence, quick }));
             }

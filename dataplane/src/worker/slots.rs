@@ -2,7 +2,7 @@
 //!
 //! Attempts that are slow, since their webhook is not known to answer quickly or since they run for longer than a second,
 //! use at most half of the slots. An attempt that becomes slow while they do leaves its slot to another, so that
-//! quick webhooks always have the other half.
+//! quick webhooks always have the other half. Of the slow half, an eighth is for tenants that have no attempt at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,14 @@ pub(super) struct Slot {
 fn room(total: usize, quick: usize, slow: usize) -> Room {
     let half = total / 2;
     let slots = total.saturating_sub(quick + slow.min(half));
-    Room { slots, slow: half.saturating_sub(slow).min(slots) }
+    Room { slots, slow: half.saturating_sub(slow).min(slots), newcomers: half / 8 }
+}
+
+/// At most so many of a room, of which those for newcomers are the last ones.
+fn at_most(Room { slots, slow, newcomers }: Room, most: usize) -> Room {
+    let (slots, for_all) = (slots.min(most), slow.saturating_sub(newcomers));
+    let slow = slow.min(slots);
+    Room { slots, slow, newcomers: slow.saturating_sub(for_all) }
 }
 
 impl Slots {
@@ -56,10 +63,8 @@ impl Slots {
     /// At most so many of those that are free.
     pub(super) fn reserve(self: &Arc<Self>, most: usize) -> Reserved {
         let mut used = self.used.lock();
-        let Room { slots, slow } =
-            if used.closed { Room::default() } else { room(self.total, used.quick, used.slow) };
-        let slots = slots.min(most);
-        let left = Room { slots, slow: slow.min(slots) };
+        let free = if used.closed { Room::default() } else { room(self.total, used.quick, used.slow) };
+        let left = at_most(free, most);
         used.quick += left.slots - left.slow;
         used.slow += left.slow;
         Reserved { slots: Arc::clone(self), left }
@@ -147,7 +152,7 @@ mod tests {
     #[test]
     fn slow_attempts_leave_half_of_the_slots_to_quick_ones() {
         let free = |quick, slow| {
-            let Room { slots, slow } = room(8, quick, slow);
+            let Room { slots, slow, .. } = room(8, quick, slow);
             (slots, slow)
         };
         assert_eq!(free(0, 0), (8, 4));
@@ -156,6 +161,19 @@ mod tests {
         assert_eq!(free(4, 4), (0, 0));
         assert_eq!(free(2, 6), (2, 0), "two of the slow ones have left their slots");
         assert_eq!(free(8, 3), (0, 0));
+    }
+
+    #[test]
+    fn last_slow_slots_are_for_tenants_without_an_attempt() {
+        let free = |slow, most| {
+            let Room { slow, newcomers, .. } = at_most(room(160, 0, slow), most);
+            (slow, newcomers)
+        };
+        assert_eq!(free(0, 25), (25, 0));
+        assert_eq!(free(55, 25), (25, 10));
+        assert_eq!(free(60, 25), (20, 10));
+        assert_eq!(free(72, 25), (8, 8));
+        assert_eq!(free(80, 25), (0, 0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
--- Own: room in all, for webhooks that are not quick, the lease in milliseconds. Returns tenant, webhook, delivery and
+-- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds. Returns tenant, webhook, delivery and
 -- fence of each claim, and whether its webhook is quick (1 or 0).
-local slots, slow, till = tonumber(own[1]), tonumber(own[2]), now + own[3]
+local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local claimed, is_broken = {}, false
 
 -- Up to `limit` members of a range, in turn: first those after `last`, if there is one.
@@ -114,7 +114,8 @@ local function take_in_turn(class, places)
     while #ring > 0 and places > 0 and not is_broken do
         local part, stay = math.ceil(places / #ring), {}
         for _, tenant in ipairs(ring) do
-            if places > 0 and not is_broken and take(class, tenant, part) then
+            local is_kept = class == SLOW and places <= newcomers and in_flight(tenant.name) > 0
+            if places > 0 and not is_kept and not is_broken and take(class, tenant, part) then
                 places = places - 1
                 stay[#stay + 1] = tenant
             end

@@ -1,9 +1,9 @@
--- Own: room in all, for webhooks that are not quick, the lease in milliseconds; then tenant, webhook, delivery. Returns
+-- Own: room in all, for webhooks that are not quick, of this only for tenants without a claim; the lease in milliseconds; then tenant, webhook, delivery. Returns
 -- of each claimed entry its place among them, the fence, and whether its webhook is quick (1 or 0); the tenants of entries
 -- that were left out; and those at their limit of claims.
-local slots, slow, till = tonumber(own[1]), tonumber(own[2]), now + own[3]
+local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local keys, queues = {}, {}
-for i = 4, #own, 3 do
+for i = 5, #own, 3 do
     keys[#keys + 1] = own[i] .. '\0' .. own[i + 2]
     queues[#queues + 1] = own[i] .. '\0' .. own[i + 1]
 end
@@ -22,11 +22,12 @@ end
 
 local claimed, waits, busy = {}, false, {}
 for place, key in ipairs(keys) do
-    local t, w, id = unpack(own, place * 3 + 1, place * 3 + 3)
+    local t, w, id = unpack(own, place * 3 + 2, place * 3 + 4)
     local q = queues[place]
     local p = pace(q)
     if not get(ENTRIES, key) then
-        local has_room = slots > 0 and (p.quick or slow > 0)
+        local kept = in_flight(t) > 0 and newcomers or 0
+        local has_room = slots > 0 and (p.quick or slow > kept)
         local is_busy = in_flight(t) >= limits_of(t)
         if is_busy then busy[t] = true end
         if has_room and in_flight(q) < p.share and not is_busy and not overtakes(q) then

@@ -106,7 +106,7 @@ pub(crate) async fn claimed(schedule: &RedisSchedule, limit: usize) -> Vec<Claim
 
 /// For so many entries, of any webhooks.
 pub(crate) fn room(slots: usize) -> Room {
-    Room { slots, slow: slots }
+    Room { slots, slow: slots, newcomers: 0 }
 }
 
 pub(crate) async fn put(schedule: &RedisSchedule, hints: impl IntoIterator<Item = Hint>) {
