@@ -2,13 +2,13 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use docket_domain::audit::AuditEvent;
 use docket_program::clock::Clock;
 use docket_program::random;
 use docket_store::contacts::{self, Contact};
 use docket_store::employees::{self, Employee};
-use docket_store::{StoreError, Transaction, audit, next_number};
+use docket_store::{Connection, StoreError, Transaction, audit, next_number};
 use secrecy::SecretString;
 
 use super::audit::entry;
@@ -39,8 +39,10 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
     let clock = Clock::System;
     let (at, customer, email, name, code) = match command {
         ContactCommand::Add { at, customer, email, name, code } => (at, customer, email, name, code),
-        ContactCommand::SetPassword { at, email } => return set_contact_password(&at, &email, &clock).await,
-        ContactCommand::SignOut { at, email } => return sign_out_contact(&at, &email, &clock).await,
+        ContactCommand::SetPassword { at, email } => {
+            return set_password(&at, User::Contact(&email), &clock).await;
+        }
+        ContactCommand::SignOut { at, email } => return sign_out(&at, User::Contact(&email), &clock).await,
     };
     let database = open(&at, &clock, IfNew::Create).await?;
     let mut reader = database.reader().await?;
@@ -81,8 +83,10 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     let clock = Clock::System;
     let (at, user, name, administrator) = match command {
         EmployeeCommand::Add { at, user, name, administrator } => (at, user, name, administrator),
-        EmployeeCommand::SetPassword { at, user } => return set_employee_password(&at, &user, &clock).await,
-        EmployeeCommand::SignOut { at, user } => return sign_out_employee(&at, &user, &clock).await,
+        EmployeeCommand::SetPassword { at, user } => {
+            return set_password(&at, User::Employee(&user), &clock).await;
+        }
+        EmployeeCommand::SignOut { at, user } => return sign_out(&at, User::Employee(&user), &clock).await,
     };
     let database = open(&at, &clock, IfNew::Create).await?;
     let password_hash = Some(passwords::hash(&read_password()?, random::bytes()));
@@ -102,48 +106,83 @@ pub async fn employee(command: EmployeeCommand) -> Result<()> {
     Ok(())
 }
 
-async fn set_contact_password(at: &TenantArguments, email: &str, clock: &Clock) -> Result<()> {
+/// A user, by what signs in.
+#[derive(Clone, Copy)]
+enum User<'a> {
+    Contact(&'a str),
+    Employee(&'a str),
+}
+
+impl User<'_> {
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Contact(_) => "contact",
+            Self::Employee(_) => "employee",
+        }
+    }
+
+    fn unknown(self) -> anyhow::Error {
+        let (Self::Contact(name) | Self::Employee(name)) = self;
+        anyhow!("the tenant has no {} that signs in as {name}", self.noun())
+    }
+
+    async fn exists(self, connection: &mut Connection) -> Result<bool, StoreError> {
+        Ok(match self {
+            Self::Contact(email) => contacts::find(connection, email).await?.is_some(),
+            Self::Employee(user) => employees::find(connection, user).await?.is_some(),
+        })
+    }
+
+    /// Returns the user's code.
+    async fn set_password(
+        self,
+        transaction: &mut Transaction,
+        hash: &str,
+    ) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Contact(email) => contacts::set_password(transaction, email, hash).await,
+            Self::Employee(user) => employees::set_password(transaction, user, hash).await,
+        }
+    }
+
+    /// Returns the user's code.
+    async fn sign_out(self, transaction: &mut Transaction) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Contact(email) => contacts::sign_out(transaction, email).await,
+            Self::Employee(user) => employees::sign_out(transaction, user).await,
+        }
+    }
+}
+
+async fn set_password(at: &TenantArguments, user: User<'_>, clock: &Clock) -> Result<()> {
     let database = open(at, clock, IfNew::Refuse).await?;
+    // Nobody types a password in vain.
+    if !user.exists(&mut database.reader().await?).await? {
+        return Err(user.unknown());
+    }
     let password_hash = passwords::hash(&read_password()?, random::bytes());
     let mut transaction = database.begin(clock).await?;
-    let code = contacts::set_password(&mut transaction, email, &password_hash).await?;
-    let code = code.with_context(|| format!("the tenant has no contact that signs in as {email}"))?;
-    record(&mut transaction, AuditEvent::PasswordChanged, "contact", &code).await?;
+    let code = user.set_password(&mut transaction, &password_hash).await?.ok_or_else(|| user.unknown())?;
+    record(&mut transaction, AuditEvent::PasswordChanged, user.noun(), &code).await?;
     transaction.commit().await?;
-    println!("Contact {code} of tenant {} has another password: its tokens end within 5 s.", at.tenant);
+    let noun = capitalized(user.noun());
+    println!("{noun} {code} of tenant {} has another password: its tokens end within 5 s.", at.tenant);
     Ok(())
 }
 
-async fn set_employee_password(at: &TenantArguments, user: &str, clock: &Clock) -> Result<()> {
-    let database = open(at, clock, IfNew::Refuse).await?;
-    let password_hash = passwords::hash(&read_password()?, random::bytes());
-    let mut transaction = database.begin(clock).await?;
-    let code = employees::set_password(&mut transaction, user, &password_hash).await?;
-    let code = code.with_context(|| format!("the tenant has no employee that signs in as {user}"))?;
-    record(&mut transaction, AuditEvent::PasswordChanged, "employee", &code).await?;
-    transaction.commit().await?;
-    println!("Employee {code} of tenant {} has another password: its tokens end within 5 s.", at.tenant);
-    Ok(())
-}
-
-async fn sign_out_contact(at: &TenantArguments, email: &str, clock: &Clock) -> Result<()> {
+async fn sign_out(at: &TenantArguments, user: User<'_>, clock: &Clock) -> Result<()> {
     let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
-    let code = contacts::sign_out(&mut transaction, email).await?;
-    let code = code.with_context(|| format!("the tenant has no contact that signs in as {email}"))?;
-    record(&mut transaction, AuditEvent::SignedOut, "contact", &code).await?;
+    let code = user.sign_out(&mut transaction).await?.ok_or_else(|| user.unknown())?;
+    record(&mut transaction, AuditEvent::SignedOut, user.noun(), &code).await?;
     transaction.commit().await?;
-    println!("Contact {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
+    let noun = capitalized(user.noun());
+    println!("{noun} {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
     Ok(())
 }
 
-async fn sign_out_employee(at: &TenantArguments, user: &str, clock: &Clock) -> Result<()> {
-    let mut transaction = open(at, clock, IfNew::Refuse).await?.begin(clock).await?;
-    let code = employees::sign_out(&mut transaction, user).await?;
-    let code = code.with_context(|| format!("the tenant has no employee that signs in as {user}"))?;
-    record(&mut transaction, AuditEvent::SignedOut, "employee", &code).await?;
-    transaction.commit().await?;
-    println!("Employee {code} of tenant {} is signed out: its tokens end within 5 s.", at.tenant);
-    Ok(())
+fn capitalized(noun: &str) -> String {
+    let (first, rest) = noun.split_at(1);
+    first.to_uppercase() + rest
 }
 
 /// Adds what was done to a customer or a user to the audit.
