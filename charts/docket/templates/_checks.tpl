@@ -69,6 +69,14 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}
 {{- end -}}
 {{- end -}}
+{{- range $limit, $default := $values.limits.defaults -}}
+{{- if hasKey $values.limits.maxima $limit -}}
+{{- $most := index $values.limits.maxima $limit | int64 -}}
+{{- if gt (int64 $default) $most -}}
+{{- $wrong = append $wrong (printf "limits.defaults.%s: must not exceed limits.maxima.%s, which is %d" $limit $limit $most) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and $values.ingress.tls.legacySecretName (not $values.legacyHost) -}}
 {{- $wrong = append $wrong "ingress.tls.legacySecretName: legacyHost is not set; set it, or leave the Secret's name empty" -}}
 {{- end -}}

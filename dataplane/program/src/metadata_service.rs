@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const V4: [Ipv4Addr; 8] = [
+/// Those with an IPv4 address. The chart's NetworkPolicy excepts the same.
+pub const V4: [Ipv4Addr; 8] = [
     Ipv4Addr::new(169, 254, 169, 254), // Amazon, Google, Azure, DigitalOcean, OpenStack and others
     Ipv4Addr::new(169, 254, 170, 2),   // Amazon's containers
     Ipv4Addr::new(169, 254, 170, 23),  // Amazon's pods

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use docket_program::metadata_service;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -69,10 +70,17 @@ fn metadata_services_stay_closed_in_networks_that_are_opened() {
         assert_eq!(block["cidr"], opened[at]);
         block.get("except").map_or(Vec::new(), texts)
     };
-    let amazon = ["169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32"];
-    assert_eq!(except(0), amazon);
+    let link_local = [
+        "169.254.0.23/32",
+        "169.254.42.42/32",
+        "169.254.169.254/32",
+        "169.254.170.2/32",
+        "169.254.170.23/32",
+    ];
+    assert_eq!(except(0), link_local);
     assert_eq!(except(2), ["100.100.100.200/32"]);
-    assert_eq!(except(3).len(), 6);
+    let all: BTreeSet<String> = except(3).into_iter().map(str::to_owned).collect();
+    assert_eq!(all, metadata_service::V4.map(|address| format!("{address}/32")).into());
     assert_eq!(except(4), ["169.254.170.2/32"]);
     assert!(except(1).is_empty() && except(5).is_empty());
 }

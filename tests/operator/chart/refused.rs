@@ -56,6 +56,10 @@ fn settings_that_do_not_fit_together_are_named() {
             "api: {serviceAccount: {name: a}}\nworker: {serviceAccount: {name: a}}",
             "worker.serviceAccount.name: a is already created for api",
         ),
+        (
+            "limits: {defaults: {webhooks: 60}, maxima: {webhooks: 50}}",
+            "limits.defaults.webhooks: must not exceed limits.maxima.webhooks, which is 50",
+        ),
         ("api: {shutdownDelay: 60s}", "api.terminationGracePeriodSeconds: must be at least 85"),
         ("api: {shutdownDelay: 1m}", "api.terminationGracePeriodSeconds: must be at least 85"),
         ("commonLabels: {app.kubernetes.io/name: x}", "commonLabels: leave out app.kubernetes.io/name"),
