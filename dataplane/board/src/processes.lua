@@ -1,9 +1,15 @@
 -- ARGV: for how many milliseconds a pod counts, and a role. Returns how many pods that are alive have it.
-local pods, roles = KEYS[1], KEYS[3]
+local pods, served, roles = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
 local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1])
+-- Without an operator nothing else forgets those that are gone.
+for _, pod in ipairs(redis.call('ZRANGEBYSCORE', pods, '-inf', '(' .. oldest)) do
+    redis.call('ZREM', pods, pod)
+    redis.call('HDEL', served, pod)
+    redis.call('HDEL', roles, pod)
+end
 local count = 0
-for _, pod in ipairs(redis.call('ZRANGEBYSCORE', pods, oldest, '+inf')) do
+for _, pod in ipairs(redis.call('ZRANGE', pods, 0, -1)) do
     if string.find(' ' .. (redis.call('HGET', roles, pod) or '') .. ' ', ' ' .. ARGV[2] .. ' ', 1, true) then
         count = count + 1
     end

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use docket_redis::{Keys, RedisConnection, RedisUrl, cmd};
 use docket_rig::redis::RedisServer;
 
-use super::{AT_LIMIT_COUNTS, AT_LIMIT_OVER, Board, PodServed, ReportedHealth, read, written};
+use super::{AT_LIMIT_COUNTS, AT_LIMIT_OVER, Board, POD_COUNTS, PodServed, ReportedHealth, read, written};
 
 fn board(server: &RedisServer) -> Board {
     let target = RedisUrl::parse(&server.url()).expect("a URL");
@@ -53,6 +53,19 @@ async fn pods_are_read_as_they_announced() {
     one.leave("api-1").await.expect("the report is stored");
     assert_eq!((count("api").await, count("worker").await), (1, 0));
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
+}
+
+#[tokio::test]
+async fn pods_that_are_gone_are_forgotten_without_an_operator() {
+    let server = RedisServer::start(&[]);
+    let board = board(&server);
+    board.announce("gone", &["api"], &served(&[("t1", "5")])).await.expect("the report is stored");
+    let keys = Keys::new(None).expect("the only one").pods();
+    let now_ms = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_millis();
+    let long_ago = (now_ms - POD_COUNTS.as_millis() - 1_000).to_string();
+    server.cli(&["ZADD", &keys[0], &long_ago, "gone"]);
+    assert_eq!(board.processes("api").await.expect("answers"), 0);
+    assert!(keys.iter().all(|key| server.cli(&["EXISTS", key]) == "0"));
 }
 
 #[tokio::test]

@@ -50,7 +50,10 @@ pub(super) async fn announce(
             tracing::warn!(error = %error, "announcing the served revisions failed; retrying");
         }
         was_announced = result.is_ok();
-        if was_announced && let Ok(processes) = board.processes(Role::Api.as_str()).await {
+        if was_announced
+            && roles.contains(&Role::Api.as_str())
+            && let Ok(processes) = board.processes(Role::Api.as_str()).await
+        {
             rates.divide_by(processes);
         }
         let at_limit = metrics.take_at_limit();
