@@ -10,6 +10,7 @@
 //! * [`order_type`]: the seven kinds of orders
 //! * [`invoice`]: the families of invoices, and the data of invoice.created
 //! * [`moment`]: a date or time as a client writes it; [`resend`]: the limits of a bulk resend
+//! * [`sample`]: one sample of each event code, for test events and documents
 //! * [`signature`]: HMAC-SHA256 over the raw body
 //! * [`token`]: the claims of a Bearer token, how it is issued and verified
 //! * [`work_order`]: the families of work orders, and the key by which a request names one; [`word`]: enums that are texts
@@ -35,6 +36,7 @@ pub mod moment;
 pub mod order_type;
 pub mod process;
 pub mod resend;
+pub mod sample;
 pub mod signature;
 pub mod token;
 pub mod word;
