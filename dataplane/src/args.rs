@@ -10,6 +10,7 @@ mod people;
 mod serve;
 mod settings;
 mod values;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -24,6 +25,7 @@ pub use settings::{
     AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, ProxyArguments, RedisArguments,
     SourceArguments, TenantArguments,
 };
+pub use verify::VerifyArguments;
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
 #[derive(Debug, Parser)]
@@ -58,6 +60,8 @@ pub enum Command {
     Audit(AuditCommand),
     /// Run a stand-alone webhook receiver that prints each delivery and whether its signature verifies.
     Listen(ListenArguments),
+    /// Check the signature of a delivery that was received, and say why it does not match.
+    Verify(VerifyArguments),
     /// Check that processes are healthy: exits with 0 if each URL responds 200.
     Healthcheck(HealthcheckArguments),
     /// Print the licences of Docket and of everything that its image contains.

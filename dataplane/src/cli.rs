@@ -1,10 +1,12 @@
 //! The commands beside the servers: people, deliveries and the audit of a tenant, also while `docket dev` or `docket serve` runs on
-//! the same data; a stand-alone receiver; a health check.
+//! the same data; for a receiver's author; a health check.
 
 pub mod audit;
 pub mod deliveries;
 pub mod healthcheck;
 pub mod listen;
 pub mod people;
+mod secret_file;
 mod table;
 mod tenant;
+pub mod verify;

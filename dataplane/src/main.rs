@@ -9,7 +9,7 @@ use docket::{cli, dev, serve};
 
 fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Without a stack trace: the user can fix what fails here.
             eprintln!("Error: {error:#}");
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<()> {
+fn run() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let command = match arguments.command {
         Some(command) => command,
@@ -26,7 +26,8 @@ fn run() -> Result<()> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        match command {
+        let done = match command {
+            Command::Verify(arguments) => return Ok(cli::verify::run(&arguments)),
             Command::Dev(arguments) => dev::run(arguments).await,
             Command::Serve(arguments) => serve::run(*arguments).await,
             Command::Customer(command) => cli::people::customer(command).await,
@@ -37,7 +38,8 @@ fn run() -> Result<()> {
             Command::Listen(arguments) => cli::listen::run(arguments).await,
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
             Command::Licenses => Ok(docket_program::licenses::print()?),
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     })
 }
 

@@ -11,3 +11,4 @@ mod listen;
 mod openapi;
 mod privacy;
 mod swagger;
+mod verify;

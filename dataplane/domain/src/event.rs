@@ -7,7 +7,8 @@ use std::fmt;
 
 use docket_crds::EventCode;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The id of an event: `evt_` and 32 hexadecimal characters. Time-ordered, so that rows land together in an index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -57,6 +58,23 @@ impl Payload {
             Self::InvoiceCreated(_) => EventCode::InvoiceCreated,
         }
     }
+
+    /// The payload of `code` with these fields.
+    ///
+    /// # Errors
+    ///
+    /// A field is missing, of another type, or none of this event's.
+    pub fn from_json(code: EventCode, data: Value) -> serde_json::Result<Self> {
+        use serde_json::from_value;
+        Ok(match code {
+            EventCode::OrderCreated => Self::OrderCreated(from_value(data)?),
+            EventCode::OrderUpdated => Self::OrderUpdated(from_value(data)?),
+            EventCode::OrderExported => Self::OrderExported(from_value(data)?),
+            EventCode::OrderStatusChanged => Self::OrderStatusChanged(from_value(data)?),
+            EventCode::NoteCreated => Self::NoteCreated(from_value(data)?),
+            EventCode::InvoiceCreated => Self::InvoiceCreated(from_value(data)?),
+        })
+    }
 }
 
 /// Shows only the code: payloads are legal content.
@@ -67,8 +85,8 @@ impl fmt::Debug for Payload {
 }
 
 /// data of order.created and order.updated.
-#[derive(Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderSaved {
     pub order_type: String,
@@ -79,8 +97,8 @@ pub struct OrderSaved {
 }
 
 /// data of order.exported.
-#[derive(Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderExported {
     pub order_type: String,
@@ -91,8 +109,8 @@ pub struct OrderExported {
 }
 
 /// data of order.status_changed.
-#[derive(Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderStatusChanged {
     pub work_order: String,
@@ -108,8 +126,8 @@ pub struct OrderStatusChanged {
 }
 
 /// data of note.created.
-#[derive(Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct NoteCreated {
     pub work_order: String,
@@ -120,8 +138,8 @@ pub struct NoteCreated {
 }
 
 /// data of invoice.created.
-#[derive(Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct InvoiceCreated {
     pub work_order: String,
@@ -137,7 +155,7 @@ pub struct InvoiceCreated {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
-    id: &'a EventId,
+    id: &'a str,
     event: &'a str,
     occurred_at: String,
     customer_code: &'a str,
@@ -148,13 +166,35 @@ struct Envelope<'a> {
 /// `occurred_at` is when the event is enqueued, in UTC, with three digits of the second: older parsers refuse others.
 pub fn envelope(id: &EventId, occurred_at: Timestamp, customer_code: &str, data: &Payload) -> Vec<u8> {
     let occurred_at = format!("{occurred_at:.3}");
-    let envelope = Envelope { id, event: data.code().as_str(), occurred_at, customer_code, data };
-    serde_json::to_vec(&envelope).expect("plain structs with string keys serialise")
+    written(&Envelope { id: id.as_str(), event: data.code().as_str(), occurred_at, customer_code, data })
+}
+
+fn written(envelope: &Envelope<'_>) -> Vec<u8> {
+    serde_json::to_vec(envelope).expect("plain structs with string keys serialise")
+}
+
+/// The bytes that Docket sends for the event in `body`, however another program parsed and wrote it since; `None` if
+/// `body` is no envelope.
+pub fn as_sent(body: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    struct Parsed {
+        id: String,
+        event: EventCode,
+        occurred_at: String,
+        customer_code: String,
+        data: Value,
+    }
+    let Parsed { id, event, occurred_at, customer_code, data } = serde_json::from_slice(body).ok()?;
+    let data = Payload::from_json(event, data).ok()?;
+    let (id, customer_code) = (&id, &customer_code);
+    Some(written(&Envelope { id, event: event.as_str(), occurred_at, customer_code, data: &data }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
 
     fn at() -> Timestamp {
         "2026-11-21T05:06:07.123Z".parse().expect("a timestamp")
@@ -209,6 +249,21 @@ mod tests {
         assert!(body(Payload::OrderExported(exported)).ends_with(
             r#""data":{"orderType":"Court","webOrderId":"W1","workOrderId":"CT1","courtWorkOrder":null,"processWorkOrders":null}}"#
         ));
+    }
+
+    #[test]
+    fn every_event_is_written_again_as_it_was_sent() {
+        for code in EventCode::ALL {
+            let sent = body(sample::payload(code));
+            let value: Value = serde_json::from_str(&sent).expect("JSON");
+            // Indented, and with its fields in the order of the alphabet.
+            let rewritten = serde_json::to_vec_pretty(&value).expect("JSON");
+            assert_ne!(rewritten, sent.as_bytes());
+            assert_eq!(as_sent(&rewritten).as_deref(), Some(sent.as_bytes()), "{code}");
+        }
+        for other in ["", "{}", "[]", r#"{"id":"evt_1","event":"order.created","data":{}}"#] {
+            assert_eq!(as_sent(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!
 //! * [`audit`]: the entries of the audit
 //! * [`delivery`]: the states of a delivery, the transition after an attempt, backoff and the limits
+//! * [`diagnosis`]: why a signature does not match
 //! * [`event`]: the envelope and the payload of each event code
 //! * [`process`]: conclusions from how papers were served
 //! * [`order_type`]: the seven kinds of orders
@@ -30,6 +31,7 @@
 
 pub mod audit;
 pub mod delivery;
+pub mod diagnosis;
 pub mod event;
 pub mod invoice;
 pub mod moment;

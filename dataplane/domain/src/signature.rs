@@ -13,7 +13,14 @@ pub const DELIVERY_ID_HEADER: &str = "x-service-delivery-id";
 /// The header of the signature; absent if the webhook has no secret (Delivery headers).
 pub const SIGNATURE_HEADER: &str = "x-service-signature";
 
-fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
+/// The header of the event's id, as Standard Webhooks names it.
+pub const WEBHOOK_ID_HEADER: &str = "webhook-id";
+/// The header of the time of the attempt in whole seconds since 1970, as Standard Webhooks names it.
+pub const WEBHOOK_TIMESTAMP_HEADER: &str = "webhook-timestamp";
+/// The header of the signatures by Standard Webhooks, separated by spaces; absent if the webhook has no secret.
+pub const WEBHOOK_SIGNATURE_HEADER: &str = "webhook-signature";
+
+pub(crate) fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     for part in parts {
         mac.update(part);

@@ -4,7 +4,7 @@
 //!
 //! - `certificate`: a throw-away authority and a certificate for this machine
 //! - `server`: the socket; one POST becomes one [`Received`] and one answer
-//! - `verdict`: checks signature header, secrets and body, and names the likely cause of a mismatch (pure)
+//! - `verdict`: whether a request is accepted; `docket_domain::diagnosis` names the cause of a mismatch (pure)
 //! - `behaviour`: simulated failures and delays
 //! - `seen`: the ids received before, in bounded memory
 //! - `line`: one [`Received`] as one line for people (pure)
@@ -14,8 +14,9 @@
 //! # Example
 //!
 //! ```
+//! use docket_domain::diagnosis::{Mismatch, SecretFault};
 //! use docket_domain::signature::sign;
-//! use docket_receiver::{Advice, Verdict};
+//! use docket_receiver::Verdict;
 //!
 //! let secrets = [b"secret".to_vec()];
 //! let body = br#"{"id":"evt_1"}"#;
@@ -23,7 +24,8 @@
 //!
 //! // A secret file that was written by `echo` ends in a newline.
 //! let verdict = Verdict::of(&secrets, Some(&sign(b"secret\n", body)), body);
-//! assert_eq!(verdict, Verdict::Wrong(Advice::SecretNewline));
+//! let newline = Mismatch::Known { spelling: None, secret: Some(SecretFault::Newline), body: None };
+//! assert_eq!(verdict, Verdict::Wrong(newline));
 //! assert!(verdict.rejects());
 //! ```
 
@@ -38,4 +40,4 @@ pub use behaviour::{Behaviour, Fail};
 pub use certificate::Certificate;
 pub use line::line;
 pub use server::{MAX_BODY_BYTES, Received, Receiver, Secrets, Settings};
-pub use verdict::{Advice, Verdict};
+pub use verdict::Verdict;

@@ -49,10 +49,11 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
+    use docket_domain::diagnosis::{Mismatch, SecretFault};
     use http::HeaderMap;
 
     use super::*;
-    use crate::{Advice, Verdict};
+    use crate::Verdict;
 
     fn received() -> Received {
         Received {
@@ -80,7 +81,11 @@ mod tests {
 
     #[test]
     fn line_shows_verdict_repetition_and_hang_up() {
-        let verdict = Verdict::Wrong(Advice::SecretNewline);
+        let verdict = Verdict::Wrong(Mismatch::Known {
+            spelling: None,
+            secret: Some(SecretFault::Newline),
+            body: None,
+        });
         let received = Received { verdict, answered: Some(401), attempt: 2, seen_before: true, ..received() };
         assert!(line(&received, "10:02:31").ends_with(
             "attempt 2  → 401  signature wrong: the secret ends in a newline on one side only  seen before"

@@ -141,7 +141,19 @@ pub(super) fn event_code(text: &str) -> Result<EventCode, String> {
 
 /// A date or a time, as milliseconds since 1970.
 pub(super) fn time_ms(text: &str) -> Result<i64, String> {
-    moment::parse(text).map(Timestamp::as_millisecond).ok_or_else(|| moment::EXPECTED.into())
+    timestamp(text).map(Timestamp::as_millisecond)
+}
+
+pub(super) fn timestamp(text: &str) -> Result<Timestamp, String> {
+    moment::parse(text).ok_or_else(|| moment::EXPECTED.into())
+}
+
+/// A line of a request's head; its name in lower case.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    let line =
+        text.split_once(':').filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace));
+    line.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .ok_or_else(|| "must be a name, a colon and a value, such as 'webhook-id: evt_…'".into())
 }
 
 pub(super) fn delivery_id(text: &str) -> Result<DeliveryId, String> {
@@ -181,6 +193,16 @@ mod tests {
         }
         for wrong in ["169.254.169.254/32", "fd00:ec2::254/128", "10.0.0.1", ""] {
             assert!(egress_network(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn header_is_a_name_a_colon_and_a_value() {
+        let read = |text| header(text).expect("a header");
+        assert_eq!(read("Webhook-Id: a: b "), ("webhook-id".to_owned(), "a: b".to_owned()));
+        assert_eq!(read("x:"), ("x".to_owned(), String::new()));
+        for wrong in ["", "x", ": x", "a b: c"] {
+            assert!(header(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -2,24 +2,19 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use docket_program::clock::Clock;
 use docket_program::signals::Signals;
 use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
 
+use super::secret_file;
 use crate::args::ListenArguments;
 
 /// `docket listen`: a receiver to compare your own with.
 pub async fn run(arguments: ListenArguments) -> Result<()> {
     let clock = Clock::System;
     let secret = match &arguments.secret_file {
-        Some(path) => {
-            let bytes = std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-            if bytes.is_empty() {
-                bail!("{} is empty; a secret has at least one byte", path.display());
-            }
-            vec![bytes]
-        }
+        Some(path) => vec![secret_file::read(path)?],
         None => Vec::new(),
     };
     let certificate = Certificate::load_or_generate(&arguments.certificate_dir, clock.now().as_second())?;

@@ -12,9 +12,9 @@ use jiff::Timestamp;
 const EVENT: HeaderName = HeaderName::from_static(signature::EVENT_HEADER);
 const DELIVERY_ID: HeaderName = HeaderName::from_static(signature::DELIVERY_ID_HEADER);
 const SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE_HEADER);
-const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
-const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static(signature::WEBHOOK_ID_HEADER);
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static(signature::WEBHOOK_TIMESTAMP_HEADER);
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static(signature::WEBHOOK_SIGNATURE_HEADER);
 /// These headers and the four of the sender.
 const HEADERS: usize = 11;
 

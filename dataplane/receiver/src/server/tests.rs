@@ -1,5 +1,6 @@
 //! The receiver on a real socket.
 
+use docket_domain::diagnosis::{Mismatch, SecretFault, Suspicion, Unreadable};
 use docket_domain::signature::sign;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use rustls::pki_types::pem::PemObject;
@@ -9,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::{Advice, Fail};
+use crate::Fail;
 
 const SECRET: &[u8] = b"secret";
 const BODY: &str = r#"{"id":"evt_1","event":"order.created"}"#;
@@ -125,11 +126,12 @@ async fn verified_request_is_answered_200_and_reported_whole() {
 async fn missing_and_wrong_are_rejected_and_unsigned_is_not() {
     let mut bench = Bench::plain().await;
     let with_newline = sign(b"secret\n", BODY.as_bytes());
+    let newline = Mismatch::Known { spelling: None, secret: Some(SecretFault::Newline), body: None };
     for (path, signature, status, verdict) in [
         ("/hook", None, 401, Verdict::Missing),
-        ("/hook", Some("00"), 401, Verdict::Wrong(Advice::Unknown)),
-        ("/hook", Some("\u{fc}"), 401, Verdict::Wrong(Advice::Unknown)),
-        ("/hook", Some(with_newline.as_str()), 401, Verdict::Wrong(Advice::SecretNewline)),
+        ("/hook", Some(&*"0".repeat(64)), 401, Verdict::Wrong(Mismatch::Unknown(Suspicion::OtherSecret))),
+        ("/hook", Some("\u{fc}"), 401, Verdict::Wrong(Mismatch::Unreadable(Unreadable::NotHexadecimal))),
+        ("/hook", Some(with_newline.as_str()), 401, Verdict::Wrong(newline)),
         ("/open", None, 200, Verdict::Unsigned),
         ("/open", Some("00"), 200, Verdict::NoSecret),
     ] {

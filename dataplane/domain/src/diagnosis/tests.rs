@@ -1,0 +1,267 @@
+use docket_crds::EventCode;
+
+use super::*;
+use crate::event::{EventId, envelope};
+use crate::sample;
+use crate::signature::{sign, standard_webhooks};
+
+const SECRET: &[u8] = b"correct-horse-battery-staple";
+
+fn now() -> Timestamp {
+    "2026-11-21T05:06:07.123Z".parse().expect("a timestamp")
+}
+
+fn sent() -> Vec<u8> {
+    let data = sample::payload(EventCode::NoteCreated);
+    envelope(&EventId::new(now(), [0xab; 10]), now(), "C-1001", &data)
+}
+
+/// The judgement of the signature that `key` makes of `signed`, for a receiver with `secret` that got `body`.
+fn judged(secret: &[u8], body: &[u8], key: &[u8], signed: &[u8]) -> Result<(), Mismatch> {
+    service(&[b"another".to_vec(), secret.to_vec()], &sign(key, signed), body)
+}
+
+fn known(
+    spelling: Option<Spelling>,
+    secret: Option<SecretFault>,
+    body: Option<BodyFault>,
+) -> Result<(), Mismatch> {
+    Err(Mismatch::Known { spelling, secret, body })
+}
+
+#[test]
+fn the_right_signature_of_any_secret_matches() {
+    assert_eq!(judged(SECRET, &sent(), SECRET, &sent()), Ok(()));
+    assert_eq!(judged(SECRET, &sent(), b"another", &sent()), Ok(()));
+    assert_eq!(judged(SECRET, b"", SECRET, b""), Ok(()));
+}
+
+#[test]
+fn each_mistake_with_a_secret_is_named() {
+    let base64 = BASE64.encode(SECRET);
+    let whsec = format!("whsec_{base64}");
+    let hexadecimal = "0123456789abcdef".repeat(4);
+    let bytes = hex::decode(&hexadecimal).expect("hexadecimal");
+    let quoted = [b"\"", SECRET, b"\""].concat();
+    let marked = ["\u{feff}".as_bytes(), SECRET].concat();
+    for (given, key, fault) in [
+        ([SECRET, b"\n"].concat(), SECRET.to_vec(), SecretFault::Newline),
+        ([SECRET, b"\r\n"].concat(), SECRET.to_vec(), SecretFault::Newline),
+        (SECRET.to_vec(), [SECRET, b"\n"].concat(), SecretFault::Newline),
+        ([b" ", SECRET, b" "].concat(), SECRET.to_vec(), SecretFault::Whitespace),
+        (SECRET.to_vec(), [SECRET, b" "].concat(), SecretFault::Whitespace),
+        (quoted, SECRET.to_vec(), SecretFault::Quoted),
+        (marked, SECRET.to_vec(), SecretFault::ByteOrderMark),
+        (whsec.clone().into_bytes(), SECRET.to_vec(), SecretFault::WhsecText),
+        (format!("{whsec}\n").into_bytes(), SECRET.to_vec(), SecretFault::WhsecText),
+        (SECRET.to_vec(), whsec.into_bytes(), SecretFault::WhsecAsKey),
+        (SECRET.to_vec(), base64.clone().into_bytes(), SecretFault::WhsecAsKey),
+        (base64.into_bytes(), SECRET.to_vec(), SecretFault::Decoded),
+        (hexadecimal.into_bytes(), bytes, SecretFault::Decoded),
+    ] {
+        assert_eq!(judged(&given, &sent(), &key, &sent()), known(None, Some(fault), None), "{fault:?}");
+    }
+}
+
+#[test]
+fn each_mistake_with_a_body_is_named_on_either_side() {
+    let text = String::from_utf8(sent()).expect("UTF-8");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let utf_16: Vec<u8> =
+        [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let latin_1: String = sent().iter().map(|byte| char::from(*byte)).collect();
+    for (other, fault) in [
+        (format!("{text}\n").into_bytes(), BodyFault::Newline),
+        (format!("{text}\r\n").into_bytes(), BodyFault::Newline),
+        (format!("\u{feff}{text}").into_bytes(), BodyFault::ByteOrderMark),
+        (value.to_string().into_bytes(), BodyFault::Rewritten),
+        (latin_1.into_bytes(), BodyFault::Encoding),
+    ] {
+        assert_eq!(
+            judged(SECRET, &other, SECRET, &sent()),
+            known(None, None, Some(fault)),
+            "{fault:?} given"
+        );
+        assert_eq!(
+            judged(SECRET, &sent(), SECRET, &other),
+            known(None, None, Some(fault)),
+            "{fault:?} signed"
+        );
+    }
+    assert_eq!(judged(SECRET, &utf_16, SECRET, &sent()), known(None, None, Some(BodyFault::Encoding)));
+    assert_eq!(judged(SECRET, &sent(), SECRET, b""), known(None, None, Some(BodyFault::Empty)));
+    let (unix, windows) = (b"{\n}\n", b"{\r\n}\r\n");
+    assert_eq!(judged(SECRET, unix, SECRET, windows), known(None, None, Some(BodyFault::LineEnds)));
+    assert_eq!(judged(SECRET, windows, SECRET, unix), known(None, None, Some(BodyFault::LineEnds)));
+}
+
+#[test]
+fn json_that_any_library_wrote_again_is_named() {
+    let value: serde_json::Value = serde_json::from_slice(&sent()).expect("JSON");
+    let ordered = String::from_utf8(sent()).expect("UTF-8");
+    let escaped = ordered.replace('’', "\\u2019").replace('/', "\\/");
+    assert_ne!(escaped, ordered);
+    for given in [serde_json::to_string_pretty(&value).expect("JSON"), value.to_string(), escaped] {
+        let fault = known(None, None, Some(BodyFault::Rewritten));
+        assert_eq!(judged(SECRET, given.as_bytes(), SECRET, &sent()), fault, "{given}");
+    }
+    // What Python's json.dumps and JavaScript's JSON.stringify(…, null, 2) write.
+    let event = r#"{"id":"evt_1","event":"order.created","occurredAt":"t","customerCode":"C \"1\", a:b","data":{"orderType":"Court","webOrderId":"W1"}}"#;
+    let python = r#"{"id": "evt_1", "event": "order.created", "occurredAt": "t", "customerCode": "C \"1\", a:b", "data": {"orderType": "Court", "webOrderId": "W1"}}"#;
+    let indented = "{\n  \"id\": \"evt_1\",\n  \"event\": \"order.created\",\n  \"occurredAt\": \"t\",\n  \"customerCode\": \"C \\\"1\\\", a:b\",\n  \"data\": {\n    \"orderType\": \"Court\",\n    \"webOrderId\": \"W1\"\n  }\n}";
+    for signed in [python, indented] {
+        let judged = judged(SECRET, event.as_bytes(), SECRET, signed.as_bytes());
+        assert_eq!(judged, known(None, None, Some(BodyFault::Rewritten)), "{signed}");
+    }
+}
+
+#[test]
+fn each_mistake_with_the_header_is_named() {
+    let right = sign(SECRET, &sent());
+    let digest = hex::decode(&right).expect("hexadecimal");
+    let secrets = [SECRET.to_vec()];
+    for (signature, spelling) in [
+        (right.to_uppercase(), Spelling::UpperCase),
+        (BASE64.encode(&digest), Spelling::Base64),
+        (BASE64_URL.encode(&digest), Spelling::Base64),
+        (format!("sha256={right}"), Spelling::Prefixed),
+        (format!(" {right}"), Spelling::Surrounded),
+        (format!("\"{right}\""), Spelling::Surrounded),
+    ] {
+        assert_eq!(service(&secrets, &signature, &sent()), known(Some(spelling), None, None), "{signature}");
+        assert_eq!(
+            service(&[b"another".to_vec()], &signature, &sent()),
+            Err(Mismatch::Unknown(Suspicion::OtherSecret)),
+            "not said to match but for its spelling: {signature}"
+        );
+    }
+    for (signature, fault) in [
+        ("", Unreadable::Empty),
+        ("\"\"", Unreadable::Empty),
+        (&right[..40], Unreadable::Length(40)),
+        (&right.repeat(2), Unreadable::Length(128)),
+        ("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", Unreadable::OfStandardWebhooks),
+        ("\u{fc}", Unreadable::NotHexadecimal),
+    ] {
+        assert_eq!(service(&secrets, signature, &sent()), Err(Mismatch::Unreadable(fault)), "{signature}");
+    }
+}
+
+#[test]
+fn mistakes_are_named_together_and_the_smallest_change_first() {
+    let upper = sign(SECRET, &[&sent()[..], b"\n"].concat()).to_uppercase();
+    assert_eq!(
+        service(&[[SECRET, b"\n"].concat()], &upper, &sent()),
+        known(Some(Spelling::UpperCase), Some(SecretFault::Newline), Some(BodyFault::Newline))
+    );
+    let text =
+        known(Some(Spelling::UpperCase), Some(SecretFault::Newline), None).expect_err("faults").to_string();
+    assert_eq!(
+        text,
+        "it is in upper case, and must be lowercase hexadecimal; and the secret ends in a newline on one side only"
+    );
+}
+
+#[test]
+fn a_body_that_looks_wrong_is_suspected() {
+    let cut_off = sent()[..40].to_vec();
+    let rewritten = [b" ", &sent()[..]].concat();
+    for (body, suspicion) in [
+        (vec![], Suspicion::EmptyBody),
+        (cut_off, Suspicion::CutOffBody),
+        (rewritten, Suspicion::RewrittenBody),
+        (sent(), Suspicion::OtherSecret),
+        (b"\xff\xff".to_vec(), Suspicion::OtherSecret),
+    ] {
+        assert_eq!(judged(SECRET, &body, b"stranger", &sent()), Err(Mismatch::Unknown(suspicion)));
+    }
+}
+
+#[test]
+fn no_message_holds_a_digest_or_the_secret() {
+    let right = sign(SECRET, &sent());
+    for signature in [right.to_uppercase(), format!("x={right}"), right[..63].to_owned(), "0".repeat(64)] {
+        let text = service(&[SECRET.to_vec()], &signature, &sent()).expect_err("wrong").to_string();
+        let secret = std::str::from_utf8(SECRET).expect("ASCII");
+        assert!(!text.contains(&right[..8]) && !text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn nothing_but_the_signature_itself_matches() {
+    let right = sign(SECRET, &sent());
+    let secrets = [SECRET.to_vec()];
+    for at in 0..right.len() {
+        let mut wrong = right.clone().into_bytes();
+        wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
+        let wrong = String::from_utf8(wrong).expect("ASCII");
+        assert!(service(&secrets, &wrong, &sent()).is_err(), "{at}");
+    }
+    for wrong in [format!("{right} "), format!("{right}0"), right[..62].to_owned(), right.to_uppercase()] {
+        assert!(service(&secrets, &wrong, &sent()).is_err(), "{wrong}");
+    }
+    assert!(service(&[], &right, &sent()).is_err());
+}
+
+mod of_standard_webhooks {
+    use super::*;
+
+    const ID: &str = "evt_1";
+
+    fn judged(
+        secrets: &[&[u8]],
+        timestamp: &str,
+        signature: &str,
+        at: Timestamp,
+    ) -> Result<(), StandardFault> {
+        let secrets: Vec<Vec<u8>> = secrets.iter().map(|secret| secret.to_vec()).collect();
+        let headers =
+            StandardHeaders { id: Some(ID), timestamp: Some(timestamp), signature: Some(signature) };
+        standard(&secrets, &headers, &sent(), at)
+    }
+
+    fn after(seconds: i64) -> Timestamp {
+        Timestamp::from_second(now().as_second() + seconds).expect("in range")
+    }
+
+    #[test]
+    fn one_matching_signature_of_several_is_enough_within_five_minutes() {
+        let timestamp = now().as_second().to_string();
+        let (old, new) =
+            (standard_webhooks(b"old", ID, now(), &sent()), standard_webhooks(SECRET, ID, now(), &sent()));
+        let both = format!("{old} v1a,other {new}");
+        for seconds in [-TOLERANCE_SECONDS, 0, TOLERANCE_SECONDS] {
+            assert_eq!(judged(&[SECRET], &timestamp, &both, after(seconds)), Ok(()));
+            assert_eq!(judged(&[b"old"], &timestamp, &both, after(seconds)), Ok(()));
+        }
+        let late = judged(&[SECRET], &timestamp, &both, after(TOLERANCE_SECONDS + 1));
+        assert_eq!(late, Err(StandardFault::Old(TOLERANCE_SECONDS + 1)));
+        let early = judged(&[SECRET], &timestamp, &both, after(-TOLERANCE_SECONDS - 1));
+        assert_eq!(early, Err(StandardFault::Early(TOLERANCE_SECONDS + 1)));
+    }
+
+    #[test]
+    fn each_mistake_is_named() {
+        let timestamp = now().as_second().to_string();
+        let right = standard_webhooks(SECRET, ID, now(), &sent());
+        let whsec = format!("whsec_{}", BASE64.encode(SECRET));
+        let unknown = Mismatch::Unknown(Suspicion::OtherSecret);
+        let text = Mismatch::Known { spelling: None, secret: Some(SecretFault::WhsecText), body: None };
+        for (secret, timestamp, signature, fault) in [
+            (SECRET, "soon", right.as_str(), StandardFault::Timestamp),
+            (SECRET, &timestamp, "", StandardFault::NoVersion1),
+            (SECRET, &timestamp, &right[3..], StandardFault::NoVersion1),
+            (SECRET, &timestamp, &right[..30], StandardFault::CutOff),
+            (b"another", &timestamp, &right, StandardFault::Mismatch(unknown)),
+            (SECRET, "1", &right, StandardFault::Mismatch(unknown)),
+            (whsec.as_bytes(), &timestamp, &right, StandardFault::Mismatch(text)),
+        ] {
+            assert_eq!(judged(&[secret], timestamp, signature, now()), Err(fault), "{signature}");
+        }
+        let other = standard_webhooks(b"old", ID, now(), &sent());
+        let cut_off = format!("{other} {}", &right[..right.len() - 4]);
+        assert_eq!(judged(&[SECRET], &timestamp, &cut_off, now()), Err(StandardFault::CutOff));
+        let missing = standard(&[SECRET.to_vec()], &StandardHeaders::default(), b"", now());
+        assert_eq!(missing, Err(StandardFault::Missing(WEBHOOK_ID_HEADER)));
+    }
+}
