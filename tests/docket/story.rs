@@ -10,5 +10,6 @@ mod first_run;
 mod listen;
 mod openapi;
 mod privacy;
+mod snippets;
 mod swagger;
 mod verify;

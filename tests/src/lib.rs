@@ -2,6 +2,7 @@
 //! stores are in `docket-rig`.
 
 pub mod apiserver;
+pub mod languages;
 pub mod operator;
 pub mod people;
 pub mod receiver;
