@@ -12,6 +12,7 @@ mod faults;
 mod invoices;
 mod invoices_fairness;
 mod kills;
+mod libraries;
 mod lifecycle;
 mod notes;
 mod resend;
