@@ -310,14 +310,15 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
         return Err(vec![unreachable_tenant(webhook)]);
     }
     let mut reasons: Vec<Reason> = webhook.validate().into_iter().map(Reason::from).collect();
-    let secret = resolve::signing_secret(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
+    let secrets =
+        resolve::signing_secrets(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
     let ca_bundle = resolve::ca_bundle(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
     let Webhook { metadata, spec } = webhook;
     // What does not parse is already among the violations.
     let customer_code = spec.customer_code.parse().ok();
     let target_url = spec.target_url.parse().ok();
-    let (Some(customer_code), Some(target_url), Some(secret), Some(ca_bundle), true) =
-        (customer_code, target_url, secret, ca_bundle, reasons.is_empty())
+    let (Some(customer_code), Some(target_url), Some(secrets), Some(ca_bundle), true) =
+        (customer_code, target_url, secrets, ca_bundle, reasons.is_empty())
     else {
         return Err(reasons);
     };
@@ -328,7 +329,8 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
         display_name: spec.display_name.clone(),
         customer_code,
         target_url,
-        secret,
+        secret: secrets.current,
+        next_secret: secrets.next,
         ca_bundle,
         events: spec.events.iter().copied().collect(),
         active: spec.active,

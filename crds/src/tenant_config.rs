@@ -204,6 +204,9 @@ pub struct WebhookConfig {
     pub target_url: TargetUrl,
     /// The secret that signs deliveries, exactly as in its Secret and never empty; `None`: deliveries are unsigned.
     pub secret: Option<SecretBytes>,
+    /// The secret that the receiver changes over to, which signs beside the one above; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_secret: Option<SecretBytes>,
     /// Certificates in PEM form to trust for this receiver.
     pub ca_bundle: Option<String>,
     /// The events that the webhook subscribes to.
@@ -227,6 +230,7 @@ mod tests {
             customer_code: customer.parse().unwrap(),
             target_url: "https://hooks.example/".parse().unwrap(),
             secret: Some(b"hunter2".to_vec().into()),
+            next_secret: None,
             ca_bundle: None,
             events: events.iter().copied().collect(),
             active: true,

@@ -110,13 +110,17 @@ pub struct TenantRef {
 /// The Secret whose value signs deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretRef {
     /// The Secret's name.
     pub name: String,
     /// The key in the Secret. Default `secret`.
     #[serde(default = "default_secret_key")]
     pub key: String,
+    /// The key in the Secret of the next secret, while the receiver changes over to it: webhook-signature then has a
+    /// signature by each of the two. Nothing happens while the Secret lacks this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_key: Option<String>,
 }
 
 fn default_secret_key() -> String {
@@ -169,8 +173,10 @@ const TENANT_REF: Rule = Rule::Record {
     checks: &[],
 };
 
-const SECRET_REF: Rule =
-    Rule::Record { fields: &[required("name", &OBJECT_NAME), optional("key", &DATA_KEY)], checks: &[] };
+const SECRET_REF: Rule = Rule::Record {
+    fields: &[required("name", &OBJECT_NAME), optional("key", &DATA_KEY), optional("nextKey", &DATA_KEY)],
+    checks: &[],
+};
 
 const CA_BUNDLE_REF: Rule = Rule::Record {
     fields: &[
@@ -280,6 +286,12 @@ mod tests {
         assert_eq!(webhook.tenant_namespace(), "default");
         let spec = accepted(with("secretRef", json!({"name": "s"}))).spec;
         assert_eq!(spec.secret_ref.unwrap().key, "secret");
+        let spec = accepted(with("secretRef", json!({"name": "s", "nextKey": "next"}))).spec;
+        assert_eq!(spec.secret_ref.unwrap().next_key.as_deref(), Some("next"));
+        refused(
+            with("secretRef", json!({"name": "s", "nextKey": "a b"})),
+            &["spec.secretRef.nextKey: must be letters, digits, \"-\", \"_\" and \".\""],
+        );
         let spec = accepted(with("caBundleRef", json!({"kind": "ConfigMap", "name": "c"}))).spec;
         assert_eq!(spec.ca_bundle_ref.unwrap().key, "ca.crt");
     }

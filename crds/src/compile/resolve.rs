@@ -3,6 +3,7 @@
 use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, Missing, Reason, Values};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
+use crate::webhook::SecretRef;
 use crate::{ApiKeyDigest, DatabaseUrl, NotAnApiKey, SecretBytes, ValueKind, Webhook};
 
 /// One key of one object.
@@ -103,25 +104,41 @@ fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<Databa
     DatabaseUrl::parse(url).map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
 }
 
-/// The secret that signs deliveries, byte for byte; `None` if the webhook names none. An empty secret is an error, so that
-/// deliveries never go out unsigned by mistake.
-pub(super) fn signing_secret(values: &dyn Values, webhook: &Webhook) -> Result<Option<SecretBytes>, Reason> {
-    let Some(secret) = &webhook.spec.secret_ref else {
-        return Ok(None);
+/// The secrets that sign deliveries, byte for byte.
+#[derive(Default)]
+pub(super) struct SigningSecrets {
+    /// `None`: the webhook names none.
+    pub(super) current: Option<SecretBytes>,
+    /// `None`: the webhook names none, or its Secret lacks it, as before and after a rotation.
+    pub(super) next: Option<SecretBytes>,
+}
+
+/// The secrets that sign deliveries. An empty one is an error, so that deliveries never go out unsigned by mistake.
+pub(super) fn signing_secrets(values: &dyn Values, webhook: &Webhook) -> Result<SigningSecrets, Reason> {
+    let Some(SecretRef { name, key, next_key }) = &webhook.spec.secret_ref else {
+        return Ok(SigningSecrets::default());
     };
-    let reference = Reference {
-        kind: ValueKind::Secret,
-        namespace: &webhook.metadata.namespace,
-        name: &secret.name,
-        key: &secret.key,
-        field: "spec.secretRef",
-    };
-    let bytes = SecretBytes::from(reference.look_up(values)?);
-    if bytes.is_empty() {
+    let namespace = &webhook.metadata.namespace;
+    let reference = |key, field| Reference { kind: ValueKind::Secret, namespace, name, key, field };
+    let reference_to_current = reference(key, "spec.secretRef");
+    let current = SecretBytes::from(reference_to_current.look_up(values)?);
+    if current.is_empty() {
         let what = "must not be empty; leave out secretRef for unsigned deliveries";
-        return Err(reference.invalid(ReasonCode::SecretInvalid, what));
+        return Err(reference_to_current.invalid(ReasonCode::SecretInvalid, what));
     }
-    Ok(Some(bytes))
+    let next = match next_key {
+        Some(next_key) => {
+            let reference = reference(next_key, "spec.secretRef.nextKey");
+            let next = values.get(reference.kind, namespace, name, next_key).ok().map(SecretBytes::from);
+            if next.as_ref().is_some_and(SecretBytes::is_empty) {
+                let what = "must not be empty; remove the key from the Secret while there is no next secret";
+                return Err(reference.invalid(ReasonCode::SecretInvalid, what));
+            }
+            next.filter(|next| *next != current)
+        }
+        None => None,
+    };
+    Ok(SigningSecrets { current: Some(current), next })
 }
 
 /// The certificates to trust for this receiver.

@@ -317,6 +317,26 @@ fn webhook_with_a_secret_ref_is_never_served_unsigned() {
 }
 
 #[test]
+fn next_secret_signs_too_while_the_secret_has_one() {
+    let secret_ref = json!({"secretRef": {"name": "s", "nextKey": "next"}});
+    let mut case = tenant(json!({})).webhook("tenants", secret_ref).value("tenants/s/secret", b"old");
+    let next = |case: &Case| config(&case.compile()).webhooks[0].next_secret.clone();
+    assert_eq!(next(&case), None);
+    case = case.value("tenants/s/next", b"new");
+    assert_eq!(next(&case), Some(b"new".to_vec().into()));
+    case = case.value("tenants/s/next", b"old");
+    assert_eq!(next(&case), None, "it has taken its place");
+    case = case.value("tenants/s/next", b"");
+    assert_eq!(
+        left_out(&case),
+        [
+            "SecretInvalid: spec.secretRef.nextKey: key \"next\" of Secret tenants/s: must not be empty; remove the key \
+             from the Secret while there is no next secret"
+        ]
+    );
+}
+
+#[test]
 fn ca_bundle_without_a_certificate_is_refused() {
     let bundle = |kind: &str| json!({"caBundleRef": {"kind": kind, "name": "ca", "key": "c"}});
     let mut case = tenant(json!({})).webhook("tenants", bundle("ConfigMap"));

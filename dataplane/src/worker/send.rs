@@ -56,7 +56,13 @@ fn headers(message: &Message<'_>, now: Timestamp) -> HeaderMap {
     if let Some(secret) = &webhook.secret {
         let secret = secret.expose();
         headers.insert(SIGNATURE, value(signature::sign(secret, body)));
-        headers.insert(WEBHOOK_SIGNATURE, value(signature::standard_webhooks(secret, event_id, now, body)));
+        let by = |secret: &[u8]| signature::standard_webhooks(secret, event_id, now, body);
+        // The contract's header has room for one signature: the next secret signs it once it is the only one.
+        let signatures = match &webhook.next_secret {
+            Some(next) => format!("{} {}", by(secret), by(next.expose())),
+            None => by(secret),
+        };
+        headers.insert(WEBHOOK_SIGNATURE, value(signatures));
     }
     headers
 }

@@ -139,6 +139,54 @@ async fn a_photocopy_order_says_whether_it_is_finalized_and_an_update_is_an_even
     assert_eq!(got, [(json!("order.created"), data.clone()), (json!("order.updated"), data)]);
 }
 
+/// A Secret with this content, and a Webhook that takes its secrets from there.
+fn rotating(hook: &Receiver, secrets: &str) -> String {
+    let webhook = Webhook { secret: None, ..Webhook::new("rotating", hook.url("/")) }.yaml();
+    format!(
+        "{webhook}  secretRef: {{name: rotating, nextKey: next}}\n---\napiVersion: v1\nkind: Secret\n\
+         metadata: {{name: rotating}}\nstringData: {{{secrets}}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn next_secret_signs_beside_the_current_one_until_it_takes_its_place() {
+    const NEXT: &str = "the-secret-that-takes-its-place";
+    let _turn = together().await;
+    let hook = Receiver::start().await;
+    let (home, _server, client) = stage(&[], ONCE).await;
+    // What the last delivery carries once this was picked up: as many signatures.
+    let sent = async |secrets: &str, signed_by: &str, count: usize| -> Post {
+        home.write("webhook-rotating.yaml", &rotating(&hook, secrets));
+        let last = std::cell::RefCell::new(None);
+        eventually("deliveries are signed so", SOON, async || {
+            let before = hook.count();
+            save(&client).await;
+            eventually("it is delivered", SOON, async || hook.count() > before).await;
+            let post = hook.posts().pop().expect("it came");
+            let signatures = post.header("webhook-signature").map_or(0, |all| all.split(' ').count());
+            let is_so = post.is_signed_with(signed_by) && signatures == count;
+            *last.borrow_mut() = Some(post);
+            is_so
+        })
+        .await;
+        last.into_inner().expect("it was seen")
+    };
+    let home_first = format!("secret: {SECRET}");
+    home.write("webhook-rotating.yaml", &rotating(&hook, &home_first));
+    eventually("it is served", SOON, async || {
+        save(&client).await;
+        hook.count() > 0
+    })
+    .await;
+    assert_signed_with(SECRET, &sent(&home_first, SECRET, 1).await);
+    let both = sent(&format!("secret: {SECRET}, next: {NEXT}"), SECRET, 2).await;
+    let (id, timestamp) = (both.event(), both.header("webhook-timestamp").expect("a timestamp").to_owned());
+    let (_, old) = signatures(SECRET, &id, &timestamp, &both.body);
+    let (_, new) = signatures(NEXT, &id, &timestamp, &both.body);
+    assert_eq!(both.header("webhook-signature"), Some(format!("{old} {new}").as_str()));
+    assert_signed_with(NEXT, &sent(&format!("secret: {NEXT}"), NEXT, 1).await);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_secret_nothing_is_signed() {
     let _turn = together().await;
