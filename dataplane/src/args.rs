@@ -18,7 +18,7 @@ pub use audit::AuditCommand;
 pub use deliveries::{DeliveriesCommand, ManyArguments};
 pub use dev::DevArguments;
 pub use healthcheck::HealthcheckArguments;
-pub use listen::ListenArguments;
+pub use listen::{ListenArguments, ListenOutput};
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
 pub use serve::{Role, ServeArguments, ServeSource};
 pub use settings::{

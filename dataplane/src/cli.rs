@@ -4,6 +4,7 @@
 pub mod audit;
 pub mod deliveries;
 pub mod healthcheck;
+mod http;
 pub mod listen;
 pub mod people;
 mod secret_file;

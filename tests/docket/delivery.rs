@@ -5,7 +5,7 @@
 
 mod addresses;
 mod backoff;
-mod contract;
+pub(crate) mod contract;
 mod drain;
 mod fairness;
 mod faults;
@@ -17,6 +17,6 @@ mod lifecycle;
 mod notes;
 mod resend;
 mod resend_many;
-mod stage;
+pub(crate) mod stage;
 mod states;
 mod telemetry;

@@ -72,6 +72,11 @@ impl Trust {
         if roots.is_empty() { Err(BadBundle::Empty) } else { Ok(Self::of(roots)) }
     }
 
+    /// The settings of rustls, for an ordinary HTTP client that shall trust the same authorities.
+    pub fn tls(&self) -> ClientConfig {
+        ClientConfig::clone(&self.config)
+    }
+
     /// Trusts no authority: every certificate is untrusted.
     pub fn none() -> Self {
         Self::of(RootCertStore::empty())

@@ -6,8 +6,9 @@
 //! - `server`: the socket; one POST becomes one [`Received`] and one answer
 //! - `verdict`: whether a request is accepted; `docket_domain::diagnosis` names the cause of a mismatch (pure)
 //! - `behaviour`: simulated failures and delays
+//! - `forward`: passes deliveries on to the receiver that is being written
 //! - `seen`: the ids received before, in bounded memory
-//! - `line`: one [`Received`] as one line for people (pure)
+//! - `line`: one [`Received`] as one line for people or programs (pure)
 //!
 //! Absent on purpose: it reads no wall clock, writes nothing to disk but its certificate, and prints nothing.
 //!
@@ -31,6 +32,7 @@
 
 mod behaviour;
 mod certificate;
+mod forward;
 mod line;
 mod seen;
 mod server;
@@ -38,6 +40,7 @@ mod verdict;
 
 pub use behaviour::{Behaviour, Fail};
 pub use certificate::Certificate;
-pub use line::line;
+pub use forward::{Forward, Forwarded, NoAnswer};
+pub use line::{json, line};
 pub use server::{MAX_BODY_BYTES, Received, Receiver, Secrets, Settings};
 pub use verdict::Verdict;

@@ -1,11 +1,16 @@
-//! One received delivery as one line for people. Never the payload.
+//! One received delivery as one line for people or programs. Never the payload.
 
 use std::fmt::Write;
 
+use serde_json::json;
+
 use crate::server::Received;
+use crate::{Forwarded, NoAnswer, Verdict};
 
 /// Characters shown of an id.
 const SHOWN: usize = 8;
+/// Characters shown of a URL.
+const SHOWN_OF_URL: usize = 100;
 
 /// For example `10:02:31  order.created  evt_9d41…  delivery …a8e07f3c  attempt 1  → 200  signature verified`, with the
 /// time as given in `at`. Of the delivery id it shows the end, because the beginning is the time and equal for all of one minute.
@@ -14,6 +19,13 @@ pub fn line(received: &Received, at: &str) -> String {
     let id = received.event_id.as_deref().map_or("no event id".to_owned(), head);
     let delivery = received.delivery_id.as_deref().map_or("without id".to_owned(), tail);
     let mut line = format!("{at}  {event}  {id}  delivery {delivery}  attempt {}  → ", received.attempt);
+    if let Some(Forwarded { to, result, took }) = &received.forwarded {
+        let to: String = to.chars().take(SHOWN_OF_URL).collect();
+        let _ = match result {
+            Ok(status) => write!(line, "{to} [{status}] {} ms  → ", took.as_millis()),
+            Err(reason) => write!(line, "{to} [{reason}] {} ms  → ", took.as_millis()),
+        };
+    }
     let _ = match received.answered {
         Some(status) => write!(line, "{status}"),
         None => write!(line, "hung up after {:.1} s", received.took.as_secs_f64()),
@@ -23,6 +35,37 @@ pub fn line(received: &Received, at: &str) -> String {
         line.push_str("  seen before");
     }
     line
+}
+
+/// The same as one JSON object for programs. `signature` is `verified`, `unsigned`, `missing`, `wrong` or `unknown`, the last one
+/// without a secret to verify with; `reason` says what is wrong.
+pub fn json(received: &Received, at: &str) -> String {
+    let (signature, reason) = match received.verdict {
+        Verdict::Verified => ("verified", None),
+        Verdict::Unsigned => ("unsigned", None),
+        Verdict::Missing => ("missing", None),
+        Verdict::Wrong(mismatch) => ("wrong", Some(mismatch.to_string())),
+        Verdict::NoSecret => ("unknown", None),
+    };
+    let forwarded = received.forwarded.as_ref().map(|Forwarded { to, result, took }| {
+        json!({"to": to, "status": result.ok(), "error": result.err().map(NoAnswer::as_str), "milliseconds": took.as_millis()})
+    });
+    let text = |text: &Option<String>| text.as_deref().map(clean);
+    json!({
+        "at": at,
+        "event": text(&received.event_code),
+        "eventId": text(&received.event_id),
+        "deliveryId": text(&received.delivery_id),
+        "path": clean(&received.path),
+        "attempt": received.attempt,
+        "seenBefore": received.seen_before,
+        "signature": signature,
+        "reason": reason,
+        "forwarded": forwarded,
+        "status": received.answered,
+        "milliseconds": received.took.as_millis(),
+    })
+    .to_string()
 }
 
 fn head(id: &str) -> String {
@@ -49,11 +92,10 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use docket_domain::diagnosis::{Mismatch, SecretFault};
+    use docket_domain::diagnosis::{Mismatch, SecretFault, Suspicion};
     use http::HeaderMap;
 
     use super::*;
-    use crate::Verdict;
 
     fn received() -> Received {
         Received {
@@ -64,6 +106,7 @@ mod tests {
             verdict: Verdict::Verified,
             seen_before: false,
             attempt: 1,
+            forwarded: None,
             answered: Some(200),
             took: Duration::from_millis(3),
             body: Bytes::from_static(b"{\"data\":\"payload\"}"),
@@ -92,6 +135,50 @@ mod tests {
         ));
         let received = Received { answered: None, took: Duration::from_secs(30), ..received };
         assert!(line(&received, "").contains("→ hung up after 30.0 s"));
+    }
+
+    fn forwarded(result: Result<u16, NoAnswer>) -> Option<Forwarded> {
+        Some(Forwarded {
+            to: "http://localhost:3000/hook".to_owned(),
+            result,
+            took: Duration::from_millis(12),
+        })
+    }
+
+    #[test]
+    fn line_shows_what_became_of_it_where_it_was_passed_on_to() {
+        let received = Received { forwarded: forwarded(Ok(500)), answered: Some(500), ..received() };
+        let shown = line(&received, "10:02:31");
+        assert!(
+            shown.contains("attempt 1  → http://localhost:3000/hook [500] 12 ms  → 500  signature"),
+            "{shown}"
+        );
+        let received =
+            Received { forwarded: forwarded(Err(NoAnswer::TimedOut)), answered: Some(502), ..received };
+        assert!(line(&received, "").contains("/hook [no answer in time] 12 ms  → 502"));
+    }
+
+    #[test]
+    fn json_says_the_same_without_the_payload() {
+        let verdict = Verdict::Wrong(Mismatch::Unknown(Suspicion::OtherSecret));
+        let received = Received {
+            verdict,
+            forwarded: forwarded(Err(NoAnswer::NotConnected)),
+            answered: Some(502),
+            ..received()
+        };
+        let read: serde_json::Value =
+            serde_json::from_str(&json(&received, "2026-11-21T10:02:31Z")).expect("JSON");
+        assert_eq!(
+            read,
+            json!({
+                "at": "2026-11-21T10:02:31Z", "event": "order.created", "eventId": "evt_9d41abababababababababababababab",
+                "deliveryId": "0193a1b2-c3d4-7e5f-8a9b-0c1da8e07f3c", "path": "/hook", "attempt": 1, "seenBefore": false,
+                "signature": "wrong", "reason": "another secret, or not the raw body",
+                "forwarded": {"to": "http://localhost:3000/hook", "status": null, "error": "not connected", "milliseconds": 12},
+                "status": 502, "milliseconds": 3
+            })
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::seen::Seen;
-use crate::{Behaviour, Certificate, Verdict};
+use crate::{Behaviour, Certificate, Forward, Forwarded, Verdict};
 
 /// The largest accepted body, in bytes; a larger one is answered with 413.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -54,15 +54,18 @@ pub struct Settings {
     pub secrets: Secrets,
     /// The failures and delays to simulate.
     pub behaviour: Behaviour,
+    /// The receiver to pass each POST on to, whatever its signature; its answer is the answer.
+    pub forward: Option<Forward>,
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, certificate, secrets: _, behaviour } = self;
+        let Self { listen, certificate, secrets: _, behaviour, forward } = self;
         f.debug_struct("Settings")
             .field("listen", listen)
             .field("certificate", certificate)
             .field("behaviour", behaviour)
+            .field("forward", forward)
             .finish_non_exhaustive()
     }
 }
@@ -84,6 +87,8 @@ pub struct Received {
     pub seen_before: bool,
     /// How often this delivery id was received, including this time; 1 without an id.
     pub attempt: u32,
+    /// What became of it where it was passed on to; `None` if it was not passed on, or the sender hung up before.
+    pub forwarded: Option<Forwarded>,
     /// The status of the answer; `None` if the sender hung up, or the receiver was stopped, before it.
     pub answered: Option<u16>,
     /// From the head of the request to the answer.
@@ -126,7 +131,7 @@ impl Receiver {
         settings: Settings,
         on_received: impl Fn(&Received) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
-        let Settings { listen, certificate, secrets, behaviour } = settings;
+        let Settings { listen, certificate, secrets, behaviour, forward } = settings;
         behaviour.fail.map_or(Ok(()), |fail| fail.check())?;
         let acceptor = TlsAcceptor::from(certificate.server_config().context("the receiver's certificate")?);
         let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
@@ -134,6 +139,7 @@ impl Receiver {
         let desk = Arc::new(Desk {
             secrets,
             behaviour,
+            forward,
             on_received: Box::new(on_received),
             requests: AtomicU64::new(0),
             seen: Mutex::default(),
@@ -209,6 +215,7 @@ async fn serve(socket: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>, mut stop: w
 struct Desk {
     secrets: Secrets,
     behaviour: Behaviour,
+    forward: Option<Forward>,
     on_received: Box<dyn Fn(&Received) + Send + Sync>,
     requests: AtomicU64,
     seen: Mutex<SeenIds>,
@@ -236,16 +243,32 @@ impl Desk {
             Err(refusal) => return refusal,
         };
         let received = self.judge(head, body);
-        let status = self.status(received.verdict);
         let mut report = Report { desk: self, started, received };
+        let answer = self.answer_to(&mut report.received).await;
         sleep(self.behaviour.delay).await;
-        report.received.answered = Some(status.as_u16());
-        let said = match status {
-            StatusCode::OK => "ok\n",
-            StatusCode::UNAUTHORIZED => "the signature is missing or wrong\n",
-            _ => "simulated failure\n",
+        report.received.answered = Some(answer.status().as_u16());
+        answer
+    }
+
+    /// A simulated failure replaces an answer, and does not keep the delivery from being passed on.
+    async fn answer_to(&self, received: &mut Received) -> Answer {
+        let nth = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut answer = match &self.forward {
+            Some(forward) => {
+                let (answered, forwarded) = forward.pass_on(&received.headers, &received.body).await;
+                received.forwarded = Some(forwarded);
+                text(answered.status, answered.body)
+            }
+            None if received.verdict.rejects() => {
+                text(StatusCode::UNAUTHORIZED, "the signature is missing or wrong\n")
+            }
+            None => text(StatusCode::OK, "ok\n"),
         };
-        text(status, said)
+        let rehearsed = self.behaviour.fail.and_then(|fail| fail.status_of(nth));
+        if let Some(Ok(status)) = rehearsed.map(StatusCode::from_u16) {
+            answer = text(status, "simulated failure\n");
+        }
+        answer
     }
 
     fn judge(&self, head: http::request::Parts, body: Bytes) -> Received {
@@ -263,7 +286,7 @@ impl Desk {
             (attempt, event.is_some_and(|id| seen.events.count((&path, id)) > 1))
         };
         let event_code = header(EVENT_HEADER);
-        let (answered, took, headers) = (None, Duration::ZERO, head.headers);
+        let (forwarded, answered, took, headers) = (None, None, Duration::ZERO, head.headers);
         Received {
             delivery_id,
             event_code,
@@ -272,20 +295,11 @@ impl Desk {
             verdict,
             seen_before,
             attempt,
+            forwarded,
             answered,
             took,
             body,
             headers,
-        }
-    }
-
-    fn status(&self, verdict: Verdict) -> StatusCode {
-        let nth = self.requests.fetch_add(1, Ordering::Relaxed);
-        let rehearsed = self.behaviour.fail.and_then(|fail| fail.status_of(nth));
-        match rehearsed.map(StatusCode::from_u16) {
-            Some(Ok(status)) => status,
-            _ if verdict.rejects() => StatusCode::UNAUTHORIZED,
-            _ => StatusCode::OK,
         }
     }
 }
@@ -320,8 +334,8 @@ async fn read(body: Incoming) -> Result<Bytes, Answer> {
     }
 }
 
-fn text(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::from(text));
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(text.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer

@@ -4,11 +4,22 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use docket_program::arguments::socket;
 use docket_receiver::Fail;
+use url::Url;
 
-use super::values::duration_or_zero;
+use super::values::{duration_or_zero, forward_url};
+
+/// How `docket listen` prints a delivery.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ListenOutput {
+    /// A line for people.
+    #[default]
+    Lines,
+    /// A JSON object on a line.
+    Json,
+}
 
 /// Settings of `docket listen`.
 #[derive(Debug, Args)]
@@ -22,6 +33,12 @@ pub struct ListenArguments {
     /// Respond with this status instead of 200: `500` always, `500:3` to the first three requests.
     #[arg(long, value_name = "STATUS[:TIMES]")]
     pub fail: Option<Fail>,
+    /// Pass each delivery on to this address, with its body and headers unchanged, and respond as it does.
+    #[arg(long, env = "DOCKET_FORWARD_TO", value_name = "URL", value_parser = forward_url)]
+    pub forward_to: Option<Url>,
+    /// How each delivery is printed: a line for people, or a JSON object for programs.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ListenOutput,
     /// Delay before each response.
     #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub delay: Duration,

@@ -52,6 +52,12 @@ pub(super) fn http_url(text: &str) -> Result<Url, String> {
     url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
 }
 
+/// Where `docket listen` passes deliveries on to.
+pub(super) fn forward_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| "must be an http:// or https:// URL, such as http://localhost:3000/hook".into())
+}
+
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "must be a network, such as 10.0.0.0/8, or 127.0.0.1/32 for one address".into())
 }
@@ -193,6 +199,16 @@ mod tests {
         }
         for wrong in ["169.254.169.254/32", "fd00:ec2::254/128", "10.0.0.1", ""] {
             assert!(egress_network(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn forward_url_is_of_http() {
+        for url in ["http://localhost:3000/hook?a=b", "https://receiver.example"] {
+            assert!(forward_url(url).is_ok(), "{url}");
+        }
+        for wrong in ["", "localhost:3000", "ftp://localhost/", "http://"] {
+            assert!(forward_url(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -3,13 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::Request;
-use hyper_util::rt::TokioIo;
+use anyhow::{Result, bail};
+use reqwest::Client;
 use url::Url;
 
+use super::http;
 use crate::args::HealthcheckArguments;
 
 /// Timeout of one request.
@@ -26,10 +24,11 @@ const MAX_BYTES: usize = 4096;
 /// A URL has not responded 200 within the time to wait.
 pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
     let started = Instant::now();
+    let client = http::client(TIMEOUT)?;
     let mut failed = 0;
     for url in &arguments.url {
         let result = loop {
-            let result = check(url).await;
+            let result = check(&client, url).await;
             if result.is_ok() || started.elapsed() >= arguments.wait {
                 break result;
             }
@@ -49,32 +48,26 @@ pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
     }
 }
 
-async fn check(url: &Url) -> Result<(), String> {
-    match tokio::time::timeout(TIMEOUT, get(url)).await {
-        Ok(Ok((200, _))) => Ok(()),
-        Ok(Ok((status, text))) => Err(format!("{status}: {}", text.trim())),
-        Ok(Err(error)) => Err(format!("{error:#}")),
-        Err(_) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
+async fn check(client: &Client, url: &Url) -> Result<(), String> {
+    match get(client, url).await {
+        Ok((200, _)) => Ok(()),
+        Ok((status, text)) => Err(format!("{status}: {}", text.trim())),
+        Err(error) if error.is_timeout() => Err(format!("no response within {} s", TIMEOUT.as_secs())),
+        Err(error) if error.is_connect() => {
+            Err("no connection: nothing listens there, or it refused".to_owned())
+        }
+        Err(error) => Err(format!("{:#}", anyhow::Error::new(error.without_url()))),
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the user of the command names the address; nothing is delivered here"
-)]
-async fn get(url: &Url) -> Result<(u16, String)> {
-    let host = url.host_str().context("the URL has no host")?;
-    let port = url.port_or_known_default().context("the URL has no port")?;
-    let stream = tokio::net::TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let connection = tokio::spawn(connection);
-    let request = Request::get(url.path())
-        .header("host", format!("{host}:{port}"))
-        .body(Empty::<Bytes>::new())
-        .context("the URL has no valid path")?;
-    let (head, body) = sender.send_request(request).await?.into_parts();
-    let body = Limited::new(body, MAX_BYTES).collect().await;
-    connection.abort();
-    let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
-    Ok((head.status.as_u16(), text))
+/// The status and the beginning of the text.
+async fn get(client: &Client, url: &Url) -> reqwest::Result<(u16, String)> {
+    let mut response = client.get(url.clone()).send().await?;
+    let mut text = Vec::new();
+    while text.len() < MAX_BYTES
+        && let Some(chunk) = response.chunk().await?
+    {
+        text.extend_from_slice(&chunk[..chunk.len().min(MAX_BYTES - text.len())]);
+    }
+    Ok((response.status().as_u16(), String::from_utf8_lossy(&text).into_owned()))
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use docket_domain::delivery::ATTEMPT_TIMEOUT;
 use docket_program::clock::Clock;
 use docket_program::signals::Signals;
-use docket_receiver::{Behaviour, Certificate, Receiver, Settings};
+use docket_receiver::{Behaviour, Certificate, Forward, Receiver, Settings};
 
-use super::secret_file;
-use crate::args::ListenArguments;
+use super::{http, secret_file};
+use crate::args::{ListenArguments, ListenOutput};
 
 /// `docket listen`: a receiver to compare your own with.
 pub async fn run(arguments: ListenArguments) -> Result<()> {
@@ -19,42 +20,51 @@ pub async fn run(arguments: ListenArguments) -> Result<()> {
     };
     let certificate = Certificate::load_or_generate(&arguments.certificate_dir, clock.now().as_second())?;
     let signed = !secret.is_empty();
+    // Docket waits no longer for an answer.
+    let client = http::client(ATTEMPT_TIMEOUT)?;
+    let forward = arguments.forward_to.map(|url| Forward { client, url });
+    let output = arguments.output;
     let settings = Settings {
         listen: arguments.listen,
         certificate,
         secrets: Arc::new(move |_| secret.clone()),
         behaviour: Behaviour { fail: arguments.fail, delay: arguments.delay },
+        forward,
     };
     let printer_clock = clock.clone();
     let receiver = Receiver::start(settings, move |received| {
-        let at = printer_clock.now().strftime("%H:%M:%S").to_string();
-        println!("{}", docket_receiver::line(received, &at));
+        let now = printer_clock.now();
+        println!(
+            "{}",
+            match output {
+                ListenOutput::Lines => docket_receiver::line(received, &now.strftime("%H:%M:%S").to_string()),
+                ListenOutput::Json => docket_receiver::json(received, &format!("{now:.3}")),
+            }
+        );
     })
     .await
     .context("the receiver can't start; choose another address with --listen")?;
     let mut signals = Signals::new()?;
     let address = receiver.address();
     let ca = arguments.certificate_dir.join("receiver-ca.pem");
-    println!(
-        "Listening on https://{address}/ for webhooks; {}.",
-        match signed {
+    let notice = format!(
+        "Listening on https://{address}/ for webhooks; {signatures}.\n\
+         A Webhook sends here with this in its spec, and a ConfigMap beside it that holds {ca}:\n  \
+         targetURL: https://{address}/\n  caBundleRef: {{kind: ConfigMap, name: listen-ca, key: ca.crt}}\n\
+         `docket dev` must be allowed to reach it: --allow-egress {ip}/{bits}",
+        signatures = match signed {
             true => "signatures are verified",
             false => "no --secret-file, so signatures are not verified",
-        }
+        },
+        ca = ca.display(),
+        ip = address.ip(),
+        bits = if address.is_ipv4() { 32 } else { 128 },
     );
-    println!(
-        "A Webhook sends here with this in its spec, and a ConfigMap beside it that holds {}:",
-        ca.display()
-    );
-    println!("  targetURL: https://{address}/");
-    println!("  caBundleRef: {{kind: ConfigMap, name: listen-ca, key: ca.crt}}");
-    println!(
-        "`docket dev` must be allowed to reach it: --allow-egress {}",
-        match address.ip() {
-            std::net::IpAddr::V4(ip) => format!("{ip}/32"),
-            std::net::IpAddr::V6(ip) => format!("{ip}/128"),
-        }
-    );
+    match output {
+        ListenOutput::Lines => println!("{notice}"),
+        // Standard output is for a program.
+        ListenOutput::Json => eprintln!("{notice}"),
+    }
     signals.next().await;
     receiver.stop().await;
     Ok(())

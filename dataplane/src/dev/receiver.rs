@@ -33,6 +33,7 @@ pub(super) async fn start(
         certificate,
         secrets: Arc::new(move |path| secrets_of(&known, its_port.load(Ordering::Acquire), path)),
         behaviour: Behaviour::default(),
+        forward: None,
     };
     let printer_clock = clock.clone();
     let receiver = Receiver::start(settings, move |received| {

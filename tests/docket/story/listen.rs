@@ -5,10 +5,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use docket_rig::ports::free_port;
+use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{
     Client, Home, Options, SECRET, Server, api_key, binary, eventually, tenant_yaml, webhook_yaml,
 };
 use serde_json::json;
+
+use crate::delivery::contract::assert_signed_with;
+use crate::delivery::stage;
 
 /// A running `docket listen`; killed when dropped.
 struct Listen {
@@ -32,15 +36,18 @@ impl Listen {
             .arg(&certificates)
             .args(flags)
             .stdout(Stdio::from(std::fs::File::create(&out).expect("writable")))
+            .stderr(Stdio::from(std::fs::File::create(home.log("listen-notice")).expect("writable")))
             .spawn()
             .expect("the binary starts");
         let listen = Self { child, port, out, ca: certificates.join("receiver-ca.pem") };
+        let notice =
+            || listen.printed() + &std::fs::read_to_string(home.log("listen-notice")).unwrap_or_default();
         eventually("listen listens", Duration::from_secs(10), async || {
-            listen.printed().contains("--allow-egress 127.0.0.1/32")
+            notice().contains("--allow-egress 127.0.0.1/32")
         })
         .await;
         // What it says to trust is where it says it is.
-        assert!(listen.printed().contains(listen.ca.to_str().expect("a plain path")), "{}", listen.printed());
+        assert!(notice().contains(listen.ca.to_str().expect("a plain path")), "{}", notice());
         listen
     }
 
@@ -139,4 +146,50 @@ async fn it_names_the_likely_cause_of_a_wrong_signature() {
     let line = listen.lines().swap_remove(0);
     assert!(line.contains("signature wrong: the secret ends in a newline on one side only"), "{line}");
     assert!(!line.contains("→ 200"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_passes_deliveries_on_as_they_are_and_answers_as_the_receiver_does() {
+    let home = Home::new();
+    let mine = Receiver::scripted(|post| match post.path.as_str() {
+        "/mine?a=b" => Response::whole(418, "X-Own: 1\r\n", b"a teapot"),
+        _ => Response::Status(200),
+    })
+    .await;
+    let to = format!("http://127.0.0.1:{}/mine?a=b", mine.plain);
+    let listen = Listen::start(&home, SECRET, &["--forward-to", &to, "--fail", "503:1"]).await;
+    let (_server, _) = delivering(&home, &listen).await;
+    eventually("the second attempt", Duration::from_secs(10), async || listen.lines().len() >= 2).await;
+    for (line, (attempt, answer, end)) in
+        listen.lines().iter().zip([(1, 503, "verified"), (2, 418, "verified  seen before")])
+    {
+        let shown = format!("attempt {attempt}  → http://127.0.0.1:{}/mine [418] ", mine.plain);
+        let answered = format!(" ms  → {answer}  signature {end}");
+        assert!(line.contains(&shown) && line.ends_with(&answered), "{line}");
+    }
+    let posts = mine.posts();
+    assert_eq!(posts[0].body, posts[1].body, "a simulated failure is a repetition to the receiver");
+    for post in &posts {
+        assert_eq!(post.path, "/mine?a=b");
+        assert_signed_with(SECRET, post);
+        assert_eq!(post.header("content-type"), Some("application/json; charset=utf-8"));
+        assert!(post.header("user-agent").expect("Docket's").starts_with("Docket/"));
+        assert_eq!(post.header("host"), Some(format!("127.0.0.1:{}", mine.plain).as_str()));
+    }
+    eventually("its answer in the log", Duration::from_secs(5), async || {
+        stage::deliveries(&home).iter().any(|row| row.answer.as_deref() == Some("a teapot"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_why_the_receiver_did_not_answer() {
+    let home = Home::new();
+    let to = format!("http://127.0.0.1:{}/", free_port());
+    let listen = Listen::start(&home, SECRET, &["--forward-to", &to]).await;
+    let (_server, _) = delivering(&home, &listen).await;
+    eventually("the attempt", Duration::from_secs(10), async || !listen.lines().is_empty()).await;
+    let line = listen.lines().swap_remove(0);
+    assert!(line.contains(&format!("{to} [no connection: nothing listens there, or it refused] ")), "{line}");
+    assert!(line.contains(" ms  → 502  signature verified"), "{line}");
 }

@@ -40,6 +40,7 @@ impl Bench {
             certificate,
             secrets,
             behaviour: Behaviour { fail: fail.map(|fail| fail.parse().expect("a failure")), delay },
+            forward: None,
         };
         let report = move |received: &Received| drop(sender.send(received.clone()));
         let receiver = Receiver::start(settings, report).await.expect("a free port");
@@ -240,8 +241,13 @@ async fn error_explains_a_port_in_use_and_an_invalid_status() {
     let start = |listen, status| {
         let fail = Some(Fail { status, times: None });
         let behaviour = Behaviour { fail, delay: Duration::ZERO };
-        let settings =
-            Settings { listen, certificate: certificate(), secrets: Arc::new(|_| vec![]), behaviour };
+        let settings = Settings {
+            listen,
+            certificate: certificate(),
+            secrets: Arc::new(|_| vec![]),
+            behaviour,
+            forward: None,
+        };
         Receiver::start(settings, |_| {})
     };
     let address = bench.receiver.address();

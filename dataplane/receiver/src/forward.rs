@@ -1,0 +1,133 @@
+//! Passing a delivery on to the receiver that is being written, with its body and headers unchanged.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, StatusCode};
+use reqwest::{Client, Url};
+
+/// The bytes of an answer that are passed back; Docket reads no more.
+const MAX_ANSWER_BYTES: usize = 8 * 1024;
+
+/// Where deliveries are passed on to.
+#[derive(Debug, Clone)]
+pub struct Forward {
+    /// What sends; it follows no redirects and has a time limit.
+    pub client: Client,
+    /// The address of the receiver. The path of a delivery is not appended.
+    pub url: Url,
+}
+
+/// What became of a delivery that was passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forwarded {
+    /// Where it was passed on to, without user, password and query.
+    pub to: String,
+    /// The status of the answer, or why there is none.
+    pub result: Result<u16, NoAnswer>,
+    /// From the request to the end of the answer.
+    pub took: Duration,
+}
+
+/// Why the receiver that is being written did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The connection failed.
+    NotConnected,
+    /// The time limit was over.
+    TimedOut,
+    /// The connection broke, or what came was not HTTP.
+    Broken,
+}
+
+impl NoAnswer {
+    /// The word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotConnected => "not connected",
+            Self::TimedOut => "timed out",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotConnected => "no connection: nothing listens there, or it refused",
+            Self::TimedOut => "no answer in time",
+            Self::Broken => "the connection broke before the answer was whole",
+        })
+    }
+}
+
+/// The answer to pass back.
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+impl Forward {
+    /// Passes one delivery on. Without an answer the sender gets 502.
+    pub(crate) async fn pass_on(&self, headers: &HeaderMap, body: &Bytes) -> (Answered, Forwarded) {
+        let started = Instant::now();
+        let result = self.post(headers, body).await;
+        let mut to = self.url.clone();
+        to.set_query(None);
+        // Only URLs without a host refuse this.
+        let _ = (to.set_username(""), to.set_password(None));
+        let forwarded = Forwarded {
+            to: to.to_string(),
+            result: result.as_ref().map(|answer| answer.status.as_u16()).map_err(|reason| *reason),
+            took: started.elapsed(),
+        };
+        let unanswered = |reason: NoAnswer| Answered {
+            status: StatusCode::BAD_GATEWAY,
+            body: Bytes::from(format!("{reason}\n")),
+        };
+        (result.unwrap_or_else(unanswered), forwarded)
+    }
+
+    async fn post(&self, headers: &HeaderMap, body: &Bytes) -> Result<Answered, NoAnswer> {
+        let mut headers = headers.clone();
+        // These belong to the connection, not to the delivery.
+        for name in [
+            HOST,
+            CONTENT_LENGTH,
+            CONNECTION,
+            EXPECT,
+            PROXY_AUTHENTICATE,
+            PROXY_AUTHORIZATION,
+            TE,
+            TRAILER,
+            TRANSFER_ENCODING,
+            UPGRADE,
+        ] {
+            headers.remove(name);
+        }
+        let request = self.client.post(self.url.clone()).headers(headers).body(body.clone());
+        let mut response = request.send().await.map_err(reason)?;
+        let mut kept = Vec::new();
+        while kept.len() < MAX_ANSWER_BYTES
+            && let Some(chunk) = response.chunk().await.map_err(reason)?
+        {
+            kept.extend_from_slice(&chunk[..chunk.len().min(MAX_ANSWER_BYTES - kept.len())]);
+        }
+        Ok(Answered { status: response.status(), body: kept.into() })
+    }
+}
+
+fn reason(error: reqwest::Error) -> NoAnswer {
+    if error.is_timeout() {
+        NoAnswer::TimedOut
+    } else if error.is_connect() {
+        NoAnswer::NotConnected
+    } else {
+        NoAnswer::Broken
+    }
+}
