@@ -59,6 +59,11 @@ impl WebhookConfig {
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
+
+    /// The secrets that sign deliveries, the current one first; none: deliveries are unsigned.
+    pub fn secrets(&self) -> Vec<&[u8]> {
+        self.secret.iter().chain(&self.next_secret).map(SecretBytes::expose).collect()
+    }
 }
 
 impl TenantConfig {

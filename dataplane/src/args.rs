@@ -9,6 +9,7 @@ mod listen;
 mod people;
 mod serve;
 mod settings;
+mod trigger;
 mod values;
 mod verify;
 
@@ -25,6 +26,7 @@ pub use settings::{
     AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, ProxyArguments, RedisArguments,
     SourceArguments, TenantArguments,
 };
+pub use trigger::TriggerArguments;
 pub use verify::VerifyArguments;
 
 /// Docket: a multi-tenant legal-support order API with signed outbound webhooks.
@@ -60,6 +62,8 @@ pub enum Command {
     Audit(AuditCommand),
     /// Run a stand-alone webhook receiver that prints each delivery and whether its signature verifies.
     Listen(ListenArguments),
+    /// Send a sample of an event to a receiver, once, as a worker would.
+    Trigger(TriggerArguments),
     /// Check the signature of a delivery that was received, and say why it does not match.
     Verify(VerifyArguments),
     /// Check that processes are healthy: exits with 0 if each URL responds 200.

@@ -10,4 +10,5 @@ pub mod people;
 mod secret_file;
 mod table;
 mod tenant;
+pub mod trigger;
 pub mod verify;

@@ -36,6 +36,7 @@ fn run() -> Result<ExitCode> {
             Command::Audit(command) => cli::audit::run(command).await,
             Command::Deliveries(command) => cli::deliveries::run(command).await,
             Command::Listen(arguments) => cli::listen::run(arguments).await,
+            Command::Trigger(arguments) => cli::trigger::run(arguments).await,
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
             Command::Licenses => Ok(docket_program::licenses::print()?),
         };

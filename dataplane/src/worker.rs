@@ -23,7 +23,7 @@ mod hand_off;
 mod lease;
 pub mod report;
 pub mod retention;
-mod send;
+pub(crate) mod send;
 mod settle;
 mod slots;
 pub mod sweep;

@@ -4,6 +4,7 @@
 //! nothing by it. A sample that is sent carries [`TEST_HEADER`] as well.
 
 use docket_crds::EventCode;
+use serde_json::Value;
 
 use crate::event::{InvoiceCreated, NoteCreated, OrderExported, OrderSaved, OrderStatusChanged, Payload};
 
@@ -59,11 +60,68 @@ pub fn payload(code: EventCode) -> Payload {
     }
 }
 
+/// `payload` with another value in one of its fields. The value is a text as it is, or JSON for what is no text.
+///
+/// # Errors
+///
+/// The event has no such field, or the value does not fit it. The message names both, or the fields that there are.
+pub fn with(payload: &Payload, field: &str, value: &str) -> Result<Payload, String> {
+    let code = payload.code();
+    let Ok(Value::Object(data)) = serde_json::to_value(payload) else {
+        return Err(format!("{code} has no fields"));
+    };
+    if !data.contains_key(field) {
+        let fields = data.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        return Err(format!("{code} has no field data.{field}; it has {fields}"));
+    }
+    let changed = |value| {
+        let mut data = data.clone();
+        data.insert(field.to_owned(), value);
+        Payload::from_json(code, Value::Object(data))
+    };
+    // `null` is the value of a field that may be unknown, and a text where none may be.
+    let json = serde_json::from_str(value).ok();
+    let null = json.clone().filter(Value::is_null).and_then(|null| changed(null).ok());
+    null.or_else(|| changed(Value::String(value.to_owned())).ok()).or_else(|| changed(json?).ok()).ok_or_else(
+        || format!("data.{field} of {code} can't be `{value}`; a value that fits is {}", data[field]),
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+
+    #[test]
+    fn a_field_takes_what_fits_it() {
+        for (code, field, value, written) in [
+            (EventCode::NoteCreated, "report", "30", r#""report":"30""#),
+            (EventCode::NoteCreated, "report", "null", r#""report":"null""#),
+            (EventCode::NoteCreated, "lineItem", "7", r#""lineItem":7"#),
+            (EventCode::NoteCreated, "facilityLineItem", "null", r#""facilityLineItem":null"#),
+            (EventCode::OrderExported, "courtWorkOrder", "null", r#""courtWorkOrder":null"#),
+            (EventCode::OrderExported, "processWorkOrders", r#"["PR1"]"#, r#""processWorkOrders":["PR1"]"#),
+            (EventCode::OrderCreated, "finalize", "true", r#""finalize":true"#),
+            (EventCode::InvoiceCreated, "amount", "12", r#""amount":12.0"#),
+        ] {
+            let changed = with(&payload(code), field, value).unwrap_or_else(|error| panic!("{error}"));
+            let json = serde_json::to_string(&changed).expect("JSON");
+            assert!(json.contains(written), "{json}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        let error = |code, field, value| with(&payload(code), field, value).err().expect("refused");
+        assert_eq!(
+            error(EventCode::OrderCreated, "orderTyp", "Court"),
+            "order.created has no field data.orderTyp; it has finalize, orderType, webOrderId"
+        );
+        assert_eq!(
+            error(EventCode::NoteCreated, "lineItem", "seven"),
+            "data.lineItem of note.created can't be `seven`; a value that fits is 42"
+        );
+        assert!(error(EventCode::OrderStatusChanged, "milestoneCode", "null").contains("fits is 30"));
+    }
 
     #[test]
     fn each_sample_has_its_code_and_a_value_in_each_field() {

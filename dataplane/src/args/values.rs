@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_crds::{EventCode, UnknownEventCode};
+use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownEventCode};
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::moment;
@@ -50,6 +50,10 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 pub(super) fn http_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
     url.ok_or_else(|| "must be an http:// URL, such as http://127.0.0.1:9090/readyz".into())
+}
+
+pub(super) fn target_url(text: &str) -> Result<TargetUrl, String> {
+    text.parse().map_err(|error: InvalidTargetUrl| error.to_string())
 }
 
 /// Where `docket listen` passes deliveries on to.

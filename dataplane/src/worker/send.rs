@@ -38,31 +38,31 @@ pub(super) struct Message<'a> {
 
 /// Makes one attempt.
 pub(super) async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) -> Outcome {
-    let headers = headers(&message, now);
-    let Message { webhook, trust, body, attempt, .. } = message;
+    let Message { webhook, trust, delivery, event_id, code, body, attempt } = message;
+    let headers = headers(&webhook.secrets(), (delivery, event_id, code), &body, now);
     sender.post(Post { url: webhook.target_url.url(), trust, headers, body, afresh: attempt > 1 }).await
 }
 
-/// The contract's headers (Delivery headers), and those of Standard Webhooks, so that its libraries can verify the
-/// signature and refuse replays.
-fn headers(message: &Message<'_>, now: Timestamp) -> HeaderMap {
-    let Message { webhook, delivery, event_id, code, body, .. } = message;
+/// The contract's headers (Delivery headers) of a request that is sent `now`, and those of Standard Webhooks, so that its
+/// libraries can verify the signature and refuse replays. Without secrets there are no signatures; the current one comes
+/// first.
+pub(crate) fn headers(
+    secrets: &[&[u8]],
+    (delivery, event_id, code): (DeliveryId, &str, EventCode),
+    body: &[u8],
+    now: Timestamp,
+) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
     headers.insert(EVENT, HeaderValue::from_static(code.as_str()));
     headers.insert(DELIVERY_ID, value(delivery.to_string()));
-    headers.insert(WEBHOOK_ID, value((*event_id).to_owned()));
+    headers.insert(WEBHOOK_ID, value(event_id.to_owned()));
     headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(now.as_second()));
-    if let Some(secret) = &webhook.secret {
-        let secret = secret.expose();
-        headers.insert(SIGNATURE, value(signature::sign(secret, body)));
-        let by = |secret: &[u8]| signature::standard_webhooks(secret, event_id, now, body);
-        // The contract's header has room for one signature: the next secret signs it once it is the only one.
-        let signatures = match &webhook.next_secret {
-            Some(next) => format!("{} {}", by(secret), by(next.expose())),
-            None => by(secret),
-        };
-        headers.insert(WEBHOOK_SIGNATURE, value(signatures));
+    // The contract's header has room for one signature: the next secret signs it once it is the only one.
+    if let Some(current) = secrets.first() {
+        headers.insert(SIGNATURE, value(signature::sign(current, body)));
+        let by = |secret: &&[u8]| signature::standard_webhooks(secret, event_id, now, body);
+        headers.insert(WEBHOOK_SIGNATURE, value(secrets.iter().map(by).collect::<Vec<_>>().join(" ")));
     }
     headers
 }

@@ -322,6 +322,7 @@ fn every_command_has_help() {
         "deliveries stop",
         "deliveries resends",
         "listen",
+        "trigger",
         "verify",
         "healthcheck",
         "licenses",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use docket_crds::EventCode;
 use docket_rig::ports::free_port;
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{
@@ -192,4 +193,103 @@ async fn it_says_why_the_receiver_did_not_answer() {
     let line = listen.lines().swap_remove(0);
     assert!(line.contains(&format!("{to} [no connection: nothing listens there, or it refused] ")), "{line}");
     assert!(line.contains(" ms  → 502  signature verified"), "{line}");
+}
+
+/// `docket trigger`; whether it succeeded, and what it printed.
+fn trigger(home: &Home, arguments: &[&str]) -> (bool, String) {
+    home.command_alone(&[&["trigger"], arguments].concat())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_of_each_event_arrives_signed_and_marked_as_a_test() {
+    let home = Home::new();
+    let mine = Receiver::start().await;
+    let to = format!("http://127.0.0.1:{}/", mine.plain);
+    let listen = Listen::start(&home, SECRET, &["--forward-to", &to, "--output", "json"]).await;
+    let (secret, ca) = (home.log("secret"), listen.ca.clone());
+    let there = format!("https://127.0.0.1:{}/hook", listen.port);
+    for event in EventCode::ALL {
+        let (secret, ca) = (secret.to_str().expect("a plain path"), ca.to_str().expect("a plain path"));
+        let arguments =
+            [event.as_str(), "--to", &there, "--secret-file", secret, "--ca-file", ca, "--customer", "C-7"];
+        let (done, text) = trigger(&home, &arguments);
+        assert!(done && text.contains(&format!("→ {event}  evt_")) && text.contains("← 200 in "), "{text}");
+        let post = mine.posts().pop().expect("it arrived");
+        assert_signed_with(SECRET, &post);
+        assert_eq!(post.header("x-service-test"), Some("true"));
+        assert_eq!(post.header("x-service-event"), Some(event.as_str()));
+        let envelope = post.envelope();
+        assert_eq!((&envelope["event"], &envelope["customerCode"]), (&json!(event.as_str()), &json!("C-7")));
+        let order =
+            envelope["data"].get("webOrderId").or(envelope["data"].get("workOrder")).expect("an order");
+        assert!(order.as_str().expect("a text").starts_with("TEST-"), "{envelope}");
+    }
+    eventually("a line for each", Duration::from_secs(5), async || listen.lines().len() == 6).await;
+    for line in listen.lines() {
+        let line: serde_json::Value = serde_json::from_str(&line).expect("nothing but JSON");
+        assert_eq!((&line["signature"], &line["status"]), (&json!("verified"), &json!(200)), "{line}");
+        assert_eq!(line["forwarded"]["status"], 200, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_that_does_not_arrive_says_why() {
+    let home = Home::new();
+    let nowhere = format!("https://127.0.0.1:{}/", free_port());
+    let (done, text) = trigger(&home, &["order.created", "--to", &nowhere]);
+    assert!(
+        !done && text.contains("the attempt failed: Refused. Nothing listens on the target's port"),
+        "{text}"
+    );
+    let listen = Listen::start(&home, SECRET, &[]).await;
+    let there = format!("https://127.0.0.1:{}/hook", listen.port);
+    let (done, text) = trigger(&home, &["order.created", "--to", &there]);
+    assert!(!done && text.contains("TlsUntrusted"), "{text}");
+    let (done, text) = trigger(
+        &home,
+        &["order.created", "--to", &there, "--ca-file", listen.ca.to_str().expect("a plain path")],
+    );
+    assert!(
+        !done && text.contains("← 401 in ") && text.contains("the signature is missing or wrong"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_sample_is_printed_with_the_fields_that_were_set() {
+    let home = Home::new();
+    let (done, text) = trigger(
+        &home,
+        &[
+            "order.status_changed",
+            "--print",
+            "--set",
+            "data.milestoneCode=40",
+            "--set",
+            "data.milestone=Done",
+        ],
+    );
+    assert!(done && !text.ends_with('\n'), "the very bytes: {text}");
+    let envelope: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        (&envelope["data"]["milestoneCode"], &envelope["data"]["milestone"]),
+        (&json!(40), &json!("Done"))
+    );
+    for (arguments, said) in [
+        (&["order.changed", "--print"][..], "order.status_changed"),
+        (&["order.created"], "--to"),
+        (&["order.created", "--print", "--set", "orderType=Court"], "must be data.<field>=<value>"),
+        (
+            &["order.created", "--print", "--set", "data.size=1"],
+            "no field data.size; it has finalize, orderType, webOrderId",
+        ),
+        (
+            &["note.created", "--print", "--set", "data.lineItem=x"],
+            "data.lineItem of note.created can't be `x`",
+        ),
+        (&["order.created", "--to", "http://localhost/"], "https"),
+    ] {
+        let (done, text) = trigger(&home, arguments);
+        assert!(!done && text.contains(said), "{said}: {text}");
+    }
 }

@@ -1,0 +1,45 @@
+//! `docket trigger`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use docket_crds::{EventCode, TargetUrl};
+
+use super::values::{code, event_code, target_url};
+
+/// Settings of `docket trigger`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the receiver answered 2xx, 1 it did not, or the command could not be done, 2 wrong arguments."
+)]
+pub struct TriggerArguments {
+    /// Event code, such as order.created.
+    #[arg(value_name = "EVENT", value_parser = event_code)]
+    pub event: EventCode,
+    /// Another value for a field of the event's data, such as data.milestoneCode=30; repeatable.
+    #[arg(long, value_name = "data.FIELD=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+    /// Code of the customer in the envelope.
+    #[arg(long, default_value = "TEST-C-1001", value_name = "CODE", value_parser = code)]
+    pub customer: String,
+    /// Print the envelope and send nothing.
+    #[arg(long)]
+    pub print: bool,
+    /// Receiver to send to.
+    #[arg(long, required_unless_present = "print", conflicts_with = "print", value_name = "URL", value_parser = target_url)]
+    pub to: Option<TargetUrl>,
+    /// File with the secret to sign with, byte for byte as in the Secret [default: none, the delivery is not signed].
+    #[arg(long, env = "DOCKET_SECRET_FILE", value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// File with the PEM certificates to trust instead of the public authorities, as by a Webhook's caBundleRef.
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let parts = text.strip_prefix("data.").and_then(|rest| rest.split_once('='));
+    parts
+        .filter(|(field, _)| !field.is_empty())
+        .map(|(field, value)| (field.to_owned(), value.to_owned()))
+        .ok_or_else(|| "must be data.<field>=<value>, such as data.milestoneCode=30".into())
+}

@@ -1,0 +1,76 @@
+//! `docket trigger`: one sample of an event to a receiver, over the same path as a worker's attempt.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use anyhow::{Context, Result, bail};
+use docket_domain::delivery::{ATTEMPT_TIMEOUT, DeliveryId, Outcome};
+use docket_domain::event::{EventId, envelope};
+use docket_domain::sample;
+use docket_egress::{EgressPolicy, Post, Sender, SystemDns, Trust};
+use docket_program::clock::Clock;
+use docket_program::random;
+use http::{HeaderName, HeaderValue};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::secret_file;
+use crate::args::TriggerArguments;
+use crate::worker::send;
+
+/// Prints the envelope, or sends it and prints what became of it.
+///
+/// # Errors
+///
+/// A field does not fit the event, a file cannot be read, or the receiver did not answer 2xx.
+pub async fn run(arguments: TriggerArguments) -> Result<()> {
+    let TriggerArguments { event: code, set, customer, print: _, to, secret_file, ca_file } = arguments;
+    let now = Clock::System.now();
+    let mut data = sample::payload(code);
+    for (field, value) in &set {
+        data = sample::with(&data, field, value).map_err(|problem| anyhow::anyhow!("--set: {problem}"))?;
+    }
+    let (event, delivery) = (EventId::new(now, random::bytes()), DeliveryId::new(now, random::bytes()));
+    let body = envelope(&event, now, &customer, &data);
+    let Some(to) = to else { return print(&body) };
+
+    let secret = secret_file.map(|path| secret_file::read(&path)).transpose()?;
+    let trust = match ca_file {
+        Some(path) => {
+            let pem = std::fs::read_to_string(&path)
+                .with_context(|| format!("{} can't be read", path.display()))?;
+            Trust::with_bundle(&pem).with_context(|| format!("{} can't be used", path.display()))?
+        }
+        None => Trust::public(),
+    };
+    let secrets: Vec<&[u8]> = secret.iter().map(Vec::as_slice).collect();
+    let mut headers = send::headers(&secrets, (delivery, event.as_str(), code), &body, now);
+    headers.insert(HeaderName::from_static(sample::TEST_HEADER), HeaderValue::from_static("true"));
+    // The user of the command names the address, so any will do; the metadata services of clouds are refused all the same.
+    let everywhere = vec![
+        Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0).into(),
+        Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0).into(),
+    ];
+    let sender = Sender::new(EgressPolicy::new(everywhere, vec![]), SystemDns::new(), ATTEMPT_TIMEOUT);
+    println!("→ {code}  {event}  delivery {delivery}  {to}");
+    let outcome =
+        sender.post(Post { url: to.url(), trust: &trust, headers, body: body.into(), afresh: true }).await;
+    let report = outcome.report();
+    let status = report.http_status.map_or("no answer".to_owned(), |status| status.to_string());
+    println!("← {status} in {} ms", report.times.total.as_millis());
+    if let Some(answer) = report.answer.as_deref().filter(|answer| !answer.is_empty()) {
+        // A receiver chooses this text: it must not move the cursor.
+        let shown = answer.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c });
+        println!("{}", shown.collect::<String>().trim_end());
+    }
+    match outcome {
+        Outcome::Succeeded(_) => Ok(()),
+        Outcome::Failed(class, _) => bail!("the attempt failed: {class}. {}", class.remedy()),
+    }
+}
+
+/// The very bytes, with a newline for people only.
+fn print(body: &[u8]) -> Result<()> {
+    let mut out = io::stdout();
+    let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
+    out.write_all(&[body, end].concat()).and_then(|()| out.flush()).context("the envelope can't be printed")
+}
