@@ -36,11 +36,33 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
+use crate::portal::{self, Cookies};
 use error::ApiError;
 use state::ApiState;
 
+/// What a process serves on the listener of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Serves {
+    /// The API.
+    pub api: bool,
+    /// The portal, with this kind of cookie.
+    pub portal: Option<Cookies>,
+}
+
+/// What a process serves, below the middleware that all requests have in common.
+pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
+    let api = if serves.api { api(&state) } else { Router::new() };
+    let portal = serves.portal.map(|cookies| portal::router(&state, cookies)).unwrap_or_default();
+    api.merge(portal)
+        .fallback(async || ApiError::NoSuchRoute)
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        // A layer of the router, so that the matched route is known. The outermost layer comes last.
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::answer))
+        .with_state(state)
+}
+
 /// The API of `{base_url}`, and the part of it that the legacy host serves too.
-pub fn router(state: Arc<ApiState>) -> Router {
+fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
     state.metrics.serves(openapi::document().paths.paths.keys().map(String::as_str));
     let v2_only = Router::new()
         .route("/Employee/SignIn", post(auth::employee_sign_in))
@@ -53,7 +75,7 @@ pub fn router(state: Arc<ApiState>) -> Router {
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))
         .route("/swagger/{*file}", get(swagger::file))
-        .route_layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::only_v2));
+        .route_layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::only_v2));
     Router::new()
         // On the legacy host this route only explains the mistake.
         .route("/Auth/Token", post(auth::create_token))
@@ -67,11 +89,6 @@ pub fn router(state: Arc<ApiState>) -> Router {
         .route("/ProcessStatus/Search", get(processes::search))
         .route("/Invoices/Search", get(invoices::search))
         .merge(v2_only)
-        .fallback(async || ApiError::NoSuchRoute)
-        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        // A layer of the router, so that the matched route is known. The outermost layer comes last.
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&state), middleware::answer))
-        .with_state(state)
 }
 
 /// The routes of the management port: no tenant data.

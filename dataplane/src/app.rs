@@ -26,7 +26,7 @@ use crate::api::client::Proxies;
 use crate::api::host::Hosts;
 use crate::api::server::{BYTES_PER_CONNECTION, Clients};
 use crate::api::state::ApiState;
-use crate::api::{self, server};
+use crate::api::{self, Serves, server};
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
@@ -177,11 +177,11 @@ impl App {
         Management { shutdown, task }
     }
 
-    /// Starts the API. Its connections take at most a quarter of `memory`, in bytes.
+    /// Starts the API, the portal or both. Their connections take at most a quarter of `memory`, in bytes.
     pub fn start_api(
         &mut self,
         state: &Arc<ApiState>,
-        listener: TcpListener,
+        (listener, serves): (TcpListener, Serves),
         memory: u64,
         shutdown: &CancellationToken,
     ) {
@@ -192,7 +192,7 @@ impl App {
             Clients { most, proxies: Arc::clone(&state.proxies), metrics: Arc::clone(&state.metrics) };
         self.running.spawn(server::serve(
             listener,
-            api::router(Arc::clone(state)),
+            api::router(Arc::clone(state), serves),
             clients,
             shutdown.clone(),
         ));

@@ -24,9 +24,11 @@ use docket_store::stores::{StoreSource, Stores};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::Serves;
 use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::DevArguments;
+use crate::portal::Cookies;
 
 /// What a new process waits for, as /readyz reports it.
 const SCHEDULE: &str = "the schedule";
@@ -76,7 +78,8 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
     let management = app.start_management(&state, management_listener);
-    app.start_api(&state, api_listener, memory_limit, &shutdown);
+    let serves = Serves { api: true, portal: Some(Cookies::of_dev(arguments.listen)) };
+    app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);
     app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
     app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
     app.start_detector(arguments.invoice_scan_interval, &shutdown);

@@ -28,6 +28,7 @@ pub mod fair_share;
 pub mod groups;
 pub mod owners;
 pub mod passwords;
+pub mod portal;
 pub mod rates;
 pub mod readiness;
 pub mod redis;

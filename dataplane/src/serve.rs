@@ -29,9 +29,11 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::Serves;
 use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments};
+use crate::portal::Cookies;
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
@@ -65,7 +67,8 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     let pod = announce::pod_name(arguments.pod_name.clone());
     let is = |role| arguments.roles.contains(&role);
-    let api_listener = match is(Role::Api) {
+    let serves = Serves { api: is(Role::Api), portal: is(Role::Portal).then_some(Cookies::Secure) };
+    let api_listener = match serves.api || serves.portal.is_some() {
         true => Some(bind(arguments.listen, "--listen").await?),
         false => None,
     };
@@ -115,7 +118,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         app.start_watching(stores, interval, &shutdown);
     }
     if let Some(listener) = api_listener {
-        app.start_api(&state, listener, memory_limit, &shutdown);
+        app.start_api(&state, (listener, serves), memory_limit, &shutdown);
     }
     if is(Role::Worker) {
         let active = app.start_worker(

@@ -23,7 +23,7 @@ mod hand_off;
 mod lease;
 pub mod report;
 pub mod retention;
-pub(crate) mod send;
+pub mod send;
 mod settle;
 mod slots;
 pub mod sweep;

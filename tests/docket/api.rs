@@ -19,7 +19,7 @@ mod orders_save;
 mod orders_search;
 mod process_status;
 mod query_strings;
-mod rig;
+pub(crate) mod rig;
 mod routes;
 mod tenancy;
 mod throttling;

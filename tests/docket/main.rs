@@ -3,5 +3,6 @@
 mod actions;
 mod api;
 mod delivery;
+mod portal;
 mod serve;
 mod story;

@@ -15,5 +15,5 @@ mod redis_users;
 mod roles;
 mod settings;
 mod simultaneous;
-mod stage;
+pub(crate) mod stage;
 mod watcher;

@@ -214,7 +214,7 @@ async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Resul
 }
 
 /// Records a sign-in, or that it was refused. One that could not be checked is neither.
-fn audit(
+pub fn audit(
     state: &ApiState,
     tenant: Option<&Arc<ServedTenant>>,
     origin: Origin,

@@ -29,6 +29,8 @@ const SMALL: usize = 16 * 1024;
 const COPIES: usize = 8;
 /// What the largest tree of JSON takes beside its texts.
 const TREE: usize = 6 * 1024 * 1024;
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
 /// The time in which a body must arrive.
 const TIME: Duration = Duration::from_secs(20);
 
@@ -70,7 +72,7 @@ impl Bodies {
         body: Body,
         limit: usize,
     ) -> Result<Arrived, ApiError> {
-        check_head(headers, &body, limit)?;
+        check_head(headers, &body, limit, JSON)?;
         // A client that does not say how much it sends may send as much as it may.
         let announced =
             body.size_hint().upper().and_then(|length| usize::try_from(length).ok()).unwrap_or(limit);
@@ -163,12 +165,23 @@ fn kib(bytes: usize) -> u32 {
 
 /// Reads the JSON body of a request with these headers, of at most `limit` bytes.
 pub async fn json_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    check_head(headers, &body, limit)?;
+    check_head(headers, &body, limit, JSON)?;
     bytes(body, limit).await
 }
 
-fn check_head(headers: &HeaderMap, body: &Body, limit: usize) -> Result<(), ApiError> {
-    check_content_type(headers)?;
+/// Reads the body of a form with these headers, of at most `limit` bytes.
+pub async fn form_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    check_head(headers, &body, limit, FORM).map_err(|error| match error {
+        ApiError::UnsupportedMediaType => {
+            ApiError::BadRequest("Send the form as application/x-www-form-urlencoded, as browsers do")
+        }
+        error => error,
+    })?;
+    bytes(body, limit).await
+}
+
+fn check_head(headers: &HeaderMap, body: &Body, limit: usize, kind: &str) -> Result<(), ApiError> {
+    check_content_type(headers, kind)?;
     if body.size_hint().lower() > limit as u64 {
         return Err(ApiError::TooLarge(limit));
     }
@@ -196,7 +209,7 @@ async fn copied(mut body: Body, limit: usize) -> Result<Bytes, ApiError> {
     Ok(bytes.freeze())
 }
 
-fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_content_type(headers: &HeaderMap, kind: &str) -> Result<(), ApiError> {
     // Compressed bodies are refused: a small one can decompress to gigabytes.
     if headers.get_all(CONTENT_ENCODING).iter().any(|coding| coding.as_bytes() != b"identity") {
         return Err(ApiError::UnsupportedMediaType);
@@ -205,10 +218,10 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::UnsupportedMediaType) };
     let text = value.to_str().map_err(|_| ApiError::UnsupportedMediaType)?.to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
-    let is_json = parts.next() == Some("application/json");
+    let is_kind = parts.next() == Some(kind);
     let is_utf8 =
         parts.filter_map(|part| part.strip_prefix("charset=")).all(|set| set.trim_matches('"') == "utf-8");
-    if is_json && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
+    if is_kind && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
 }
 
 /// A response of this JSON text.

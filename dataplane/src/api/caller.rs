@@ -50,20 +50,25 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
         let addressed = Addressed::from_request_parts(parts, state).await?;
         let is_legacy = matches!(addressed, Addressed::Legacy);
-        let caller = Self::of_token(addressed, parts, state).await.map_err(|error| match error {
+        let caller = match bearer(parts) {
+            Ok(token) => Self::of_token(addressed, token, parts, state).await,
+            Err(error) => Err(error),
+        };
+        caller.map_err(|error| match error {
             ApiError::InvalidToken if is_legacy => ApiError::InvalidSession,
             error => error,
-        })?;
-        if let Some(OfTenant(tenant)) = parts.extensions.get() {
-            let _ = tenant.set(caller.tenant.config.uid.clone());
-        }
-        Ok(caller)
+        })
     }
 }
 
 impl Caller {
-    async fn of_token(addressed: Addressed, parts: &Parts, state: &ApiState) -> Result<Self, ApiError> {
-        let token = bearer(parts)?;
+    /// The caller that `token` identifies, in a request with these parts.
+    pub async fn of_token(
+        addressed: Addressed,
+        token: &str,
+        parts: &Parts,
+        state: &ApiState,
+    ) -> Result<Self, ApiError> {
         let tenant = match addressed {
             Addressed::Tenant(tenant) => tenant,
             Addressed::Legacy => {
@@ -90,6 +95,9 @@ impl Caller {
             .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.metrics.limited(&tenant.uid, over.limit))?;
         let (subject, (_, origin)) = (verified.subject, origin(parts, state)?);
+        if let Some(OfTenant(of)) = parts.extensions.get() {
+            let _ = of.set(tenant.config.uid.clone());
+        }
         Ok(Self { tenant, subject, origin })
     }
 }
@@ -115,7 +123,13 @@ impl FromRequestParts<Arc<ApiState>> for Administrator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, state).await?;
+        Self::of_caller(Caller::from_request_parts(parts, state).await?, state).await
+    }
+}
+
+impl Administrator {
+    /// The caller, if it is an administrator.
+    pub async fn of_caller(caller: Caller, state: &ApiState) -> Result<Self, ApiError> {
         let TokenSubject::Employee { administrator: true, employee_code } = &caller.subject else {
             return Err(ApiError::NotAdministrator);
         };

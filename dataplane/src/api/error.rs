@@ -7,6 +7,7 @@ use std::fmt;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use docket_orders::{Problem, Problems};
+use docket_portal::message::Message;
 use docket_store::StoreError;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -38,6 +39,8 @@ pub enum ApiError {
     ApiAccessOff(String),
     /// The route is for administrators of the tenant.
     NotAdministrator,
+    /// A form of the portal that no page of the session has sent.
+    ForeignForm,
     /// It does not exist for this caller.
     NotFound(&'static str),
     /// No such route.
@@ -97,7 +100,7 @@ pub struct ProblemBody {
 
 /// A problem without the request's id, which the outermost middleware fills in.
 #[derive(Debug, Clone)]
-pub(super) struct Unnumbered {
+pub(crate) struct Unnumbered {
     kind: String,
     status: StatusCode,
     detail: String,
@@ -105,6 +108,20 @@ pub(super) struct Unnumbered {
 }
 
 impl Unnumbered {
+    /// What a page of the portal says.
+    pub(crate) fn message<'a>(
+        &'a self,
+        fields: &'a [(&'a str, &'a str)],
+        request_id: &'a str,
+    ) -> Message<'a> {
+        Message { status: self.status.as_u16(), detail: &self.detail, fields, request_id }
+    }
+
+    /// The fields that are wrong, each with what would be right.
+    pub(crate) fn fields(&self) -> Vec<(&str, &str)> {
+        self.errors.iter().map(|problem| (problem.field.as_str(), problem.message.as_str())).collect()
+    }
+
     pub(super) fn body(&self, request_id: &str) -> Body {
         let body = ProblemBody {
             kind: self.kind.clone(),
@@ -123,7 +140,7 @@ impl ApiError {
         match self {
             Self::Invalid(_) | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::InvalidApiKey | Self::InvalidToken | Self::InvalidSession => StatusCode::UNAUTHORIZED,
-            Self::ApiAccessOff(_) | Self::NotAdministrator => StatusCode::FORBIDDEN,
+            Self::ApiAccessOff(_) | Self::NotAdministrator | Self::ForeignForm => StatusCode::FORBIDDEN,
             Self::TenantNotFound | Self::UnknownUser(_) | Self::NotFound(_) | Self::NoSuchRoute => {
                 StatusCode::NOT_FOUND
             }
@@ -162,6 +179,9 @@ impl ApiError {
             Self::UnknownUser(user_id) => format!("No contact or employee {user_id} with this password"),
             Self::ApiAccessOff(value) => format!("API access is turned off for {value}"),
             Self::NotAdministrator => "Only an administrator of the tenant may see the webhook logs".to_owned(),
+            Self::ForeignForm => {
+                "The form was not sent by a page of this session; open the page again and send the form from there".to_owned()
+            }
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
             Self::MethodNotAllowed => "This route does not accept this method; see the Allow header".to_owned(),
             Self::TooLarge(limit) => format!("The body is longer than {limit} bytes"),

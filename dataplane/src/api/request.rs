@@ -191,4 +191,4 @@ macro_rules! request {
         }
     };
 }
-pub(super) use request;
+pub(crate) use request;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use docket_domain::audit::AuditEvent;
-use docket_store::deliveries::{self, DeliveryFilter};
+use docket_domain::delivery::DeliveryId;
+use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery, StoredAttempt};
 use docket_store::events;
 use docket_store::walk::Page;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::caller::Administrator;
+use super::caller::{Administrator, Caller};
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
@@ -72,6 +73,16 @@ pub async fn search(
     Administrator(caller): Administrator,
     Query(search): Query<DeliverySearch>,
 ) -> Result<Json<DeliveryPage>, ApiError> {
+    let (items, next_cursor) = find(&state, &caller, search).await?;
+    Ok(Json(DeliveryPage { items: items.into_iter().map(Into::into).collect(), next_cursor }))
+}
+
+/// A page of the deliveries that a search asks for, and the cursor of the next.
+pub async fn find(
+    state: &ApiState,
+    caller: &Caller,
+    search: DeliverySearch,
+) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
     // The facilityKey of an event begins with the number of its work order.
     let work_order_of = |key: String| key.split(['-', ':']).next().unwrap_or_default().to_owned();
     let filter = DeliveryFilter {
@@ -87,13 +98,10 @@ pub async fn search(
         about: None,
         after: search.cursor,
     };
-    let mut reader = caller.reader(&state).await?;
+    let mut reader = caller.reader(state).await?;
     let Page { items, next } =
         deliveries::search(&mut reader, &state.clock, &filter, search.page_size).await?;
-    Ok(Json(DeliveryPage {
-        items: items.into_iter().map(Into::into).collect(),
-        next_cursor: cursor_of(next),
-    }))
+    Ok((items, cursor_of(next)))
 }
 
 /// Returns one delivery with its payload and every attempt.
@@ -109,17 +117,32 @@ pub async fn get(
     Administrator(caller): Administrator,
     Query(DeliveryQuery { delivery_id: id }): Query<DeliveryQuery>,
 ) -> Result<Json<DeliveryAnswer>, ApiError> {
-    let mut reader = caller.reader(&state).await?;
+    let Read { listed, attempts, payload } = read(&state, &caller, id).await?;
+    Ok(Json(DeliveryAnswer::new(listed, attempts, payload)))
+}
+
+/// A delivery, its attempts and its payload: exactly the bytes that are sent.
+pub struct Read {
+    /// The delivery.
+    pub listed: ListedDelivery,
+    /// The attempts, oldest first.
+    pub attempts: Vec<StoredAttempt>,
+    /// The payload.
+    pub payload: Box<RawValue>,
+}
+
+/// Reads a delivery with its payload, and records that the caller did.
+pub async fn read(state: &ApiState, caller: &Caller, id: DeliveryId) -> Result<Read, ApiError> {
+    let mut reader = caller.reader(state).await?;
     let listed = deliveries::find(&mut reader, id).await?;
     let listed = listed.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let attempts = deliveries::attempts(&mut reader, id).await?;
     let body = events::body(&mut reader, &listed.event_id).await?.ok_or(ApiError::Internal)?;
-    // Exactly the bytes that are sent.
     let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
     let payload = payload.ok_or(ApiError::Internal)?;
-    let entry = caller.entry(&state, AuditEvent::PayloadRead).about("delivery", &id.to_string());
+    let entry = caller.entry(state, AuditEvent::PayloadRead).about("delivery", &id.to_string());
     state.audit.record(&caller.tenant, entry);
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), delivery.id = %id, "delivery read");
-    Ok(Json(DeliveryAnswer::new(listed, attempts, payload)))
+    Ok(Read { listed, attempts, payload })
 }

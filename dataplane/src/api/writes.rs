@@ -106,6 +106,11 @@ pub struct Write {
 }
 
 impl Write {
+    /// A write that is performed each time it is asked for, of a request with a short body.
+    pub const fn each_time() -> Self {
+        Self { key: None, _body: None }
+    }
+
     /// Runs `work` in a transaction and commits it, unless the write was performed before under the same key. Returns
     /// the response of the one or the other.
     pub async fn perform<W>(self, state: &ApiState, caller: &Caller, work: W) -> Result<Response, ApiError>

@@ -17,7 +17,8 @@ use super::values::{bytes, duration, duration_or_zero, word};
 /// Settings of `docket serve`.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArguments {
-    /// Roles of this process: api serves requests, worker sends deliveries, detector finds new invoices.
+    /// Roles of this process: api serves requests, worker sends deliveries, detector finds new invoices, portal serves the
+    /// administration portal at /portal on the tenants' hosts.
     #[arg(
         long,
         env = "DOCKET_ROLES",
@@ -111,6 +112,8 @@ pub enum Role {
     Worker,
     /// Finds new invoices.
     Detector,
+    /// Serves the administration portal.
+    Portal,
 }
 
 impl Role {
@@ -120,6 +123,7 @@ impl Role {
             Self::Api => "api",
             Self::Worker => "worker",
             Self::Detector => "detector",
+            Self::Portal => "portal",
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) 
 /// The contract's headers (Delivery headers) of a request that is sent `now`, and those of Standard Webhooks, so that its
 /// libraries can verify the signature and refuse replays. Without secrets there are no signatures; the current one comes
 /// first.
-pub(crate) fn headers(
+pub fn headers(
     secrets: &[&[u8]],
     (delivery, event_id, code): (DeliveryId, &str, EventCode),
     body: &[u8],

@@ -16,18 +16,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A `docket dev` and its files.
-pub(super) struct Rig {
+pub(crate) struct Rig {
     // In the order in which they end: the process, the check of its log, the files.
-    pub(super) server: Server,
-    pub(super) log: Log,
-    pub(super) home: Home,
+    pub(crate) server: Server,
+    pub(crate) log: Log,
+    pub(crate) home: Home,
 }
 
 /// The log of a `docket dev`. Fails the test at its end if it holds an error: whatever a client sends, none is ours.
-pub(super) struct Log(PathBuf);
+pub(crate) struct Log(PathBuf);
 
 impl Log {
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         std::fs::read_to_string(&self.0).expect("a log")
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Log {
 }
 
 /// Files with these tenants, each with Ada, Bea, Mo and Alex.
-pub(super) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
+pub(crate) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
     let home = Home::new();
     for (name, digit) in tenants {
         people::add_tenant(&home, name, *digit);
@@ -56,57 +56,57 @@ pub(super) fn home(tenants: &[(&str, char)], more_yaml: &str) -> Home {
 
 impl Rig {
     /// One tenant: `acme`, with the key `aaa…`.
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with("", "").await
     }
 
     /// One tenant, more documents, and flags.
-    pub(super) async fn with(more_yaml: &str, flags: &str) -> Self {
+    pub(crate) async fn with(more_yaml: &str, flags: &str) -> Self {
         Self::on(home(&[("acme", 'a')], more_yaml), flags).await
     }
 
     /// These tenants.
-    pub(super) async fn of(tenants: &[(&str, char)]) -> Self {
+    pub(crate) async fn of(tenants: &[(&str, char)]) -> Self {
         Self::on(home(tenants, ""), "").await
     }
 
     /// These files.
-    pub(super) async fn on(home: Home, flags: &str) -> Self {
+    pub(crate) async fn on(home: Home, flags: &str) -> Self {
         let server = Server::start(&home, Options::flags(flags)).await;
         Self { server, log: Log(home.log("err")), home }
     }
 
     /// Kills it and starts it again.
-    pub(super) async fn restarted(self) -> Self {
+    pub(crate) async fn restarted(self) -> Self {
         let Self { server, home, .. } = self;
         server.kill();
         Self::on(home, "").await
     }
 
     /// Past the API: a tenant's database.
-    pub(super) fn database(&self, client_code: &str) -> Connection {
+    pub(crate) fn database(&self, client_code: &str) -> Connection {
         let database = Connection::open(self.home.database(client_code)).expect("a file");
         database.busy_timeout(Duration::from_secs(5)).expect("settable");
         database
     }
 
     /// Past the API: one statement on ACME's database.
-    pub(super) fn change(&self, sql: &str) {
+    pub(crate) fn change(&self, sql: &str) {
         self.database("ACME").execute_batch(sql).expect("a statement");
     }
 
     /// Past the API: a number out of ACME's database.
-    pub(super) fn count(&self, sql: &str) -> i64 {
+    pub(crate) fn count(&self, sql: &str) -> i64 {
         self.database("ACME").query_row(sql, (), |row| row.get(0)).expect("a number")
     }
 
     /// Past the API: how many orders ACME has.
-    pub(super) fn orders(&self) -> i64 {
+    pub(crate) fn orders(&self) -> i64 {
         self.count("SELECT count(*) FROM web_order")
     }
 
     /// Past the API: the codes of ACME's events, in order.
-    pub(super) fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<String> {
         let database = self.database("ACME");
         let mut statement = database.prepare("SELECT code FROM event ORDER BY rowid").expect("a statement");
         let rows = statement.query_map((), |row| row.get(0)).expect("rows");
@@ -114,7 +114,7 @@ impl Rig {
     }
 
     /// Past the API: the envelopes of ACME's events with this code, in order.
-    pub(super) fn published(&self, code: &str) -> Vec<Value> {
+    pub(crate) fn published(&self, code: &str) -> Vec<Value> {
         let database = self.database("ACME");
         let sql = "SELECT body FROM event WHERE code = ?1 ORDER BY rowid";
         let mut statement = database.prepare(sql).expect("a statement");
@@ -122,34 +122,34 @@ impl Rig {
         rows.map(|body| serde_json::from_slice(&body.expect("bytes")).expect("JSON")).collect()
     }
 
-    pub(super) async fn ada(&self) -> Client {
+    pub(crate) async fn ada(&self) -> Client {
         self.server.sign_in(&api_key('a'), ADA).await
     }
 
-    pub(super) async fn bea(&self) -> Client {
+    pub(crate) async fn bea(&self) -> Client {
         self.server.sign_in(&api_key('a'), BEA).await
     }
 
-    pub(super) async fn mo(&self) -> Client {
+    pub(crate) async fn mo(&self) -> Client {
         self.server.sign_in_employee(&api_key('a'), MO).await
     }
 
-    pub(super) async fn alex(&self) -> Client {
+    pub(crate) async fn alex(&self) -> Client {
         self.server.sign_in_employee(&api_key('a'), ALEX).await
     }
 
     /// POSTs a sign-in with ACME's key.
-    pub(super) async fn sign_in(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn sign_in(&self, path: &str, body: &Value) -> Reply {
         self.server.send("POST", path, &[("x-api-key", &api_key('a')), JSON], &body.to_string()).await
     }
 
     /// What it has written to its log. It writes an informational line up to 50 ms later; see [`logged`](Self::logged).
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.log.text()
     }
 
     /// Waits for the first line of its log with this text.
-    pub(super) async fn logged(&self, text: &str) -> String {
+    pub(crate) async fn logged(&self, text: &str) -> String {
         let is_whole = |line: &&str| line.ends_with('\n') && line.contains(text);
         let line = || self.log().split_inclusive('\n').find(is_whole).map(str::to_owned);
         eventually(text, Duration::from_secs(5), async || line().is_some()).await;
@@ -158,38 +158,38 @@ impl Rig {
 }
 
 /// The body of a sign-in with the right password.
-pub(super) fn credentials(user: &str) -> Value {
+pub(crate) fn credentials(user: &str) -> Value {
     json!({"userId": user, "password": PASSWORD})
 }
 
 /// The complete example of a type.
-pub(super) fn example(kind: OrderType) -> Value {
+pub(crate) fn example(kind: OrderType) -> Value {
     let (_, text) = docket_orders::examples().into_iter().find(|(other, _)| *other == kind).expect("seven");
     serde_json::from_str(text).expect("JSON")
 }
 
 /// An object with more fields.
-pub(super) fn with(mut object: Value, more: Value) -> Value {
+pub(crate) fn with(mut object: Value, more: Value) -> Value {
     let fields = object.as_object_mut().expect("an object");
     fields.extend(more.as_object().expect("an object").clone());
     object
 }
 
 /// Saves a new order; returns its id.
-pub(super) async fn save(client: &Client, order: &Value) -> String {
+pub(crate) async fn save(client: &Client, order: &Value) -> String {
     let reply = client.post("/Orders/Save", order).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()["webOrderId"].as_str().expect("an id").to_owned()
 }
 
 /// A draft that a search finds by its caption.
-pub(super) fn captioned(caption: &str) -> Value {
+pub(crate) fn captioned(caption: &str) -> Value {
     json!({"orderType": "Court", "case": {"caption": caption}})
 }
 
 /// Holds an answer against RFC 9457 and this status; returns its body without what differs every time.
 #[track_caller]
-pub(super) fn problem(reply: &Reply, status: u16) -> Value {
+pub(crate) fn problem(reply: &Reply, status: u16) -> Value {
     assert_eq!(reply.status, status, "{reply:?}");
     assert_eq!(reply.headers.get("content-type").map(String::as_str), Some("application/problem+json"));
     let mut body = reply.json();
@@ -206,14 +206,14 @@ pub(super) fn problem(reply: &Reply, status: u16) -> Value {
 
 /// Holds an answer against a whole problem without field errors.
 #[track_caller]
-pub(super) fn refused(reply: &Reply, status: u16, detail: &str) {
+pub(crate) fn refused(reply: &Reply, status: u16, detail: &str) {
     let body = problem(reply, status);
     assert_eq!((body["detail"].as_str(), body.get("errors")), (Some(detail), None));
 }
 
 /// The fields that a 400 names.
 #[track_caller]
-pub(super) fn wrong_fields(reply: &Reply) -> Vec<String> {
+pub(crate) fn wrong_fields(reply: &Reply) -> Vec<String> {
     let body = problem(reply, 400);
     let errors = body["errors"].as_array().unwrap_or_else(|| panic!("no errors: {body}")).clone();
     assert!(errors.iter().all(|error| error["message"].as_str().is_some_and(|text| !text.is_empty())));
@@ -222,7 +222,7 @@ pub(super) fn wrong_fields(reply: &Reply) -> Vec<String> {
 
 /// Sends these bytes on a new connection and reads until the other end closes; returns every response.
 /// Fails after 25 s.
-pub(super) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
+pub(crate) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
     let mut stream = connect(to).await;
     // The other end may refuse and close before it has read everything.
     let _ = stream.write_all(bytes).await;
@@ -230,12 +230,12 @@ pub(super) async fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<Reply> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
-pub(super) async fn connect(to: SocketAddr) -> TcpStream {
+pub(crate) async fn connect(to: SocketAddr) -> TcpStream {
     TcpStream::connect(to).await.expect("it listens")
 }
 
 /// All that comes until the other end closes.
-pub(super) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+pub(crate) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(25), stream.read_to_end(&mut bytes)).await;
     // A reset after the answer is an end as well.
@@ -262,7 +262,7 @@ fn replies(mut bytes: &[u8]) -> Vec<Reply> {
 }
 
 /// POSTs bytes that may not be text, with exactly these headers beside `Host`, `Connection` and `Content-Length`.
-pub(super) async fn post_bytes(to: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+pub(crate) async fn post_bytes(to: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
     let mut message = format!("POST {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n").into_bytes();
     for (name, value) in headers {
         message.extend(format!("{name}: {value}\r\n").into_bytes());
@@ -275,11 +275,11 @@ pub(super) async fn post_bytes(to: SocketAddr, path: &str, headers: &[(&str, &st
 }
 
 /// GETs with these headers only.
-pub(super) async fn get(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Reply {
+pub(crate) async fn get(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Reply {
     request(to, "GET", path, headers, "").await.expect("an answer")
 }
 
 /// `Bearer …`
-pub(super) fn bearer(client: &Client) -> String {
+pub(crate) fn bearer(client: &Client) -> String {
     format!("Bearer {}", client.token)
 }

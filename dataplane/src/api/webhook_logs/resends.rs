@@ -40,25 +40,36 @@ pub async fn resend(
     Call { caller: Administrator(caller), request, write }: Call<Administrator, ResendRequest>,
 ) -> Result<Response, ApiError> {
     match request {
-        ResendRequest::One(ResendOne { delivery_id }) => one(&state, &caller, delivery_id, write).await,
+        ResendRequest::One(ResendOne { delivery_id }) => {
+            one(&state, &caller, delivery_id, write).await.map(|(response, _)| response)
+        }
         ResendRequest::Many(request) if request.preview => preview(&state, &caller, request.into()).await,
         ResendRequest::Many(request) => many(&state, &caller, request.into(), write).await,
     }
 }
 
-async fn one(state: &ApiState, caller: &Caller, id: DeliveryId, write: Write) -> Result<Response, ApiError> {
-    let tenant = &caller.tenant;
+/// Resends a delivery that has ended. Returns the response and the new delivery, unless the response is that of an earlier
+/// request under the same key.
+pub async fn one(
+    state: &ApiState,
+    caller: &Caller,
+    id: DeliveryId,
+    write: Write,
+) -> Result<(Response, Option<DeliveryId>), ApiError> {
+    let (tenant, mut made) = (&caller.tenant, None);
     let resend = async |transaction: &mut Transaction, now| {
         let (resent, due) = resend_one(transaction, tenant.webhooks(), id, &caller.name(), now).await?;
         let done = Done::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
         let Resent { id, resend_of } = resent;
+        made = Some(id);
         let entry = caller.entry(state, AuditEvent::DeliveryResent).about("delivery", &resend_of.to_string());
         Ok(done.record(entry).log(move |caller| {
             let (code, name) = (caller.tenant.config.client_code.as_str(), caller.name());
             tracing::info!(tenant.code = code, caller = name, delivery.id = %id, delivery.resend_of = %resend_of, "delivery resent");
         }))
     };
-    write.perform(state, caller, resend).await
+    let response = write.perform(state, caller, resend).await?;
+    Ok((response, made))
 }
 
 async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {

@@ -1,0 +1,279 @@
+//! Webhook Logs: a page of deliveries, and the filters that chose them.
+
+use docket_crds::EventCode;
+use docket_domain::delivery::{FailureClass, Status};
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::page::{Frame, Section};
+use crate::time::time;
+use crate::{href, page};
+
+/// A delivery in the list.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// Its id.
+    pub id: String,
+    /// The event.
+    pub event: EventCode,
+    /// The customer that the event is about.
+    pub customer_code: String,
+    /// The web order, work order or invoice that the event is about, each with what it is.
+    pub about: Vec<(&'static str, String)>,
+    /// The webhook's namespace/name.
+    pub webhook: String,
+    /// The status.
+    pub status: Status,
+    /// Attempts so far.
+    pub attempts: i64,
+    /// How the last attempt failed.
+    pub failure: Option<FailureClass>,
+    /// The HTTP status of the receiver's last response.
+    pub http_status: Option<i64>,
+    /// When it was queued.
+    pub created_at: Timestamp,
+    /// When the next attempt is due, unless the status is final.
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// The delivery that this one resends.
+    pub resend_of: Option<String>,
+    /// Who asked for that.
+    pub requested_by: Option<String>,
+}
+
+/// The filters as they were sent: parameters of `/WebhookLogs/Search` and their values.
+#[derive(Debug, Clone, Default)]
+pub struct Filters(pub Vec<(String, String)>);
+
+impl Filters {
+    fn value(&self, name: &str) -> &str {
+        self.0.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
+    }
+
+    /// The page that continues at this cursor, under the same filters.
+    fn at(&self, cursor: &str) -> String {
+        let kept = self.0.iter().filter(|(name, _)| name != "cursor");
+        let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
+        href(Section::Logs.path(), kept.chain([("cursor", cursor)]))
+    }
+
+    fn is_any(&self) -> bool {
+        self.0.iter().any(|(name, _)| name != "cursor" && name != "pageSize")
+    }
+}
+
+/// A page of the log.
+#[derive(Debug, Clone)]
+pub struct Log {
+    /// The filters.
+    pub filters: Filters,
+    /// The names of the tenant's webhooks, to choose from.
+    pub webhooks: Vec<String>,
+    /// The deliveries, newest first.
+    pub deliveries: Vec<Delivery>,
+    /// The cursor of the next page, if there is more.
+    pub next: Option<String>,
+}
+
+/// The page.
+pub fn page(frame: &Frame, log: &Log) -> String {
+    let Log { filters, deliveries, next, .. } = log;
+    let main = html! {
+        h1 { "Webhook Logs" }
+        (form(log))
+        p.row {
+            label hidden { input #live type="checkbox"; " Update every 5 seconds" }
+        }
+        div data-live {
+            @if deliveries.is_empty() { (empty(filters, next.is_some())) } @else { (table(frame, deliveries)) }
+            nav.row aria-label="Pages" {
+                @if !filters.value("cursor").is_empty() { a.button href=(filters.at("")) { "Newest" } }
+                @if let Some(next) = next { a.button href=(filters.at(next)) rel="next" { "Older" } }
+            }
+        }
+    };
+    page::page(frame, Section::Logs, "Webhook Logs", &main)
+}
+
+fn empty(filters: &Filters, more: bool) -> Markup {
+    html! {
+        p role="status" {
+            @if more { "The search has found nothing so far; continue with Older." }
+            @else if filters.is_any() { "No delivery matches. " a href=(Section::Logs.path()) { "Clear the filters" } }
+            @else { "No delivery yet. One is queued for each event that an active webhook subscribes to, such as a saved order." }
+        }
+    }
+}
+
+fn form(log: &Log) -> Markup {
+    let value = |name| log.filters.value(name);
+    let text = |label: &str, name: &'static str, hint: &str| {
+        html! { label { (label) input name=(name) value=(value(name)) placeholder=(hint); } }
+    };
+    html! {
+        form.filters method="get" action=(Section::Logs.path()) role="search" {
+            (select("Status", "status", value("status"), Status::ALL.map(Status::as_str)))
+            (select("Event", "event", value("event"), EventCode::ALL.map(EventCode::as_str)))
+            (select("Failure", "failureClass", value("failureClass"), FailureClass::ALL.map(FailureClass::as_str)))
+            label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks"; }
+            datalist #webhooks { @for name in &log.webhooks { option value=(name) {} } }
+            (text("From", "from", "2026-11-01"))
+            (text("To", "to", "2026-11-01T09:30:00Z"))
+            (text("Web order", "webOrderId", ""))
+            (text("Work order", "workOrder", ""))
+            (text("Invoice", "invoiceNumber", ""))
+            div.row {
+                button.primary type="submit" { "Search" }
+                a href=(Section::Logs.path()) { "Clear" }
+            }
+        }
+    }
+}
+
+fn select<'a>(label: &str, name: &str, chosen: &str, words: impl IntoIterator<Item = &'a str>) -> Markup {
+    html! {
+        label {
+            (label)
+            select name=(name) {
+                option value="" { "Any" }
+                @for word in words { option value=(word) selected[word == chosen] { (word) } }
+            }
+        }
+    }
+}
+
+fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
+    html! {
+        div.wide role="region" aria-label="Deliveries" tabindex="0" {
+            table {
+                caption { "Deliveries, newest first" }
+                thead {
+                    tr {
+                        @for head in ["Queued", "Status", "Event", "About", "Customer", "Webhook", "Attempts", "Last failure"] {
+                            th scope="col" { (head) }
+                        }
+                    }
+                }
+                tbody {
+                    @for delivery in deliveries {
+                        tr {
+                            td { a href=(link(&delivery.id)) { (time(delivery.created_at, frame.now)) } }
+                            td { (status(delivery.status)) }
+                            td { (delivery.event.as_str()) }
+                            td { (about(&delivery.about)) }
+                            td { (delivery.customer_code) }
+                            td { (delivery.webhook) }
+                            td { (delivery.attempts) " of 5" }
+                            td { (failure(delivery)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The page of a delivery.
+pub fn link(id: &str) -> String {
+    format!("{}/{id}", Section::Logs.path())
+}
+
+/// A status by shape, colour and word.
+pub(crate) fn status(status: Status) -> Markup {
+    let (class, shape) = match status {
+        Status::Pending => ("wait", "○"),
+        Status::Failed => ("wait", "↻"),
+        Status::Succeeded => ("good", "✓"),
+        Status::DeadLetter => ("bad", "✕"),
+    };
+    html! { span class=(class) { span aria-hidden="true" { (shape) " " } (status.as_str()) } }
+}
+
+pub(crate) fn about(about: &[(&'static str, String)]) -> Markup {
+    html! { @for (place, (kind, number)) in about.iter().enumerate() { @if place > 0 { ", " } (kind) " " (number) } }
+}
+
+pub(crate) fn failure(delivery: &Delivery) -> Markup {
+    html! {
+        @match (delivery.failure, delivery.http_status) {
+            (Some(class), Some(http)) => { (class.as_str()) " (HTTP " (http) ")" }
+            (Some(class), None) => { (class.as_str()) }
+            (None, _) => { "–" }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn frame() -> Frame {
+        Frame {
+            tenant: "Acme".into(),
+            user: "employee 52".into(),
+            csrf: "c0ffee".into(),
+            now: Timestamp::from_second(1_800_000_100).expect("in range"),
+        }
+    }
+
+    pub(crate) fn delivery() -> Delivery {
+        Delivery {
+            id: "0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f".into(),
+            event: EventCode::ALL[0],
+            customer_code: "<i>C-1</i>".into(),
+            about: vec![("web order", "<script>1</script>".into())],
+            webhook: "default/<img src=x>".into(),
+            status: Status::DeadLetter,
+            attempts: 5,
+            failure: Some(FailureClass::ServerError),
+            http_status: Some(503),
+            created_at: Timestamp::from_second(1_800_000_000).expect("in range"),
+            next_attempt_at: None,
+            finished_at: None,
+            resend_of: None,
+            requested_by: None,
+        }
+    }
+
+    fn log(filters: &[(&str, &str)], deliveries: Vec<Delivery>, next: Option<&str>) -> String {
+        let filters = filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let log = Log {
+            filters: Filters(filters.collect()),
+            webhooks: vec!["default/orders".into()],
+            deliveries,
+            next: next.map(str::to_owned),
+        };
+        page(&frame(), &log)
+    }
+
+    #[test]
+    fn log_escapes_all_texts_and_links_to_each_delivery() {
+        let text = log(&[], vec![delivery()], None);
+        for raw in ["<i>C-1", "<script>1", "<img src=x>"] {
+            assert!(!text.contains(raw), "{raw}: {text}");
+        }
+        assert!(text.contains("href=\"/portal/logs/0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f\""));
+        assert!(
+            text.contains("ServerError (HTTP 503)") && text.contains("1 min ago")
+                || text.contains("100 s ago")
+        );
+    }
+
+    #[test]
+    fn older_keeps_the_filters_and_replaces_the_cursor() {
+        let sent = [("status", "DeadLetter"), ("webhook", "a/b&c"), ("cursor", "old")];
+        let text = log(&sent, vec![delivery()], Some("new"));
+        let href = "/portal/logs?status=DeadLetter&amp;webhook=a%2Fb%26c";
+        assert!(text.contains(&format!("href=\"{href}&amp;cursor=new\"")), "{text}");
+        assert!(text.contains(&format!("href=\"{href}\"")), "{text}");
+        assert!(text.contains("<option value=\"DeadLetter\" selected>"));
+    }
+
+    #[test]
+    fn empty_log_says_why() {
+        assert!(log(&[], Vec::new(), None).contains("No delivery yet"));
+        assert!(log(&[("status", "Failed")], Vec::new(), None).contains("No delivery matches"));
+        assert!(log(&[("status", "Failed")], Vec::new(), Some("x")).contains("nothing so far"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What all pages have: the head, the header with the navigation, and one main part.
+
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::ROOT;
+
+/// A part of the portal that the navigation leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// Deliveries and their attempts.
+    Logs,
+}
+
+impl Section {
+    /// Every section, in the order of the navigation.
+    pub const ALL: [Self; 1] = [Self::Logs];
+
+    /// The words of the link.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Logs => "Webhook Logs",
+        }
+    }
+
+    /// Where it is.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Logs => "/portal/logs",
+        }
+    }
+}
+
+/// What is around each page of a user who has signed in.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The tenant's name.
+    pub tenant: String,
+    /// The user, such as `employee 99`.
+    pub user: String,
+    /// The token that each form of this session carries.
+    pub csrf: String,
+    /// The time at which the page is made, for relative times.
+    pub now: Timestamp,
+}
+
+/// A whole page for a user who has signed in, in this section.
+pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> String {
+    let bar = html! {
+        nav aria-label="Portal" {
+            ul {
+                @for other in Section::ALL {
+                    li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.name()) } }
+                }
+            }
+        }
+        form.sign-out method="post" action={ (ROOT) "/sign-out" } {
+            (csrf(frame))
+            span { "Signed in as " (frame.user) " " }
+            button type="submit" { "Sign out" }
+        }
+    };
+    document(&format!("{title} · {}", frame.tenant), Some((&frame.tenant, &bar)), main)
+}
+
+/// A whole page for anyone.
+pub fn bare(title: &str, main: &Markup) -> String {
+    document(title, None, main)
+}
+
+/// The hidden field that each form of a session carries.
+pub fn csrf(frame: &Frame) -> Markup {
+    html! { input type="hidden" name="csrf" value=(frame.csrf); }
+}
+
+fn document(title: &str, bar: Option<(&str, &Markup)>, main: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Docket" }
+                link rel="stylesheet" href={ (ROOT) "/portal.css" };
+                script src={ (ROOT) "/portal.js" } defer {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    a.brand href=(ROOT) { "Docket" @if let Some((tenant, _)) = bar { " · " (tenant) } }
+                    @if let Some((_, bar)) = bar { (bar) }
+                }
+                main #main tabindex="-1" { (main) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame() -> Frame {
+        Frame {
+            tenant: "Acme <b>".into(),
+            user: "employee 99".into(),
+            csrf: "c0ffee".into(),
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn page_names_its_language_title_and_section_and_escapes_the_tenant() {
+        let text = page(&frame(), Section::Logs, "Webhook Logs", &html! { h1 { "Webhook Logs" } });
+        for part in [
+            "<html lang=\"en\">",
+            "<title>Webhook Logs · Acme &lt;b&gt; · Docket</title>",
+            "<a href=\"/portal/logs\" aria-current=\"page\">",
+            "<a class=\"skip\" href=\"#main\">",
+            "name=\"csrf\" value=\"c0ffee\"",
+        ] {
+            assert!(text.contains(part), "{part} is missing: {text}");
+        }
+        assert!(!text.contains("Acme <b>"));
+    }
+
+    #[test]
+    fn no_page_has_inline_code() {
+        let text = page(&frame(), Section::Logs, "Webhook Logs", &html! {});
+        assert!(!text.contains("style=") && !text.contains("<style") && !text.contains(" on"), "{text}");
+        assert_eq!(text.matches("<script").count(), text.matches("<script src=").count());
+    }
+
+    #[test]
+    fn own_script_is_below_5_kb() {
+        assert!(crate::SCRIPT.len() < 5 * 1024);
+        for unsafe_way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+            assert!(!crate::SCRIPT.contains(unsafe_way), "{unsafe_way}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+"use strict";
+// Adds copying, relative times and live updates. Every page works without it.
+const relative = (at) => {
+  const seconds = Math.trunc((at - Date.now()) / 1000);
+  const size = Math.abs(seconds);
+  if (size < 2) return "now";
+  const [count, unit] = size < 120 ? [size, "s"] : size < 7200 ? [size / 60, "min"]
+    : size < 172800 ? [size / 3600, "h"] : [size / 86400, "days"];
+  const text = Math.trunc(count) + " " + unit;
+  return seconds < 0 ? text + " ago" : "in " + text;
+};
+const tick = () => {
+  for (const shown of document.querySelectorAll("[data-relative]")) {
+    shown.textContent = relative(Number(shown.dataset.relative));
+  }
+};
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const text = document.getElementById(button.dataset.copy).textContent;
+    const label = button.textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select the text and copy it";
+    }
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+}
+const live = document.querySelector("[data-live]");
+const box = document.getElementById("live");
+const refresh = async () => {
+  if (document.hidden || !box.checked || live.contains(document.activeElement)) return;
+  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  if (!answer.ok || answer.redirected) { box.checked = false; return; }
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live]");
+  if (fresh) live.replaceChildren(...fresh.childNodes);
+};
+if (live && box) {
+  box.closest("label").hidden = false;
+  setInterval(() => refresh().catch(() => { box.checked = false; }), 5000);
+}
+setInterval(tick, 1000);

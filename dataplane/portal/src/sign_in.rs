@@ -1,0 +1,42 @@
+//! The sign-in page.
+
+use maud::html;
+
+use crate::{ROOT, page};
+
+/// A sign-in page.
+#[derive(Debug, Clone, Default)]
+pub struct SignIn {
+    /// The tenant's name.
+    pub tenant: String,
+    /// The local path to go to afterwards.
+    pub to: String,
+    /// The user id of the refused sign-in before.
+    pub user_id: String,
+    /// Whether that one was a contact's.
+    pub is_contact: bool,
+    /// Why it was refused.
+    pub refusal: Option<String>,
+}
+
+/// The page.
+pub fn page(sign_in: &SignIn) -> String {
+    let SignIn { tenant, to, user_id, is_contact, refusal } = sign_in;
+    let main = html! {
+        h1 { "Sign in to " (tenant) }
+        @if let Some(refusal) = refusal { p.wrong role="alert" { (refusal) } }
+        form.fields method="post" action={ (ROOT) "/sign-in" } {
+            input type="hidden" name="to" value=(to);
+            fieldset {
+                legend { "I am" }
+                label { input type="radio" name="kind" value="employee" checked[!is_contact]; " an employee" }
+                label { input type="radio" name="kind" value="contact" checked[*is_contact]; " a customer's contact" }
+            }
+            label { "User id" input name="userId" value=(user_id) autocomplete="username" maxlength="320" required; }
+            label { "Password" input name="password" type="password" autocomplete="current-password" required; }
+            p.hint { "The check-in name or e-mail address and the password that the API takes." }
+            button.primary type="submit" { "Sign in" }
+        }
+    };
+    page::bare(&format!("Sign in · {tenant}"), &main)
+}

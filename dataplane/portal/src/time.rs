@@ -1,0 +1,64 @@
+//! Points in time and durations, for people.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+/// A time in UTC, and beside it how long ago or ahead it is.
+pub(crate) fn time(at: Timestamp, now: Timestamp) -> Markup {
+    html! {
+        time datetime=(at.to_string()) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+        " "
+        span.beside data-relative=(at.as_millisecond()) { (relative(at, now)) }
+    }
+}
+
+/// How long ago or ahead a time is, in its largest unit.
+fn relative(at: Timestamp, now: Timestamp) -> String {
+    let seconds = at.as_second() - now.as_second();
+    let (count, unit) = match seconds.abs() {
+        0..2 => return "now".to_owned(),
+        size @ 0..120 => (size, "s"),
+        size @ 0..7_200 => (size / 60, "min"),
+        size @ 0..172_800 => (size / 3_600, "h"),
+        size => (size / 86_400, "days"),
+    };
+    if seconds < 0 { format!("{count} {unit} ago") } else { format!("in {count} {unit}") }
+}
+
+/// A duration that is given in microseconds; a dash for none.
+pub(crate) fn duration(micros: Option<i64>) -> String {
+    match micros {
+        None => "–".to_owned(),
+        Some(micros) if micros < 1_000 => format!("{micros} µs"),
+        Some(micros) if micros < 1_000_000 => format!("{} ms", micros / 1_000),
+        Some(micros) => format!("{:.1} s", micros as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_time_has_one_unit() {
+        let now = Timestamp::from_second(1_000_000).expect("in range");
+        for (seconds, text) in [
+            (0, "now"),
+            (-1, "now"),
+            (-30, "30 s ago"),
+            (30, "in 30 s"),
+            (-125, "2 min ago"),
+            (7_300, "in 2 h"),
+            (-200_000, "2 days ago"),
+        ] {
+            let at = Timestamp::from_second(1_000_000 + seconds).expect("in range");
+            assert_eq!(relative(at, now), text);
+        }
+    }
+
+    #[test]
+    fn duration_has_a_unit_that_fits() {
+        let texts = [None, Some(999), Some(2_500), Some(30_040_000)].map(duration);
+        assert_eq!(texts, ["–", "999 µs", "2 ms", "30.0 s"]);
+    }
+}

@@ -1,0 +1,89 @@
+//! The administration portal: pages of a tenant's host, at `/portal`. They read and write through the same functions as the
+//! API's routes; `docket_portal` makes the HTML.
+
+pub mod logs;
+pub mod session;
+pub mod sign_in;
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{any, get, post};
+use axum::{Extension, Router};
+use docket_portal::page::Section;
+use docket_portal::{SCRIPT, STYLES, message};
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::api::error::{ApiError, Unnumbered};
+use crate::api::middleware;
+use crate::api::origin::RequestId;
+use crate::api::state::ApiState;
+pub use session::Cookies;
+
+/// No inline code, nothing from elsewhere, no frames.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// The routes, as metrics name them.
+const ROUTES: [&str; 6] = [
+    "/portal",
+    "/portal/sign-in",
+    "/portal/sign-out",
+    "/portal/logs",
+    "/portal/logs/resend",
+    "/portal/logs/{id}",
+];
+
+/// The routes of the portal, whose sessions are in cookies of this kind.
+pub fn router(state: &Arc<ApiState>, cookies: Cookies) -> Router<Arc<ApiState>> {
+    state.metrics.serves(ROUTES);
+    let pages = Router::new()
+        .route("/portal", get(async || Redirect::to(Section::Logs.path())))
+        .route("/portal/sign-in", get(sign_in::page).post(sign_in::sign_in))
+        .route("/portal/sign-out", post(sign_in::sign_out))
+        .route("/portal/logs", get(logs::search))
+        .route("/portal/logs/resend", post(logs::resend))
+        .route("/portal/logs/{id}", get(logs::get))
+        .route(
+            "/portal/{*other}",
+            any(async || ApiError::NotFound("The portal has no page of this address")),
+        );
+    let assets = Router::new()
+        .route("/portal/portal.css", get(async || asset("text/css; charset=utf-8", STYLES)))
+        .route("/portal/portal.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)));
+    pages
+        .merge(assets)
+        .route_layer(from_fn_with_state(Arc::clone(state), middleware::only_v2))
+        .route_layer(from_fn(finish))
+        .route_layer(Extension(cookies))
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "public, max-age=3600")];
+    (headers, text).into_response()
+}
+
+/// Makes a page of an error, and adds the headers that protect pages.
+async fn finish(request: Request, next: Next) -> Response {
+    let id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone()).unwrap_or_default();
+    let mut response = next.run(request).await;
+    if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
+        let text = message::page(&problem.message(&problem.fields(), &id));
+        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
+        response = (response.status(), Html(text)).into_response();
+        response.headers_mut().extend(retry_after.map(|value| (header::RETRY_AFTER, value)));
+    }
+    protect(response.headers_mut());
+    response
+}
+
+fn protect(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}

@@ -1,0 +1,124 @@
+//! Webhook Logs.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{Html, Redirect};
+use docket_crds::WebhookConfig;
+use docket_domain::delivery::DeliveryId;
+use docket_portal::delivery::{Attempt, Detail, Sent};
+use docket_portal::logs::{Delivery, Filters, Log, link};
+use docket_portal::{delivery, logs};
+use docket_store::deliveries::{ListedDelivery, StoredAttempt};
+use docket_store::events::About;
+
+use super::session::{Posted, Viewer, fields_of, set};
+use crate::api::error::ApiError;
+use crate::api::kinds::DeliveryIdText;
+use crate::api::request::{FromFields, request};
+use crate::api::state::ApiState;
+use crate::api::times::time;
+use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
+use crate::api::writes::Write;
+use crate::worker::send::headers;
+
+const NO_SUCH_DELIVERY: ApiError = ApiError::NotFound("There is no such delivery");
+
+request! {
+    /// The fields of the form that resends a delivery.
+    query ResendForm {
+        /// The id of the delivery.
+        req delivery_id: DeliveryIdText;
+    }
+}
+
+/// GET /portal/logs.
+pub async fn search(
+    State(state): State<Arc<ApiState>>,
+    viewer: Viewer,
+    RawQuery(query): RawQuery,
+) -> Result<Html<String>, ApiError> {
+    let filters = set(&query.unwrap_or_default());
+    let search = DeliverySearch::read(fields_of(&filters))?;
+    let (found, next) = webhook_logs::find(&state, &viewer.caller, search).await?;
+    let webhooks = &viewer.caller.tenant.config.webhooks;
+    let log = Log {
+        filters: Filters(filters),
+        webhooks: webhooks.iter().map(|webhook| webhook.full_name()).collect(),
+        deliveries: found.into_iter().map(shown).collect(),
+        next,
+    };
+    Ok(Html(logs::page(&viewer.frame(&state), &log)))
+}
+
+/// GET /portal/logs/{id}.
+pub async fn get(
+    State(state): State<Arc<ApiState>>,
+    viewer: Viewer,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Html<String>, ApiError> {
+    let Path(text) = id.map_err(|_| NO_SUCH_DELIVERY)?;
+    let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text).ok_or(NO_SUCH_DELIVERY)?;
+    let Read { listed, attempts, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
+    let webhook = viewer.caller.tenant.webhook(&listed.webhook);
+    let secrets = webhook.map(WebhookConfig::secrets).unwrap_or_default();
+    let (event, body) = ((id, listed.event_id.as_str(), listed.event_code), payload.get());
+    let headers = headers(&secrets, event, body.as_bytes(), state.clock.now());
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let sent = Sent {
+        url: webhook.map(|webhook| webhook.target_url.url().to_string()),
+        headers: headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        body: body.to_owned(),
+    };
+    let detail = Detail {
+        event_id: listed.event_id.clone(),
+        delivery: shown(listed),
+        attempts: attempts.into_iter().map(attempt).collect(),
+        sent,
+    };
+    Ok(Html(delivery::page(&viewer.frame(&state), &detail)))
+}
+
+/// POST /portal/logs/resend: leads to the new delivery.
+pub async fn resend(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<ResendForm>,
+) -> Result<Redirect, ApiError> {
+    let (_, made) = resends::one(&state, &viewer.caller, form.delivery_id, Write::each_time()).await?;
+    Ok(Redirect::to(&link(&made.ok_or(ApiError::Internal)?.to_string())))
+}
+
+fn shown(listed: ListedDelivery) -> Delivery {
+    let About { web_order_id, work_order, invoice_number } = listed.about;
+    let about = [("web order", web_order_id), ("work order", work_order), ("invoice", invoice_number)];
+    Delivery {
+        id: listed.id,
+        event: listed.event_code,
+        customer_code: listed.customer_code,
+        about: about.into_iter().filter_map(|(kind, number)| Some((kind, number?))).collect(),
+        webhook: listed.webhook_name,
+        status: listed.status,
+        attempts: listed.attempt_count,
+        failure: listed.failure_class,
+        http_status: listed.http_status,
+        created_at: time(listed.created_at_ms),
+        next_attempt_at: (!listed.status.is_final()).then(|| time(listed.due_at_ms)),
+        finished_at: listed.finished_at_ms.map(time),
+        resend_of: listed.resend_of,
+        requested_by: listed.requested_by,
+    }
+}
+
+fn attempt(stored: StoredAttempt) -> Attempt {
+    Attempt {
+        number: stored.number,
+        started_at: time(stored.started_at_ms),
+        has_ended: stored.finished_at_ms.is_some(),
+        failure: stored.failure_class,
+        http_status: stored.http_status,
+        remote_address: stored.remote_address,
+        response: stored.response_body,
+        phases: [stored.dns_us, stored.connect_us, stored.tls_us, stored.first_byte_us, stored.total_us],
+    }
+}

@@ -1,0 +1,134 @@
+//! The sign-in page, signing in and signing out.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{FromRequestParts, RawQuery, Request, State};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use docket_portal::ROOT;
+use docket_portal::sign_in::{self, SignIn};
+use http::StatusCode;
+use http::header::SET_COOKIE;
+use http::request::Parts;
+
+use super::session::{Cookies, Posted, check_origin, fields_of_form, name_of, set, tenant_of};
+use crate::actions::sign_in::{Credentials, Issued, SignInError};
+use crate::api::auth::audit;
+use crate::api::body::{SIGN_IN_LIMIT, form_bytes};
+use crate::api::error::ApiError;
+use crate::api::kinds::{Line, Password};
+use crate::api::origin::origin;
+use crate::api::request::{FromFields, request};
+use crate::api::state::ApiState;
+use crate::tenants::ServedTenant;
+
+request! {
+    /// The fields of the sign-in form.
+    query SignInForm {
+        /// The local path to go to afterwards.
+        opt to: Line<2048>;
+        /// employee or contact.
+        req kind: Line<16>;
+        /// An employee's check-in name, or a contact's e-mail address.
+        req user_id: Line<320>;
+        /// The password.
+        req password: Password;
+    }
+}
+
+/// The tenant of a page that needs no session.
+pub struct AtHost(Arc<ServedTenant>);
+
+impl FromRequestParts<Arc<ApiState>> for AtHost {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, ApiError> {
+        tenant_of(parts, state).map(Self)
+    }
+}
+
+/// GET /portal/sign-in.
+pub async fn page(AtHost(tenant): AtHost, RawQuery(query): RawQuery) -> Html<String> {
+    let to = set(&query.unwrap_or_default()).into_iter().find(|(name, _)| name == "to");
+    let to = local(to.map(|(_, to)| to));
+    Html(sign_in::page(&SignIn { tenant: name_of(&tenant), to, ..SignIn::default() }))
+}
+
+/// POST /portal/sign-in.
+pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let cookies = Cookies::of(&parts)?;
+    let tenant = tenant_of(&parts, &state)?;
+    // A form of another site would sign its victim in as the attacker.
+    check_origin(&parts)?;
+    let (source, origin) = origin(&parts, &state)?;
+    let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
+    let SignInForm { to, kind, user_id, password } = SignInForm::read(fields_of_form(&bytes)?)?;
+    let to = local(to);
+    let credentials = Credentials { client_code: None, user_id: user_id.clone(), password, source };
+    let issued = match &*kind {
+        "employee" => state.sign_in().employee(&tenant, credentials).await,
+        "contact" => state.sign_in().contact(&tenant, credentials).await,
+        _ => return Err(ApiError::field("kind", "must be employee or contact")),
+    };
+    audit(&state, Some(&tenant), origin, (&kind, &user_id), &issued);
+    match issued {
+        Ok(Issued { token, expires_in_minutes, .. }) => {
+            let cookie = cookies.set(&token, u64::from(expires_in_minutes) * 60)?;
+            Ok(([(SET_COOKIE, cookie)], Redirect::to(&to)).into_response())
+        }
+        Err(SignInError::UnknownUser) => {
+            let (tenant, is_contact) = (name_of(&tenant), kind == "contact");
+            let refusal = Some(format!("No {kind} has this user id and password."));
+            let text = sign_in::page(&SignIn { tenant, to, user_id, is_contact, refusal });
+            Ok((StatusCode::UNAUTHORIZED, Html(text)).into_response())
+        }
+        Err(error) => Err(ApiError::from_sign_in(error, user_id)),
+    }
+}
+
+/// POST /portal/sign-out: the browser forgets the token, which is valid until it expires.
+pub async fn sign_out(
+    Extension(cookies): Extension<Cookies>,
+    Posted { .. }: Posted<()>,
+) -> Result<Response, ApiError> {
+    let cookie = cookies.set("", 0)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to("/portal/sign-in")).into_response())
+}
+
+/// The path if it is one of the portal, else the portal's first page.
+fn local(to: Option<String>) -> String {
+    let is_local = |to: &String| {
+        let rest = to.strip_prefix(ROOT);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+            && to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+            && !to.contains("..")
+    };
+    to.filter(is_local).unwrap_or_else(|| ROOT.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_the_portal_are_returned_to() {
+        for right in ["/portal", "/portal/logs?status=Failed", "/portal?x=1"] {
+            assert_eq!(local(Some(right.into())), right);
+        }
+        for wrong in [
+            "https://evil.example/portal",
+            "//evil.example/portal",
+            "/portalevil",
+            "/portal/../swagger",
+            "/portal\\evil",
+            "/portal/\u{e4}",
+            "/portal\r\nset-cookie: a=b",
+            "/swagger",
+            "",
+        ] {
+            assert_eq!(local(Some(wrong.into())), "/portal", "{wrong}");
+        }
+        assert_eq!(local(None), "/portal");
+    }
+}

@@ -1,0 +1,5 @@
+//! The administration portal from the outside: its sessions, and its pages as a browser without JavaScript uses them.
+
+mod logs;
+mod rig;
+mod sessions;

@@ -1,0 +1,172 @@
+//! Webhook Logs: the list, a delivery and its resend, as HTML.
+
+use std::time::Duration;
+
+use docket_domain::signature;
+use docket_tests::people::ALEX;
+use docket_tests::receiver::{Receiver, Response};
+use docket_tests::server::{Home, SECRET, eventually};
+use rusqlite::Connection;
+
+use super::rig::{Browser, hidden, is_protected};
+use crate::api::rig::Rig;
+use crate::delivery::stage::{FAST, SOON, Webhook, stage};
+
+/// What a receiver may answer, and a user may write.
+const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\" onclick=\"alert(3)";
+
+fn database(home: &Home) -> Connection {
+    let database = Connection::open(home.database("ACME")).expect("a file");
+    database.busy_timeout(Duration::from_secs(5)).expect("settable");
+    database
+}
+
+fn count(home: &Home, sql: &str) -> i64 {
+    database(home).query_row(sql, (), |row| row.get(0)).expect("a number")
+}
+
+/// The ids of the deliveries that a page links to, in order.
+fn linked(page: &str) -> Vec<String> {
+    let parts = page.split("href=\"/portal/logs/").skip(1);
+    parts.map(|part| part.split('"').next().expect("a link").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
+    let receiver = Receiver::verifying({
+        let mut posts = 0;
+        move |_| {
+            posts += 1;
+            match posts {
+                1..=5 => Response::whole(503, "Content-Type: text/html\r\n", HOSTILE.as_bytes()),
+                _ => Response::Status(200),
+            }
+        }
+    })
+    .await;
+    let (home, server, client) = stage(&[Webhook::new("orders", receiver.url("/orders"))], FAST).await;
+    let order = serde_json::json!({"orderType": "Court", "case": {"caption": HOSTILE}});
+    assert_eq!(client.post("/Orders/Save", &order).await.status, 200);
+    let dead = "SELECT count(*) FROM delivery WHERE status = 'DeadLetter'";
+    eventually("it is a dead letter", SOON, async || count(&home, dead) == 1).await;
+
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let list = browser.open("/portal").await;
+    is_protected(&list);
+    assert!(list.text().contains("DeadLetter") && list.text().contains("ServerError (HTTP 503)"));
+    let [id] = &linked(list.text())[..] else { panic!("not one: {list:?}") };
+    let page = browser.get(&format!("/portal/logs/{id}")).await;
+    is_protected(&page);
+    let text = page.text();
+    for part in [
+        "ServerError (HTTP 503) at attempt 5 of 5.",
+        "see the receiver&#39;s log, then resend.",
+        "&lt;/pre&gt;&lt;script&gt;alert(1)",
+        "<th scope=\"row\">5</th>",
+    ] {
+        let part = part.replace("&#39;", "'");
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+    assert!(!text.contains("<script>") && !text.contains("<img") && !text.contains("\" onclick="));
+    assert!(!text.contains(SECRET), "the secret is on the page");
+    let post = &receiver.posts()[0];
+    let body = std::str::from_utf8(&post.body).expect("JSON");
+    assert!(text.contains(&signature::sign(SECRET.as_bytes(), body.as_bytes())), "{text}");
+    assert!(text.contains(
+        &body.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    ));
+    let reads = "SELECT count(*) FROM audit WHERE event = 'PayloadRead' AND actor = 'employee 52'";
+    eventually("the reading is recorded", SOON, async || count(&home, reads) == 1).await;
+
+    let form = [("csrf", &*hidden(&page, "csrf")), ("deliveryId", id)];
+    let reply = browser.post("/portal/logs/resend", &form).await;
+    assert_eq!(reply.status, 303, "{reply:?}");
+    let resent = reply.headers["location"].clone();
+    assert_ne!(resent, format!("/portal/logs/{id}"));
+    eventually("it arrives", SOON, async || receiver.count() == 6).await;
+    eventually("the resend succeeds", SOON, async || browser.get(&resent).await.text().contains("Succeeded"))
+        .await;
+    let page = browser.get(&resent).await;
+    assert!(page.text().contains(&format!("<a href=\"/portal/logs/{id}\">")), "{page:?}");
+    assert!(page.text().contains(", by employee 52"));
+    assert_eq!(receiver.posts()[5].body, receiver.posts()[0].body);
+    assert_eq!(count(&home, "SELECT count(*) FROM audit WHERE event = 'DeliveryResent'"), 1);
+}
+
+#[tokio::test]
+async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
+    let nowhere = Webhook { trusting: false, ..Webhook::new("orders", "https://127.0.0.1:9/") };
+    let flags = "--backoff-base 1ms --poll-interval 100ms";
+    let (home, server, client) = stage(&[nowhere], flags).await;
+    for _ in 0..3 {
+        let order = serde_json::json!({"orderType": "Court"});
+        assert_eq!(client.post("/Orders/Save", &order).await.status, 200);
+    }
+    let dead = "SELECT count(*) FROM delivery WHERE status = 'DeadLetter'";
+    eventually("all are dead letters", SOON, async || count(&home, dead) == 3).await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let found = async |query: &str| {
+        let reply = browser.get(&format!("/portal/logs?{query}")).await;
+        assert_eq!(reply.status, 200, "{query}: {reply:?}");
+        linked(reply.text()).len()
+    };
+    // A form sends its empty fields as well.
+    let all = "status=&event=&failureClass=&webhook=&from=&to=&webOrderId=&workOrder=&invoiceNumber=";
+    assert_eq!(found(all).await, 3);
+    for (query, expected) in [
+        ("status=DeadLetter", 3),
+        ("status=Succeeded", 0),
+        ("event=order.created", 3),
+        ("event=order.exported", 0),
+        ("failureClass=BlockedAddress", 3),
+        ("failureClass=ServerError", 0),
+        ("webhook=default%2Forders", 3),
+        ("webhook=default%2Fothers", 0),
+        ("from=2020-01-01", 3),
+        ("to=2020-01-01", 0),
+        ("webOrderId=W00000002", 1),
+        ("workOrder=PR1", 0),
+        ("invoiceNumber=I1", 0),
+    ] {
+        assert_eq!(found(query).await, expected, "{query}");
+    }
+    let first = browser.get("/portal/logs?pageSize=2&status=DeadLetter").await;
+    let ids = linked(first.text());
+    let (_, after) = first.text().split_once("rel=\"next\"").map_or(("", ""), |parts| parts);
+    assert!(ids.len() == 2 && after.contains("Older"), "{first:?}");
+    let older = first.text().split("href=\"").find(|part| part.contains("rel=\"next\"")).expect("a link");
+    let older = older.split('"').next().expect("a link").replace("&amp;", "&");
+    assert!(older.contains("status=DeadLetter") && older.contains("pageSize=2"), "{older}");
+    let second = browser.get(&older).await;
+    let rest = linked(second.text());
+    assert!(rest.len() == 1 && !ids.contains(&rest[0]), "{second:?}");
+
+    let wrong = browser.get("/portal/logs?status=Broken&from=soon&x=1").await;
+    assert_eq!(wrong.status, 400);
+    is_protected(&wrong);
+    for field in ["status", "from", "x"] {
+        assert!(wrong.text().contains(&format!("<code>{field}</code>: ")), "{field}: {wrong:?}");
+    }
+}
+
+#[tokio::test]
+async fn database_that_is_away_gets_a_page_that_says_so() {
+    let rig = Rig::start().await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    assert!(browser.get("/portal/logs").await.text().contains("No delivery yet"));
+    let cookie = browser.cookie.clone();
+    let Rig { server, home, .. } = rig;
+    server.kill();
+    let file = home.database("ACME");
+    std::fs::write(&file, b"this is no database ".repeat(1000)).expect("writable");
+    for name in ["tenant.db-wal", "tenant.db-shm"] {
+        let _ = std::fs::remove_file(file.with_file_name(name));
+    }
+    let rig = Rig::on(home, "").await;
+    let mut browser = Browser::new(&rig.server, "acme");
+    browser.cookie = cookie;
+    let reply = browser.get("/portal/logs").await;
+    assert_eq!(reply.status, 503, "{reply:?}");
+    assert!(reply.text().contains("Not available right now") && reply.headers.contains_key("retry-after"));
+    is_protected(&reply);
+}

@@ -1,0 +1,104 @@
+//! A browser without JavaScript, as far as the cases need one: a host, a cookie, links and forms.
+
+use docket_tests::server::{PASSWORD, Reply, Server, request};
+
+/// `Content-Type` of a form.
+pub(super) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+/// What the portal sends with each page.
+pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                                 connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// A browser at the host of a tenant.
+pub(super) struct Browser<'a> {
+    server: &'a Server,
+    host: String,
+    pub(super) cookie: String,
+}
+
+impl<'a> Browser<'a> {
+    /// Without a session.
+    pub(super) fn new(server: &'a Server, tenant: &str) -> Self {
+        let host = format!("{tenant}.localhost:{}", server.api.port());
+        Self { server, host, cookie: String::new() }
+    }
+
+    /// With the session of an employee, or of a contact if the user id is an e-mail address.
+    pub(super) async fn signed_in(server: &'a Server, tenant: &str, user: &str) -> Self {
+        let mut browser = Self::new(server, tenant);
+        let reply = browser.sign_in(user, PASSWORD, "").await;
+        assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal"), "{reply:?}");
+        let cookie = reply.headers["set-cookie"].split(';').next().expect("a pair");
+        browser.cookie = cookie.to_owned();
+        browser
+    }
+
+    pub(super) fn origin(&self) -> String {
+        format!("http://{}", self.host)
+    }
+
+    pub(super) async fn sign_in(&self, user: &str, password: &str, to: &str) -> Reply {
+        let kind = if user.contains('@') { "contact" } else { "employee" };
+        let fields = [("kind", kind), ("userId", user), ("password", password), ("to", to)];
+        self.post("/portal/sign-in", &fields).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], "").await
+    }
+
+    /// Follows redirects within the host.
+    pub(super) async fn open(&self, path: &str) -> Reply {
+        let mut reply = self.get(path).await;
+        while reply.status == 303 {
+            reply = self.get(&reply.headers["location"].clone()).await;
+        }
+        reply
+    }
+
+    /// Sends a form as a page of this host does.
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Reply {
+        self.post_from(&[("origin", &self.origin())], path, fields).await
+    }
+
+    /// Sends a form with these headers.
+    pub(super) async fn post_from(
+        &self,
+        headers: &[(&str, &str)],
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Reply {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.send("POST", path, &[headers, &[FORM]].concat(), &body).await
+    }
+
+    pub(super) async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Reply {
+        let mut headers = vec![("host", self.host.as_str())];
+        if !self.cookie.is_empty() {
+            headers.push(("cookie", &self.cookie));
+        }
+        headers.extend(more);
+        request(self.server.api, method, path, &headers, body).await.expect("an answer")
+    }
+}
+
+/// The value of a hidden field of a page.
+pub(super) fn hidden(page: &Reply, name: &str) -> String {
+    let before = format!("name=\"{name}\" value=\"");
+    let text = page.text();
+    let (_, after) = text.split_once(&before).unwrap_or_else(|| panic!("no field {name}: {page:?}"));
+    after.split('"').next().expect("a value").to_owned()
+}
+
+/// Holds a page against the headers that protect it.
+#[track_caller]
+pub(super) fn is_protected(page: &Reply) {
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("x-frame-options", "DENY"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+    ] {
+        assert_eq!(page.headers.get(name).map(String::as_str), Some(value), "{name}: {page:?}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Sign-in, the cookie, the forms and who may enter.
+
+use std::time::Duration;
+
+use docket_tests::people::{ADA, ALEX, MO};
+use docket_tests::server::{JSON, PASSWORD, api_key, eventually, request};
+use serde_json::json;
+
+use super::rig::{Browser, hidden, is_protected};
+use crate::api::rig::Rig;
+use crate::serve::stage::Stage;
+
+const PAGES: [&str; 4] =
+    ["/portal", "/portal/logs", "/portal/logs/01900000-0000-7000-8000-00000000dead", "/portal/nothing"];
+
+#[tokio::test]
+async fn session_is_the_apis_token_in_a_cookie_that_only_pages_get() {
+    let rig = Rig::start().await;
+    let browser = Browser::new(&rig.server, "acme");
+    let reply = browser.sign_in(ALEX, PASSWORD, "/portal/logs?status=Failed").await;
+    assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/logs?status=Failed"), "{reply:?}");
+    let cookie = &reply.headers["set-cookie"];
+    let (pair, attributes) = cookie.split_once("; ").expect("attributes");
+    assert_eq!(attributes, "Path=/; Max-Age=3600; HttpOnly; SameSite=Strict");
+    let token = pair.strip_prefix("docket=").expect("plain HTTP at loopback");
+    // The API takes the token as a Bearer token, never as a cookie.
+    let key = ("x-api-key", &*api_key('a'));
+    let bearer = format!("Bearer {token}");
+    let of_api = async |header| {
+        let path = "/WebhookLogs/Search";
+        request(rig.server.api, "GET", path, &[key, header], "").await.expect("an answer").status
+    };
+    assert_eq!(of_api(("authorization", &bearer)).await, 200);
+    assert_eq!(of_api(("cookie", pair)).await, 401);
+    // And a page takes no Bearer token.
+    let reply = browser.send("GET", "/portal/logs", &[("authorization", &bearer)], "").await;
+    assert_eq!(reply.status, 303);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cookie_of_docket_serve_is_for_https_and_for_this_host_only() {
+    let stage = Stage::new().await;
+    let add = ["employee", "add", "--user", "boss", "--name", "A boss", "--administrator"];
+    stage.command(&add, "a-password-for-tests\n").expect("an employee");
+    let portal = stage.serve("portal").await;
+    let mut browser = Browser::new(&portal, "acme");
+    // What a client says of the way it came changes nothing.
+    let headers = [("origin", &*browser.origin()), ("x-forwarded-proto", "http")];
+    let fields = [("kind", "employee"), ("userId", "boss"), ("password", PASSWORD)];
+    let reply = browser.post_from(&headers, "/portal/sign-in", &fields).await;
+    assert_eq!(reply.status, 303, "{reply:?}");
+    let (pair, attributes) = reply.headers["set-cookie"].split_once("; ").expect("attributes");
+    assert!(pair.starts_with("__Host-docket=ey"), "{pair}");
+    assert_eq!(attributes, "Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure");
+    browser.cookie = pair.to_owned();
+    assert_eq!(browser.open("/portal").await.status, 200);
+    // The role has no API.
+    let body = json!({"userId": "boss", "password": PASSWORD}).to_string();
+    let headers = [("x-api-key", &*api_key('a')), JSON];
+    let reply = request(portal.api, "POST", "/Employee/SignIn", &headers, &body).await.expect("an answer");
+    assert_eq!(reply.status, 404);
+    // And the API has no portal.
+    drop(portal);
+    let api = stage.serve("api").await;
+    assert_eq!(Browser::new(&api, "acme").get("/portal/sign-in").await.status, 404);
+}
+
+#[tokio::test]
+async fn pages_are_for_administrators_of_the_hosts_tenant() {
+    let rig = Rig::of(&[("acme", 'a'), ("bolt", 'b')]).await;
+    let acme = |cookie: &str| {
+        let mut browser = Browser::new(&rig.server, "acme");
+        cookie.clone_into(&mut browser.cookie);
+        browser
+    };
+    let session = async |tenant, user| Browser::signed_in(&rig.server, tenant, user).await.cookie;
+    for page in PAGES {
+        let to = match page {
+            "/portal/nothing" => None,
+            "/portal" => Some("/portal/logs".to_owned()),
+            page => Some(format!("/portal/sign-in?to={}", page.replace('/', "%2F"))),
+        };
+        for cookie in [String::new(), "docket=x".to_owned(), session("bolt", ALEX).await] {
+            let reply = acme(&cookie).get(page).await;
+            assert_eq!(reply.headers.get("location"), to.as_ref(), "{page} {cookie}");
+            is_protected(&reply);
+        }
+    }
+    for user in [ADA, MO] {
+        let browser = acme(&session("acme", user).await);
+        let reply = browser.get("/portal/logs").await;
+        assert_eq!(reply.status, 403, "{user}");
+        assert!(reply.text().contains("Only an administrator of the tenant may see the webhook logs"));
+        is_protected(&reply);
+        let fields = [("deliveryId", "01900000-0000-7000-8000-00000000dead"), ("csrf", "00")];
+        assert_eq!(browser.post("/portal/logs/resend", &fields).await.status, 403, "{user}");
+    }
+    let browser = acme(&session("acme", ALEX).await);
+    let expected = [("/portal", 303), ("/portal/logs", 200), (PAGES[2], 404), (PAGES[3], 404)];
+    for (page, status) in expected {
+        let reply = browser.get(page).await;
+        assert_eq!(reply.status, status, "{page}");
+        is_protected(&reply);
+    }
+    // The right that a token was issued with is not enough.
+    rig.change("UPDATE employee SET administrator = FALSE");
+    assert_eq!(browser.get("/portal/logs").await.status, 403);
+}
+
+#[tokio::test]
+async fn sign_in_page_leads_to_paths_of_the_portal_only() {
+    let rig = Rig::start().await;
+    let browser = Browser::new(&rig.server, "acme");
+    for wrong in
+        ["https://evil.example/portal", "//evil.example", "/portal/../swagger", "/swagger", "/portal\\@evil"]
+    {
+        let reply = browser.sign_in(ALEX, PASSWORD, wrong).await;
+        assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal"), "{wrong}");
+    }
+    let reply = browser.get("/portal/sign-in?to=https://evil.example").await;
+    assert_eq!((reply.status, &*hidden(&reply, "to")), (200, "/portal"));
+    is_protected(&reply);
+}
+
+#[tokio::test]
+async fn form_that_another_page_sends_is_refused() {
+    let rig = Rig::of(&[("acme", 'a'), ("bolt", 'b')]).await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let csrf = hidden(&browser.get("/portal/logs").await, "csrf");
+    let (own, port) = (browser.origin(), rig.server.api.port());
+    let neighbour = format!("http://bolt.localhost:{port}");
+    let foreign: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("origin", "null")],
+        &[("origin", "https://evil.example")],
+        // A tenant of the same base domain is same-site to a browser.
+        &[("origin", &neighbour), ("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("origin", &own), ("sec-fetch-site", "same-site")],
+    ];
+    let refused = "The form was not sent by a page of this session";
+    let sign_in = [("kind", "employee"), ("userId", ALEX), ("password", PASSWORD)];
+    for headers in foreign {
+        for (path, fields) in [("/portal/sign-out", &[("csrf", &*csrf)][..]), ("/portal/sign-in", &sign_in)] {
+            let reply = browser.post_from(headers, path, fields).await;
+            assert_eq!((reply.status, reply.headers.get("set-cookie")), (403, None), "{path} {headers:?}");
+            assert!(reply.text().contains(refused));
+        }
+    }
+    // A page of our own without the token, and with that of another session.
+    let other = Browser::signed_in(&rig.server, "bolt", ALEX).await;
+    let others = hidden(&other.get("/portal/logs").await, "csrf");
+    for fields in
+        [&[][..], &[("csrf", "")], &[("csrf", "zz")], &[("csrf", &*others)], &[("csrf", &csrf[2..])]]
+    {
+        assert_eq!(browser.post("/portal/sign-out", fields).await.status, 403, "{fields:?}");
+    }
+    // Pages send no referrer, so browsers make the origin null and say by another header where the form is from.
+    let headers = [("origin", "null"), ("sec-fetch-site", "same-origin")];
+    let reply = browser.post_from(&headers, "/portal/sign-out", &[("csrf", &*csrf)]).await;
+    assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/sign-in"), "{reply:?}");
+    assert!(reply.headers["set-cookie"].starts_with("docket=; Path=/; Max-Age=0;"));
+}
+
+#[tokio::test]
+async fn session_ends_within_five_seconds_after_its_user_is_signed_out_everywhere() {
+    let rig = Rig::start().await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    assert_eq!(browser.get("/portal/logs").await.status, 200);
+    rig.change("UPDATE employee SET sign_outs = sign_outs + 1");
+    eventually("the session ends", Duration::from_secs(8), async || {
+        browser.get("/portal/logs").await.status == 303
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wrong_passwords_are_refused_recorded_and_slowed_down_as_in_the_api() {
+    let rig = Rig::start().await;
+    let browser = Browser::new(&rig.server, "acme");
+    let reply = browser.sign_in("<b>unknown", "wrong", "").await;
+    assert_eq!((reply.status, reply.headers.get("set-cookie")), (401, None));
+    assert!(reply.text().contains("No employee has this user id and password."));
+    assert!(reply.text().contains("value=\"&lt;b&gt;unknown\""), "{reply:?}");
+    is_protected(&reply);
+    let mut statuses = Vec::new();
+    for _ in 0..12 {
+        statuses.push(browser.sign_in(ALEX, "wrong", "").await.status);
+    }
+    assert_eq!((statuses[0], statuses.last()), (401, Some(&429)), "{statuses:?}");
+    // The API counts the same guesses.
+    let reply = rig.sign_in("/Employee/SignIn", &crate::api::rig::credentials(ALEX)).await;
+    assert_eq!(reply.status, 429);
+    let reply = browser.sign_in(ALEX, PASSWORD, "").await;
+    assert!(reply.status == 429 && reply.headers.contains_key("retry-after"), "{reply:?}");
+    let Rig { server, home, log } = rig;
+    server.terminate().await;
+    let database = rusqlite::Connection::open(home.database("ACME")).expect("a file");
+    let refused = "SELECT sum(count) FROM audit WHERE event = 'SignInRefused'";
+    let count: i64 = database.query_row(refused, (), |row| row.get(0)).expect("a number");
+    assert_eq!(count, 15, "each refusal is recorded");
+    drop(log);
+}
+
+#[tokio::test]
+async fn host_without_a_tenant_says_where_the_portal_is() {
+    let rig = Rig::start().await;
+    let at = async |host: &str| {
+        let headers = [("host", host)];
+        request(rig.server.api, "GET", "/portal/sign-in", &headers, "").await.expect("an answer")
+    };
+    let reply = at("localhost").await;
+    assert_eq!(reply.status, 404);
+    assert!(reply.text().contains("own subdomain"), "{reply:?}");
+    is_protected(&reply);
+    assert!(at("unknown.localhost").await.text().contains("Tenant not found"));
+}
+
+#[tokio::test]
+async fn assets_are_served_with_their_types() {
+    let rig = Rig::start().await;
+    let browser = Browser::new(&rig.server, "acme");
+    for (path, kind) in
+        [("portal.css", "text/css; charset=utf-8"), ("portal.js", "text/javascript; charset=utf-8")]
+    {
+        let reply = browser.get(&format!("/portal/{path}")).await;
+        assert_eq!((reply.status, &*reply.headers["content-type"]), (200, kind));
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+    }
+}
