@@ -100,7 +100,11 @@ flag changes one line.
 {{- define "docket.serveArgs" -}}
 {{- $values := .root.Values -}}
 {{- $v := index $values .component -}}
-{{- $args := list "serve" (printf "--roles=%s" .component) -}}
+{{- $roles := list .component -}}
+{{- if and (eq .component "api") $values.portal.enabled -}}
+{{- $roles = append $roles "portal" -}}
+{{- end -}}
+{{- $args := list "serve" (printf "--roles=%s" (join "," $roles)) -}}
 {{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
 {{- $args = append $args (printf "--database-connections-per-tenant=%d" (int $v.databaseConnectionsPerTenant)) -}}
 {{- range $values.externalDatabases.allow -}}

@@ -109,6 +109,16 @@ fn operator_gets_the_limits_of_tenants_and_rolls_with_them() {
 }
 
 #[test]
+fn only_the_apis_pods_serve_the_portal_and_only_if_it_is_enabled() {
+    for (values, roles) in [("", "--roles=api"), ("portal: {enabled: true}", "--roles=api,portal")] {
+        let objects = render_with(values);
+        assert_eq!(objects.arguments("docket-api")[1], roles);
+        assert_eq!(objects.arguments("docket-worker")[1], "--roles=worker");
+        assert_eq!(objects.arguments("docket-detector")[1], "--roles=detector");
+    }
+}
+
+#[test]
 fn each_component_gets_its_settings() {
     let objects = render_with(
         "
