@@ -106,9 +106,9 @@ fn json_that_any_library_wrote_again_is_named() {
         assert_eq!(judged(SECRET, given.as_bytes(), SECRET, &sent()), fault, "{given}");
     }
     // What Python's json.dumps and JavaScript's JSON.stringify(…, null, 2) write.
-    let event = r#"{"id":"evt_1","event":"order.created","occurredAt":"t","customerCode":"C \"1\", a:b","data":{"orderType":"Court","webOrderId":"W1"}}"#;
-    let python = r#"{"id": "evt_1", "event": "order.created", "occurredAt": "t", "customerCode": "C \"1\", a:b", "data": {"orderType": "Court", "webOrderId": "W1"}}"#;
-    let indented = "{\n  \"id\": \"evt_1\",\n  \"event\": \"order.created\",\n  \"occurredAt\": \"t\",\n  \"customerCode\": \"C \\\"1\\\", a:b\",\n  \"data\": {\n    \"orderType\": \"Court\",\n    \"webOrderId\": \"W1\"\n  }\n}";
+    let event = r#"{"id":"evt_1","event":"order.created","occurredAt":"t","customerCode":"C \"1\", a:b\\","data":{"orderType":"Court","webOrderId":"W1"}}"#;
+    let python = r#"{"id": "evt_1", "event": "order.created", "occurredAt": "t", "customerCode": "C \"1\", a:b\\", "data": {"orderType": "Court", "webOrderId": "W1"}}"#;
+    let indented = "{\n  \"id\": \"evt_1\",\n  \"event\": \"order.created\",\n  \"occurredAt\": \"t\",\n  \"customerCode\": \"C \\\"1\\\", a:b\\\\\",\n  \"data\": {\n    \"orderType\": \"Court\",\n    \"webOrderId\": \"W1\"\n  }\n}";
     for signed in [python, indented] {
         let judged = judged(SECRET, event.as_bytes(), SECRET, signed.as_bytes());
         assert_eq!(judged, known(None, None, Some(BodyFault::Rewritten)), "{signed}");
