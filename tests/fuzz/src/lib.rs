@@ -19,7 +19,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "answer", run: targets::answer::run },
     Target { name: "body", run: targets::body::run },
     Target { name: "client", run: targets::client::run },
@@ -27,6 +27,7 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "database_url", run: targets::database_url::run },
     Target { name: "query", run: targets::query::run },
     Target { name: "redis_url", run: targets::redis_url::run },
+    Target { name: "signature", run: targets::signature::run },
     Target { name: "token", run: targets::token::run },
     Target { name: "yaml", run: targets::yaml::run },
 ];

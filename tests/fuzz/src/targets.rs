@@ -7,6 +7,7 @@ pub(crate) mod cursor;
 pub(crate) mod database_url;
 pub(crate) mod query;
 pub(crate) mod redis_url;
+pub(crate) mod signature;
 pub(crate) mod token;
 pub(crate) mod yaml;
 
