@@ -8,6 +8,7 @@ mod database;
 mod deletion;
 mod faults;
 mod keys;
+mod kubectl;
 mod leadership;
 mod odd;
 mod refused;

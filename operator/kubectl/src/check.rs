@@ -1,0 +1,438 @@
+//! What is wrong with an installation: pure functions over what was found.
+
+use docket_crds::{ConditionType, ReasonCode, Remedy};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::cluster::{Before, DEFINITIONS, Found, Problem};
+use crate::conditions;
+use crate::show;
+
+/// The label of the part that a Deployment runs.
+const COMPONENT: &str = "app.kubernetes.io/component";
+/// The parts that every installation has.
+const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
+/// The oldest API server that the chart installs on.
+const OLDEST: (u32, u32) = (1, 32);
+const INSTALLATION: &str = "docs/kubernetes.md";
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Result {
+    /// As it should be.
+    Ok,
+    /// Worth a look; Docket works on.
+    Warning,
+    /// It stays wrong until someone changes something.
+    Failed,
+}
+
+/// One thing that was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Line {
+    section: &'static str,
+    result: Result,
+    message: String,
+    /// What to do; absent if all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+    /// The page that says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<String>,
+}
+
+impl Line {
+    fn ok(section: &'static str, message: impl Into<String>) -> Self {
+        Self { section, result: Result::Ok, message: message.into(), fix: None, page: None }
+    }
+
+    fn wrong(section: &'static str, result: Result, message: String, fix: String, page: String) -> Self {
+        Self { section, result, message: show::clean(&message), fix: Some(fix), page: Some(page) }
+    }
+}
+
+/// What was found of an installation.
+pub(crate) fn installed(found: &Found) -> Vec<Line> {
+    let mut lines = definitions(&found.definitions);
+    lines.extend(deployments(found));
+    lines.extend(objects(found));
+    lines
+}
+
+/// What an installation needs.
+pub(crate) fn before(found: &Before) -> Vec<Line> {
+    const SECTION: &str = "kubernetes";
+    let (major, minor) = found.version;
+    let page = || INSTALLATION.to_owned();
+    let version = if found.version >= OLDEST {
+        Line::ok(SECTION, format!("the API server has version {major}.{minor}"))
+    } else {
+        let message = format!("the API server has version {major}.{minor}");
+        let fix = format!("update Kubernetes to {}.{} or newer", OLDEST.0, OLDEST.1);
+        Line::wrong(SECTION, Result::Failed, message, fix, page())
+    };
+    let rights = found.rights.iter().map(|(right, has)| match has {
+        true => Line::ok("rights", format!("you may {right}")),
+        false => Line::wrong(
+            "rights",
+            Result::Failed,
+            format!("you may not {right}"),
+            "have an administrator of the cluster install the chart".to_owned(),
+            page(),
+        ),
+    });
+    let definitions = match found.definitions.len() {
+        0 => Line::ok("docket-crds", "no definition of Docket is installed"),
+        _ => Line::wrong(
+            "docket-crds",
+            Result::Warning,
+            "definitions of Docket are installed already".to_owned(),
+            "update that release instead, or set crds.enabled=false in the second one".to_owned(),
+            page(),
+        ),
+    };
+    [version].into_iter().chain(rights).chain([definitions]).collect()
+}
+
+fn definitions(found: &[CustomResourceDefinition]) -> Vec<Line> {
+    const SECTION: &str = "docket-crds";
+    let wrong = |message: String, fix: &str| {
+        Line::wrong(SECTION, Result::Failed, message, fix.to_owned(), INSTALLATION.to_owned())
+    };
+    let line = |name: &str| {
+        let Some(definition) = found.iter().find(|definition| definition.name_any() == name) else {
+            let fix = "install the chart, or run `docket-operator crds | kubectl apply --server-side -f -`";
+            return wrong(format!("{name} is not installed"), fix);
+        };
+        let served = definition
+            .spec
+            .versions
+            .iter()
+            .any(|version| version.name == docket_crds::VERSION && version.served);
+        let status = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let established = status.is_some_and(|conditions| {
+            conditions.iter().any(|one| one.type_ == "Established" && one.status == "True")
+        });
+        if served && established {
+            Line::ok(SECTION, format!("{name} is installed and served ({})", docket_crds::VERSION))
+        } else {
+            let fix = format!("`kubectl describe crd {name}` says what the API server has against it");
+            wrong(format!("{name} does not serve {}", docket_crds::VERSION), &fix)
+        }
+    };
+    DEFINITIONS.map(line).into()
+}
+
+fn deployments(found: &Found) -> Vec<Line> {
+    const SECTION: &str = "docket-pods";
+    let namespace = &found.release_namespace;
+    let of = |component: &str| -> Vec<&Deployment> {
+        let has = |deployment: &&Deployment| {
+            deployment.labels().get(COMPONENT).is_some_and(|label| label == component)
+        };
+        found.deployments.iter().filter(has).collect()
+    };
+    let line = |component: &str| match of(component)[..] {
+        [] => Line::wrong(
+            SECTION,
+            Result::Failed,
+            format!("no Deployment of the {component} is in namespace {namespace}"),
+            "--release-namespace names the namespace of the release; install the chart if there is none"
+                .to_owned(),
+            INSTALLATION.to_owned(),
+        ),
+        ref all => {
+            let wanted: i32 = all.iter().filter_map(|one| one.spec.replicas).sum();
+            let available: i32 = all.iter().filter_map(|one| one.status.as_ref()?.available_replicas).sum();
+            let message = format!("{component}: {available} of {wanted} pods are available");
+            if available >= wanted && wanted > 0 {
+                return Line::ok(SECTION, message);
+            }
+            let result = if available > 0 { Result::Warning } else { Result::Failed };
+            let fix = format!(
+                "`kubectl --namespace {namespace} get pods --selector {COMPONENT}={component}` shows them, and `kubectl describe` why one is not ready"
+            );
+            Line::wrong(SECTION, result, message, fix, INSTALLATION.to_owned())
+        }
+    };
+    COMPONENTS.map(line).into()
+}
+
+fn objects(found: &Found) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let empty = |kind: &str| format!("there is no {kind}");
+    let mut wrong = Vec::new();
+    for tenant in &found.tenants {
+        let conditions = tenant.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let name = format!("Tenant {}/{}", tenant.namespace().unwrap_or_default(), tenant.name_any());
+        wrong.extend(condition("docket-tenants", &name, conditions, ConditionType::Ready));
+        wrong.extend(condition("docket-tenants", &name, conditions, ConditionType::WithinLimits));
+    }
+    lines.extend(summary(
+        "docket-tenants",
+        found.tenants.len(),
+        "Tenants are ready",
+        &empty("Tenant"),
+        wrong,
+    ));
+    let mut wrong = Vec::new();
+    for webhook in &found.webhooks {
+        let conditions = webhook.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let name = format!("Webhook {}/{}", webhook.namespace().unwrap_or_default(), webhook.name_any());
+        wrong.extend(condition("docket-webhooks", &name, conditions, ConditionType::Ready));
+        wrong.extend(condition("docket-webhooks", &name, conditions, ConditionType::DeliveryHealthy));
+        let dead = webhook
+            .status
+            .as_ref()
+            .and_then(|status| status.deliveries.as_ref())
+            .map_or(0, |one| one.dead_letter);
+        if dead > 0 {
+            wrong.push(Line::wrong(
+                "docket-webhooks",
+                Result::Warning,
+                format!("{name} has {dead} dead letters"),
+                "when its receiver is back, an administrator of the tenant sends them again".to_owned(),
+                "docs/webhooks.md#send-it-again".to_owned(),
+            ));
+        }
+    }
+    lines.extend(summary(
+        "docket-webhooks",
+        found.webhooks.len(),
+        "Webhooks deliver",
+        &empty("Webhook"),
+        wrong,
+    ));
+    lines
+}
+
+fn summary(section: &'static str, count: usize, well: &str, none: &str, wrong: Vec<Line>) -> Vec<Line> {
+    match (count, wrong.is_empty()) {
+        (0, _) => vec![Line::ok(section, none)],
+        (_, true) => vec![Line::ok(section, format!("all {count} {well}"))],
+        (_, false) => wrong,
+    }
+}
+
+/// What is wrong by this condition. Only `Ready` must be there: the others come later, or not at all.
+fn condition(section: &'static str, name: &str, all: &[Condition], of: ConditionType) -> Option<Line> {
+    let Some(condition) = all.iter().find(|condition| condition.type_ == of.as_str()) else {
+        let fix = "wait a moment; if it stays so, look at the line of the operator above".to_owned();
+        let message = format!("{name} was not seen by the operator");
+        let line = Line::wrong(section, Result::Warning, message, fix, conditions::PAGE.to_owned());
+        return (of == ConditionType::Ready).then_some(line);
+    };
+    let remedy = condition.reason.parse::<ReasonCode>().map(ReasonCode::remedy);
+    let result = match (condition.status.as_str(), remedy) {
+        ("True", _) | (_, Ok(Remedy::Nothing | Remedy::Chosen)) => return None,
+        (_, Ok(Remedy::Retry)) => Result::Warning,
+        (_, Ok(Remedy::Change) | Err(_)) => Result::Failed,
+    };
+    let message = format!("{name}: {of} {} ({}): {}", condition.status, condition.reason, condition.message);
+    let fix = conditions::about(&condition.reason)
+        .unwrap_or_else(|| "this version does not know the reason".to_owned());
+    Some(Line::wrong(section, result, message, fix, conditions::page(&condition.reason)))
+}
+
+/// Prints the lines.
+pub(crate) fn print(lines: &[Line], output: Output) -> std::result::Result<(), Problem> {
+    match output {
+        Output::Json => show::json(&serde_json::json!({ "checks": lines }))?,
+        Output::Table => print!("{}", text(lines)),
+    }
+    match lines.iter().filter(|line| line.result == Result::Failed).count() {
+        0 => Ok(()),
+        1 => Err(Problem::Found("1 check failed".to_owned())),
+        failed => Err(Problem::Found(format!("{failed} checks failed"))),
+    }
+}
+
+fn text(lines: &[Line]) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for line in lines {
+        if line.section != section {
+            section = line.section;
+            text += &format!("{section}\n");
+        }
+        let mark = match line.result {
+            Result::Ok => "√",
+            Result::Warning => "‼",
+            Result::Failed => "×",
+        };
+        text += &format!("  {mark} {}\n", line.message);
+        if let Some(fix) = &line.fix {
+            text += &format!("    fix: {fix}\n");
+        }
+        if let Some(page) = &line.page {
+            text += &format!("    see {page}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn definition(name: &str, established: &str) -> CustomResourceDefinition {
+        object(json!({
+            "metadata": {"name": name},
+            "spec": {"group": "docket.dev", "scope": "Namespaced", "names": {"kind": "X", "plural": "x"},
+                "versions": [{"name": "v1alpha1", "served": true, "storage": true}]},
+            "status": {"conditions": [{"type": "Established", "status": established}]}
+        }))
+    }
+
+    fn deployment(component: &str, available: i32) -> Deployment {
+        object(json!({
+            "metadata": {"name": component, "labels": {"app.kubernetes.io/component": component}},
+            "spec": {"replicas": 2, "selector": {}, "template": {}},
+            "status": {"availableReplicas": available}
+        }))
+    }
+
+    fn conditions(all: &[(&str, &str, &str)]) -> serde_json::Value {
+        let one = |(kind, status, reason): &(&str, &str, &str)| {
+            json!({"type": kind, "status": status, "reason": reason, "message": "because\nof it",
+                "lastTransitionTime": "2026-11-21T00:00:00Z"})
+        };
+        json!(all.iter().map(one).collect::<Vec<_>>())
+    }
+
+    fn well() -> Found {
+        Found {
+            release_namespace: "docket".to_owned(),
+            definitions: DEFINITIONS.map(|name| definition(name, "True")).into(),
+            deployments: COMPONENTS.map(|component| deployment(component, 2)).into(),
+            tenants: vec![tenant(&[("Ready", "True", "Ready")])],
+            webhooks: vec![webhook(
+                &[("Ready", "True", "Ready"), ("DeliveryHealthy", "True", "Delivering")],
+                0,
+            )],
+        }
+    }
+
+    fn tenant(all: &[(&str, &str, &str)]) -> docket_crds::TenantObject {
+        object(json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant",
+            "metadata": {"name": "acme", "namespace": "tenants"},
+            "spec": {"clientCode": "ACME", "apiKeys": [], "database": {"managed": {"name": "tenant_acme"}}},
+            "status": {"conditions": conditions(all)}
+        }))
+    }
+
+    fn webhook(all: &[(&str, &str, &str)], dead: i64) -> docket_crds::WebhookObject {
+        object(json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook",
+            "metadata": {"name": "orders", "namespace": "tenants"},
+            "spec": {"tenantRef": {"name": "acme"}, "customerCode": "C-1", "targetURL": "https://a.example",
+                "events": ["order.created"]},
+            "status": {"conditions": conditions(all), "deliveries": {"pending": 0, "deadLetter": dead}}
+        }))
+    }
+
+    /// The lines that are not well.
+    fn wrong(found: &Found) -> Vec<(Result, String)> {
+        let lines = installed(found).into_iter().filter(|line| line.result != Result::Ok);
+        lines
+            .map(|line| {
+                assert!(line.fix.is_some() && line.page.is_some(), "{line:?}");
+                (line.result, line.message)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_installation_that_is_well_has_nothing_to_fix() {
+        assert_eq!(wrong(&well()), []);
+        assert_eq!(print(&installed(&well()), Output::Json).map_err(|problem| problem.to_string()), Ok(()));
+        assert!(text(&installed(&well())).contains("docket-tenants\n  √ all 1 Tenants are ready\n"));
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_has_a_line_with_its_fix_and_page() {
+        let change = |change: &dyn Fn(&mut Found)| {
+            let mut found = well();
+            change(&mut found);
+            wrong(&found)
+        };
+        let failed = |text: &str| vec![(Result::Failed, text.to_owned())];
+        let warning = |text: &str| vec![(Result::Warning, text.to_owned())];
+        assert_eq!(
+            change(&|found| drop(found.definitions.pop())),
+            failed("webhooks.docket.dev is not installed")
+        );
+        assert_eq!(
+            change(&|found| found.definitions[0] = definition("tenants.docket.dev", "False")),
+            failed("tenants.docket.dev does not serve v1alpha1")
+        );
+        assert_eq!(
+            change(&|found| drop(found.deployments.remove(0))),
+            failed("no Deployment of the operator is in namespace docket")
+        );
+        assert_eq!(
+            change(&|found| found.deployments[2] = deployment("worker", 1)),
+            warning("worker: 1 of 2 pods are available")
+        );
+        assert_eq!(
+            change(&|found| found.deployments[1] = deployment("api", 0)),
+            failed("api: 0 of 2 pods are available")
+        );
+        assert_eq!(
+            change(&|found| found.tenants[0] = tenant(&[("Ready", "False", "SecretNotFound")])),
+            failed("Tenant tenants/acme: Ready False (SecretNotFound): because of it")
+        );
+        assert_eq!(
+            change(&|found| found.tenants[0] = tenant(&[("Ready", "False", "Provisioning")])),
+            warning("Tenant tenants/acme: Ready False (Provisioning): because of it")
+        );
+        assert_eq!(change(&|found| found.tenants[0] = tenant(&[("Ready", "False", "Suspended")])), []);
+        assert_eq!(
+            change(&|found| found.tenants[0] = tenant(&[])),
+            warning("Tenant tenants/acme was not seen by the operator")
+        );
+        let dead = change(&|found| found.webhooks[0] = webhook(&[("Ready", "True", "Ready")], 3));
+        assert_eq!(dead, warning("Webhook tenants/orders has 3 dead letters"));
+    }
+
+    #[test]
+    fn a_failed_check_is_a_problem_and_a_warning_is_none() {
+        let mut found = well();
+        found.deployments[2] = deployment("worker", 1);
+        assert!(print(&installed(&found), Output::Table).is_ok());
+        found.definitions.clear();
+        let problem = print(&installed(&found), Output::Table).expect_err("two definitions are missing");
+        assert_eq!((problem.exit_code(), problem.to_string()), (1, "2 checks failed".to_owned()));
+        let lines = text(&installed(&found));
+        assert!(
+            lines.contains("  × tenants.docket.dev is not installed\n    fix: install the chart"),
+            "{lines}"
+        );
+    }
+
+    #[test]
+    fn what_an_installation_needs_is_checked_before() {
+        let ready =
+            Before { version: (1, 34), definitions: vec![], rights: vec![("create secrets".into(), true)] };
+        assert!(before(&ready).iter().all(|line| line.result == Result::Ok));
+        let not = Before {
+            version: (1, 31),
+            definitions: vec![definition("tenants.docket.dev", "True")],
+            rights: vec![("create secrets".into(), false)],
+        };
+        let results: Vec<Result> = before(&not).iter().map(|line| line.result).collect();
+        assert_eq!(results, [Result::Failed, Result::Failed, Result::Warning]);
+    }
+}

@@ -1,0 +1,66 @@
+//! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`: what someone who runs Docket asks first, from the API
+//! server alone, with the rights of the user.
+//!
+//! - `args`: the command line; `cluster`: the calls to the API server
+//! - `check`: what is wrong with the installation; `status`: what the API server knows of tenants and webhooks
+//! - `reconcile`, `rotate_key`: the two changes
+//! - `conditions`: what `docs/conditions.md` says about a reason; `rights`: what each command needs
+//! - `show`: tables and JSON
+
+mod args;
+mod check;
+mod cluster;
+mod conditions;
+mod reconcile;
+#[cfg(test)]
+mod rights;
+mod rotate_key;
+mod show;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::args::{Arguments, Command};
+use crate::cluster::{Cluster, Problem};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Command::Completion { shell } = arguments.command {
+        clap_complete::generate(shell, &mut Arguments::command(), "kubectl-docket", &mut std::io::stdout());
+        return ExitCode::SUCCESS;
+    }
+    rustls::crypto::ring::default_provider().install_default().expect("no provider is installed before");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(run(arguments)),
+        Err(error) => Err(Problem::Found(error.to_string())),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("Error: {problem}");
+            ExitCode::from(problem.exit_code())
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Problem> {
+    let Arguments { cluster: settings, output, command } = arguments;
+    let cluster = Cluster::connect(&settings).await?;
+    match command {
+        Command::Check { pre: true, release_namespace } => {
+            check::print(&check::before(&cluster.before(&release_namespace).await?), output)
+        }
+        Command::Check { pre: false, release_namespace } => {
+            check::print(&check::installed(&cluster.found(&release_namespace).await?), output)
+        }
+        Command::Status { tenant } => status::print(&cluster, tenant.as_deref(), output).await,
+        Command::Reconcile { object, wait, timeout } => {
+            reconcile::run(&cluster, &object, wait.then_some(timeout)).await
+        }
+        Command::RotateKey { key, finish } => rotate_key::run(&cluster, &key, finish).await,
+        Command::Completion { .. } => Ok(()),
+    }
+}

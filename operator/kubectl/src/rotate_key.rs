@@ -1,0 +1,185 @@
+//! `kubectl docket rotate-key`: two keys work side by side until every client has the new one.
+
+use docket_crds::tenant::{ApiKeySpec, TenantObject};
+use kube::ResourceExt;
+use kube::api::Patch;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::args::Key;
+use crate::cluster::{Cluster, Problem};
+
+/// Keys that a Tenant may have.
+const MAX_KEYS: usize = 8;
+
+/// A change of `spec.apiKeys`.
+#[derive(Debug, PartialEq, Eq)]
+enum Change {
+    /// Add a key of this name, which the operator generates.
+    Add(String),
+    /// Deactivate the key at this place.
+    Deactivate(usize),
+}
+
+/// Adds the second key, or deactivates the first.
+pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<(), Problem> {
+    let tenant: TenantObject = cluster.tenant(&key.tenant).await?;
+    let change = plan(&tenant.spec.api_keys, &key.name, finish).map_err(Problem::Found)?;
+    if let Some(owner) = owner(&tenant.metadata) {
+        let yaml = match &change {
+            Change::Add(name) => format!("add `- {{name: {name}, generate: {{}}}}` to spec.apiKeys"),
+            Change::Deactivate(_) => format!("set `active: false` on {}", key.name),
+        };
+        return Err(Problem::Found(format!(
+            "the Tenant is managed by {owner}, which would undo the change: {yaml} there"
+        )));
+    }
+    let patch = patch(&tenant, &change).map_err(|error| Problem::Found(error.to_string()))?;
+    cluster.patch::<TenantObject>(&key.tenant, &patch).await?;
+    let (namespace, tenant) = (tenant.namespace().unwrap_or_default(), &key.tenant);
+    match change {
+        Change::Add(name) => println!(
+            "API key {name} is added. When the operator has made it, this prints it:\n  \
+             kubectl --namespace {namespace} get secret {tenant}-apikey-{name} --output=go-template='{{{{index .data \"api-key\" | base64decode}}}}'\n\
+             When every client uses it:\n  kubectl docket --namespace {namespace} rotate-key {tenant}/{} --finish",
+            key.name
+        ),
+        Change::Deactivate(_) => println!(
+            "API key {} is inactive: requests with it get 401. Remove it from spec.apiKeys when you like.",
+            key.name
+        ),
+    }
+    Ok(())
+}
+
+fn plan(keys: &[ApiKeySpec], name: &str, finish: bool) -> Result<Change, String> {
+    let Some(at) = keys.iter().position(|key| key.name == name) else {
+        let names = keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(format!("the Tenant has no API key {name}; it has {names}"));
+    };
+    if finish {
+        if !keys[at].active {
+            return Err(format!("API key {name} is inactive already"));
+        }
+        if !keys.iter().any(|key| key.active && key.name != name) {
+            return Err(format!(
+                "API key {name} is the only active one; add another first, without --finish"
+            ));
+        }
+        return Ok(Change::Deactivate(at));
+    }
+    if keys[at].generate.is_none() {
+        return Err(format!(
+            "API key {name} comes from a Secret of yours: add a key with another secretKeyRef to spec.apiKeys"
+        ));
+    }
+    if keys.len() >= MAX_KEYS {
+        return Err(format!(
+            "the Tenant has {MAX_KEYS} API keys, which is the limit; remove an inactive one first"
+        ));
+    }
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+    let base = if base.is_empty() { name } else { base };
+    let mut names = (2..).map(|number| format!("{base}-{number}"));
+    let free = names.find(|other| keys.iter().all(|key| key.name != *other));
+    free.map(Change::Add).ok_or_else(|| "there is no free name".to_owned())
+}
+
+/// Only on the version that was read, so that no other change is lost.
+fn patch(tenant: &TenantObject, change: &Change) -> serde_json::Result<Patch<Value>> {
+    let change = match change {
+        Change::Add(name) => {
+            json!({"op": "add", "path": "/spec/apiKeys/-", "value": {"name": name, "generate": {}}})
+        }
+        Change::Deactivate(at) => {
+            json!({"op": "add", "path": format!("/spec/apiKeys/{at}/active"), "value": false})
+        }
+    };
+    let unchanged =
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": tenant.metadata.resource_version});
+    Ok(Patch::Json(serde_json::from_value(json!([unchanged, change]))?))
+}
+
+/// What writes the object again and again; `None`: people.
+fn owner(meta: &ObjectMeta) -> Option<String> {
+    let label = |name: &str| meta.labels.as_ref()?.get(name).cloned();
+    let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
+    let flux = |kind: &str| {
+        let [name, namespace] =
+            ["name", "namespace"].map(|part| label(&format!("{kind}.toolkit.fluxcd.io/{part}")));
+        Some(format!("{}/{}", namespace?, name?))
+    };
+    let helm = || {
+        (label("app.kubernetes.io/managed-by")? == "Helm").then(|| annotation("meta.helm.sh/release-name"))?
+    };
+    flux("kustomize")
+        .map(|name| format!("the Flux Kustomization {name}"))
+        .or_else(|| flux("helm").map(|name| format!("the Flux HelmRelease {name}")))
+        .or_else(|| annotation("argocd.argoproj.io/tracking-id").map(|id| format!("Argo CD ({id})")))
+        .or_else(|| helm().map(|name| format!("the Helm release {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn keys(all: &[(&str, bool, bool)]) -> Vec<ApiKeySpec> {
+        let key = |(name, active, generated): &(&str, bool, bool)| {
+            let generate = generated.then(|| json!({}));
+            serde_json::from_value(json!({"name": name, "active": active, "generate": generate}))
+                .expect("a key")
+        };
+        all.iter().map(key).collect()
+    }
+
+    #[test]
+    fn the_second_key_has_the_next_free_name() {
+        let add = |all: &[(&str, bool, bool)], name| plan(&keys(all), name, false);
+        assert_eq!(add(&[("primary", true, true)], "primary"), Ok(Change::Add("primary-2".into())));
+        let both = [("primary", true, true), ("primary-2", true, true)];
+        assert_eq!(add(&both, "primary-2"), Ok(Change::Add("primary-3".into())));
+        assert_eq!(add(&[("2", true, true)], "2"), Ok(Change::Add("2-2".into())));
+        assert!(add(&[("primary", true, false)], "primary").is_err_and(|why| why.contains("secretKeyRef")));
+        assert!(add(&both, "other").is_err_and(|why| why.contains("it has primary, primary-2")));
+        let eight = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, true, true));
+        assert!(add(&eight, "a").is_err_and(|why| why.contains("the limit")));
+    }
+
+    #[test]
+    fn the_last_active_key_is_never_deactivated() {
+        let finish = |all: &[(&str, bool, bool)]| plan(&keys(all), "primary", true);
+        assert_eq!(finish(&[("x", true, true), ("primary", true, true)]), Ok(Change::Deactivate(1)));
+        assert!(
+            finish(&[("primary", true, true), ("x", false, true)])
+                .is_err_and(|why| why.contains("only active"))
+        );
+        assert!(
+            finish(&[("primary", false, true), ("x", true, true)]).is_err_and(|why| why.contains("already"))
+        );
+    }
+
+    #[test]
+    fn what_writes_the_object_is_named() {
+        let of = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
+            let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
+                all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+            };
+            owner(&ObjectMeta {
+                labels: Some(map(labels)),
+                annotations: Some(map(annotations)),
+                ..Default::default()
+            })
+        };
+        let flux = [
+            ("kustomize.toolkit.fluxcd.io/name", "x"),
+            ("kustomize.toolkit.fluxcd.io/namespace", "flux-system"),
+        ];
+        assert_eq!(of(&flux, &[]).as_deref(), Some("the Flux Kustomization flux-system/x"));
+        assert_eq!(of(&[], &[("argocd.argoproj.io/tracking-id", "a")]).as_deref(), Some("Argo CD (a)"));
+        let helm = [("app.kubernetes.io/managed-by", "Helm")];
+        assert_eq!(of(&helm, &[("meta.helm.sh/release-name", "r")]).as_deref(), Some("the Helm release r"));
+        assert_eq!(of(&[("app.kubernetes.io/managed-by", "hand")], &[]), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! What the API server knows of Tenants and their Webhooks: pure, but for reading and printing.
+
+use docket_crds::ConditionType;
+use docket_crds::tenant::TenantObject;
+use docket_crds::webhook::WebhookObject;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::cluster::{Cluster, Problem};
+use crate::show::{self, clean, table};
+
+/// A condition; `None` in a field of it means that the operator has not said it yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+struct State {
+    status: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TenantView {
+    namespace: String,
+    name: String,
+    client_code: String,
+    suspended: bool,
+    ready: State,
+    database: Option<String>,
+    schema_version: Option<String>,
+    api_keys: Vec<KeyView>,
+    webhooks: Vec<WebhookView>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KeyView {
+    name: String,
+    active: bool,
+    fingerprint: Option<String>,
+    secret_name: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WebhookView {
+    namespace: String,
+    name: String,
+    customer_code: String,
+    active: bool,
+    ready: State,
+    healthy: State,
+    pending: Option<i64>,
+    dead_letter: Option<i64>,
+    last_success_at: Option<String>,
+}
+
+/// Prints one Tenant or all.
+pub(crate) async fn print(cluster: &Cluster, name: Option<&str>, output: Output) -> Result<(), Problem> {
+    let tenants = match name {
+        Some(name) => vec![cluster.tenant(name).await?],
+        None => cluster.tenants().await?,
+    };
+    let views = views(&tenants, &cluster.webhooks().await?);
+    match output {
+        Output::Json => show::json(&serde_json::json!({ "tenants": views }))?,
+        Output::Table if views.is_empty() => println!("No Tenant is here; -A looks in all namespaces."),
+        Output::Table => print!("{}", text(&views)),
+    }
+    match views.iter().find(|tenant| !tenant.is_well()) {
+        Some(tenant) => {
+            Err(Problem::Found(format!("Tenant {}/{} needs a look", tenant.namespace, tenant.name)))
+        }
+        None => Ok(()),
+    }
+}
+
+impl TenantView {
+    /// Suspended on purpose, or served with all its Webhooks. A receiver that is down counts, a webhook without deliveries not.
+    fn is_well(&self) -> bool {
+        let ready = |state: &State| state.status.as_deref() == Some("True");
+        let delivers = |state: &State| state.status.as_deref() != Some("False");
+        let webhooks = || self.webhooks.iter().all(|one| ready(&one.ready) && delivers(&one.healthy));
+        self.suspended || ready(&self.ready) && webhooks()
+    }
+}
+
+fn views(tenants: &[TenantObject], webhooks: &[WebhookObject]) -> Vec<TenantView> {
+    let view = |tenant: &TenantObject| {
+        let status = tenant.status.clone().unwrap_or_default();
+        let (namespace, name) = (tenant.namespace().unwrap_or_default(), tenant.name_any());
+        let its = |webhook: &&WebhookObject| {
+            let to = &webhook.spec.tenant_ref;
+            let in_namespace = to.namespace.clone().filter(|given| !given.is_empty()).or(webhook.namespace());
+            to.name == name && in_namespace.as_deref() == Some(&namespace)
+        };
+        let database = status.database.clone().unwrap_or_default();
+        let key = |key: &docket_crds::tenant::ApiKeySpec| {
+            let known = status.api_keys.iter().find(|known| known.name == key.name);
+            KeyView {
+                name: key.name.clone(),
+                active: key.active,
+                fingerprint: known.and_then(|known| known.fingerprint.clone()),
+                secret_name: known.and_then(|known| known.secret_name.clone()),
+            }
+        };
+        TenantView {
+            client_code: tenant.spec.client_code.clone(),
+            suspended: tenant.spec.suspend,
+            ready: state(&status.conditions, ConditionType::Ready),
+            database: database.name.or(database.secret_name),
+            schema_version: database.schema_version,
+            api_keys: tenant.spec.api_keys.iter().map(key).collect(),
+            webhooks: webhooks.iter().filter(its).map(webhook_view).collect(),
+            namespace,
+            name,
+        }
+    };
+    tenants.iter().map(view).collect()
+}
+
+fn webhook_view(webhook: &WebhookObject) -> WebhookView {
+    let status = webhook.status.clone().unwrap_or_default();
+    let deliveries = status.deliveries.as_ref();
+    WebhookView {
+        namespace: webhook.namespace().unwrap_or_default(),
+        name: webhook.name_any(),
+        customer_code: webhook.spec.customer_code.clone(),
+        active: webhook.spec.active,
+        ready: state(&status.conditions, ConditionType::Ready),
+        healthy: state(&status.conditions, ConditionType::DeliveryHealthy),
+        pending: deliveries.map(|deliveries| deliveries.pending),
+        dead_letter: deliveries.map(|deliveries| deliveries.dead_letter),
+        last_success_at: deliveries
+            .and_then(|one| one.last_success_at.as_ref())
+            .map(|time| time.0.to_string()),
+    }
+}
+
+fn state(conditions: &[Condition], of: ConditionType) -> State {
+    let found = conditions.iter().find(|condition| condition.type_ == of.as_str());
+    found.map_or_else(State::default, |found| State {
+        status: Some(found.status.clone()),
+        reason: Some(found.reason.clone()),
+        message: Some(found.message.clone()),
+    })
+}
+
+fn text(tenants: &[TenantView]) -> String {
+    let mut text = String::new();
+    for tenant in tenants {
+        let word = |state: &State| state.status.clone().unwrap_or_else(|| "–".to_owned());
+        let TenantView { namespace, name, client_code, ready, .. } = tenant;
+        text += &format!("Tenant {namespace}/{name} ({client_code})  Ready: {}", word(ready));
+        text += &why(ready).map_or("\n".to_owned(), |why| format!("  {why}\n"));
+        let unknown = || "not known yet".to_owned();
+        let database = tenant.database.clone().unwrap_or_else(unknown);
+        let schema = tenant.schema_version.clone().unwrap_or_else(unknown);
+        text += &format!("  database {}, schema {}\n", clean(&database), clean(&schema));
+        for key in &tenant.api_keys {
+            let active = if key.active { "active" } else { "inactive" };
+            let fingerprint = key.fingerprint.as_deref().unwrap_or("not resolved");
+            text += &format!("  API key {} {active} {}\n", clean(&key.name), clean(fingerprint));
+        }
+        if !tenant.webhooks.is_empty() {
+            let head = [
+                "WEBHOOK",
+                "CUSTOMER",
+                "ACTIVE",
+                "READY",
+                "HEALTHY",
+                "PENDING",
+                "DEAD",
+                "LAST SUCCESS",
+                "WHY",
+            ];
+            let number = |number: Option<i64>| number.map_or("–".to_owned(), |number| number.to_string());
+            let row = |webhook: &WebhookView| {
+                vec![
+                    format!("{}/{}", webhook.namespace, webhook.name),
+                    clean(&webhook.customer_code),
+                    webhook.active.to_string(),
+                    word(&webhook.ready),
+                    word(&webhook.healthy),
+                    number(webhook.pending),
+                    number(webhook.dead_letter),
+                    webhook.last_success_at.clone().unwrap_or_else(|| "–".to_owned()),
+                    why(&webhook.ready).or_else(|| why(&webhook.healthy)).unwrap_or_default(),
+                ]
+            };
+            let rows = [head.map(str::to_owned).to_vec()].into_iter().chain(tenant.webhooks.iter().map(row));
+            text += &table("  ", &rows.collect::<Vec<_>>());
+        }
+    }
+    text
+}
+
+/// What a condition that is not true says.
+fn why(state: &State) -> Option<String> {
+    let State { status, reason, message } = state;
+    if status.as_deref() == Some("True") {
+        return None;
+    }
+    Some(clean(&format!("{}: {}", reason.as_deref()?, message.as_deref()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn tenant() -> TenantObject {
+        from_value(json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant",
+            "metadata": {"name": "acme", "namespace": "tenants"},
+            "spec": {"clientCode": "ACME", "database": {"managed": {"name": "tenant_acme"}}, "apiKeys": [
+                {"name": "primary", "generate": {}}, {"name": "partner", "active": false, "generate": {}}]},
+            "status": {
+                "database": {"name": "tenant_acme", "schemaVersion": "7"},
+                "apiKeys": [{"name": "primary", "active": true, "fingerprint": "sha256:9f2c", "secretName": "acme-apikey-primary"}],
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-21T00:00:00Z"}]
+            }
+        }))
+        .expect("a Tenant")
+    }
+
+    fn webhook(namespace: &str, to: serde_json::Value) -> WebhookObject {
+        from_value(json!({
+            "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook",
+            "metadata": {"name": "orders", "namespace": namespace},
+            "spec": {"tenantRef": to, "customerCode": "C-1", "targetURL": "https://a.example", "events": ["order.created"]},
+            "status": {"deliveries": {"pending": 2, "deadLetter": 3, "lastSuccessAt": "2026-11-21T09:00:00Z"}, "conditions": [
+                {"type": "DeliveryHealthy", "status": "False", "reason": "Failing", "message": "Refused:\nstart it", "lastTransitionTime": "2026-11-21T00:00:00Z"}]}
+        }))
+        .expect("a Webhook")
+    }
+
+    #[test]
+    fn a_tenant_is_shown_with_its_keys_and_webhooks() {
+        let others = [
+            webhook("tenants", json!({"name": "acme"})),
+            webhook("elsewhere", json!({"name": "acme", "namespace": "tenants"})),
+            webhook("elsewhere", json!({"name": "acme"})),
+            webhook("tenants", json!({"name": "other"})),
+        ];
+        let views = views(&[tenant()], &others);
+        assert_eq!(views[0].webhooks.len(), 2, "{views:?}");
+        assert!(!views[0].is_well() && super::views(&[tenant()], &[])[0].is_well());
+        assert_eq!(
+            text(&views),
+            "Tenant tenants/acme (ACME)  Ready: True\n  database tenant_acme, schema 7\n  API key primary active sha256:9f2c\n  \
+             API key partner inactive not resolved\n  \
+             WEBHOOK           CUSTOMER  ACTIVE  READY  HEALTHY  PENDING  DEAD  LAST SUCCESS          WHY\n  \
+             tenants/orders    C-1       true    –      False    2        3     2026-11-21T09:00:00Z  Failing: Refused: start it\n  \
+             elsewhere/orders  C-1       true    –      False    2        3     2026-11-21T09:00:00Z  Failing: Refused: start it\n"
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! `kubectl docket` against a real API server, and the rights that docs/kubectl.md says it needs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::{Release, SOON, tenant_yaml, webhook_yaml};
+use docket_tests::server::eventually;
+use serde_json::{Value, json};
+
+/// The plugin with this kubeconfig; its exit code, and what it prints.
+fn docket(kubeconfig: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let own = std::env::current_exe().expect("a test has a path");
+    let binary: PathBuf = own.parent().and_then(Path::parent).expect("below target").join("kubectl-docket");
+    assert!(binary.exists(), "{} is missing; `cargo build -p docket-kubectl` builds it", binary.display());
+    let mut command = Command::new(binary);
+    let output = command.env("KUBECONFIG", kubeconfig).args(arguments).output().expect("it starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
+}
+
+fn as_admin(arguments: &[&str]) -> (i32, String, String) {
+    docket(cluster().admin(), arguments)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[tokio::test]
+async fn a_tenant_is_shown_looked_at_and_gets_another_key() {
+    let mut release = Release::new("plugin");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(&tenant_yaml("plugged"));
+    release.wait("tenant", "plugged", "Ready", "True Ready").await;
+    let namespace = release.tenants.clone();
+    let at = |arguments: &[&str]| as_admin(&[&["--namespace", &namespace], arguments].concat());
+
+    let (code, out, err) = at(&["status", "plugged", "--output", "json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let shown = &json(&out)["tenants"][0];
+    assert_eq!((&shown["name"], &shown["ready"]["status"]), (&json!("plugged"), &json!("True")), "{shown}");
+    assert_eq!(
+        (&shown["database"], &shown["apiKeys"][0]["active"]),
+        (&json!("tenant_plugged"), &json!(true))
+    );
+    let key = release.secret("plugged-apikey-primary", "api-key").expect("the key is made");
+    assert!(!out.contains(&key), "a secret is shown");
+
+    let (code, out, err) = at(&["reconcile", "tenant/plugged", "--wait"]);
+    assert_eq!((code, out.as_str()), (0, "The operator has looked at plugged.\n"), "{err}");
+
+    let (code, _, err) = at(&["rotate-key", "plugged/primary", "--finish"]);
+    assert_eq!((code, err.contains("is the only active one")), (1, true), "{err}");
+    let (code, out, err) = at(&["rotate-key", "plugged/primary"]);
+    assert_eq!((code, out.contains("API key primary-2 is added")), (0, true), "{out}{err}");
+    eventually("the second key", SOON, async || {
+        release.secret("plugged-apikey-primary-2", "api-key").is_some()
+    })
+    .await;
+    let (code, out, err) = at(&["rotate-key", "plugged/primary", "--finish"]);
+    assert_eq!((code, out.contains("API key primary is inactive")), (0, true), "{out}{err}");
+    let keys = release.object("tenant", "plugged")["spec"]["apiKeys"].clone();
+    assert_eq!((&keys[0]["active"], &keys[1]["name"]), (&json!(false), &json!("primary-2")), "{keys}");
+
+    release.kubectl(&[
+        "label",
+        "tenant",
+        "plugged",
+        "kustomize.toolkit.fluxcd.io/name=apps",
+        "kustomize.toolkit.fluxcd.io/namespace=flux",
+    ]);
+    let (code, _, err) = at(&["rotate-key", "plugged/primary-2"]);
+    assert_eq!((code, err.contains("is managed by the Flux Kustomization flux/apps")), (1, true), "{err}");
+}
+
+#[tokio::test]
+async fn a_check_names_what_is_wrong_and_how_to_correct_it() {
+    let release = Release::new("checked");
+    release.apply(&tenant_yaml("unseen"));
+    release.apply(&webhook_yaml("unseen-orders", "unseen", ""));
+    let (code, out, err) = as_admin(&[
+        "check",
+        "--namespace",
+        &release.tenants,
+        "--release-namespace",
+        &release.namespace,
+        "-o",
+        "json",
+    ]);
+    assert_eq!((code, err.as_str()), (1, "Error: 4 checks failed\n"), "{out}");
+    let all = json(&out)["checks"].as_array().expect("a list").clone();
+    let of = |result: &str| all.iter().filter(|line| line["result"] == result).collect::<Vec<_>>();
+    assert_eq!((of("ok").len(), of("failed").len(), of("warning").len()), (2, 4, 2), "{out}");
+    assert!(of("ok").iter().all(|line| line["section"] == "docket-crds"));
+    for line in of("failed").into_iter().chain(of("warning")) {
+        assert!(line["fix"].is_string() && line["page"].is_string(), "{line}");
+    }
+    let nowhere = release.file("nowhere.kubeconfig", "apiVersion: v1\nkind: Config\n");
+    let (code, _, err) = docket(&nowhere, &["check"]);
+    assert_eq!((code, err.contains("no access")), (3, true), "{err}");
+    assert_eq!(as_admin(&["status", "--output", "yaml"]).0, 2);
+    let (code, out, _) = as_admin(&["check", "--pre", "--release-namespace", &release.namespace]);
+    assert!(
+        code == 0 && out.contains("√ the API server has version") && out.contains("√ you may create secrets"),
+        "{out}"
+    );
+}
+
+/// A verb and a resource.
+type Right = (String, String);
+
+/// The rows of the document: a command with its rights in the cluster, in the release's namespace, in the Tenants'.
+fn documented() -> Vec<(String, [Vec<Right>; 3])> {
+    let document = include_str!("../../docs/kubectl.md");
+    let (_, table) = document.split_once("## Rights").expect("its section");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    rows.map(|(command, cells)| {
+        let mut cells = cells.split('|').map(|cell| {
+            let rights = cell.split(',').filter_map(|right| right.trim().split_once(' '));
+            rights.map(|(verb, resource)| (verb.to_owned(), resource.to_owned())).collect::<Vec<_>>()
+        });
+        (command.to_owned(), std::array::from_fn(|_| cells.next().expect("three cells")))
+    })
+    .collect()
+}
+
+fn rules(rights: &[Right]) -> Value {
+    let group = |resource: &str| match resource {
+        "customresourcedefinitions" => "apiextensions.k8s.io",
+        "selfsubjectaccessreviews" => "authorization.k8s.io",
+        "deployments" => "apps",
+        "tenants" | "webhooks" => "docket.dev",
+        other => panic!("{other} has no group here"),
+    };
+    let rule = |(verb, resource): &Right| json!({"apiGroups": [group(resource)], "resources": [resource], "verbs": [verb]});
+    rights.iter().map(rule).collect()
+}
+
+#[test]
+fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
+    let release = Release::new("rights");
+    release.apply(&tenant_yaml("allowed"));
+    let names = [None, Some(release.namespace.as_str()), Some(release.tenants.as_str())];
+    for (at, (command, rights)) in documented().into_iter().enumerate() {
+        if command == "completion" {
+            continue;
+        }
+        let account = format!("plugin-{at}");
+        let kubeconfig = cluster().service_account(&release.namespace, &account);
+        let mut arguments = vec!["--namespace", &release.tenants];
+        arguments.extend(command.split(' '));
+        arguments.extend(match command.as_str() {
+            "reconcile" => vec!["tenant/allowed"],
+            "rotate-key" => vec!["allowed/primary"],
+            "status" => vec![],
+            _ => vec!["--release-namespace", &release.namespace],
+        });
+        let can = |verb: &str, resource: &str, namespace: Option<&str>| {
+            let place = namespace.map_or(vec![], |namespace| vec!["--namespace", namespace]);
+            let ask = [&["auth", "can-i", verb, resource][..], &place].concat();
+            cluster().kubectl_as(&kubeconfig, &ask, "").out.trim() == "yes"
+        };
+        let (code, _, err) = docket(&kubeconfig, &arguments);
+        assert_eq!((code, err.contains("docs/kubectl.md")), (3, true), "{command} without rights: {err}");
+
+        for (rights, namespace) in rights.iter().zip(names) {
+            // What every user may is not given here.
+            let missing = |(verb, resource): &&Right| {
+                resource != "selfsubjectaccessreviews" && !can(verb, resource, namespace)
+            };
+            assert_eq!(
+                rights.iter().filter(missing).count(),
+                rights.iter().filter(|(_, one)| one != "selfsubjectaccessreviews").count()
+            );
+            let name = format!("{account}-{}", release.namespace);
+            let (role, binding) = if namespace.is_some() {
+                ("Role", "RoleBinding")
+            } else {
+                ("ClusterRole", "ClusterRoleBinding")
+            };
+            let meta = json!({"name": name, "namespace": namespace});
+            let api = "rbac.authorization.k8s.io/v1";
+            for object in [
+                json!({"apiVersion": api, "kind": role, "metadata": meta, "rules": rules(rights)}),
+                json!({"apiVersion": api, "kind": binding, "metadata": meta,
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+                    "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": release.namespace}]}),
+            ] {
+                cluster()
+                    .kubectl(&["apply", "-f", "-"], &object.to_string())
+                    .expect("the administrator binds roles");
+            }
+            for (verb, resource) in rights {
+                assert!(can(verb, resource, namespace), "{command}: {verb} {resource}");
+            }
+        }
+        let (code, out, err) = docket(&kubeconfig, &arguments);
+        assert!(code == 0 || code == 1 && !err.contains("no access"), "{command}: {code} {out}{err}");
+        assert!(
+            !can("get", "secrets", Some(&release.tenants))
+                && !can("create", "pods/exec", Some(&release.tenants))
+        );
+    }
+}
