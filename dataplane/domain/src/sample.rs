@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_by_name() {
-        let error = |code, field, value| with(&payload(code), field, value).err().expect("refused");
+        let error = |code, field, value| with(&payload(code), field, value).expect_err("refused");
         assert_eq!(
             error(EventCode::OrderCreated, "orderTyp", "Court"),
             "order.created has no field data.orderTyp; it has finalize, orderType, webOrderId"
