@@ -108,8 +108,8 @@ mod tests {
         assert!(refused(&[]).contains("--config-dir <FOLDER>|--config-namespace <NAMESPACE>"));
         let both = refused(&["--config-dir", "a", "--config-namespace", "b"]);
         assert!(both.contains("cannot be used with"), "{both}");
-        let portal = refused(&["--config-dir", "a", "--roles", "portal"]);
-        assert!(portal.contains("[possible values: api, worker, detector]"), "{portal}");
+        let unknown = refused(&["--config-dir", "a", "--roles", "mailer"]);
+        assert!(unknown.contains("[possible values: api, worker, detector, portal]"), "{unknown}");
     }
 
     #[test]

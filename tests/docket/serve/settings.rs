@@ -36,8 +36,8 @@ async fn what_is_missing_or_wrong_is_named() {
     let bad_limits = file("bad-limits", "maxima: {webhook: 1}").display().to_string();
     let no_certificate = file("ca", "none").display().to_string();
     let no_source = without(&without(&good, "--config-dir"), "--data-dir");
-    let mut portal = good.clone();
-    portal[2] = "api,portal".to_owned();
+    let mut unknown_role = good.clone();
+    unknown_role[2] = "api,mailer".to_owned();
     let cases: Vec<(Vec<String>, &[&str])> = vec![
         (without(&good, "--redis-url-file"), &["--redis-url-file is missing", "redis://"]),
         (missing_file, &["--redis-url-file", "/nowhere/url"]),
@@ -47,7 +47,7 @@ async fn what_is_missing_or_wrong_is_named() {
         (no_source, &["--config-dir", "--config-namespace"]),
         (with(&["--config-namespace", "docket"]), &["--config-dir", "--config-namespace"]),
         (no_folder, &["/nowhere", "--config-dir"]),
-        (portal, &["portal", "--roles", "api, worker, detector"]),
+        (unknown_role, &["mailer", "--roles", "api, worker, detector, portal"]),
         (with(&["--tenant-limits", &bad_limits]), &["bad-limits: maxima.webhook: unknown field", "webhooks"]),
         (with(&["--database-connections", "0"]), &["--database-connections", "0"]),
         (replaced(&good, "--shutdown-delay", Path::new("5")), &["--shutdown-delay", "a number and a unit"]),
