@@ -2,6 +2,7 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod logs;
+pub mod resends;
 pub mod session;
 pub mod sign_in;
 
@@ -26,13 +27,15 @@ pub use session::Cookies;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 6] = [
+const ROUTES: [&str; 8] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
     "/portal/logs",
     "/portal/logs/resend",
     "/portal/logs/{id}",
+    "/portal/resends",
+    "/portal/resends/stop",
 ];
 
 /// The routes of the portal, whose sessions are in cookies of this kind.
@@ -45,6 +48,8 @@ pub fn router(state: &Arc<ApiState>, cookies: Cookies) -> Router<Arc<ApiState>> 
         .route("/portal/logs", get(logs::search))
         .route("/portal/logs/resend", post(logs::resend))
         .route("/portal/logs/{id}", get(logs::get))
+        .route("/portal/resends", get(resends::list).post(resends::start))
+        .route("/portal/resends/stop", post(resends::stop))
         .route(
             "/portal/{*other}",
             any(async || ApiError::NotFound("The portal has no page of this address")),

@@ -24,6 +24,6 @@ mod routes;
 mod tenancy;
 mod throttling;
 mod tokens;
-mod webhook_logs;
+pub(crate) mod webhook_logs;
 mod webhook_resends;
 mod wire;

@@ -7,6 +7,7 @@ pub mod delivery;
 pub mod logs;
 pub mod message;
 pub mod page;
+pub mod resends;
 pub mod sign_in;
 mod time;
 

@@ -47,7 +47,8 @@ pub struct Delivery {
 pub struct Filters(pub Vec<(String, String)>);
 
 impl Filters {
-    fn value(&self, name: &str) -> &str {
+    /// The value of a parameter; empty if it was not sent.
+    pub fn value(&self, name: &str) -> &str {
         self.0.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 

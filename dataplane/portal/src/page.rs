@@ -10,16 +10,19 @@ use crate::ROOT;
 pub enum Section {
     /// Deliveries and their attempts.
     Logs,
+    /// Bulk resends.
+    Resends,
 }
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub const ALL: [Self; 1] = [Self::Logs];
+    pub const ALL: [Self; 2] = [Self::Logs, Self::Resends];
 
     /// The words of the link.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Logs => "Webhook Logs",
+            Self::Resends => "Bulk resend",
         }
     }
 
@@ -27,6 +30,7 @@ impl Section {
     pub const fn path(self) -> &'static str {
         match self {
             Self::Logs => "/portal/logs",
+            Self::Resends => "/portal/resends",
         }
     }
 }

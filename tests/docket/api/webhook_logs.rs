@@ -16,14 +16,14 @@ const FORBIDDEN: &str = "Only an administrator of the tenant may see the webhook
 const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
 
 /// Webhooks `orders` of C-1 and `others` of C-2, whose deliveries are dead letters soon.
-pub(super) async fn dying() -> Rig {
+pub(crate) async fn dying() -> Rig {
     let webhooks =
         webhook_yaml("acme", "orders", "C-1", NOWHERE) + &webhook_yaml("acme", "others", "C-2", NOWHERE);
     Rig::with(&webhooks, "--backoff-base 1ms --poll-interval 100ms").await
 }
 
 /// Waits until so many deliveries are there and all are dead letters.
-pub(super) async fn all_dead(rig: &Rig, count: i64) {
+pub(crate) async fn all_dead(rig: &Rig, count: i64) {
     eventually("all are dead letters", Duration::from_secs(15), async || {
         rig.count("SELECT count(*) FROM delivery WHERE status = 'DeadLetter'") == count
     })

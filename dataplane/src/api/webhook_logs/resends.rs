@@ -72,7 +72,8 @@ pub async fn one(
     Ok((response, made))
 }
 
-async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {
+/// Resends the dead letters of a webhook.
+pub async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {
     let tenant = &caller.tenant;
     let resend = async |transaction: &mut Transaction, now| {
         let (resend, extent, dues) =
@@ -113,11 +114,20 @@ pub async fn stop(
     State(state): State<Arc<ApiState>>,
     Call { caller: Administrator(caller), request, write }: Call<Administrator, StopResendRequest>,
 ) -> Result<Response, ApiError> {
-    let id = request.resend_id;
+    stop_one(&state, &caller, request.resend_id, write).await
+}
+
+/// Stops the bulk resend with this id.
+pub async fn stop_one(
+    state: &ApiState,
+    caller: &Caller,
+    id: String,
+    write: Write,
+) -> Result<Response, ApiError> {
     let stop = async |transaction: &mut Transaction, now| {
         let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
         let (resend, taken_back) = (id.clone(), stopped.taken_back);
-        let entry = caller.entry(&state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
+        let entry = caller.entry(state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
         Ok(Done::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {
             tracing::info!(
                 tenant.code = caller.tenant.config.client_code.as_str(),
@@ -128,7 +138,7 @@ pub async fn stop(
             );
         }))
     };
-    write.perform(&state, &caller, stop).await
+    write.perform(state, caller, stop).await
 }
 
 /// Lists bulk resends, newest first, each with its progress.

@@ -1,0 +1,211 @@
+//! Bulk resends: the dead letters of a webhook are chosen, counted and resent at a pace; each resend has its progress.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::logs::Filters;
+use crate::page::{Frame, Section, csrf};
+use crate::time::time;
+use crate::{href, page};
+
+/// What a bulk resend would queue.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// The number of dead letters, one per event.
+    pub count: i64,
+    /// The number without the limit.
+    pub total: i64,
+    /// When the oldest of them was queued; `None`: there are none.
+    pub oldest: Option<Timestamp>,
+    /// Seconds from the first resend to the last.
+    pub seconds: i64,
+}
+
+/// A bulk resend and its progress.
+#[derive(Debug, Clone)]
+pub struct Resend {
+    /// Its id.
+    pub id: String,
+    /// The webhook's namespace/name.
+    pub webhook: String,
+    /// Deliveries due per second.
+    pub per_second: i64,
+    /// Deliveries that it queued.
+    pub count: i64,
+    /// Who started it.
+    pub requested_by: String,
+    /// When.
+    pub created_at: Timestamp,
+    /// Who stopped it, and when.
+    pub stopped: Option<(String, Timestamp)>,
+    /// Its deliveries that are Pending, Failed, Succeeded and DeadLetter. Withdrawn ones are not counted.
+    pub states: [i64; 4],
+}
+
+impl Resend {
+    fn is_under_way(&self) -> bool {
+        self.stopped.is_none() && self.states[0] > 0
+    }
+}
+
+/// The page of bulk resends.
+#[derive(Debug, Clone)]
+pub struct Resends {
+    /// The choice that was sent.
+    pub choice: Filters,
+    /// What it would queue, if there is a choice.
+    pub preview: Option<Preview>,
+    /// The names of the tenant's webhooks.
+    pub webhooks: Vec<String>,
+    /// The bulk resends, newest first.
+    pub resends: Vec<Resend>,
+    /// The cursor of the next page, if there is more.
+    pub next: Option<String>,
+}
+
+/// The page.
+pub fn page(frame: &Frame, page: &Resends) -> String {
+    let Resends { choice, preview, resends, next, .. } = page;
+    let main = html! {
+        h1 { "Bulk resend" }
+        p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
+        (form(page))
+        @if let Some(preview) = preview { (shown(frame, choice, preview)) }
+        h2 { "Started" }
+        p.row {
+            label hidden { input #live type="checkbox"; " Update every 5 seconds" }
+        }
+        div data-live {
+            @if resends.is_empty() { p role="status" { "No bulk resend was started yet." } }
+            @else { (table(frame, resends)) }
+            @if let Some(next) = next {
+                p { a.button href=(href(Section::Resends.path(), [("cursor", next.as_str())])) rel="next" { "Older" } }
+            }
+        }
+    };
+    page::page(frame, Section::Resends, "Bulk resend", &main)
+}
+
+fn form(page: &Resends) -> Markup {
+    let value = |name| page.choice.value(name);
+    html! {
+        form.filters method="get" action=(Section::Resends.path()) {
+            label { "Webhook" input name="webhook" value=(value("webhook")) list="webhooks" required; }
+            datalist #webhooks { @for name in &page.webhooks { option value=(name) {} } }
+            label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
+            label { "To" input name="to" value=(value("to")) placeholder="2026-11-01T09:30:00Z"; }
+            label { "At most" input name="limit" value=(value("limit")) inputmode="numeric" placeholder="10000"; }
+            label { "Per second" input name="perSecond" value=(value("perSecond")) inputmode="numeric" placeholder="10"; }
+            div.row { button.primary type="submit" { "Preview" } }
+        }
+    }
+}
+
+fn shown(frame: &Frame, choice: &Filters, preview: &Preview) -> Markup {
+    let Preview { count, total, oldest, seconds } = preview;
+    let webhook = choice.value("webhook");
+    let log = href(Section::Logs.path(), [("webhook", webhook), ("status", "DeadLetter")]);
+    html! {
+        h2 { "Preview" }
+        @if let Some(oldest) = oldest {
+            p role="status" {
+                (count) " of " (total) " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
+                "; from the first resend to the last " (seconds) " s."
+            }
+            p { "Try one first: " a href=(log) { "open a dead letter" } " and resend it. If it succeeds, resend the others." }
+            form method="post" action=(Section::Resends.path()) {
+                (csrf(frame))
+                @for (name, value) in &choice.0 { input type="hidden" name=(name) value=(value); }
+                button.primary type="submit" { "Resend " (count) }
+            }
+        } @else {
+            p role="status" { "There is no dead letter of " (webhook) " that can be resent." }
+        }
+    }
+}
+
+fn table(frame: &Frame, resends: &[Resend]) -> Markup {
+    html! {
+        div.wide role="region" aria-label="Bulk resends" tabindex="0" {
+            table {
+                caption { "Bulk resends, newest first" }
+                thead {
+                    tr {
+                        @for head in ["Started", "Webhook", "By", "Queued", "Pending", "Failed", "Succeeded", "DeadLetter", "Pace", "State"] {
+                            th scope="col" { (head) }
+                        }
+                    }
+                }
+                tbody {
+                    @for resend in resends {
+                        tr {
+                            td { (time(resend.created_at, frame.now)) }
+                            td { (resend.webhook) }
+                            td { (resend.requested_by) }
+                            td { (resend.count) }
+                            @for count in resend.states { td { (count) } }
+                            td { (resend.per_second) " per second" }
+                            td { (state(frame, resend)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn state(frame: &Frame, resend: &Resend) -> Markup {
+    html! {
+        @if let Some((by, at)) = &resend.stopped { "Stopped by " (by) " " (time(*at, frame.now)) }
+        @else if resend.is_under_way() {
+            form method="post" action={ (Section::Resends.path()) "/stop" } {
+                (csrf(frame))
+                input type="hidden" name="resendId" value=(resend.id);
+                button type="submit" { "Stop" }
+            }
+        } @else { "All sent" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::tests::frame;
+
+    fn resends(states: [i64; 4], stopped: bool, preview: Option<Preview>) -> String {
+        let resend = Resend {
+            id: "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a".into(),
+            webhook: "default/<b>orders".into(),
+            per_second: 10,
+            count: 7,
+            requested_by: "employee 52".into(),
+            created_at: frame().now,
+            stopped: stopped.then(|| ("employee 53".into(), frame().now)),
+            states,
+        };
+        let sent = [("webhook", "default/\"><script>"), ("perSecond", "5")];
+        let choice = Filters(sent.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        page(&frame(), &Resends { choice, preview, webhooks: Vec::new(), resends: vec![resend], next: None })
+    }
+
+    #[test]
+    fn only_a_resend_that_is_under_way_can_be_stopped() {
+        for (states, stopped, offered) in
+            [([1, 0, 6, 0], false, true), ([0, 1, 6, 0], false, false), ([1, 0, 6, 0], true, false)]
+        {
+            let text = resends(states, stopped, None);
+            assert_eq!(text.contains("action=\"/portal/resends/stop\""), offered, "{states:?} {stopped}");
+            assert!(!text.contains("<b>orders") && !text.contains("\"><script>"), "{text}");
+        }
+    }
+
+    #[test]
+    fn preview_carries_the_choice_to_the_resend_unless_there_is_nothing() {
+        let some = Preview { count: 7, total: 9, oldest: Some(frame().now), seconds: 2 };
+        let text = resends([0, 0, 7, 0], false, Some(some.clone()));
+        assert!(text.contains("7 of 9 dead letters") && text.contains("Resend 7</button>"), "{text}");
+        assert!(text.contains("name=\"perSecond\" value=\"5\""));
+        let text = resends([0, 0, 7, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
+        assert!(text.contains("There is no dead letter") && !text.contains("Resend 0"), "{text}");
+    }
+}

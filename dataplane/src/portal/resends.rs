@@ -1,0 +1,86 @@
+//! Bulk resends.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::response::{Html, Redirect};
+use docket_portal::logs::Filters;
+use docket_portal::page::Section;
+use docket_portal::resends::{self, Preview, Resend, Resends};
+
+use super::session::{Posted, Viewer, fields_of, set};
+use crate::actions::resend::{Many, Progress, preview, progress};
+use crate::api::error::ApiError;
+use crate::api::paging::page;
+use crate::api::request::FromFields;
+use crate::api::state::ApiState;
+use crate::api::times::time;
+use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
+use crate::api::webhook_logs::resends::{many, stop_one};
+use crate::api::writes::Write;
+
+/// GET /portal/resends: the bulk resends, and what the choice in the query would resend.
+pub async fn list(
+    State(state): State<Arc<ApiState>>,
+    viewer: Viewer,
+    RawQuery(query): RawQuery,
+) -> Result<Html<String>, ApiError> {
+    let choice = set(&query.unwrap_or_default());
+    let (tenant, fields) = (&viewer.caller.tenant, fields_of(&choice));
+    let (many, fields) = match fields.has("webhook") {
+        true => (Some(Many::from(ResendMany::read(fields)?)), fields_of(&[])),
+        false => (None, fields),
+    };
+    let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;
+    let mut reader = viewer.caller.reader(&state).await?;
+    let preview = match many {
+        None => None,
+        Some(many) => {
+            let (extent, total) = preview(&mut reader, tenant.webhooks(), &many).await?;
+            let (count, oldest) = (extent.count, extent.oldest_ms.map(time));
+            Some(Preview { count, total, oldest, seconds: many.seconds(count) })
+        }
+    };
+    let found = progress(&mut reader, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
+    let (found, next) = page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
+    let resends = Resends {
+        choice: Filters(choice),
+        preview,
+        webhooks: tenant.config.webhooks.iter().map(|webhook| webhook.full_name()).collect(),
+        resends: found.into_iter().map(shown).collect(),
+        next,
+    };
+    Ok(Html(resends::page(&viewer.frame(&state), &resends)))
+}
+
+/// POST /portal/resends.
+pub async fn start(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<ResendMany>,
+) -> Result<Redirect, ApiError> {
+    many(&state, &viewer.caller, form.into(), Write::each_time()).await?;
+    Ok(Redirect::to(Section::Resends.path()))
+}
+
+/// POST /portal/resends/stop.
+pub async fn stop(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<StopResendRequest>,
+) -> Result<Redirect, ApiError> {
+    stop_one(&state, &viewer.caller, form.resend_id, Write::each_time()).await?;
+    Ok(Redirect::to(Section::Resends.path()))
+}
+
+fn shown(progress: Progress) -> Resend {
+    let Progress { resend, pending, failed, succeeded, dead_letter } = progress;
+    Resend {
+        id: resend.id,
+        webhook: resend.webhook_name,
+        per_second: resend.per_second,
+        count: resend.count,
+        requested_by: resend.requested_by,
+        created_at: time(resend.created_at_ms),
+        stopped: resend.stopped_by.zip(resend.stopped_at_ms.map(time)),
+        states: [pending, failed, succeeded, dead_letter],
+    }
+}

@@ -1,0 +1,61 @@
+//! Bulk resends: preview, start, progress and stop, as HTML.
+
+use docket_tests::people::ALEX;
+
+use super::rig::{Browser, hidden, is_protected};
+use crate::api::rig::{captioned, save};
+use crate::api::webhook_logs::{all_dead, dying};
+
+#[tokio::test]
+async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
+    let rig = dying().await;
+    let ada = rig.ada().await;
+    for caption in ["a", "b", "c"] {
+        save(&ada, &captioned(caption)).await;
+    }
+    all_dead(&rig, 3).await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let reply = browser.get("/portal/resends").await;
+    assert!(reply.status == 200 && reply.text().contains("No bulk resend was started yet"), "{reply:?}");
+    is_protected(&reply);
+
+    // A form sends its empty fields as well.
+    let choice = "webhook=default%2Forders&from=&to=&limit=2&perSecond=1";
+    let preview = browser.get(&format!("/portal/resends?{choice}")).await;
+    let text = preview.text();
+    assert!(
+        text.contains("2 of 3 dead letters of default/orders") && text.contains("Resend 2</button>"),
+        "{text}"
+    );
+    assert_eq!(rig.count("SELECT count(*) FROM delivery"), 3, "a preview writes nothing");
+
+    let csrf = hidden(&preview, "csrf");
+    let mut form = vec![("webhook", "default/orders"), ("limit", "2"), ("perSecond", "1")];
+    assert_eq!(browser.post("/portal/resends", &form).await.status, 403, "without the token");
+    form.push(("csrf", &csrf));
+    let reply = browser.post("/portal/resends", &form).await;
+    assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/resends"), "{reply:?}");
+    let shown = browser.get("/portal/resends").await;
+    let id = hidden(&shown, "resendId");
+    assert!(
+        shown.text().contains("<td>1 per second</td>") && shown.text().contains("employee 52"),
+        "{shown:?}"
+    );
+
+    let form = [("resendId", id.as_str()), ("csrf", &csrf)];
+    assert_eq!(browser.post("/portal/resends/stop", &form).await.status, 303);
+    let shown = browser.get("/portal/resends").await;
+    assert!(shown.text().contains("Stopped by employee 52"), "{shown:?}");
+    assert!(rig.count("SELECT count(*) FROM delivery") < 5, "the second one was withdrawn");
+    let events = "SELECT count(*) FROM audit WHERE event IN ('ResendStarted', 'ResendStopped')";
+    assert_eq!(rig.count(events), 2);
+
+    let wrong = browser.get("/portal/resends?webhook=default%2Forders&limit=0&perSecond=1000").await;
+    assert_eq!(wrong.status, 400);
+    assert!(
+        wrong.text().contains("<code>limit</code>: ") && wrong.text().contains("<code>perSecond</code>: ")
+    );
+    let unknown = browser.get("/portal/resends?webhook=default%2Funknown").await;
+    assert_eq!(unknown.status, 409);
+    assert!(unknown.text().contains("The webhook is not declared"), "{unknown:?}");
+}
