@@ -1,7 +1,9 @@
 //! The administration portal: pages of a tenant's host, at `/portal`. They read and write through the same functions as the
 //! API's routes; `docket_portal` makes the HTML.
 
+pub mod activity;
 pub mod logs;
+pub mod overview;
 pub mod resends;
 pub mod session;
 pub mod sign_in;
@@ -10,10 +12,9 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
-use docket_portal::page::Section;
 use docket_portal::{SCRIPT, STYLES, message};
 use http::{HeaderMap, HeaderValue, header};
 
@@ -27,7 +28,7 @@ pub use session::Cookies;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 8] = [
+const ROUTES: [&str; 9] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -36,18 +37,20 @@ const ROUTES: [&str; 8] = [
     "/portal/logs/{id}",
     "/portal/resends",
     "/portal/resends/stop",
+    "/portal/activity",
 ];
 
 /// The routes of the portal, whose sessions are in cookies of this kind.
 pub fn router(state: &Arc<ApiState>, cookies: Cookies) -> Router<Arc<ApiState>> {
     state.metrics.serves(ROUTES);
     let pages = Router::new()
-        .route("/portal", get(async || Redirect::to(Section::Logs.path())))
+        .route("/portal", get(overview::get))
         .route("/portal/sign-in", get(sign_in::page).post(sign_in::sign_in))
         .route("/portal/sign-out", post(sign_in::sign_out))
         .route("/portal/logs", get(logs::search))
         .route("/portal/logs/resend", post(logs::resend))
         .route("/portal/logs/{id}", get(logs::get))
+        .route("/portal/activity", get(activity::search))
         .route("/portal/resends", get(resends::list).post(resends::start))
         .route("/portal/resends/stop", post(resends::stop))
         .route(

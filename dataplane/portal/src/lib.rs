@@ -3,9 +3,11 @@
 //! No text is trusted: what receivers, users and orders hold is escaped wherever it appears. There is no inline script or
 //! style, and every function works by links and forms alone; the script only adds copying, relative times and live updates.
 
+pub mod activity;
 pub mod delivery;
 pub mod logs;
 pub mod message;
+pub mod overview;
 pub mod page;
 pub mod resends;
 pub mod sign_in;

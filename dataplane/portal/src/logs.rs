@@ -52,11 +52,11 @@ impl Filters {
         self.0.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    /// The page that continues at this cursor, under the same filters.
-    fn at(&self, cursor: &str) -> String {
+    /// The page of a section that continues at this cursor, under the same filters.
+    pub(crate) fn at(&self, section: Section, cursor: &str) -> String {
         let kept = self.0.iter().filter(|(name, _)| name != "cursor");
         let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
-        href(Section::Logs.path(), kept.chain([("cursor", cursor)]))
+        href(section.path(), kept.chain([("cursor", cursor)]))
     }
 
     fn is_any(&self) -> bool {
@@ -89,8 +89,8 @@ pub fn page(frame: &Frame, log: &Log) -> String {
         div data-live {
             @if deliveries.is_empty() { (empty(filters, next.is_some())) } @else { (table(frame, deliveries)) }
             nav.row aria-label="Pages" {
-                @if !filters.value("cursor").is_empty() { a.button href=(filters.at("")) { "Newest" } }
-                @if let Some(next) = next { a.button href=(filters.at(next)) rel="next" { "Older" } }
+                @if !filters.value("cursor").is_empty() { a.button href=(filters.at(Section::Logs, "")) { "Newest" } }
+                @if let Some(next) = next { a.button href=(filters.at(Section::Logs, next)) rel="next" { "Older" } }
             }
         }
     };
@@ -132,7 +132,12 @@ fn form(log: &Log) -> Markup {
     }
 }
 
-fn select<'a>(label: &str, name: &str, chosen: &str, words: impl IntoIterator<Item = &'a str>) -> Markup {
+pub(crate) fn select<'a>(
+    label: &str,
+    name: &str,
+    chosen: &str,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Markup {
     html! {
         label {
             (label)

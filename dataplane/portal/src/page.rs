@@ -8,29 +8,37 @@ use crate::ROOT;
 /// A part of the portal that the navigation leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
+    /// What is wrong.
+    Overview,
     /// Deliveries and their attempts.
     Logs,
     /// Bulk resends.
     Resends,
+    /// The audit.
+    Activity,
 }
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub const ALL: [Self; 2] = [Self::Logs, Self::Resends];
+    pub const ALL: [Self; 4] = [Self::Overview, Self::Logs, Self::Resends, Self::Activity];
 
     /// The words of the link.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Overview => "Overview",
             Self::Logs => "Webhook Logs",
             Self::Resends => "Bulk resend",
+            Self::Activity => "Activity",
         }
     }
 
     /// Where it is.
     pub const fn path(self) -> &'static str {
         match self {
+            Self::Overview => ROOT,
             Self::Logs => "/portal/logs",
             Self::Resends => "/portal/resends",
+            Self::Activity => "/portal/activity",
         }
     }
 }

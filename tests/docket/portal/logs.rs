@@ -51,7 +51,13 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     eventually("it is a dead letter", SOON, async || count(&home, dead) == 1).await;
 
     let browser = Browser::signed_in(&server, "acme", ALEX).await;
-    let list = browser.open("/portal").await;
+    let overview = browser.get("/portal").await;
+    is_protected(&overview);
+    assert!(
+        overview.text().contains("1 webhook needs attention.")
+            && overview.text().contains("Deliveries are lost")
+    );
+    let list = browser.get("/portal/logs?webhook=default%2Forders&status=DeadLetter").await;
     is_protected(&list);
     assert!(list.text().contains("DeadLetter") && list.text().contains("ServerError (HTTP 503)"));
     let [id] = &linked(list.text())[..] else { panic!("not one: {list:?}") };
@@ -90,7 +96,15 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     assert!(page.text().contains(&format!("<a href=\"/portal/logs/{id}\">")), "{page:?}");
     assert!(page.text().contains(", by employee 52"));
     assert_eq!(receiver.posts()[5].body, receiver.posts()[0].body);
-    assert_eq!(count(&home, "SELECT count(*) FROM audit WHERE event = 'DeliveryResent'"), 1);
+    let activity = browser.get("/portal/activity?event=DeliveryResent&from=").await;
+    is_protected(&activity);
+    assert!(activity.text().contains(&format!("<td>delivery {id}</td>")), "{activity:?}");
+    assert!(
+        activity.text().contains("<td>employee 52</td>") && !activity.text().contains("<td>SignedIn</td>")
+    );
+    assert_eq!(browser.get("/portal/activity?event=Broken").await.status, 400);
+    let overview = browser.get("/portal").await;
+    assert!(overview.text().contains("Works again; dead letters are left"), "{overview:?}");
 }
 
 #[tokio::test]

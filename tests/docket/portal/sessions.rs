@@ -10,8 +10,14 @@ use super::rig::{Browser, hidden, is_protected};
 use crate::api::rig::Rig;
 use crate::serve::stage::Stage;
 
-const PAGES: [&str; 4] =
-    ["/portal", "/portal/logs", "/portal/logs/01900000-0000-7000-8000-00000000dead", "/portal/nothing"];
+const PAGES: [&str; 6] = [
+    "/portal",
+    "/portal/logs",
+    "/portal/logs/01900000-0000-7000-8000-00000000dead",
+    "/portal/nothing",
+    "/portal/resends",
+    "/portal/activity",
+];
 
 #[tokio::test]
 async fn session_is_the_apis_token_in_a_cookie_that_only_pages_get() {
@@ -77,7 +83,6 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
     for page in PAGES {
         let to = match page {
             "/portal/nothing" => None,
-            "/portal" => Some("/portal/logs".to_owned()),
             page => Some(format!("/portal/sign-in?to={}", page.replace('/', "%2F"))),
         };
         for cookie in [String::new(), "docket=x".to_owned(), session("bolt", ALEX).await] {
@@ -88,16 +93,19 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
     }
     for user in [ADA, MO] {
         let browser = acme(&session("acme", user).await);
-        let reply = browser.get("/portal/logs").await;
-        assert_eq!(reply.status, 403, "{user}");
-        assert!(reply.text().contains("Only an administrator of the tenant may see the webhook logs"));
-        is_protected(&reply);
+        for page in PAGES.into_iter().filter(|page| *page != "/portal/nothing") {
+            let reply = browser.get(page).await;
+            assert_eq!(reply.status, 403, "{user} {page}");
+            assert!(reply.text().contains("Only an administrator of the tenant may see the webhook logs"));
+            is_protected(&reply);
+        }
         let fields = [("deliveryId", "01900000-0000-7000-8000-00000000dead"), ("csrf", "00")];
-        assert_eq!(browser.post("/portal/logs/resend", &fields).await.status, 403, "{user}");
+        for path in ["/portal/logs/resend", "/portal/resends", "/portal/resends/stop"] {
+            assert_eq!(browser.post(path, &fields).await.status, 403, "{user} {path}");
+        }
     }
     let browser = acme(&session("acme", ALEX).await);
-    let expected = [("/portal", 303), ("/portal/logs", 200), (PAGES[2], 404), (PAGES[3], 404)];
-    for (page, status) in expected {
+    for (page, status) in PAGES.into_iter().zip([200, 200, 404, 404, 200, 200]) {
         let reply = browser.get(page).await;
         assert_eq!(reply.status, status, "{page}");
         is_protected(&reply);

@@ -1,0 +1,176 @@
+//! Overview: the webhooks, those that need attention first.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::page::{Frame, Section};
+use crate::time::time;
+use crate::{href, page};
+
+/// A webhook and how its deliveries are doing.
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    /// `namespace/name`.
+    pub name: String,
+    /// The customer whose events are sent.
+    pub customer_code: String,
+    /// The receiver's URL.
+    pub url: String,
+    /// Whether new events are sent.
+    pub active: bool,
+    /// Deliveries that are still to be made, those that failed before included.
+    pub pending: i64,
+    /// Of these, those whose last attempt failed.
+    pub retrying: i64,
+    /// Deliveries that were given up and are still kept.
+    pub dead_letter: i64,
+    /// When one succeeded last, of those that are still kept.
+    pub last_success: Option<Timestamp>,
+    /// When one was given up last, of those that are still kept.
+    pub last_dead_letter: Option<Timestamp>,
+}
+
+/// What needs an administrator, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    /// The last delivery that ended was given up.
+    Lost,
+    /// Attempts fail.
+    Failing,
+    /// There are dead letters, but later deliveries succeeded.
+    Left,
+    /// Nothing is wrong.
+    Fine,
+}
+
+impl Webhook {
+    fn state(&self) -> State {
+        match (self.dead_letter, self.retrying) {
+            (0, 0) => State::Fine,
+            (0, _) => State::Failing,
+            (_, 0) if self.last_success > self.last_dead_letter => State::Left,
+            _ => State::Lost,
+        }
+    }
+}
+
+/// The page.
+pub fn page(frame: &Frame, mut webhooks: Vec<Webhook>) -> String {
+    webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
+    let wrong = webhooks.iter().filter(|webhook| webhook.state() != State::Fine).count();
+    let main = html! {
+        h1 { "Overview" }
+        @if webhooks.is_empty() {
+            p role="status" { "No webhook is declared yet, so no event is sent." }
+        } @else {
+            p role="status" {
+                @match wrong {
+                    0 => { span.good { span aria-hidden="true" { "✓ " } "Nothing is wrong." } }
+                    1 => { span.bad { span aria-hidden="true" { "✕ " } "1 webhook needs attention." } }
+                    _ => { span.bad { span aria-hidden="true" { "✕ " } (wrong) " webhooks need attention." } }
+                }
+            }
+            (table(frame, &webhooks))
+        }
+    };
+    page::page(frame, Section::Overview, "Overview", &main)
+}
+
+fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
+    html! {
+        div.wide role="region" aria-label="Webhooks" tabindex="0" {
+            table {
+                caption { "Webhooks, those that need attention first" }
+                thead {
+                    tr {
+                        @for head in ["Webhook", "State", "Customer", "Receiver", "To be sent", "Failing", "Dead letters", "Last success"] {
+                            th scope="col" { (head) }
+                        }
+                    }
+                }
+                tbody {
+                    @for webhook in webhooks {
+                        tr {
+                            th scope="row" { a href=(log(webhook, "")) { (webhook.name) } }
+                            td { (state(webhook)) }
+                            td { (webhook.customer_code) }
+                            td { (webhook.url) }
+                            td { (webhook.pending) }
+                            td { @if webhook.retrying > 0 { a href=(log(webhook, "Failed")) { (webhook.retrying) } } @else { "0" } }
+                            td { (dead(webhook)) }
+                            td { @if let Some(at) = webhook.last_success { (time(at, frame.now)) } @else { "–" } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn log(webhook: &Webhook, status: &str) -> String {
+    href(Section::Logs.path(), [("webhook", webhook.name.as_str()), ("status", status)])
+}
+
+fn dead(webhook: &Webhook) -> Markup {
+    html! {
+        @if webhook.dead_letter > 0 {
+            a href=(log(webhook, "DeadLetter")) { (webhook.dead_letter) }
+            " "
+            a href=(href(Section::Resends.path(), [("webhook", webhook.name.as_str())])) { "Resend…" }
+        } @else { "0" }
+    }
+}
+
+fn state(webhook: &Webhook) -> Markup {
+    let (class, shape, text) = match webhook.state() {
+        State::Lost => ("bad", "✕", "Deliveries are lost"),
+        State::Failing => ("wait", "↻", "Attempts fail"),
+        State::Left => ("wait", "○", "Works again; dead letters are left"),
+        State::Fine => ("good", "✓", "No failure"),
+    };
+    html! {
+        span class=(class) { span aria-hidden="true" { (shape) " " } (text) }
+        @if !webhook.active { " (inactive: gets no new event)" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::tests::frame;
+
+    fn webhook(name: &str, retrying: i64, dead_letter: i64, [success, dead]: [i64; 2]) -> Webhook {
+        let at = |second| (second > 0).then(|| Timestamp::from_second(second).expect("in range"));
+        Webhook {
+            name: name.into(),
+            customer_code: "C-1".into(),
+            url: "https://r.example/<b>".into(),
+            active: name != "off",
+            pending: retrying,
+            retrying,
+            dead_letter,
+            last_success: at(success),
+            last_dead_letter: at(dead),
+        }
+    }
+
+    #[test]
+    fn webhooks_that_need_attention_come_first() {
+        let webhooks = vec![
+            webhook("off", 0, 0, [0, 0]),
+            webhook("left", 0, 9, [20, 10]),
+            webhook("failing", 1, 0, [10, 0]),
+            webhook("lost", 0, 1, [10, 20]),
+        ];
+        let text = page(&frame(), webhooks);
+        let at =
+            |name: &str| text.find(&format!(">{name}</a></th>")).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(at("lost") < at("failing") && at("failing") < at("left") && at("left") < at("off"), "{text}");
+        assert!(
+            text.contains("3 webhooks need attention.") && text.contains("(inactive: gets no new event)")
+        );
+        assert!(text.contains("href=\"/portal/resends?webhook=lost\"") && !text.contains("/<b>"), "{text}");
+        assert!(page(&frame(), vec![webhook("a", 0, 0, [10, 0])]).contains("Nothing is wrong."));
+        assert!(page(&frame(), Vec::new()).contains("No webhook is declared yet"));
+    }
+}

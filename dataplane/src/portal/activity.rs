@@ -1,0 +1,75 @@
+//! Activity.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::response::Html;
+use docket_domain::audit::{AuditEvent, AuditRecord};
+use docket_portal::activity::{self, Activity, Entry};
+use docket_portal::logs::Filters;
+use docket_store::audit::{self, AuditFilter};
+use docket_store::walk::Page;
+use jiff::Timestamp;
+
+use super::session::{Viewer, fields_of, set};
+use crate::api::error::ApiError;
+use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
+use crate::api::request::{FromFields, request};
+use crate::api::state::ApiState;
+use crate::api::times::{DateOrTime, time};
+use crate::api::words::words;
+
+words!(
+    /// What an entry of the audit records: [`AuditEvent`].
+    AuditWord => AuditEvent,
+    AuditEvent::ALL.map(AuditEvent::as_str),
+    "What an entry of the audit records."
+);
+
+request! {
+    /// The parameters of the page.
+    query ActivitySearch {
+        /// Only entries about this.
+        opt event: AuditWord;
+        /// At or after: a date (meaning 00:00 UTC), or a time with an offset.
+        opt from: DateOrTime;
+        /// Before: a date (meaning 00:00 UTC), or a time with an offset.
+        opt to: DateOrTime;
+        /// Entries per page.
+        def page_size: PageSize = DEFAULT_PAGE_SIZE;
+        /// The cursor of the page before.
+        opt cursor: Cursor;
+    }
+}
+
+/// GET /portal/activity.
+pub async fn search(
+    State(state): State<Arc<ApiState>>,
+    viewer: Viewer,
+    RawQuery(query): RawQuery,
+) -> Result<Html<String>, ApiError> {
+    let filters = set(&query.unwrap_or_default());
+    let search = ActivitySearch::read(fields_of(&filters))?;
+    let filter = AuditFilter {
+        event: search.event,
+        from_ms: search.from.map(Timestamp::as_millisecond),
+        to_ms: search.to.map(Timestamp::as_millisecond),
+        after: search.cursor,
+    };
+    let mut reader = viewer.caller.reader(&state).await?;
+    let Page { items, next } = audit::search(&mut reader, &filter, search.page_size).await?;
+    let entries = items.into_iter().map(shown).collect();
+    let activity = Activity { filters: Filters(filters), entries, next: cursor_of(next) };
+    Ok(Html(activity::page(&viewer.frame(&state), &activity)))
+}
+
+fn shown(record: AuditRecord) -> Entry {
+    Entry {
+        at: time(record.at_ms),
+        event: record.event,
+        actor: record.actor,
+        subject: record.subject,
+        count: record.count,
+        address: record.origin.address.map(|address| address.to_string()),
+    }
+}
