@@ -36,23 +36,23 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
-use crate::portal::{self, Cookies};
+use crate::portal::{self, Portal};
 use error::ApiError;
 use state::ApiState;
 
 /// What a process serves on the listener of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Serves {
     /// The API.
     pub api: bool,
     /// The portal, with this kind of cookie.
-    pub portal: Option<Cookies>,
+    pub portal: Option<Portal>,
 }
 
 /// What a process serves, below the middleware that all requests have in common.
 pub fn router(state: Arc<ApiState>, serves: Serves) -> Router {
     let api = if serves.api { api(&state) } else { Router::new() };
-    let portal = serves.portal.map(|cookies| portal::router(&state, cookies)).unwrap_or_default();
+    let portal = serves.portal.map(|served| portal::router(&state, served)).unwrap_or_default();
     api.merge(portal)
         .fallback(async || ApiError::NoSuchRoute)
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

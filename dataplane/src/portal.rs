@@ -2,11 +2,13 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod activity;
+pub mod documents;
 pub mod logs;
 pub mod overview;
 pub mod resends;
 pub mod session;
 pub mod sign_in;
+pub mod webhooks;
 
 use std::sync::Arc;
 
@@ -22,13 +24,15 @@ use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware;
 use crate::api::origin::RequestId;
 use crate::api::state::ApiState;
+pub use documents::Documents;
 pub use session::Cookies;
+pub use webhooks::Writes;
 
 /// No inline code, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 9] = [
+const ROUTES: [&str; 13] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -38,10 +42,23 @@ const ROUTES: [&str; 9] = [
     "/portal/resends",
     "/portal/resends/stop",
     "/portal/activity",
+    "/portal/webhooks",
+    "/portal/webhooks/new",
+    "/portal/webhooks/{namespace}/{name}",
+    "/portal/webhooks/{namespace}/{name}/{action}",
 ];
 
-/// The routes of the portal, whose sessions are in cookies of this kind.
-pub fn router(state: &Arc<ApiState>, cookies: Cookies) -> Router<Arc<ApiState>> {
+/// How the portal is served.
+#[derive(Debug, Clone)]
+pub struct Portal {
+    /// The kind of the cookies that hold its sessions.
+    pub cookies: Cookies,
+    /// Where it declares webhooks.
+    pub writes: Writes,
+}
+
+/// The routes of the portal.
+pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Router<Arc<ApiState>> {
     state.metrics.serves(ROUTES);
     let pages = Router::new()
         .route("/portal", get(overview::get))
@@ -53,6 +70,10 @@ pub fn router(state: &Arc<ApiState>, cookies: Cookies) -> Router<Arc<ApiState>> 
         .route("/portal/activity", get(activity::search))
         .route("/portal/resends", get(resends::list).post(resends::start))
         .route("/portal/resends/stop", post(resends::stop))
+        .route("/portal/webhooks", get(webhooks::list))
+        .route("/portal/webhooks/new", get(webhooks::form).post(webhooks::create))
+        .route("/portal/webhooks/{namespace}/{name}", get(webhooks::get).post(webhooks::save))
+        .route("/portal/webhooks/{namespace}/{name}/{action}", post(webhooks::act))
         .route(
             "/portal/{*other}",
             any(async || ApiError::NotFound("The portal has no page of this address")),
@@ -65,6 +86,7 @@ pub fn router(state: &Arc<ApiState>, cookies: Cookies) -> Router<Arc<ApiState>> 
         .route_layer(from_fn_with_state(Arc::clone(state), middleware::only_v2))
         .route_layer(from_fn(finish))
         .route_layer(Extension(cookies))
+        .route_layer(Extension(writes))
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -89,7 +111,7 @@ async fn finish(request: Request, next: Next) -> Response {
 fn protect(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
+        (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));

@@ -33,7 +33,7 @@ use crate::api::Serves;
 use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments};
-use crate::portal::Cookies;
+use crate::portal::{Cookies, Portal};
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
@@ -67,7 +67,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     let pod = announce::pod_name(arguments.pod_name.clone());
     let is = |role| arguments.roles.contains(&role);
-    let serves = Serves { api: is(Role::Api), portal: is(Role::Portal).then_some(Cookies::Secure) };
+    let serves = Serves {
+        api: is(Role::Api),
+        portal: is(Role::Portal).then_some(Portal { cookies: Cookies::Secure, writes: None }),
+    };
     let api_listener = match serves.api || serves.portal.is_some() {
         true => Some(bind(arguments.listen, "--listen").await?),
         false => None,

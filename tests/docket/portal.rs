@@ -4,3 +4,4 @@ mod logs;
 mod resends;
 mod rig;
 mod sessions;
+mod webhooks;

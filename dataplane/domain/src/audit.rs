@@ -27,6 +27,10 @@ words! {
         ResendStarted,
         /// A bulk resend was stopped.
         ResendStopped,
+        /// A webhook was declared or changed in the portal.
+        WebhookChanged,
+        /// A webhook was removed in the portal.
+        WebhookRemoved,
         /// A customer was added.
         CustomerAdded,
         /// A contact was added.

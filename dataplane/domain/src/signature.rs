@@ -51,6 +51,11 @@ pub fn standard_webhooks(secret: &[u8], event_id: &str, sent_at: Timestamp, body
     format!("v1,{}", BASE64.encode(digest))
 }
 
+/// A secret as the libraries of Standard Webhooks take it: `whsec_` and the base64 of its bytes.
+pub fn whsec(secret: &[u8]) -> String {
+    format!("whsec_{}", BASE64.encode(secret))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ pub mod page;
 pub mod resends;
 pub mod sign_in;
 mod time;
+pub mod webhooks;
 
 /// The path of every page begins with this.
 pub const ROOT: &str = "/portal";

@@ -91,7 +91,7 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
                 tbody {
                     @for webhook in webhooks {
                         tr {
-                            th scope="row" { a href=(log(webhook, "")) { (webhook.name) } }
+                            th scope="row" { a href=(crate::webhooks::link(&webhook.name)) { (webhook.name) } }
                             td { (state(webhook)) }
                             td { (webhook.customer_code) }
                             td { (webhook.url) }

@@ -10,6 +10,8 @@ use crate::ROOT;
 pub enum Section {
     /// What is wrong.
     Overview,
+    /// The tenant's webhooks.
+    Webhooks,
     /// Deliveries and their attempts.
     Logs,
     /// Bulk resends.
@@ -20,12 +22,13 @@ pub enum Section {
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub const ALL: [Self; 4] = [Self::Overview, Self::Logs, Self::Resends, Self::Activity];
+    pub const ALL: [Self; 5] = [Self::Overview, Self::Webhooks, Self::Logs, Self::Resends, Self::Activity];
 
     /// The words of the link.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
+            Self::Webhooks => "Customer ▸ Webhooks",
             Self::Logs => "Webhook Logs",
             Self::Resends => "Bulk resend",
             Self::Activity => "Activity",
@@ -36,6 +39,7 @@ impl Section {
     pub const fn path(self) -> &'static str {
         match self {
             Self::Overview => ROOT,
+            Self::Webhooks => "/portal/webhooks",
             Self::Logs => "/portal/logs",
             Self::Resends => "/portal/resends",
             Self::Activity => "/portal/activity",

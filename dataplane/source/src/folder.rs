@@ -32,6 +32,7 @@ use docket_crds::{PlatformLimits, TenantConfig};
 
 use self::compile::Compiler;
 use self::files::Listing;
+pub use self::files::PORTAL_FOLDER;
 use self::keys::Random;
 use self::object::Name;
 use self::objects::{Objects, Reading};

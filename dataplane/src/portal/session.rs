@@ -238,8 +238,7 @@ pub fn check_origin(parts: &Parts) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a browser says that a page of `host` has sent a request. Our pages send no referrer, for which browsers make the
-/// origin `null`; then the site decides.
+/// Whether a browser says that a page of `host` has sent a request. It may hide the origin as `null`; then the site decides.
 fn is_same_origin(origin: Option<&str>, site: Option<&[u8]>, host: Option<&str>) -> bool {
     let same_site = site.map(|site| site == b"same-origin");
     match origin.filter(|origin| *origin != "null") {

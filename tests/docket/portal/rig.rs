@@ -96,7 +96,7 @@ pub(super) fn is_protected(page: &Reply) {
         ("content-security-policy", POLICY),
         ("x-frame-options", "DENY"),
         ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
+        ("referrer-policy", "same-origin"),
         ("cache-control", "no-store"),
     ] {
         assert_eq!(page.headers.get(name).map(String::as_str), Some(value), "{name}: {page:?}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,21 @@ pub(super) struct Stamp {
 /// The YAML files, by path. `None`: the folder has the name but no file, as for a dangling link.
 pub(super) type Listing = BTreeMap<PathBuf, Option<Stamp>>;
 
-/// Lists the `.yaml` and `.yml` files of a folder, not of its subfolders. Follows links, as a Kubernetes volume needs, and
-/// skips hidden names, which editors use for temporary files.
+/// The subfolder in which the portal of `docket dev` declares webhooks.
+pub const PORTAL_FOLDER: &str = "portal";
+
+/// Lists the `.yaml` and `.yml` files of a folder and of its [`PORTAL_FOLDER`], not of other subfolders. Follows links, as a
+/// Kubernetes volume needs, and skips hidden names, which editors use for temporary files.
 pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     let mut listing = Listing::new();
+    list_one(dir, &mut listing)?;
+    match list_one(&dir.join(PORTAL_FOLDER), &mut listing) {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Err(error),
+        Ok(()) | Err(_) => Ok(listing),
+    }
+}
+
+fn list_one(dir: &Path, listing: &mut Listing) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         // Joined to the folder as it was given: problems name the file so.
         let path = dir.join(entry?.file_name());
@@ -38,7 +49,7 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
             Err(_) => drop(listing.insert(path, None)),
         }
     }
-    Ok(listing)
+    Ok(())
 }
 
 fn is_yaml(path: &Path) -> bool {

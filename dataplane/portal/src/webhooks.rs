@@ -1,0 +1,359 @@
+//! Customer ▸ Webhooks: the tenant's webhooks, with the settings that the specification names.
+
+use docket_crds::EventCode;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::href;
+use crate::page::{self, Frame, Section};
+use crate::time::time;
+
+/// A webhook as it is served.
+#[derive(Debug, Clone, Default)]
+pub struct Webhook {
+    /// `namespace/name`.
+    pub full_name: String,
+    /// The settings.
+    pub settings: Settings,
+    /// Whether its deliveries are signed.
+    pub is_signed: bool,
+    /// Whether they are signed with the next secret, too.
+    pub has_next_secret: bool,
+    /// Its deliveries that wait, also for another attempt.
+    pub pending: i64,
+    /// Of these, those whose last attempt failed.
+    pub retrying: i64,
+    /// Its deliveries that were given up and are kept.
+    pub dead_letter: i64,
+    /// When one succeeded last.
+    pub last_success_at: Option<Timestamp>,
+}
+
+/// What a form of a webhook has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The name for people.
+    pub display_name: String,
+    /// The customer whose events are sent.
+    pub customer_code: String,
+    /// The receiver.
+    pub target_url: String,
+    /// The events that it subscribes to.
+    pub events: Vec<EventCode>,
+    /// Whether new events are sent.
+    pub active: bool,
+}
+
+/// Who changes a webhook.
+#[derive(Debug, Clone)]
+pub enum Keeper {
+    /// The portal: its forms need this version.
+    Portal(String),
+    /// Somebody else: where, and what to change there.
+    Other {
+        /// Who has the object.
+        place: String,
+        /// The object, as YAML without its secret.
+        yaml: String,
+    },
+}
+
+/// A secret, which is shown this once.
+#[derive(Debug, Clone)]
+pub struct ShownSecret {
+    /// The secret, whose bytes sign.
+    pub secret: String,
+    /// The same for libraries of Standard Webhooks.
+    pub whsec: String,
+    /// Whether it is the next one, beside the current one.
+    pub is_next: bool,
+    /// Whether the change is in effect.
+    pub is_served: bool,
+}
+
+/// Where a webhook's page is.
+pub fn link(full_name: &str) -> String {
+    format!("{}/{full_name}", Section::Webhooks.path())
+}
+
+/// The list. `can_add`: whether the portal can declare webhooks here.
+pub fn list(frame: &Frame, webhooks: &[Webhook], can_add: bool) -> String {
+    let main = html! {
+        h1 { "Customer ▸ Webhooks" }
+        @if can_add { p { a.button href={ (Section::Webhooks.path()) "/new" } { "Add a webhook" } } }
+        @else { p.hint { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." } }
+        @if webhooks.is_empty() {
+            p role="status" { "No webhook yet. A webhook sends the events of one customer to a receiver of theirs." }
+        } @else {
+            div.wide role="region" aria-label="Webhooks" tabindex="0" {
+                table {
+                    caption { "The tenant's webhooks" }
+                    thead { tr {
+                        @for head in ["Name", "Customer", "Target URL", "Events", "Active", "Signed", "Health", "Last success"] {
+                            th scope="col" { (head) }
+                        }
+                    } }
+                    tbody { @for webhook in webhooks { (row(frame, webhook)) } }
+                }
+            }
+        }
+    };
+    page::page(frame, Section::Webhooks, "Webhooks", &main)
+}
+
+fn row(frame: &Frame, webhook: &Webhook) -> Markup {
+    let Webhook { full_name, settings, is_signed, .. } = webhook;
+    let Settings { display_name, customer_code, target_url, events, active } = settings;
+    html! {
+        tr {
+            th scope="row" { a href=(link(full_name)) { (if display_name.is_empty() { full_name } else { display_name }) } }
+            td { (customer_code) }
+            td { (target_url) }
+            td { (events.len()) }
+            td { (yes(*active)) }
+            td { (yes(*is_signed)) }
+            td { (health(webhook)) }
+            td { @match webhook.last_success_at { Some(at) => { (time(at, frame.now)) } None => { "–" } } }
+        }
+    }
+}
+
+const fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
+}
+
+fn health(webhook: &Webhook) -> Markup {
+    let Webhook { full_name, pending, retrying, dead_letter, .. } = webhook;
+    let logs = |status| href(Section::Logs.path(), [("webhook", full_name.as_str()), ("status", status)]);
+    html! {
+        @if *dead_letter > 0 {
+            a.bad href=(logs("DeadLetter")) { span aria-hidden="true" { "✕ " } (dead_letter) " dead letters" } " "
+        }
+        @if *retrying > 0 { a.wait href=(logs("Failed")) { span aria-hidden="true" { "↻ " } (retrying) " retrying" } " " }
+        @if *pending > *retrying { span.wait { (pending - retrying) " waiting" } }
+        @if *dead_letter == 0 && *pending == 0 { span.good { span aria-hidden="true" { "✓ " } "nothing waits" } }
+    }
+}
+
+/// The form of a new webhook, or of one that could not be saved: `wrong` has each field with what would be right.
+pub fn new(frame: &Frame, settings: &Settings, wrong: &[(String, String)]) -> String {
+    let main = html! {
+        p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
+        h1 { "Add a webhook" }
+        (violations(wrong))
+        form.fields method="post" action={ (Section::Webhooks.path()) "/new" } {
+            (page::csrf(frame))
+            (fields(settings, true))
+            p.hint { "Docket makes the secret that signs deliveries, and shows it once." }
+            button.primary type="submit" { "Add the webhook" }
+        }
+    };
+    page::page(frame, Section::Webhooks, "Add a webhook", &main)
+}
+
+fn violations(wrong: &[(String, String)]) -> Markup {
+    html! {
+        @if !wrong.is_empty() {
+            div.wrong role="alert" {
+                p { "Nothing was saved:" }
+                ul { @for (field, what) in wrong { li { @if !field.is_empty() { strong { (field) } ": " } (what) } } }
+            }
+        }
+    }
+}
+
+fn fields(settings: &Settings, is_new: bool) -> Markup {
+    let Settings { display_name, customer_code, target_url, events, active } = settings;
+    html! {
+        label { "Name" input name="displayName" value=(display_name) maxlength="128"; }
+        @if is_new {
+            label { "Customer code" input name="customerCode" value=(customer_code) maxlength="64" required; }
+        }
+        label { "Target URL" input name="targetUrl" type="url" value=(target_url) maxlength="2048" placeholder="https://" required; }
+        fieldset {
+            legend { "Events" }
+            @for code in EventCode::ALL {
+                label {
+                    input type="checkbox" name=(code.as_str()) value="yes" checked[events.contains(&code)];
+                    " " (code.as_str())
+                }
+            }
+        }
+        label { input type="checkbox" name="active" value="yes" checked[*active]; " Active: new events are sent" }
+    }
+}
+
+/// The page of a webhook; `wrong` as in [`new`], then `settings` are those that were not saved.
+pub fn detail(
+    frame: &Frame,
+    webhook: &Webhook,
+    keeper: &Keeper,
+    unsaved: Option<(&Settings, &[(String, String)])>,
+) -> String {
+    let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
+    let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
+    let main = html! {
+        p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
+        h1 { (title) }
+        dl {
+            dt { "Object" } dd { code { (full_name) } }
+            dt { "Customer" } dd { (settings.customer_code) }
+            dt { "Health" } dd { (health(webhook)) }
+            dt { "Signed" } dd {
+                (yes(*is_signed)) @if *has_next_secret { ", with the current and the next secret" }
+            }
+            dt { "Last success" }
+            dd { @match webhook.last_success_at { Some(at) => { (time(at, frame.now)) } None => { "–" } } }
+        }
+        p { a href=(href(Section::Logs.path(), [("webhook", full_name.as_str())])) { "Its deliveries in Webhook Logs" } }
+        @match keeper {
+            Keeper::Portal(version) => (forms(frame, webhook, version, unsaved)),
+            Keeper::Other { place, yaml } => (read_only(settings, place, yaml)),
+        }
+    };
+    page::page(frame, Section::Webhooks, title, &main)
+}
+
+fn read_only(settings: &Settings, place: &str, yaml: &str) -> Markup {
+    html! {
+        h2 { "Settings" }
+        p { "This webhook is declared in " (place) ". Change it there; the portal would be overruled." }
+        dl {
+            dt { "Target URL" } dd { (settings.target_url) }
+            dt { "Events" }
+            dd { @for (place, code) in settings.events.iter().enumerate() { @if place > 0 { ", " } (code.as_str()) } }
+            dt { "Active" } dd { (yes(settings.active)) }
+        }
+        h2 { "The object" }
+        pre { code { (yaml) } }
+    }
+}
+
+fn forms(
+    frame: &Frame,
+    webhook: &Webhook,
+    version: &str,
+    unsaved: Option<(&Settings, &[(String, String)])>,
+) -> Markup {
+    let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
+    let (shown, wrong) = unsaved.unwrap_or((settings, &[]));
+    let hidden = || html! { (page::csrf(frame)) input type="hidden" name="version" value=(version); };
+    let action = |what: &str, words: &str| {
+        html! {
+            form method="post" action={ (link(full_name)) "/" (what) } {
+                (hidden())
+                button type="submit" { (words) }
+            }
+        }
+    };
+    html! {
+        h2 { "Settings" }
+        (violations(wrong))
+        form.fields method="post" action=(link(full_name)) {
+            (hidden())
+            (fields(shown, false))
+            button.primary type="submit" { "Save" }
+        }
+        h2 { "Secret" }
+        @if *has_next_secret {
+            p { "Deliveries carry a signature by each secret in webhook-signature; X-Service-Signature is by the current one." }
+            p { "When the receiver knows the next secret, make it the current one." }
+            div.row { (action("promote", "Make the next secret the current one")) (action("withdraw", "Drop the next secret")) }
+        } @else if *is_signed {
+            p { "Make a next secret, and show it once. Both sign until you make the next one the current one." }
+            (action("rotate", "Make a next secret"))
+        } @else {
+            p { "Deliveries are unsigned. Make a secret, and show it once; from then on deliveries are signed." }
+            (action("rotate", "Make a secret"))
+        }
+        h2 { "Active" }
+        @if settings.active { (action("deactivate", "Deactivate: send no new events")) }
+        @else { (action("activate", "Activate: send new events")) }
+        h2 { "Remove" }
+        details {
+            summary { "Remove this webhook …" }
+            p { "Deliveries that wait become dead letters when they are due. The log keeps what was delivered." }
+            (action("remove", "Remove it"))
+        }
+    }
+}
+
+/// The answer to the form that made a secret.
+pub fn secret(frame: &Frame, full_name: &str, shown: &ShownSecret) -> String {
+    let ShownSecret { secret, whsec, is_next, is_served } = shown;
+    let title = if *is_next { "The next secret" } else { "The secret" };
+    let main = html! {
+        h1 { (title) }
+        p { strong { "It is shown this once." } " Give it to the author of the receiver over a safe channel." }
+        dl {
+            dt { "For X-Service-Signature" } dd { code { (secret) } }
+            dt { "For Standard Webhooks libraries" } dd { code { (whsec) } }
+        }
+        @if !is_served { p.wrong { "It is saved, but not in effect yet. If it stays so, the log of docket dev says why." } }
+        p { a.button href=(link(full_name)) { "Go on to the webhook" } }
+    };
+    page::page(frame, Section::Webhooks, title, &main)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::tests::frame;
+
+    fn webhook() -> Webhook {
+        Webhook {
+            full_name: "default/orders".into(),
+            settings: Settings {
+                display_name: "<b>Orders</b>".into(),
+                customer_code: "<i>C-1".into(),
+                target_url: "https://h.example/?a=<u>".into(),
+                events: vec![EventCode::OrderCreated],
+                active: true,
+            },
+            is_signed: true,
+            dead_letter: 3,
+            pending: 5,
+            retrying: 2,
+            ..Webhook::default()
+        }
+    }
+
+    #[test]
+    fn pages_escape_all_texts() {
+        let keeper = Keeper::Other { place: "<a>".into(), yaml: "<pre>".into() };
+        let own = Keeper::Portal("v".into());
+        let wrong = [("<x>".to_owned(), "<y>".to_owned())];
+        let unsaved =
+            Some((&webhook().settings, &wrong[..])).map(|(settings, wrong)| (settings.clone(), wrong));
+        let unsaved = unsaved.as_ref().map(|(settings, wrong)| (settings, *wrong));
+        for text in [
+            list(&frame(), &[webhook()], true),
+            detail(&frame(), &webhook(), &keeper, None),
+            detail(&frame(), &webhook(), &own, unsaved),
+            new(&frame(), &webhook().settings, &wrong),
+        ] {
+            for raw in ["<b>Orders", "<i>C-1", "=<u>", "<a>", "<pre><code><pre>", "<x>", "<y>"] {
+                assert!(!text.contains(raw), "{raw}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_keeper_has_forms() {
+        let other = Keeper::Other { place: "a file".into(), yaml: String::new() };
+        assert_eq!(detail(&frame(), &webhook(), &other, None).matches("<form").count(), 1, "to sign out");
+        let own = detail(&frame(), &webhook(), &Keeper::Portal("v7".into()), None);
+        assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4);
+        assert_eq!(own.matches("name=\"csrf\"").count(), 5);
+        assert!(own.contains("Make a next secret") && !own.contains("Make the next secret the current one"));
+    }
+
+    #[test]
+    fn health_names_what_is_wrong_and_leads_to_it() {
+        let text = list(&frame(), &[webhook()], false);
+        assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;status=DeadLetter"), "{text}");
+        assert!(text.contains("3 dead letters") && text.contains("2 retrying") && text.contains("3 waiting"));
+        let calm = Webhook { dead_letter: 0, pending: 0, retrying: 0, ..webhook() };
+        assert!(list(&frame(), &[calm], false).contains("nothing waits"));
+    }
+}

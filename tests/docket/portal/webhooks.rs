@@ -1,0 +1,206 @@
+//! Customer ▸ Webhooks in `docket dev`: declared in a folder of the portal's own, and what others declare is only shown.
+
+use std::time::Duration;
+
+use docket_rig::ports::free_port;
+use docket_tests::people::{ADA, ALEX, MO, add_people};
+use docket_tests::server::{Home, Options, Reply, Server, api_key, eventually, tenant_yaml, webhook_yaml};
+use serde_json::json;
+
+use super::rig::{Browser, hidden, is_protected};
+
+const SOON: Duration = Duration::from_secs(15);
+
+/// The tenants `acme` and `globex`, with the built-in receiver.
+async fn start() -> (Home, Server, String) {
+    let port = free_port();
+    let receiver = format!("https://127.0.0.1:{port}/given");
+    let given = webhook_yaml("acme", "given", "C-1", &receiver);
+    let home = Home::with(&format!("{}---\n{}{given}", tenant_yaml("acme", 'a'), tenant_yaml("globex", 'b')));
+    for code in ["ACME", "GLOBEX"] {
+        add_people(&home, code);
+    }
+    let server = Server::start(&home, Options { receiver: Some(port), ..Options::default() }).await;
+    (home, server, format!("https://127.0.0.1:{port}/portal"))
+}
+
+/// Sends a form of the page at `path`, with its hidden fields.
+async fn send(browser: &Browser<'_>, path: &str, action: &str, fields: &[(&str, &str)]) -> Reply {
+    let page = browser.get(path).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let csrf = hidden(&page, "csrf");
+    let mut all = vec![("csrf", csrf.as_str())];
+    let version;
+    if page.text().contains("name=\"version\"") {
+        version = hidden(&page, "version");
+        all.push(("version", &version));
+    }
+    browser.post(action, &[&all, fields].concat()).await
+}
+
+/// The secret that a page shows.
+fn shown(page: &Reply) -> String {
+    let text = page.text();
+    let (_, after) = text.split_once("For X-Service-Signature</dt><dd><code>").expect("a secret");
+    after.split('<').next().expect("a value").to_owned()
+}
+
+/// How many deliveries of new orders the built-in receiver has verified. It gets those of the given webhook, too.
+fn verified(home: &Home) -> usize {
+    let printed = std::fs::read_to_string(home.log("out")).unwrap_or_default();
+    printed
+        .lines()
+        .filter(|line| line.contains("order.created") && line.contains("signature verified"))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
+    let (home, server, url) = start().await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let client = server.sign_in(&api_key('a'), ADA).await;
+    let save = async || client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
+
+    let wrong = [("displayName", "New"), ("customerCode", "C-1"), ("targetUrl", "http://plain.example/")];
+    let refused = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &wrong).await;
+    is_protected(&refused);
+    assert_eq!(refused.status, 400);
+    for part in ["<strong>targetUrl</strong>", "<strong>events</strong>", "value=\"http://plain.example/\""] {
+        assert!(refused.text().contains(part), "{part}: {refused:?}");
+    }
+    let stranger = [("customerCode", "C-99"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+    let refused = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &stranger).await;
+    assert!(refused.text().contains("the tenant has no customer with this code"), "{refused:?}");
+    assert!(!home.config().join("portal").exists(), "nothing was written");
+
+    // It is recognised as served, in whatever way its URL and events are written.
+    let fields = [
+        ("displayName", "Orders <b>"),
+        ("customerCode", "C-1"),
+        ("targetUrl", url.strip_suffix("/portal").expect("the path")),
+        ("note.created", "yes"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    let made = send(&browser, "/portal/webhooks/new", "/portal/webhooks/new", &fields).await;
+    is_protected(&made);
+    assert_eq!(made.status, 200, "{made:?}");
+    assert!(!made.text().contains("not in effect yet"), "{made:?}");
+    let first = shown(&made);
+    assert_eq!(first.len(), 64);
+    let at = made
+        .text()
+        .split("href=\"/portal/webhooks/")
+        .nth(1)
+        .expect("a link")
+        .split('"')
+        .next()
+        .expect("it ends");
+    let page = format!("/portal/webhooks/{at}");
+    let detail = browser.get(&page).await;
+    assert!(detail.text().contains("Orders &lt;b&gt;") && !detail.text().contains(&first), "{detail:?}");
+    assert_eq!(save().await.status, 200);
+    eventually("its delivery is verified", SOON, async || verified(&home) == 2).await;
+
+    // Another secret, without a gap.
+    let next = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);
+    assert_ne!(next, first);
+    let stale = browser.get(&page).await;
+    assert!(stale.text().contains("with the current and the next secret"), "{stale:?}");
+    assert_eq!(save().await.status, 200);
+    eventually("the current one signs", SOON, async || verified(&home) == 4).await;
+    assert_eq!(send(&browser, &page, &format!("{page}/promote"), &[]).await.status, 303);
+    assert_eq!(save().await.status, 200);
+    eventually("the next one signs", SOON, async || verified(&home) == 6).await;
+
+    // A form of before the change changes nothing.
+    let (csrf, version) = (hidden(&stale, "csrf"), hidden(&stale, "version"));
+    let again = [("csrf", csrf.as_str()), ("version", version.as_str())];
+    assert_eq!(browser.post(&format!("{page}/remove"), &again).await.status, 409);
+
+    assert_eq!(send(&browser, &page, &format!("{page}/deactivate"), &[]).await.status, 303);
+    let config =
+        std::fs::read_to_string(home.config().join("portal").join(format!("{}.yaml", at.replace('/', "."))));
+    let config = config.expect("a file");
+    assert!(config.contains("\"active\": false") && config.contains(&next) && !config.contains(&first));
+    let without_events = [("displayName", "Orders"), ("targetUrl", url.as_str())];
+    let refused = send(&browser, &page, &page, &without_events).await;
+    assert!(refused.status == 400 && refused.text().contains("<strong>events</strong>"), "{refused:?}");
+    let renamed = [("displayName", "Renamed"), ("targetUrl", url.as_str()), ("order.updated", "yes")];
+    assert_eq!(send(&browser, &page, &page, &renamed).await.status, 303);
+    let list = browser.get("/portal/webhooks").await;
+    assert!(list.text().contains("Renamed") && list.text().contains("given"), "{list:?}");
+
+    assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
+    assert_eq!(browser.get(&page).await.status, 404);
+    let activity = || home.command(&["audit", "list", "--tenant", "ACME"], "").1;
+    eventually("what was done is recorded", SOON, async || {
+        let activity = activity();
+        activity.contains("WebhookChanged") && activity.contains("WebhookRemoved")
+    })
+    .await;
+    let activity = activity();
+    for text in [&activity, &std::fs::read_to_string(home.log("out")).expect("its output")] {
+        assert!(!text.contains(&first) && !text.contains(&next), "a secret: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhook_of_the_folder_is_shown_and_changed_there_alone() {
+    let (_home, server, _) = start().await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let page = browser.get("/portal/webhooks/default/given").await;
+    is_protected(&page);
+    let text = page.text();
+    assert!(
+        text.contains("a file of the configuration folder") && text.contains("customerCode: &quot;C-1&quot;")
+    );
+    assert_eq!(text.matches("<form").count(), 1, "to sign out: {text}");
+    let csrf = hidden(&page, "csrf");
+    let mut fields = vec![("csrf", csrf.as_str()), ("version", "0")];
+    for action in ["/remove", "/rotate", "/deactivate", ""] {
+        if action.is_empty() {
+            fields.extend([("targetUrl", "https://h.example/"), ("order.created", "yes")]);
+        }
+        let reply = browser.post(&format!("/portal/webhooks/default/given{action}"), &fields).await;
+        assert_eq!(reply.status, 409, "{action}: {reply:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_are_for_administrators_of_their_tenant() {
+    let (home, server, url) = start().await;
+    let pages = ["/portal/webhooks", "/portal/webhooks/new", "/portal/webhooks/default/given"];
+    for (user, status) in [(None, 303), (Some(ADA), 403), (Some(MO), 403)] {
+        let browser = match user {
+            Some(user) => Browser::signed_in(&server, "acme", user).await,
+            None => Browser::new(&server, "acme"),
+        };
+        for page in pages {
+            assert_eq!(browser.get(page).await.status, status, "{user:?} {page}");
+        }
+        let fields =
+            [("csrf", "00"), ("customerCode", "C-1"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+        for action in ["/portal/webhooks/new", "/portal/webhooks/default/given/remove"] {
+            assert_eq!(browser.post(action, &fields).await.status, status, "{user:?} {action}");
+        }
+    }
+    let other = Browser::signed_in(&server, "globex", ALEX).await;
+    assert!(!other.get("/portal/webhooks").await.text().contains("given"));
+    assert_eq!(other.get("/portal/webhooks/default/given").await.status, 404);
+    let own = Browser::signed_in(&server, "acme", ALEX).await;
+    let csrf = hidden(&own.get("/portal/webhooks/new").await, "csrf");
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("customerCode", "C-1"),
+        ("targetUrl", url.as_str()),
+        ("order.created", "yes"),
+    ];
+    let foreign =
+        own.post_from(&[("origin", "http://globex.localhost")], "/portal/webhooks/new", &fields).await;
+    assert_eq!(foreign.status, 403, "{foreign:?}");
+    let forged =
+        [("csrf", "00"), ("customerCode", "C-1"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+    assert_eq!(own.post("/portal/webhooks/new", &forged).await.status, 403);
+    assert!(!home.config().join("portal").exists());
+}
