@@ -91,9 +91,9 @@ async fn a_limit_counts_when_a_tenant_is_at_it_again_and_again() {
     put("t2").await.expect("the report is stored");
     assert_eq!(counts().await, [("t1".to_owned(), "bodyBytes".to_owned())]);
     set("ZADD", &last, [&ago(AT_LIMIT_OVER), "t1\0bodyBytes"]).await;
-    assert_eq!(counts().await, [], "it is over");
+    assert_eq!(counts().await, [], "it has ended");
     put("t1").await.expect("the report is stored");
-    assert_eq!(counts().await, [], "it begins anew");
+    assert_eq!(counts().await, [], "it begins again");
     assert_eq!(server.cli(&["HLEN", &since]), "4");
 }
 

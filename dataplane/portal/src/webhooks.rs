@@ -49,7 +49,7 @@ pub struct Settings {
 pub enum Keeper {
     /// The portal: its forms need this version.
     Portal(String),
-    /// Somebody else: where, and what to change there.
+    /// Another one: where, and what to change there.
     Other {
         /// Who has the object.
         place: String,

@@ -156,7 +156,7 @@ impl User<'_> {
 
 async fn set_password(at: &TenantArguments, user: User<'_>, clock: &Clock) -> Result<()> {
     let database = open(at, clock, IfNew::Refuse).await?;
-    // Nobody types a password in vain.
+    // No one types a password in vain.
     if !user.exists(&mut database.reader().await?).await? {
         return Err(user.unknown());
     }

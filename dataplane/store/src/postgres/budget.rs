@@ -5,7 +5,7 @@
 //! goes to the next waiting request of the same tenant, or is closed and its place goes to the first request in line, so
 //! that no request waits longer than the ones before it take.
 //!
-//! A connection stays with its tenant for as long as opening it took, whoever waits: to save an order takes a read, a
+//! A connection stays with its tenant for as long as opening it took, also while others wait: to save an order takes a read, a
 //! transaction and the attempt's end, and opening one costs PostgreSQL more than all three. Without this, many tenants with few
 //! connections would take it for opening alone.
 
@@ -88,7 +88,7 @@ pub(super) struct Opened {
     /// Whether the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
     place: Place,
-    /// How long it stays with its tenant, whoever waits.
+    /// How long it stays with its tenant, also while others wait.
     kept_until: Instant,
 }
 
