@@ -20,7 +20,9 @@ fn monitoring_is_off_by_default() {
     for kind in KINDS {
         assert!(objects.all(kind).is_empty());
     }
-    assert!(objects.all("ConfigMap").is_empty());
+    let names: Vec<&str> =
+        objects.all("ConfigMap").into_iter().map(|map| text(&map["metadata"]["name"])).collect();
+    assert_eq!(names, ["docket-limits"], "no dashboard");
 }
 
 #[test]

@@ -143,13 +143,13 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--allow-external-database=10.3.0.0/16",
             "--redis-url-file=/etc/docket/redis/url",
             "--disabled-event=note.created",
+            "--tenant-limits=/etc/docket/limits/limits.yaml",
             "--concurrency=8",
             "--listen=0.0.0.0:9090",
             "--log=info",
             "--log-format=json",
         ]
     );
-    assert!(objects.all("ConfigMap").is_empty(), "no limits are set");
     assert_eq!(
         objects.arguments("docket-api"),
         [
