@@ -149,7 +149,12 @@ impl App {
         Arc::new(ApiState {
             clock: self.clock.clone(),
             tenants: Arc::clone(&self.tenants),
-            create_orders: CreateOrders::new(self.clock.clone(), Arc::clone(&notifier), hand_off),
+            create_orders: CreateOrders::new(
+                self.clock.clone(),
+                Arc::clone(&notifier),
+                hand_off,
+                Arc::clone(&self.metrics),
+            ),
             notifier,
             owners: Owners::new(self.clock.clone()),
             passwords: Passwords::new(cores, memory / 4),

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicI64;
 
 use docket_crds::Limit;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Status};
+use docket_schedule::HandOffs;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -279,6 +280,12 @@ impl Metrics {
     pub fn limited(&self, tenant: &Arc<str>, limit: Limit) {
         self.at_limit.lock().insert((Arc::clone(tenant), limit));
         self.tenant_limited.get_or_create(&[("limit", limit.to_string())]).inc();
+    }
+
+    /// Counts the tenants whose deliveries have to wait because of a limit.
+    pub fn limited_deliveries(&self, HandOffs { full, busy, .. }: &HandOffs) {
+        full.iter().for_each(|tenant| self.limited(tenant, Limit::QueuedDeliveries));
+        busy.iter().for_each(|tenant| self.limited(tenant, Limit::AttemptsInFlight));
     }
 
     /// The tenants that were at a limit since the last call of this, by uid, and which.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Entry, Hint, Room, Schedule};
+use super::{Entry, HandOffs, Hint, Room, Schedule};
 
 /// How long a caller waits for the schedule.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -42,11 +42,16 @@ impl<S: Schedule> Notifier<S> {
 
     /// Puts entries of rows that are about to be committed, due after one `lease`: if this process dies before it
     /// can [`notify`](Self::notify), that is all it costs. Takes no longer than half a second; a failure costs a sweep.
-    pub async fn announce(&self, entries: Vec<Entry>, lease: Duration) {
-        if !entries.is_empty() {
+    /// Returns which tenants are at a limit, and no claim.
+    pub async fn announce(&self, entries: Vec<Entry>, lease: Duration) -> HandOffs {
+        if entries.is_empty() {
+            return HandOffs::default();
+        }
+        let announced = self.schedule.hand_off(entries, Room::default(), lease);
+        match tokio::time::timeout(TIMEOUT, announced).await {
+            Ok(Ok(announced)) => announced,
             // The notification after the commit logs it if the schedule is still unavailable.
-            let announced = self.schedule.hand_off(entries, Room::default(), lease);
-            let _ = tokio::time::timeout(TIMEOUT, announced).await;
+            Ok(Err(_)) | Err(_) => HandOffs::default(),
         }
     }
 

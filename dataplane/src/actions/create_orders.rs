@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::save_order::{NewOrder, Saved};
 use crate::groups::{Groups, Turn};
+use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
 use crate::worker::{HandOff, HandedOff, LEASE};
 
@@ -29,6 +30,7 @@ pub struct CreateOrders<S> {
     notifier: Arc<Notifier<S>>,
     /// Set where the process has a worker.
     hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
+    metrics: Arc<Metrics>,
 }
 
 /// Makes the answer to keep under a request's Idempotency-Key.
@@ -50,8 +52,9 @@ impl<S: Schedule> CreateOrders<S> {
         clock: Clock,
         notifier: Arc<Notifier<S>>,
         hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
+        metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(GROUP), notifier, hand_off })
+        Arc::new(Self { clock, groups: Groups::new(GROUP), notifier, hand_off, metrics })
     }
 
     /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.
@@ -120,7 +123,8 @@ impl<S: Schedule> CreateOrders<S> {
         match self.hand_off.get() {
             Some(hand_off) => Some(hand_off.claim(entries).await),
             None => {
-                self.notifier.announce(entries, LEASE).await;
+                let announced = self.notifier.announce(entries, LEASE).await;
+                self.metrics.limited_deliveries(&announced);
                 None
             }
         }

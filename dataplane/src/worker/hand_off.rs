@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::Limit;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_schedule::{Entry, HandOffs, Schedule};
@@ -52,13 +51,13 @@ impl<S: Schedule> HandOff<S> {
         let until = self.clock.elapsed() + LEASE;
         let mut reserved = self.slots.reserve(entries.len());
         let claims = self.schedule.hand_off(entries, reserved.room(), LEASE);
-        let HandOffs { claims, full, busy } = match tokio::time::timeout(TIMEOUT, claims).await {
+        let hand_offs = match tokio::time::timeout(TIMEOUT, claims).await {
             Ok(Ok(hand_offs)) => hand_offs,
             // The rows are scheduled after their commit, which logs it if the schedule is still unavailable.
             Ok(Err(_)) | Err(_) => HandOffs::default(),
         };
-        full.iter().for_each(|tenant| self.metrics.limited(tenant, Limit::QueuedDeliveries));
-        busy.iter().for_each(|tenant| self.metrics.limited(tenant, Limit::AttemptsInFlight));
+        self.metrics.limited_deliveries(&hand_offs);
+        let claims = hand_offs.claims;
         let mut claimed = HashMap::with_capacity(claims.len());
         for claim in claims {
             if let Some(slot) = reserved.take(claim.quick) {

@@ -75,7 +75,8 @@ impl Rig {
         let worker = worker(&clock, &tenants, &schedule, 8);
         let hand_off = Arc::new(OnceLock::from(worker.hand_off()));
         let notifier = Arc::new(Notifier::new(Arc::clone(&schedule)));
-        let create_orders = CreateOrders::new(clock.clone(), notifier, hand_off);
+        let create_orders =
+            CreateOrders::new(clock.clone(), notifier, hand_off, Arc::new(Metrics::default()));
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");

@@ -63,6 +63,17 @@ async fn processes_share_the_requests_of_a_tenant_also_without_redis() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_above_the_attempts_in_flight_of_a_tenant_wait() {
+    wait_and_are_counted(&["api,worker"]).await;
+}
+
+/// A process that saves and delivers nothing counts, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_of_other_processes_above_the_attempts_in_flight_wait() {
+    wait_and_are_counted(&["api", "worker"]).await;
+}
+
+/// With one process for each of these roles; orders are saved by the first.
+async fn wait_and_are_counted(roles: &[&str]) {
     const HELD: Duration = Duration::from_millis(400);
     let arrivals = Arc::<Mutex<Vec<Instant>>>::default();
     let seen = Arc::clone(&arrivals);
@@ -74,11 +85,19 @@ async fn deliveries_above_the_attempts_in_flight_of_a_tenant_wait() {
     let limits = stage.home.log("limits.yaml");
     std::fs::write(&limits, "maxima: {attemptsInFlight: 2}").expect("writable");
     let flags = format!("--tenant-limits {}", limits.display());
-    let server = stage.spawn("api,worker", &flags).ready(&stage.home).await;
+    let mut servers = Vec::new();
+    for role in roles {
+        servers.push(stage.spawn(role, &flags).ready(&stage.home).await);
+    }
+    let server = &servers[0];
     let limited = "docket_tenant_limited_total{limit=\"attemptsInFlight\"}";
     assert_eq!(server.metric(limited).await, 0.0);
-    let client = sign_in(&server).await;
-    for _ in 0..8 {
+    let client = sign_in(server).await;
+    for order in 0..8 {
+        if order == 2 {
+            // Both are under way.
+            stage.received(2).await;
+        }
         save(&client).await;
     }
     stage.received(8).await;

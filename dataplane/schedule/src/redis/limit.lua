@@ -12,4 +12,4 @@ for i = 1, #own, 3 do
         touched_tenants[t] = true
     end
 end
-finish_and_notify()
+return finish_and_notify()
