@@ -132,6 +132,8 @@ impl<S: Schedule> Sweeper<S> {
         let mut lost = pin!(schedule.lost());
         // At the start every tenant counts as changed; the interval's sweep takes care of them.
         tenants.take_changed();
+        // Their limits may have changed while no worker ran, and the interval's sweep may be another process' turn.
+        self.limit_all().await;
         self.succeed().await;
         loop {
             tokio::select! {
