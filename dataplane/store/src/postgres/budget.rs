@@ -189,12 +189,9 @@ impl State {
         Some(idle.opened)
     }
 
-    /// `None`: there is none, or it is kept.
+    /// The one that was idle longest of those that are not kept; `None`: there is none.
     fn take_least_recently_used(&mut self) -> Option<Opened> {
-        let (number, idle) = self.idle.first_key_value()?;
-        if idle.opened.is_kept() {
-            return None;
-        }
+        let (number, _) = self.idle.iter().find(|(_, idle)| !idle.opened.is_kept())?;
         let number = *number;
         self.take_idle(number)
     }
