@@ -39,7 +39,7 @@ use docket_domain::delivery::CLAIM_LIMIT;
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
-use docket_schedule::{Schedule, ScheduleError};
+use docket_schedule::{Room, Schedule, ScheduleError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -213,18 +213,28 @@ impl<S: Schedule> Worker<S> {
         let poll = self.settings.poll_interval;
         let room = self.slots.reserve(CLAIM_LIMIT).room();
         let wait = match self.schedule.next_due().await {
-            Ok(due) if room.slow > 0 => due.unwrap_or(poll).min(poll),
-            // Without a free slot, the next event is that one becomes free.
-            Ok(_) if room.slots == 0 => poll,
-            Ok(due) => due.unwrap_or(poll).clamp(SLOW_FULL, poll.max(SLOW_FULL)),
+            Ok(due) => pause(room, due, poll),
             Err(_) => poll.min(SCHEDULE_AWAY),
         };
         tokio::select! {
             () = self.schedule.changed() => {}
             () = self.clock.sleep(wait) => {}
-            () = self.slots.freed(), if room.slow == 0 => {}
+            () = self.slots.freed(), if room.slow <= room.newcomers => {}
         }
         self.sender.drop_idle();
+    }
+}
+
+/// How long to wait for the next claim after one that found nothing, with this room and the time until something is due.
+fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
+    let due = due.unwrap_or(poll);
+    match room {
+        // What is due may be claimed at once.
+        Room { slow, newcomers, .. } if slow > newcomers => due.min(poll),
+        // The next event is that a slot becomes free.
+        Room { slots: 0, .. } => poll,
+        // What is due may wait for a slow slot.
+        Room { .. } => due.clamp(SLOW_FULL, poll.max(SLOW_FULL)),
     }
 }
 

@@ -365,3 +365,17 @@ async fn poll_claims_at_most_25_due_deliveries() {
     }
     assert_eq!(taken, [25, 25, 10, 0], "the 61st is not due");
 }
+
+#[test]
+fn places_for_newcomers_alone_are_no_reason_to_ask_without_a_pause() {
+    let poll = Duration::from_secs(15);
+    let room = |slots, slow, newcomers| Room { slots, slow, newcomers };
+    let due = Some(Duration::ZERO);
+    assert_eq!(pause(room(25, 10, 2), due, poll), Duration::ZERO);
+    assert_eq!(pause(room(25, 10, 2), None, poll), poll);
+    // What is due is of tenants that have a claim: it waits for a slow slot.
+    assert_eq!(pause(room(25, 2, 2), due, poll), SLOW_FULL);
+    assert_eq!(pause(room(25, 0, 0), due, poll), SLOW_FULL);
+    assert_eq!(pause(room(25, 2, 2), Some(Duration::from_secs(1)), poll), Duration::from_secs(1));
+    assert_eq!(pause(room(0, 0, 0), due, poll), poll);
+}

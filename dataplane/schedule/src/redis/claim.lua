@@ -2,6 +2,8 @@
 -- fence of each claim, and whether its webhook is quick (1 or 0).
 local slots, slow, newcomers, till = tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), now + own[4]
 local claimed, is_broken = {}, false
+-- How many times AT_ONCE tenants are looked at for those without a claim.
+local MOST_PAGES = 10
 
 -- Up to `limit` members of a range, in turn: first those after `last`, if there is one.
 local function in_turn(key, from, to, last, limit)
@@ -87,9 +89,28 @@ local function take(class, tenant, part)
     return true
 end
 
--- The tenants in turn, each with the first queues of its round.
+-- Tenants in turn, of which each can take an entry; if only new ones may, those without a claim.
+local function tenants_in_turn(class, places, only_new)
+    local last = get(STATE, class.turn) or nil
+    if not only_new then return in_turn(class.RING, '-', '+', last, places) end
+    local found, first = {}, nil
+    for _ = 1, MOST_PAGES do
+        local names = in_turn(class.RING, '-', '+', last, AT_ONCE)
+        load(FLIGHT, names)
+        for _, t in ipairs(names) do
+            if t == first or #found == places then return found end
+            first = first or t
+            if in_flight(t) == 0 then found[#found + 1] = t end
+        end
+        if #names < AT_ONCE then return found end
+        last = names[#names]
+    end
+    return found
+end
+
+-- These tenants, each with the first queues of its round.
 local function open_ring(class, places)
-    local names = in_turn(class.RING, '-', '+', get(STATE, class.turn) or nil, places)
+    local names = tenants_in_turn(class, places, class == SLOW and places <= newcomers)
     local fields, queues, ring = {}, {}, {}
     for i, t in ipairs(names) do fields[i] = class.mark .. t end
     load(TURNS, fields)

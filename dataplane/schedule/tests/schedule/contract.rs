@@ -512,6 +512,22 @@ pub(crate) async fn the_last_slow_places_are_for_tenants_without_a_claim(rig: im
     assert_eq!(claim(9, 0).await.len(), 9);
 }
 
+/// However many tenants come before it in turn, of which each has a claim and more that is due.
+pub(crate) async fn a_tenant_without_a_claim_is_found_behind_many_with_one(rig: impl Rig) {
+    let tenants = 1_100;
+    let (first, more) = (0..2 * tenants).partition::<Vec<u32>, _>(|n| *n < tenants);
+    let of = |n: u32| hint(&format!("a{:04}", n % tenants), &format!("w{n}"), n, NOW);
+    put(&rig, first.into_iter().map(of)).await;
+    while !claimed(&rig, 500).await.is_empty() {}
+    put(&rig, more.into_iter().map(of)).await;
+    put(&rig, [hint("zz", "w", 9_000, NOW), hint("zz", "w", 9_001, NOW)]).await;
+    for expected in [vec!["zz"], vec![]] {
+        let room = Room { slots: 9, slow: 2, newcomers: 2 };
+        let claims = rig.schedule().claim(room, LEASE).await.expect("claims");
+        assert_eq!(claims.iter().map(|claim| &*claim.entry.tenant).collect::<Vec<_>>(), expected);
+    }
+}
+
 pub(crate) async fn a_tenant_has_no_more_entries_than_its_limit(rig: impl Rig) {
     put(&rig, (0..8).map(|n| hint("flood", "w", n, NOW))).await;
     put(&rig, [hint("calm", "w", 9, NOW)]).await;
@@ -643,6 +659,7 @@ macro_rules! contract_suite {
             a_webhook_that_waits_changes_its_class,
             a_quick_webhook_is_not_delayed_by_thousands_that_are_not,
             the_last_slow_places_are_for_tenants_without_a_claim,
+            a_tenant_without_a_claim_is_found_behind_many_with_one,
             no_more_webhooks_are_known_than_allowed,
             a_first_incarnation_finds_nothing_abandoned,
         }
