@@ -15,8 +15,8 @@ pub use conflicts::{claimed, claimed_by, duplicates, taken};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, NamespacesFrom};
 use crate::{
-    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, SigningKey, Tenant,
-    TenantConfig, Tokens, ValueKind, Violation, Webhook, WebhookConfig,
+    ApiKey, ClientCode, DatabaseUrl, EventCode, Limit, Limits, PlatformLimits, SecretBytes, SigningKey,
+    Tenant, TenantConfig, Tokens, ValueKind, Violation, Webhook, WebhookConfig,
 };
 
 /// The most bytes that the certificates of one `caBundleRef` may have.
@@ -72,12 +72,23 @@ pub enum Missing {
 pub struct Generated {
     /// API keys with `generate`, by name: at least 32 hexadecimal digits.
     pub api_keys: BTreeMap<String, String>,
+    /// Signing secrets of Webhooks with `generateSecret`, by the Webhook's uid; or why one could not be made.
+    pub webhook_secrets: BTreeMap<String, Result<SigningSecrets, Reason>>,
     /// Keys for session tokens; the first one signs.
     pub signing_keys: Vec<SigningKey>,
     /// Where the tenant's data is.
     pub database: GeneratedDatabase,
     /// The watcher of the database's server, if it has one.
     pub watcher: Option<DatabaseUrl>,
+}
+
+/// The secrets that sign a Webhook's deliveries, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SigningSecrets {
+    /// Signs every delivery.
+    pub current: SecretBytes,
+    /// Signs beside the current one, until it takes its place; `None`: there is no next secret.
+    pub next: Option<SecretBytes>,
 }
 
 /// Where a tenant's data is.
@@ -94,9 +105,10 @@ pub enum GeneratedDatabase {
 
 impl fmt::Debug for Generated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { api_keys, signing_keys, database, watcher } = self;
+        let Self { api_keys, webhook_secrets, signing_keys, database, watcher } = self;
         f.debug_struct("Generated")
             .field("api_keys", &api_keys.keys())
+            .field("webhook_secrets", &webhook_secrets.keys())
             .field("signing_keys", signing_keys)
             .field("database", database)
             .field("watcher", watcher)
@@ -310,8 +322,7 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
         return Err(vec![unreachable_tenant(webhook)]);
     }
     let mut reasons: Vec<Reason> = webhook.validate().into_iter().map(Reason::from).collect();
-    let secrets =
-        resolve::signing_secrets(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
+    let secrets = resolve::signing_secrets(inputs, uid, webhook).map_err(|reason| reasons.push(reason)).ok();
     let ca_bundle = resolve::ca_bundle(inputs.values, webhook).map_err(|reason| reasons.push(reason)).ok();
     let Webhook { metadata, spec } = webhook;
     // What does not parse is already among the violations.
@@ -322,6 +333,7 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
     else {
         return Err(reasons);
     };
+    let (secret, next_secret) = secrets.map_or((None, None), |secrets| (Some(secrets.current), secrets.next));
     Ok(WebhookConfig {
         uid: uid.to_owned(),
         namespace: metadata.namespace.clone(),
@@ -329,8 +341,8 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
         display_name: spec.display_name.clone(),
         customer_code,
         target_url,
-        secret: secrets.current,
-        next_secret: secrets.next,
+        secret,
+        next_secret,
         ca_bundle,
         events: spec.events.iter().copied().collect(),
         active: spec.active,

@@ -84,7 +84,8 @@ pub mod webhook;
 
 pub use client_code::{ClientCode, InvalidClientCode};
 pub use compile::{
-    Compilation, Generated, GeneratedDatabase, Inputs, Missing, Reason, Values, compile, duplicates,
+    Compilation, Generated, GeneratedDatabase, Inputs, Missing, Reason, SigningSecrets, Values, compile,
+    duplicates,
 };
 pub use conditions::{ConditionType, EventReason, Occurrence, ReasonCode, Remedy};
 pub use customer_code::{CustomerCode, InvalidCustomerCode};

@@ -5,14 +5,15 @@
     expect(
         unreachable_pub,
         reason = "KubeSchema makes public copies of the structs, which no other module sees"
-    ),
-    expect(clippy::duplicated_attributes, reason = "columns of a kind have types and priorities in common")
+    )
 )]
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rules::{self, DATA_KEY, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required};
+use crate::rules::{
+    self, Check, DATA_KEY, DISPLAY_NAME, Field, METADATA, OBJECT_NAME, Rule, optional, required,
+};
 use crate::tenant::{events, yes};
 use crate::{EventCode, Metadata, Violation, customer_code, target_url};
 
@@ -42,6 +43,7 @@ pub struct Webhook {
         derive = "PartialEq",
         shortname = "wh",
         category = "docket",
+        validation = SHORT_NAME,
         selectable = ".spec.tenantRef.name",
         selectable = ".spec.customerCode",
         printcolumn(name = "Tenant", type_ = "string", json_path = ".spec.tenantRef.name"),
@@ -81,9 +83,14 @@ pub struct WebhookSpec {
     /// The receiver: an absolute https:// URL of at most 2048 characters, without credentials and fragment.
     #[serde(rename = "targetURL")]
     pub target_url: String,
-    /// The Secret in the webhook's namespace whose value signs deliveries. Without it, deliveries are unsigned.
+    /// The Secret in the webhook's namespace whose value signs deliveries. Without it and `generateSecret`, deliveries are
+    /// unsigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
+    /// Have the operator generate the secret that signs deliveries: 64 hexadecimal digits under `secret` in the Secret
+    /// `<name>.signing-secret`. Only in the Tenant's own namespace, and not beside `secretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generate_secret: Option<GenerateSecret>,
     /// The Secret or ConfigMap in the webhook's namespace with CA certificates to trust for this receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle_ref: Option<CaBundleRef>,
@@ -125,6 +132,19 @@ pub struct SecretRef {
 
 fn default_secret_key() -> String {
     "secret".to_owned()
+}
+
+/// A signing secret that the operator generates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct GenerateSecret {
+    /// Raise it to have another secret: the next one if there is one, else a new one, which replaces the old one at once.
+    /// Default 0.
+    pub rotation_generation: i64,
+    /// Have a next secret generated, under `next` in the same Secret: webhook-signature then has a signature by each of the
+    /// two, and raising `rotationGeneration` makes the next one the current one. Default false, which removes it.
+    pub next: bool,
 }
 
 /// The object that contains certificates in PEM form.
@@ -187,6 +207,11 @@ const CA_BUNDLE_REF: Rule = Rule::Record {
     checks: &[],
 };
 
+const GENERATE_SECRET: Rule = Rule::Record {
+    fields: &[optional("rotationGeneration", &Rule::Whole(0..=i64::MAX)), optional("next", &Rule::Flag)],
+    checks: &[],
+};
+
 const EVENTS: Rule = events(1..=16);
 
 pub(crate) const SPEC: Rule = Rule::Record {
@@ -196,12 +221,32 @@ pub(crate) const SPEC: Rule = Rule::Record {
         required("customerCode", &customer_code::RULE),
         required("targetURL", &target_url::RULE),
         optional("secretRef", &SECRET_REF),
+        optional("generateSecret", &GENERATE_SECRET),
         optional("caBundleRef", &CA_BUNDLE_REF),
         required("events", &EVENTS),
         optional("active", &Rule::Flag),
     ],
-    checks: &[],
+    checks: &[Check {
+        holds: |spec| !(spec.contains_key("secretRef") && spec.contains_key("generateSecret")),
+        cel: "!(has(self.secretRef) && has(self.generateSecret))",
+        message: "set at most one of secretRef or generateSecret",
+    }],
 };
+
+/// What the name of a generated Secret has after the Webhook's. No other generated Secret's name ends so, for the part of
+/// theirs after the last dot has a key's or the database's suffix.
+const SECRET_SUFFIX: &str = ".signing-secret";
+
+/// The name of the Secret that the operator generates for the Webhook of this name, if it has `generateSecret`.
+pub fn generated_secret(webhook: &str) -> String {
+    format!("{webhook}{SECRET_SUFFIX}")
+}
+
+/// A rule of the whole object, because the API server shows `metadata.name` only to such rules.
+const SHORT_NAME: (&str, &str) = (
+    "!has(self.spec.generateSecret) || self.metadata.name.size() <= 238",
+    "metadata.name must be at most 238 characters with generateSecret: the generated Secret appends a suffix",
+);
 
 // What must not change: a CEL rule for the API server, and its message.
 const SAME_TENANT: (&str, &str) = ("self == oldSelf", "tenantRef is immutable; create a new Webhook");
@@ -218,12 +263,33 @@ const DOCUMENT: &[Field] = &[
 impl Webhook {
     /// Reads a document. Errors: everything that is wrong with it.
     pub fn from_json(document: Value) -> Result<Self, Vec<Violation>> {
-        rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)
+        let webhook: Self = rules::read(&Rule::Record { fields: DOCUMENT, checks: &[] }, document)?;
+        match webhook.long_name() {
+            Some(violation) => Err(vec![violation]),
+            None => Ok(webhook),
+        }
     }
 
     /// The rules of the CRD that this Webhook breaks; empty if it is valid.
     pub fn validate(&self) -> Vec<Violation> {
-        rules::check_object((&METADATA, &self.metadata), (&SPEC, &self.spec))
+        let mut found = rules::check_object((&METADATA, &self.metadata), (&SPEC, &self.spec));
+        found.extend(self.long_name());
+        found
+    }
+
+    fn long_name(&self) -> Option<Violation> {
+        let fits = self.spec.generate_secret.is_none() || self.metadata.name.chars().count() <= 238;
+        (!fits).then(|| Violation::new("metadata.name", SHORT_NAME.1))
+    }
+
+    /// The name of the Secret that `generateSecret` asks for; `None` without it.
+    pub fn generated_secret(&self) -> Option<String> {
+        self.spec.generate_secret.as_ref().map(|_| generated_secret(&self.metadata.name))
+    }
+
+    /// Whether deliveries are signed.
+    pub const fn is_signed(&self) -> bool {
+        self.spec.secret_ref.is_some() || self.spec.generate_secret.is_some()
     }
 
     /// The rules of the CRD that a change from `old` to this Webhook breaks.
@@ -357,6 +423,38 @@ mod tests {
     }
 
     #[test]
+    fn secret_is_named_or_generated() {
+        let webhook = accepted(with("generateSecret", json!({})));
+        assert_eq!(webhook.generated_secret().as_deref(), Some("acme-orders.signing-secret"));
+        assert!(webhook.is_signed());
+        assert!(!accepted(minimal()).is_signed());
+        let mut both = with("generateSecret", json!({"rotationGeneration": 1}));
+        both["spec"]["secretRef"] = json!({"name": "s"});
+        refused(both, &["spec: set at most one of secretRef or generateSecret"]);
+        refused(
+            with("generateSecret", json!({"rotationGeneration": -1})),
+            &["spec.generateSecret.rotationGeneration: must be a whole number of at least 0, not -1"],
+        );
+    }
+
+    #[test]
+    fn name_leaves_room_for_the_generated_secrets() {
+        let named = |length: usize| {
+            let mut document = with("generateSecret", json!({}));
+            document["metadata"]["name"] = json!("a".repeat(length));
+            document
+        };
+        assert_eq!(accepted(named(238)).generated_secret().unwrap().len(), 253);
+        refused(
+            named(239),
+            &[
+                "metadata.name: metadata.name must be at most 238 characters with generateSecret: the generated Secret \
+               appends a suffix",
+            ],
+        );
+    }
+
+    #[test]
     fn customer_code_or_name_beyond_its_limits_is_refused() {
         refused(
             with("customerCode", json!("x".repeat(65))),
@@ -378,7 +476,7 @@ mod tests {
             with("targetUrl", json!("https://h/")),
             &[
                 "spec.targetUrl: unknown field; one of: displayName, tenantRef, customerCode, targetURL, secretRef, \
-             caBundleRef, events, active",
+             generateSecret, caBundleRef, events, active",
             ],
         );
         let mut document = minimal();

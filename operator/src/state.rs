@@ -212,7 +212,11 @@ impl State {
         let is_news = |uid: &&String| before.as_ref().and_then(|before| before.get(*uid)) != read.get(*uid);
         let before_uids = before.iter().flat_map(AtLimit::keys);
         let news: HashSet<&String> = read.keys().chain(before_uids).filter(is_news).collect();
-        let keys = self.cluster().tenants_with_uids(&news);
+        let keys = match &before {
+            Some(_) => self.cluster().tenants_with_uids(&news),
+            // A condition of before this process may be over.
+            None => self.cluster().tenants(),
+        };
         self.concerns(keys, Urgency::Routine);
     }
 

@@ -61,6 +61,69 @@ async fn a_missing_secret_is_reported_and_the_old_one_stays_in_use() {
 }
 
 #[tokio::test]
+async fn a_generated_secret_rotates_and_goes_with_its_webhook() {
+    const NAME: &str = "made.signing-secret";
+    let mut release = Release::new("generate");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.apply(
+        &(tenant_yaml("generating")
+            + &webhook_yaml("made", "generating", "  generateSecret: {}\n")
+            + &webhook_yaml("other", "generating", "  generateSecret: {}\n")),
+    );
+    release.wait("webhook", "made", "Ready", "True").await;
+    release.wait("webhook", "other", "Ready", "True").await;
+    let value = |name: &str| release.secret(name, "secret");
+    let first = value(NAME).expect("a secret");
+    let other = value("other.signing-secret");
+    assert!(first.len() == 64 && Some(&first) != other.as_ref());
+    let of = |value: &str| value.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let made = || {
+        let runtime = release.runtime("generating").expect("it is served");
+        let webhooks = runtime["config"]["webhooks"].as_array().expect("a list").clone();
+        webhooks.into_iter().find(|webhook| webhook["name"] == "made").expect("it is served")
+    };
+    let served = || made()["secret"].clone();
+    assert_eq!(served(), of(&first));
+    assert_eq!(release.object("webhook", "made")["status"]["signed"], true);
+    let owner = &release.object("secret", NAME)["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["uid"], release.object("webhook", "made")["metadata"]["uid"]);
+
+    release.apply(&webhook_yaml("made", "generating", "  generateSecret: {rotationGeneration: 1}\n"));
+    eventually("a new secret is served", SOON, async || served() != of(&first)).await;
+    assert_eq!(served(), of(&value(NAME).expect("a secret")));
+    assert_eq!(value("other.signing-secret"), other, "the other one stays");
+
+    let second = value(NAME).expect("a secret");
+    let spec = "  generateSecret: {rotationGeneration: 1, next: true}\n";
+    release.apply(&webhook_yaml("made", "generating", spec));
+    eventually("both are served", SOON, async || made().get("nextSecret").is_some()).await;
+    let next = release.secret(NAME, "next").expect("a next secret");
+    assert_eq!((served(), &made()["nextSecret"]), (of(&second).into(), &of(&next).into()));
+    release.apply(&webhook_yaml("made", "generating", "  generateSecret: {rotationGeneration: 2}\n"));
+    eventually("the next one is the current one", SOON, async || served() == of(&next)).await;
+    assert_eq!((value(NAME), release.secret(NAME, "next")), (Some(next), None));
+    assert_eq!(made().get("nextSecret"), None);
+
+    release.kubectl(&["delete", "webhook", "made"]);
+    eventually("it is removed", SOON, async || value(NAME).is_none()).await;
+    assert_eq!(value("other.signing-secret"), other);
+}
+
+#[tokio::test]
+async fn a_secret_of_a_user_is_never_overwritten_by_a_generated_one() {
+    let mut release = Release::new("taken");
+    release.with_postgres().await;
+    let _operator = release.start().await;
+    release.kubectl(&["create", "secret", "generic", "mine.signing-secret", "--from-literal=secret=theirs"]);
+    release.apply(&(tenant_yaml("takenname") + &webhook_yaml("mine", "takenname", "  generateSecret: {}\n")));
+    let message = release.wait("webhook", "mine", "Ready", "False SecretInvalid").await;
+    assert!(message.contains("exists and was not created for"), "{message}");
+    release.wait("tenant", "takenname", "Ready", "True").await;
+    assert_eq!(release.secret("mine.signing-secret", "secret").as_deref(), Some("theirs"));
+}
+
+#[tokio::test]
 async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     let mut release = Release::new("cross");
     release.with_postgres().await;

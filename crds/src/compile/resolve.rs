@@ -1,6 +1,6 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
-use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, Missing, Reason, Values};
+use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, Missing, Reason, SigningSecrets, Values};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
 use crate::webhook::SecretRef;
@@ -104,21 +104,20 @@ fn external_url(values: &dyn Values, reference: &Reference<'_>) -> Result<Databa
     DatabaseUrl::parse(url).map_err(|error| reference.invalid(ReasonCode::SecretInvalid, &error.to_string()))
 }
 
-/// The secrets that sign deliveries, byte for byte.
-#[derive(Default)]
-pub(super) struct SigningSecrets {
-    /// `None`: the webhook names none.
-    pub(super) current: Option<SecretBytes>,
-    /// `None`: the webhook names none, or its Secret lacks it, as before and after a rotation.
-    pub(super) next: Option<SecretBytes>,
-}
-
-/// The secrets that sign deliveries. An empty one is an error, so that deliveries never go out unsigned by mistake.
-pub(super) fn signing_secrets(values: &dyn Values, webhook: &Webhook) -> Result<SigningSecrets, Reason> {
+/// The secrets that sign deliveries; `None`: the webhook has none. An empty one is an error, so that deliveries never go out
+/// unsigned by mistake.
+pub(super) fn signing_secrets(
+    inputs: &Inputs<'_>,
+    uid: &str,
+    webhook: &Webhook,
+) -> Result<Option<SigningSecrets>, Reason> {
+    if webhook.spec.generate_secret.is_some() {
+        return generated_secrets(inputs, uid, webhook).map(Some);
+    }
     let Some(SecretRef { name, key, next_key }) = &webhook.spec.secret_ref else {
-        return Ok(SigningSecrets::default());
+        return Ok(None);
     };
-    let namespace = &webhook.metadata.namespace;
+    let (values, namespace) = (inputs.values, &webhook.metadata.namespace);
     let reference = |key, field| Reference { kind: ValueKind::Secret, namespace, name, key, field };
     let reference_to_current = reference(key, "spec.secretRef");
     let current = SecretBytes::from(reference_to_current.look_up(values)?);
@@ -138,7 +137,20 @@ pub(super) fn signing_secrets(values: &dyn Values, webhook: &Webhook) -> Result<
         }
         None => None,
     };
-    Ok(SigningSecrets { current: Some(current), next })
+    Ok(Some(SigningSecrets { current, next }))
+}
+
+fn generated_secrets(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<SigningSecrets, Reason> {
+    const FIELD: &str = "spec.generateSecret";
+    if webhook.metadata.namespace != inputs.tenant.metadata.namespace {
+        let message =
+            "secrets are generated only in the Tenant's own namespace; name a Secret with secretRef";
+        return Err(Reason::new(ReasonCode::SecretInvalid, FIELD, message));
+    }
+    match inputs.generated.webhook_secrets.get(uid) {
+        Some(made) => made.clone(),
+        None => Err(Reason::new(ReasonCode::Pending, FIELD, "the secret is not generated yet")),
+    }
 }
 
 /// The certificates to trust for this receiver.

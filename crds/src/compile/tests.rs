@@ -298,6 +298,33 @@ fn webhook_without_a_secret_ref_is_unsigned() {
 }
 
 #[test]
+fn webhook_with_a_generated_secret_is_never_served_unsigned() {
+    let mut case = tenant(json!({})).webhook("tenants", json!({"generateSecret": {}}));
+    assert_eq!(left_out(&case), ["Pending: spec.generateSecret: the secret is not generated yet"]);
+    let reason = Reason::new(ReasonCode::SecretInvalid, "spec.generateSecret", "it is another's");
+    case.generated.webhook_secrets.insert("w0".into(), Err(reason));
+    assert_eq!(left_out(&case), ["SecretInvalid: spec.generateSecret: it is another's"]);
+    let secrets = SigningSecrets { current: b"abc".to_vec().into(), next: Some(b"def".to_vec().into()) };
+    case.generated.webhook_secrets.insert("w0".into(), Ok(secrets));
+    assert_eq!(config(&case.compile()).webhooks[0].secrets(), [b"abc", b"def"]);
+}
+
+#[test]
+fn secret_is_generated_only_beside_the_tenant() {
+    let allowed = json!({"webhooks": {"allowedNamespaces": {"from": "All"}}});
+    let mut case = tenant(allowed).webhook("team-a", json!({"generateSecret": {}}));
+    let secrets = SigningSecrets { current: b"abc".to_vec().into(), next: None };
+    case.generated.webhook_secrets.insert("w0".into(), Ok(secrets));
+    assert_eq!(
+        left_out(&case),
+        [
+            "SecretInvalid: spec.generateSecret: secrets are generated only in the Tenant's own namespace; name a Secret \
+          with secretRef"
+        ]
+    );
+}
+
+#[test]
 fn webhook_with_a_secret_ref_is_never_served_unsigned() {
     let mut case = tenant(json!({})).webhook("tenants", json!({"secretRef": {"name": "s", "key": "k"}}));
     assert_eq!(

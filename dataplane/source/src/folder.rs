@@ -175,8 +175,14 @@ impl Folder {
     /// Compiles the tenants from the objects.
     fn compile(&mut self, declaration: &mut Declaration, random: Random<'_>) {
         let last = std::mem::take(&mut self.compiled);
-        let compiler =
-            Compiler::new(&self.data_dir, self.keeps_keys, self.is_external, self.limits, &self.objects);
+        let compiler = Compiler::new(
+            &self.data_dir,
+            self.keeps_keys,
+            self.is_external,
+            self.limits,
+            &self.objects,
+            declaration.incomplete,
+        );
         declaration.problems.extend(compiler.strays());
         for (name, entry) in self.objects.tenants.by_place() {
             let tenant = compiler.tenant(name, entry, last.get(name), random, &mut declaration.problems);

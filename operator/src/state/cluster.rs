@@ -147,6 +147,11 @@ impl Cluster {
         names.map(Key::Webhook).collect()
     }
 
+    /// All Tenants.
+    pub fn tenants(&self) -> Vec<Key> {
+        self.tenants.names().cloned().map(Key::Tenant).collect()
+    }
+
     /// The Tenants with these uids.
     pub fn tenants_with_uids(&self, uids: &HashSet<&String>) -> Vec<Key> {
         if uids.is_empty() {

@@ -46,7 +46,7 @@ pub async fn apply<'a>(context: &Context, compiled: Compiled<'a>) -> Result<Appl
     }
 }
 
-/// Removes Secrets of API keys that a valid Tenant no longer generates.
+/// Removes Secrets that a valid Tenant and its Webhooks no longer have generated. One of a Webhook that can't be read stays.
 async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {
     let provisioned = &compiled.provisioned;
     let Some(tenant) = provisioned.tenant.filter(|_| provisioned.refused.is_empty()) else {
@@ -54,12 +54,27 @@ async fn remove_orphans(context: &Context, compiled: &Compiled<'_>) -> Result<()
     };
     let (subject, meta) = (&provisioned.fetched.subject, provisioned.fetched.subject.meta());
     let mut wanted = generated::names(tenant);
+    wanted.extend(webhooks_secrets(provisioned.fetched));
     wanted.push(Name::new(context.kube.release_namespace(), runtime::secret_name(&meta.uid)));
     let own = subject.own_secrets.iter().filter(|secret| secret.tenant_uid == meta.uid);
     for orphan in own.filter(|secret| !wanted.contains(&secret.name)) {
         context.kube.delete_secret(&orphan.name, &orphan.uid).await?;
     }
     Ok(())
+}
+
+/// The names of the Secrets that are, or may be, generated for Webhooks.
+fn webhooks_secrets(fetched: &Fetched) -> Vec<Name> {
+    let namespace = &fetched.subject.meta().name.namespace;
+    let of_declared = fetched.subject.webhooks.iter().filter_map(|webhook| match &webhook.document {
+        Ok(document) => document.generated_secret().filter(|_| document.metadata.namespace == *namespace),
+        Err(_) => Some(docket_crds::webhook::generated_secret(&webhook.meta.name.name)),
+    });
+    let served =
+        fetched.stored.iter().filter_map(|stored| stored.config()).flat_map(|config| &config.webhooks);
+    let unreadable = served.filter(|webhook| fetched.unreadable_webhooks.contains(&webhook.uid));
+    let of_unreadable = unreadable.map(|webhook| docket_crds::webhook::generated_secret(&webhook.name));
+    of_declared.chain(of_unreadable).map(|name| Name::new(namespace, name)).collect()
 }
 
 async fn write_runtime(context: &Context, compiled: &Compiled<'_>) -> Result<(), CallError> {

@@ -158,7 +158,9 @@ fn generated(provisioned: &Provisioned<'_>, previous: Option<&TenantConfig>) -> 
         signing_keys(provisioned).iter().map(|known| known.key.clone()).collect();
     // One that could not be checked stays, as its role does.
     let watcher = provisioned.watcher.clone().or_else(|| previous?.watcher.clone());
-    Generated { api_keys, signing_keys, database: GeneratedDatabase::Ensured(url.cloned()), watcher }
+    let webhook_secrets = provisioned.webhook_secrets.clone();
+    let database = GeneratedDatabase::Ensured(url.cloned());
+    Generated { api_keys, webhook_secrets, signing_keys, database, watcher }
 }
 
 fn signing_keys<'a>(provisioned: &'a Provisioned<'_>) -> &'a [KnownKey] {
@@ -261,7 +263,7 @@ fn outcome(
         generation: declared.meta.generation,
         reasons,
         served,
-        signed: secret.is_some(),
+        signed: declared.document.as_ref().is_ok_and(Webhook::is_signed),
         secret_version,
         tenant_suspended,
         programmed: None,

@@ -103,6 +103,9 @@ pub async fn fetch(
         wanted.extend(of_tenant(tenant));
         ours = generated::names(tenant);
     }
+    let namespace = &subject.meta().name.namespace;
+    let webhooks = subject.webhooks.iter().filter_map(|webhook| webhook.document.as_ref().ok());
+    ours.extend(webhooks.filter_map(|webhook| generated::webhook_name(namespace, webhook)));
     let values = stream::iter(wanted)
         .map(|(kind, name)| async move { Ok(((kind, name.clone()), kube.values(kind, &name).await?)) })
         .buffer_unordered(AT_ONCE)

@@ -1,4 +1,5 @@
-//! Secrets with generated values: API keys and the database's password. Pure; `provision` writes what is planned here.
+//! Secrets with generated values: API keys, Webhooks' signing secrets and the database's password. Pure; `provision` writes
+//! what is planned here.
 //!
 //! A value is generated once and stays valid until the rotation generation is raised, or the Secret is deleted, which is
 //! a rotation too.
@@ -7,13 +8,13 @@ use std::collections::BTreeMap;
 
 use docket_crds::conditions::{EventReason, Occurrence, ReasonCode};
 use docket_crds::tenant::ApiKeySpec;
-use docket_crds::{API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant};
+use docket_crds::{API_VERSION, ApiKeyDigest, Reason, SecretBytes, Tenant, Webhook};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::database::role_of;
-use crate::state::declared::Meta;
+use crate::state::declared::{Declared, Document, Meta};
 use crate::state::labels;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;
@@ -21,12 +22,16 @@ use crate::tenant::signing::Random;
 
 /// The key of an API key's Secret.
 pub const API_KEY: &str = "api-key";
+/// The key of a Webhook's signing secret.
+pub const SIGNING_SECRET: &str = "secret";
+/// The key of the signing secret that takes its place.
+pub const NEXT_SECRET: &str = "next";
 /// The key of a database's Secret that holds the role's password.
 pub const PASSWORD: &str = "password";
 
 const VALUE_BYTES: usize = 32;
 
-/// A Secret with a generated value that a Tenant declares.
+/// A Secret with a generated value that a Tenant declares, or a Webhook of it.
 #[derive(Clone, Debug)]
 pub struct GeneratedSecret {
     /// Its name, in the tenant's namespace.
@@ -41,8 +46,17 @@ pub struct GeneratedSecret {
     pub noun: String,
     /// Where it is declared.
     field: String,
-    /// The Tenant's status shows that it existed.
+    /// It is known to have existed.
     made_before: bool,
+    /// The Webhook that owns it; `None`: the Tenant does.
+    webhook: Option<OfWebhook>,
+}
+
+#[derive(Clone, Debug)]
+struct OfWebhook {
+    meta: Meta,
+    /// Whether it has a next value as well.
+    next: bool,
 }
 
 /// What to do about it.
@@ -65,6 +79,8 @@ pub struct PlannedSecret {
     pub step: SecretStep,
     /// The value.
     pub value: SecretBytes,
+    /// The value that takes its place, of a Webhook that asks for one.
+    pub next: Option<SecretBytes>,
     /// What to publish about it.
     pub event: Option<ObjectEvent>,
 }
@@ -85,7 +101,31 @@ pub fn of_api_key(
         noun: format!("API key {:?}", spec.name),
         field: format!("spec.apiKeys[{index}].generate"),
         made_before,
+        webhook: None,
     })
+}
+
+/// The Secret of a Webhook's generated signing secret; `None` for a Webhook in another namespace than its Tenant.
+pub fn of_webhook(tenant: &Meta, declared: &Declared<Webhook>, made_before: bool) -> Option<GeneratedSecret> {
+    let webhook = declared.document.as_ref().ok()?;
+    let generate = webhook.spec.generate_secret.as_ref()?;
+    Some(GeneratedSecret {
+        name: webhook_name(&tenant.name.namespace, webhook)?,
+        key: SIGNING_SECRET,
+        beside: Vec::new(),
+        rotation: generate.rotation_generation,
+        noun: format!("the signing secret of Webhook {:?}", webhook.metadata.name),
+        field: "spec.generateSecret".to_owned(),
+        made_before,
+        webhook: Some(OfWebhook { meta: declared.meta.clone(), next: generate.next }),
+    })
+}
+
+/// The name of the Secret that is generated for a valid Webhook of a Tenant in `namespace`.
+pub fn webhook_name(namespace: &str, webhook: &Webhook) -> Option<Name> {
+    let name = webhook.generated_secret().filter(|_| webhook.metadata.namespace == namespace)?;
+    // The name becomes a part of a request's path.
+    webhook.validate().is_empty().then(|| Name::new(namespace, name))
 }
 
 /// The name of a generated API key's Secret.
@@ -111,6 +151,7 @@ pub fn of_database(tenant: &Tenant, made_before: bool) -> Option<GeneratedSecret
         noun: "the database's password".to_owned(),
         field: "spec.database.managed".to_owned(),
         made_before,
+        webhook: None,
     })
 }
 
@@ -134,6 +175,16 @@ impl GeneratedSecret {
         value_at(found, self.key).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
     }
 
+    /// The next value of a Webhook's Secret, whether it still asks for one or not.
+    pub fn next(&self, found: &Secret) -> Option<SecretBytes> {
+        self.webhook.as_ref()?;
+        value_at(found, NEXT_SECRET).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
+    }
+
+    fn wants_next(&self) -> bool {
+        self.webhook.as_ref().is_some_and(|webhook| webhook.next)
+    }
+
     fn is_of_this_rotation(&self, found: &Secret) -> bool {
         let made_for = found.metadata.annotations.as_ref().and_then(|all| all.get(labels::ROTATION));
         made_for.and_then(|made_for| made_for.parse::<i64>().ok()).is_some_and(|made| made >= self.rotation)
@@ -155,16 +206,19 @@ impl GeneratedSecret {
                 false => (Occurrence::SecretMade, "is created"),
             };
             let event = self.event(reason, "Make", tail, self.made_before);
-            return Ok(self.planned(SecretStep::Create, None, make(random), Some(event), owner));
+            let value = make(random);
+            let next = self.wants_next().then(|| make(random));
+            return Ok(self.planned(SecretStep::Create, None, value, next, Some(event), owner));
         };
         if !is_ours(found, owner) {
             return Err(self.not_ours());
         }
         let value = self.value(found, owner);
+        let mut next = self.next(found);
         let (value, event) = match value {
             Some(value) if self.is_of_this_rotation(found) => (value, None),
             Some(_) => (
-                make(random),
+                next.take().unwrap_or_else(|| make(random)),
                 Some(self.event(Occurrence::SecretRotated, "Rotate", "has a new value, as requested", false)),
             ),
             None => {
@@ -172,7 +226,12 @@ impl GeneratedSecret {
                 (make(random), Some(self.event(Occurrence::SecretRemade, "Make", tail, true)))
             }
         };
-        let mut planned = self.planned(SecretStep::Replace, Some(found), value, event, owner);
+        let made_next = (self.wants_next() && next.is_none()).then(|| {
+            self.event(Occurrence::SecretMade, "Make", "has a next value, which signs deliveries too", false)
+        });
+        let next = self.wants_next().then(|| next.unwrap_or_else(|| make(random)));
+        let event = event.or(made_next);
+        let mut planned = self.planned(SecretStep::Replace, Some(found), value, next, event, owner);
         if is_like(found, &planned.secret) {
             planned.step = SecretStep::Keep;
         }
@@ -184,6 +243,7 @@ impl GeneratedSecret {
         step: SecretStep,
         found: Option<&Secret>,
         value: SecretBytes,
+        next: Option<SecretBytes>,
         event: Option<ObjectEvent>,
         owner: &Meta,
     ) -> PlannedSecret {
@@ -195,14 +255,19 @@ impl GeneratedSecret {
         meta.labels.get_or_insert_default().extend(ours.labels.into_iter().flatten());
         meta.annotations.get_or_insert_default().extend(ours.annotations.into_iter().flatten());
         let owners = meta.owner_references.get_or_insert_default();
-        if owners.iter().all(|reference| reference.uid != owner.uid) {
-            owners.extend(ours.owner_references.into_iter().flatten());
+        let reference = self.owner_reference(owner);
+        if owners.iter().all(|other| other.uid != reference.uid) {
+            owners.push(reference);
         }
         let data = secret.data.get_or_insert_default();
         let beside = self.beside.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into_bytes()));
         data.extend(beside.map(|(key, value)| (key, ByteString(value))));
         data.insert(self.key.to_owned(), ByteString(value.expose().to_vec()));
-        PlannedSecret { secret, step, value, event }
+        if self.webhook.is_some() {
+            data.remove(NEXT_SECRET);
+            data.extend(next.iter().map(|next| (NEXT_SECRET.to_owned(), ByteString(next.expose().to_vec()))));
+        }
+        PlannedSecret { secret, step, value, next, event }
     }
 
     fn metadata(&self, owner: &Meta) -> ObjectMeta {
@@ -221,14 +286,22 @@ impl GeneratedSecret {
                 .map(text),
             )),
             // Not `controller`: that would need rights on the Tenant's finalizers, and no controller adopts Secrets.
-            owner_references: Some(vec![OwnerReference {
-                api_version: API_VERSION.to_owned(),
-                kind: "Tenant".to_owned(),
-                name: owner.name.name.clone(),
-                uid: owner.uid.clone(),
-                ..OwnerReference::default()
-            }]),
+            owner_references: Some(vec![self.owner_reference(owner)]),
             ..ObjectMeta::default()
+        }
+    }
+
+    fn owner_reference(&self, tenant: &Meta) -> OwnerReference {
+        let (kind, owner) = match &self.webhook {
+            Some(webhook) => (Webhook::KIND, &webhook.meta),
+            None => (Tenant::KIND, tenant),
+        };
+        OwnerReference {
+            api_version: API_VERSION.to_owned(),
+            kind: kind.to_owned(),
+            name: owner.name.name.clone(),
+            uid: owner.uid.clone(),
+            ..OwnerReference::default()
         }
     }
 
@@ -271,7 +344,7 @@ fn is_like(found: &Secret, wanted: &Secret) -> bool {
     within(&wants.labels, &has.labels)
         && within_but_rotation(&wants.annotations, &has.annotations)
         && wants.owner_references.iter().flatten().all(|reference| owned(&reference.uid))
-        && within(&wanted.data, &found.data)
+        && wanted.data == found.data
 }
 
 /// A rotation generation that was lowered is no reason to write.
@@ -296,6 +369,8 @@ pub fn make(random: Random<'_>) -> SecretBytes {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::state::examples::{declared, tenant};
 
@@ -378,6 +453,65 @@ mod tests {
         assert_eq!(rotated.metadata.labels.unwrap()["team"], "a");
         assert_eq!(rotated.data.unwrap()["note"].0, b"n");
         assert_eq!(rotated.metadata.owner_references.unwrap().len(), 1);
+    }
+
+    fn webhook(namespace: &str, spec: &str) -> Arc<Declared<Webhook>> {
+        let object = format!(
+            "{{metadata: {{name: orders, namespace: {namespace}, uid: uid-w}}, spec: {{tenantRef: {{name: acme}}, \
+             customerCode: C, targetURL: 'https://h/', events: [order.created], {spec}}}}}"
+        );
+        Declared::<Webhook>::read(serde_saphyr::from_str(&object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn next_signing_secret_is_kept_then_promoted_or_dropped() {
+        let tenant = declared().meta.clone();
+        let plan = |spec: &str, found: Option<&Secret>, byte: u8| {
+            let wanted =
+                of_webhook(&tenant, &webhook("tenants", &format!("generateSecret: {{{spec}}}")), true);
+            wanted.unwrap().plan(found, &tenant, &mut |bytes| bytes.fill(byte)).unwrap()
+        };
+        let filled = |byte: &str| SecretBytes::from(byte.repeat(32).into_bytes());
+        let first = plan("", None, 1).secret;
+        let made = plan("next: true", Some(&first), 2);
+        assert_eq!(
+            (made.step, &made.value, &made.next),
+            (SecretStep::Replace, &filled("01"), &Some(filled("02")))
+        );
+        assert_eq!(made.event.unwrap().reason.as_str(), "SecretMade");
+        let kept = plan("next: true", Some(&made.secret), 3);
+        assert_eq!((kept.step, kept.event, kept.next), (SecretStep::Keep, None, Some(filled("02"))));
+
+        let promoted = plan("rotationGeneration: 1", Some(&made.secret), 3);
+        assert_eq!((promoted.value, promoted.next), (filled("02"), None));
+        assert!(!promoted.secret.data.unwrap().contains_key(NEXT_SECRET));
+        let again = plan("rotationGeneration: 1, next: true", Some(&made.secret), 3);
+        assert_eq!((again.value, again.next), (filled("02"), Some(filled("03"))));
+
+        let dropped = plan("", Some(&made.secret), 3);
+        assert_eq!((dropped.step, dropped.value, dropped.next), (SecretStep::Replace, filled("01"), None));
+        assert!(!dropped.secret.data.unwrap().contains_key(NEXT_SECRET));
+    }
+
+    #[test]
+    fn signing_secret_belongs_to_its_webhook_in_the_tenants_namespace() {
+        let tenant = declared().meta.clone();
+        let of = |webhook: &Declared<Webhook>| of_webhook(&tenant, webhook, false);
+        let wanted = of(&webhook("tenants", "generateSecret: {}")).unwrap();
+        let made = wanted.plan(None, &tenant, &mut |bytes| bytes.fill(7)).unwrap();
+        assert_eq!(made.secret.metadata.name.as_deref(), Some("orders.signing-secret"));
+        assert_eq!(made.secret.data.unwrap()[SIGNING_SECRET].0, "07".repeat(32).as_bytes());
+        assert_eq!(made.secret.metadata.labels.unwrap()[labels::TENANT_UID], tenant.uid);
+        let owners = made.secret.metadata.owner_references.unwrap();
+        let owners: Vec<_> = owners.iter().map(|owner| (owner.kind.as_str(), owner.uid.as_str())).collect();
+        assert_eq!(owners, [("Webhook", "uid-w")]);
+        for nothing in [
+            webhook("elsewhere", "generateSecret: {}"),
+            webhook("tenants", "active: true"),
+            webhook("tenants", "generateSecret: {}, secretRef: {name: s}"),
+        ] {
+            assert!(of(&nothing).is_none(), "{nothing:?}");
+        }
     }
 
     #[test]

@@ -3,12 +3,17 @@
 //! What a later step refers to is there before it. Values are made up once, under a guard, before anything depends on
 //! them.
 
+use std::collections::BTreeMap;
+
 use docket_crds::tenant::DeletionPolicy;
-use docket_crds::{ConditionType, DatabaseUrl, Reason, SecretBytes, Tenant};
+use docket_crds::{
+    ApiKeyDigest, ConditionType, DatabaseUrl, Reason, SecretBytes, SigningSecrets, Tenant, Webhook,
+};
 
 use crate::context::Context;
 use crate::kube::call_error::CallError;
 use crate::state::conditions;
+use crate::state::declared::{Document, Meta};
 use crate::tenant::database::{Check, CheckedDatabase, ProvisionedDatabase, provision_database, server_of};
 use crate::tenant::fetch::Fetched;
 use crate::tenant::generated::{self, GeneratedSecret, PlannedSecret, SecretStep};
@@ -30,6 +35,8 @@ pub struct Provisioned<'a> {
     pub lost_subdomains: Vec<String>,
     /// Generated API keys, by name.
     pub api_keys: Vec<(String, SecretBytes)>,
+    /// Generated signing secrets by the uids of their Webhooks, or why one is not made.
+    pub webhook_secrets: BTreeMap<String, Result<SigningSecrets, Reason>>,
     /// The keys of session tokens; `None`: they are not rotated.
     pub signing: Option<Rotated>,
     /// The database.
@@ -78,6 +85,7 @@ pub async fn provision<'a>(
             api_keys.push((spec.name.clone(), value));
         }
     }
+    let webhook_secrets = webhook_secrets(context, fetched).await?;
     let made_before = previous.database.as_ref().is_some_and(|database| database.schema_version.is_some());
     let password = match generated::of_database(tenant, made_before) {
         Some(wanted) => value(context, fetched, &wanted, &mut reasons).await?,
@@ -95,6 +103,7 @@ pub async fn provision<'a>(
         refused: Vec::new(),
         lost_subdomains: Vec::new(),
         api_keys,
+        webhook_secrets,
         signing: Some(signing(context, tenant, fetched)),
         database,
         watcher,
@@ -111,7 +120,10 @@ async fn value(
     reasons: &mut Vec<Reason>,
 ) -> Result<Option<SecretBytes>, CallError> {
     match wanted.plan(fetched.secret(&wanted.name), fetched.subject.meta(), &mut { context.random }) {
-        Ok(planned) => write(context, fetched, planned).await.map(Some),
+        Ok(planned) => {
+            write::<Tenant>(context, fetched.subject.meta(), &planned).await?;
+            Ok(Some(planned.value))
+        }
         Err(reason) => {
             reasons.push(reason);
             Ok(None)
@@ -119,20 +131,53 @@ async fn value(
     }
 }
 
-async fn write(
+/// The signing secrets that Webhooks have generated, made if need be.
+async fn webhook_secrets(
     context: &Context,
     fetched: &Fetched,
-    planned: PlannedSecret,
-) -> Result<SecretBytes, CallError> {
+) -> Result<BTreeMap<String, Result<SigningSecrets, Reason>>, CallError> {
+    let mut made = BTreeMap::new();
+    let tenant = fetched.subject.meta();
+    for webhook in &fetched.subject.webhooks {
+        let Some(wanted) = generated::of_webhook(tenant, webhook, was_generated(fetched, &webhook.meta.uid))
+        else {
+            continue;
+        };
+        let value = match wanted.plan(fetched.secret(&wanted.name), tenant, &mut { context.random }) {
+            Ok(planned) => {
+                write::<Webhook>(context, &webhook.meta, &planned).await?;
+                Ok(SigningSecrets { current: planned.value, next: planned.next })
+            }
+            Err(reason) => Err(reason),
+        };
+        made.insert(webhook.meta.uid.clone(), value);
+    }
+    Ok(made)
+}
+
+/// Whether the webhook is served with a secret in the form of a generated one.
+fn was_generated(fetched: &Fetched, uid: &str) -> bool {
+    let served =
+        fetched.stored.as_ref().and_then(Stored::config).into_iter().flat_map(|config| &config.webhooks);
+    let secret = served.filter(|webhook| webhook.uid == uid).find_map(|webhook| webhook.secret.as_ref());
+    let text = secret.and_then(|secret| std::str::from_utf8(secret.expose()).ok());
+    text.is_some_and(|text| ApiKeyDigest::of(text).is_ok())
+}
+
+async fn write<T: Document>(
+    context: &Context,
+    owner: &Meta,
+    planned: &PlannedSecret,
+) -> Result<(), CallError> {
     match planned.step {
-        SecretStep::Keep => return Ok(planned.value),
+        SecretStep::Keep => return Ok(()),
         SecretStep::Create => context.kube.create_secret(&planned.secret).await?,
         SecretStep::Replace => context.kube.replace_secret(&planned.secret).await?,
     }
     if let Some(event) = &planned.event {
-        context.kube.publish::<Tenant>(fetched.subject.meta(), event).await;
+        context.kube.publish::<T>(owner, event).await;
     }
-    Ok(planned.value)
+    Ok(())
 }
 
 fn signing(context: &Context, tenant: &Tenant, fetched: &Fetched) -> Rotated {
@@ -155,12 +200,19 @@ impl<'a> Provisioned<'a> {
                 Some((spec.name.clone(), value))
             })
         });
+        let secrets = fetched.subject.webhooks.iter().filter_map(|webhook| {
+            let wanted = generated::of_webhook(fetched.subject.meta(), webhook, true)?;
+            let secret = fetched.secret(&wanted.name)?;
+            let current = wanted.value(secret, fetched.subject.meta())?;
+            Some((webhook.meta.uid.clone(), Ok(SigningSecrets { current, next: wanted.next(secret) })))
+        });
         Self {
             fetched,
             tenant,
             refused: reasons,
             lost_subdomains,
             api_keys: keys.collect(),
+            webhook_secrets: secrets.collect(),
             signing: None,
             database: ProvisionedDatabase::unchanged(fetched),
             watcher: None,

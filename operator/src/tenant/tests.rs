@@ -1,6 +1,6 @@
 //! The pure steps together, from minimal YAML.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use docket_crds::{
@@ -72,6 +72,7 @@ fn compiled(fetched: &Fetched, database: ProvisionedDatabase) -> Compiled<'_> {
         refused,
         lost_subdomains,
         api_keys: vec![("primary".into(), SecretBytes::from("ab".repeat(32).into_bytes()))],
+        webhook_secrets: BTreeMap::new(),
         signing: Some(rotate(Vec::new(), 90, true, NOW, &mut |bytes| bytes.fill(1))),
         database,
         watcher: None,

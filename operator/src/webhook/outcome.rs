@@ -48,7 +48,7 @@ fn of_reasons(webhook: &Declared<Webhook>, reasons: Vec<Reason>, served: bool) -
         generation: webhook.meta.generation,
         reasons,
         served,
-        signed: webhook.document.as_ref().is_ok_and(|document| document.spec.secret_ref.is_some()),
+        signed: webhook.document.as_ref().is_ok_and(Webhook::is_signed),
         secret_version: None,
         tenant_suspended: false,
         programmed: None,

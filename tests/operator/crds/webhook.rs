@@ -159,6 +159,13 @@ fn references() {
         ("/spec/secretRef", json!({"name": "../../docket/secrets/redis"}), NAME),
         ("/spec/secretRef", json!({"name": "a..b"}), NAME),
         ("/spec/secretRef", json!({"name": "s", "key": "a b"}), KEY),
+        ("/spec/generateSecret", json!({}), Accepted),
+        ("/spec/generateSecret", json!({"rotationGeneration": 3, "next": true}), Accepted),
+        (
+            "/spec/generateSecret",
+            json!({"rotationGeneration": -1}),
+            Each("greater than or equal to 0", "at least 0"),
+        ),
         ("/spec/caBundleRef", json!({"kind": "ConfigMap", "name": "my ca"}), NAME),
         ("/spec/caBundleRef", json!({"kind": "ConfigMap", "name": "c", "key": "a/b"}), KEY),
         ("/spec/secretRef", json!({}), MISSING),
@@ -176,6 +183,20 @@ fn references() {
             json!({"kind": "Secret", "name": long}),
             Each("Too long", "1 to 253 characters"),
         ),
+    ]);
+}
+
+#[test]
+fn a_secret_is_named_or_generated() {
+    let mut kind = webhooks();
+    kind.base["spec"]["secretRef"] = json!({"name": "s"});
+    let both = Both("set at most one of secretRef or generateSecret");
+    kind.hold(&[("/spec/generateSecret", json!({}), both)]);
+    let mut kind = webhooks();
+    kind.base["spec"]["generateSecret"] = json!({});
+    kind.hold(&[
+        ("/metadata/name", json!("a".repeat(238)), Accepted),
+        ("/metadata/name", json!("a".repeat(239)), Both("metadata.name must be at most 238 characters")),
     ]);
 }
 

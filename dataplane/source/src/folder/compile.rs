@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use docket_crds::compile::{self, unreachable_tenant};
 use docket_crds::conditions::ReasonCode;
+use docket_crds::webhook::GenerateSecret;
 use docket_crds::{
     Compilation, Inputs, KeyVersion, Missing, PlatformLimits, Reason, Runtime, TenantConfig, ValueKind,
     Values, Violation, Webhook,
 };
 
-use super::keys::{self, Keys, Random};
+use super::keys::{self, Keys, Random, Webhooks};
 use super::object::{Kind, Name};
 use super::objects::{Entry, Objects};
 use crate::declaration::DeclaredTenant;
@@ -23,6 +24,8 @@ pub(super) struct Compiler<'a> {
     is_external: bool,
     limits: PlatformLimits,
     objects: &'a Objects,
+    /// Whether a file was never understood, so that webhooks may be missing.
+    incomplete: bool,
     /// The webhooks that have a good version, by place, with their uids.
     webhooks: Vec<(String, Webhook)>,
     /// Name and place of each of them.
@@ -36,12 +39,13 @@ impl<'a> Compiler<'a> {
         is_external: bool,
         limits: PlatformLimits,
         objects: &'a Objects,
+        incomplete: bool,
     ) -> Self {
         let entries = objects.webhooks.by_place();
         let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
         let (webhooks, places) =
             good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
-        Self { data_dir, keeps_keys, is_external, limits, objects, webhooks, places }
+        Self { data_dir, keeps_keys, is_external, limits, objects, incomplete, webhooks, places }
     }
 
     /// Problems of webhooks whose tenant is not declared.
@@ -63,7 +67,12 @@ impl<'a> Compiler<'a> {
         problems: &mut Vec<ConfigProblem>,
     ) -> Option<DeclaredTenant> {
         let tenant = entry.now.as_ref()?;
-        let keys = match keys::ensure(self.data_dir, self.keeps_keys, name, tenant, random) {
+        let unreadable = self.unreadable_webhooks();
+        let webhooks = Webhooks {
+            generate: self.generated_secrets(name),
+            may_have: &|uid| self.incomplete || unreadable.contains(uid),
+        };
+        let keys = match keys::ensure(self.data_dir, self.keeps_keys, name, tenant, &webhooks, random) {
             Ok(keys) => keys,
             Err(error) => {
                 let violation = Violation::new("", format!("{error:#}"));
@@ -92,6 +101,19 @@ impl<'a> Compiler<'a> {
         let config = compiled.config.ok()?;
         let printed = printed_keys(&config, &keys);
         Some(self.declared(name, config.into(), printed))
+    }
+
+    /// What each webhook of a tenant that has its secret generated asks for, by uid.
+    fn generated_secrets(&self, tenant: &Name) -> BTreeMap<&str, &GenerateSecret> {
+        let own = self.webhooks.iter().filter(|(_, webhook)| tenant_of(webhook) == *tenant);
+        own.filter_map(|(uid, webhook)| Some((uid.as_str(), webhook.spec.generate_secret.as_ref()?)))
+            .collect()
+    }
+
+    /// The uids of the webhooks that are broken and were never good.
+    fn unreadable_webhooks(&self) -> BTreeSet<String> {
+        let entries = self.objects.webhooks.by_place().into_iter();
+        entries.filter(|(_, entry)| entry.now.is_none()).map(|(name, _)| uid(name)).collect()
     }
 
     fn problems(&self, name: &Name, place: &Place, compiled: &Compilation) -> Vec<ConfigProblem> {

@@ -1,15 +1,17 @@
-//! Generated values of a tenant that must stay the same: its uid, API keys and signing keys. They are stored in
-//! `<data>/tenants/<clientCode>/keys.json`.
+//! Generated values of a tenant that must stay the same: its uid, API keys, webhooks' secrets and signing keys. They are
+//! stored in `<data>/tenants/<clientCode>/keys.json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use docket_crds::{ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, Tenant};
+use docket_crds::webhook::GenerateSecret;
+use docket_crds::{ApiKeyDigest, Generated, GeneratedDatabase, SigningKey, SigningSecrets, Tenant};
 use serde::{Deserialize, Serialize};
 
 use super::object::Name;
@@ -31,6 +33,31 @@ pub(super) struct Keys {
     /// The `rotationGeneration` of each API key.
     generations: BTreeMap<String, i64>,
     signing_keys: Vec<SigningKey>,
+    /// The generated signing secrets of webhooks, by the webhook's uid. Absent while there are none, so that a version
+    /// without `generateSecret` reads the file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    webhook_secrets: BTreeMap<String, WebhookSecret>,
+}
+
+/// A generated signing secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WebhookSecret {
+    /// 64 hexadecimal digits.
+    value: String,
+    /// The `rotationGeneration` it was made for.
+    generation: i64,
+    /// The one that takes its place: as many digits. Absent while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// The webhooks of a tenant, as far as their secrets are concerned.
+pub(super) struct Webhooks<'a> {
+    /// What those with `generateSecret` ask for, by uid.
+    pub(super) generate: BTreeMap<&'a str, &'a GenerateSecret>,
+    /// Whether a secret of the webhook with this uid stays although it is not among them: the webhook can't be read.
+    pub(super) may_have: &'a dyn Fn(&str) -> bool,
 }
 
 impl fmt::Debug for Keys {
@@ -46,6 +73,7 @@ pub(super) fn ensure(
     keep: bool,
     name: &Name,
     tenant: &Tenant,
+    webhooks: &Webhooks<'_>,
     random: Random<'_>,
 ) -> anyhow::Result<Keys> {
     // The rule for client codes makes it a safe file name.
@@ -64,6 +92,7 @@ pub(super) fn ensure(
         keys.tenant
     );
     keys.generate(tenant, random);
+    keys.generate_secrets(webhooks, random);
     if keep && stored.as_ref() != Some(&keys) {
         write(data_dir, &path, &keys).with_context(|| format!("{} cannot be written", path.display()))?;
     }
@@ -80,6 +109,7 @@ impl Keys {
             api_keys: BTreeMap::new(),
             generations: BTreeMap::new(),
             signing_keys: vec![signing_key],
+            webhook_secrets: BTreeMap::new(),
         }
     }
 
@@ -101,10 +131,35 @@ impl Keys {
         }
     }
 
+    /// Does the same for webhooks' secrets.
+    fn generate_secrets(&mut self, webhooks: &Webhooks<'_>, random: Random<'_>) {
+        self.webhook_secrets
+            .retain(|uid, _| webhooks.generate.contains_key(uid.as_str()) || (webhooks.may_have)(uid));
+        for (uid, wanted) in &webhooks.generate {
+            let generation = wanted.rotation_generation;
+            let mut made = match self.webhook_secrets.remove(*uid) {
+                Some(made) if made.generation >= generation => made,
+                last => {
+                    let next = last.and_then(|last| last.next);
+                    let value = next.unwrap_or_else(|| hex::encode(bytes::<32>(random)));
+                    WebhookSecret { value, generation, next: None }
+                }
+            };
+            let next = made.next.take();
+            made.next = wanted.next.then(|| next.unwrap_or_else(|| hex::encode(bytes::<32>(random))));
+            self.webhook_secrets.insert((*uid).to_owned(), made);
+        }
+    }
+
     /// What is generated, for the compile step. `is_external`: the tenant declares its database in PostgreSQL.
     pub(super) fn generated(&self, is_external: bool) -> Generated {
         Generated {
             api_keys: self.api_keys.clone(),
+            webhook_secrets: self
+                .webhook_secrets
+                .iter()
+                .map(|(uid, made)| (uid.clone(), Ok(made.secrets())))
+                .collect(),
             signing_keys: self.signing_keys.clone(),
             database: match is_external {
                 true => GeneratedDatabase::Declared,
@@ -119,6 +174,18 @@ impl Keys {
             && !self.signing_keys.is_empty()
             && self.signing_keys.iter().all(|key| !key.kid.is_empty() && key.secret.expose().len() >= 32)
             && self.api_keys.values().all(|key| ApiKeyDigest::of(key).is_ok())
+            && self
+                .webhook_secrets
+                .values()
+                .flat_map(|made| iter::once(&made.value).chain(&made.next))
+                .all(|value| ApiKeyDigest::of(value).is_ok())
+    }
+}
+
+impl WebhookSecret {
+    fn secrets(&self) -> SigningSecrets {
+        let bytes = |value: &String| value.clone().into_bytes().into();
+        SigningSecrets { current: bytes(&self.value), next: self.next.as_ref().map(bytes) }
     }
 }
 

@@ -577,6 +577,74 @@ fn generated_keys_survive_a_restart() {
     );
 }
 
+fn generating(name: &str, more: &str) -> String {
+    webhook(name, "acme", &format!("{URL}, generateSecret: {{{more}}}"))
+}
+
+#[track_caller]
+fn signing_secret(loaded: &Declaration) -> Vec<u8> {
+    let webhooks = &of(loaded, "acme").runtime.config.webhooks;
+    webhooks[0].secret.as_ref().unwrap().expose().to_vec()
+}
+
+#[test]
+fn generated_signing_secret_survives_a_restart() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
+    let first = signing_secret(&case.load());
+    assert!(first.len() == 64 && first.iter().all(u8::is_ascii_hexdigit));
+    assert_eq!(fs::metadata(case.keys("ACME")).unwrap().permissions().mode() & 0o777, 0o600);
+    case.restart();
+    assert_eq!(signing_secret(&case.load()), first);
+
+    case.write("w.yaml", &generating("w", "rotationGeneration: 1"));
+    let rotated = signing_secret(&case.load());
+    assert_ne!(rotated, first);
+    case.write("w.yaml", &generating("w", ""));
+    assert_eq!(signing_secret(&case.load()), rotated, "lowering the number brings nothing back");
+}
+
+#[test]
+fn next_signing_secret_takes_the_place_of_the_current_one() {
+    let secrets = |loaded: &Declaration| {
+        let webhooks = &of(loaded, "acme").runtime.config.webhooks;
+        webhooks[0].secrets().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
+    let first = secrets(&case.load());
+    assert_eq!(first.len(), 1);
+    case.write("w.yaml", &generating("w", "next: true"));
+    let both = secrets(&case.load());
+    assert!(both.len() == 2 && both[0] == first[0] && both[1] != first[0]);
+    case.restart();
+    assert_eq!(secrets(&case.load()), both);
+    case.write("w.yaml", &generating("w", "rotationGeneration: 1"));
+    assert_eq!(secrets(&case.load()), both[1..]);
+
+    case.write("w.yaml", &generating("w", "rotationGeneration: 1, next: true"));
+    assert_eq!(secrets(&case.load()).len(), 2);
+    case.write("w.yaml", &generating("w", "rotationGeneration: 1"));
+    assert_eq!(secrets(&case.load()), both[1..], "the next one is dropped");
+}
+
+#[test]
+fn generated_signing_secret_ends_with_its_webhook_and_not_with_a_mistake() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", ""))]);
+    let first = signing_secret(&case.load());
+    let broken = [webhook("w", "acme", &format!("{BAD_URL}, generateSecret: {{}}")), "kind: [".to_owned()];
+    for broken in broken {
+        case.restart();
+        case.write("w.yaml", &broken);
+        case.load();
+        case.write("w.yaml", &generating("w", ""));
+        assert_eq!(signing_secret(&case.load()), first, "after {broken}");
+    }
+    case.write("w.yaml", "");
+    case.load();
+    assert!(!fs::read_to_string(case.keys("ACME")).unwrap().contains("webhookSecrets"));
+    case.write("w.yaml", &generating("w", ""));
+    assert_ne!(signing_secret(&case.load()), first);
+}
+
 #[test]
 fn removed_key_is_not_restored() {
     let spec = "apiKeys: [{name: a, generate: {}}]";
