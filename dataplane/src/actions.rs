@@ -8,6 +8,7 @@ pub mod publish_event;
 pub mod resend;
 pub mod save_order;
 pub mod sign_in;
+pub mod test_event;
 
 use docket_orders::Problems;
 use docket_store::StoreError;

@@ -237,6 +237,7 @@ mod tests {
                 password_hash: Some("$argon2id$…".into()),
                 active: true,
                 sign_outs: 0,
+                manages_webhooks: false,
             };
             contacts::insert_contact(&mut transaction, &ada, EMAIL, 0).await.expect("inserts");
             transaction.commit().await.expect("commits");

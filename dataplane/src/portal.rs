@@ -3,11 +3,14 @@
 
 pub mod activity;
 pub mod documents;
+pub mod events;
+pub mod keys;
 pub mod logs;
 pub mod overview;
 pub mod resends;
 pub mod session;
 pub mod sign_in;
+pub mod verify;
 pub mod webhooks;
 
 use std::sync::Arc;
@@ -32,7 +35,7 @@ pub use webhooks::Writes;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 13] = [
+const ROUTES: [&str; 17] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -42,9 +45,13 @@ const ROUTES: [&str; 13] = [
     "/portal/resends",
     "/portal/resends/stop",
     "/portal/activity",
+    "/portal/events",
+    "/portal/keys",
+    "/portal/verify",
     "/portal/webhooks",
     "/portal/webhooks/new",
     "/portal/webhooks/{namespace}/{name}",
+    "/portal/webhooks/{namespace}/{name}/test",
     "/portal/webhooks/{namespace}/{name}/{action}",
 ];
 
@@ -68,11 +75,15 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/logs/resend", post(logs::resend))
         .route("/portal/logs/{id}", get(logs::get))
         .route("/portal/activity", get(activity::search))
+        .route("/portal/events", get(events::get))
+        .route("/portal/keys", get(keys::get))
+        .route("/portal/verify", get(verify::form).post(verify::check))
         .route("/portal/resends", get(resends::list).post(resends::start))
         .route("/portal/resends/stop", post(resends::stop))
         .route("/portal/webhooks", get(webhooks::list))
         .route("/portal/webhooks/new", get(webhooks::form).post(webhooks::create))
         .route("/portal/webhooks/{namespace}/{name}", get(webhooks::get).post(webhooks::save))
+        .route("/portal/webhooks/{namespace}/{name}/test", post(webhooks::test))
         .route("/portal/webhooks/{namespace}/{name}/{action}", post(webhooks::act))
         .route(
             "/portal/{*other}",

@@ -1,7 +1,11 @@
-//! The administration portal from the outside: its sessions, and its pages as a browser without JavaScript uses them.
+//! The administration portal from the outside: its sessions, its pages as a browser without JavaScript uses them, and the
+//! pages in Chromium.
 
+mod contacts;
 mod logs;
+mod matrix;
 mod resends;
 mod rig;
 mod sessions;
+mod try_it;
 mod webhooks;

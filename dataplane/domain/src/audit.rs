@@ -23,6 +23,8 @@ words! {
         PayloadRead,
         /// A delivery was resent.
         DeliveryResent,
+        /// A test event was sent to a webhook.
+        TestSent,
         /// The dead letters of a webhook were resent.
         ResendStarted,
         /// A bulk resend was stopped.
@@ -52,6 +54,8 @@ pub enum Actor {
     Employee(String),
     /// A command, by its user's id in the operating system.
     CommandLine(u32),
+    /// A user of the Kubernetes cluster, by the name that its API server knows.
+    ClusterUser(String),
 }
 
 impl From<&TokenSubject> for Actor {
@@ -69,6 +73,7 @@ impl std::fmt::Display for Actor {
             Self::Contact(code) => write!(f, "contact {code}"),
             Self::Employee(code) => write!(f, "employee {code}"),
             Self::CommandLine(uid) => write!(f, "command line (uid {uid})"),
+            Self::ClusterUser(name) => write!(f, "cluster user {name}"),
         }
     }
 }
@@ -182,5 +187,6 @@ mod tests {
         let subject = TokenSubject::Employee { employee_code: "51".into(), administrator: true };
         assert_eq!(Actor::from(&subject).to_string(), "employee 51");
         assert_eq!(Actor::CommandLine(1000).to_string(), "command line (uid 1000)");
+        assert_eq!(Actor::ClusterUser("ops@one.example".into()).to_string(), "cluster user ops@one.example");
     }
 }

@@ -60,10 +60,29 @@ pub struct Detail {
 /// The page.
 pub fn page(frame: &Frame, detail: &Detail) -> String {
     let Detail { delivery, event_id, attempts, sent } = detail;
-    let can_resend = delivery.status.is_final();
+    let has_ended = delivery.status.is_final();
     let main = html! {
         p { a href=(Section::Logs.path()) { "Webhook Logs" } }
         h1 { "Delivery of " (delivery.event.as_str()) }
+        @if !has_ended { (page::live(true)) }
+        div data-live[!has_ended] {
+            (state(frame, delivery, event_id))
+            @if has_ended { (resend(frame, delivery)) }
+            @else { p.hint { "The delivery has not ended, so there is nothing to resend." } }
+            h2 { "Attempts" }
+            (timeline(frame, attempts))
+        }
+        h2 { "Sent" }
+        (request(sent))
+        @if let Some(first) = delivery.about.first() {
+            p { a href=(others(first)) { "All deliveries about " (first.0) " " (first.1) } }
+        }
+    };
+    page::page(frame, Section::Logs, &format!("Delivery of {}", delivery.event.as_str()), &main)
+}
+
+fn state(frame: &Frame, delivery: &Delivery, event_id: &str) -> Markup {
+    html! {
         @if let (Some(class), false) = (delivery.failure, delivery.status == Status::Succeeded) {
             div.wrong {
                 p { strong { "What happened: " } (failure(delivery)) " at attempt " (delivery.attempts) " of 5." }
@@ -75,35 +94,32 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
             @if let Some(at) = delivery.next_attempt_at { dt { "Next attempt" } dd { (time(at, frame.now)) } }
             dt { "Queued" } dd { (time(delivery.created_at, frame.now)) }
             @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }
-            dt { "Webhook" } dd { (delivery.webhook) }
+            dt { "Webhook" } dd { a href=(crate::webhooks::link(&delivery.webhook)) { (delivery.webhook) } }
             dt { "Customer" } dd { (delivery.customer_code) }
             @if !delivery.about.is_empty() { dt { "About" } dd { (about(&delivery.about)) } }
             dt { "Delivery id" } dd { code { (delivery.id) } }
             dt { "Event id" } dd { code { (event_id) } }
+            @if delivery.is_test {
+                dt { "Test" }
+                dd { "Made to try the webhook" @if let Some(by) = &delivery.requested_by { ", by " (by) } "; it counts in no health." }
+            }
             @if let Some(first) = &delivery.resend_of {
                 dt { "Resend of" }
                 dd { a href=(link(first)) { (first) } @if let Some(by) = &delivery.requested_by { ", by " (by) } }
             }
         }
-        @if can_resend {
-            form method="post" action=(format!("{}/resend", Section::Logs.path())) {
-                (csrf(frame))
-                input type="hidden" name="deliveryId" value=(delivery.id);
-                button.primary type="submit" { "Resend" }
-                p.hint { "Queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id." }
-            }
-        } @else {
-            p.hint { "The delivery has not ended, so there is nothing to resend." }
+    }
+}
+
+fn resend(frame: &Frame, delivery: &Delivery) -> Markup {
+    html! {
+        form method="post" action=(format!("{}/resend", Section::Logs.path())) {
+            (csrf(frame))
+            input type="hidden" name="deliveryId" value=(delivery.id);
+            button.primary type="submit" { "Resend" }
+            p.hint { "Queues a new delivery with the same event id and bytes. A receiver that has processed the event ignores it by its id." }
         }
-        h2 { "Attempts" }
-        (timeline(frame, attempts))
-        h2 { "Sent" }
-        (request(sent))
-        @if let Some(first) = delivery.about.first() {
-            p { a href=(others(first)) { "All deliveries about " (first.0) " " (first.1) } }
-        }
-    };
-    page::page(frame, Section::Logs, &format!("Delivery of {}", delivery.event.as_str()), &main)
+    }
 }
 
 fn others((kind, number): &(&'static str, String)) -> String {
@@ -203,7 +219,7 @@ fn request(sent: &Sent) -> Markup {
 }
 
 /// JSON with line breaks and indentation between its tokens, which stay as they are.
-fn pretty(json: &str) -> String {
+pub(crate) fn pretty(json: &str) -> String {
     let (mut text, mut depth, mut in_string, mut is_escaped) = (String::new(), 0_usize, false, false);
     for character in json.chars() {
         let breaks_after = !in_string && matches!(character, '{' | '[' | ',');

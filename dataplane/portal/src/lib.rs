@@ -4,7 +4,10 @@
 //! style, and every function works by links and forms alone; the script only adds copying, relative times and live updates.
 
 pub mod activity;
+pub mod day;
 pub mod delivery;
+pub mod events;
+pub mod keys;
 pub mod logs;
 pub mod message;
 pub mod overview;
@@ -12,6 +15,7 @@ pub mod page;
 pub mod resends;
 pub mod sign_in;
 mod time;
+pub mod verify;
 pub mod webhooks;
 
 /// The path of every page begins with this.

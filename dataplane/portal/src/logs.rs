@@ -38,8 +38,10 @@ pub struct Delivery {
     pub finished_at: Option<Timestamp>,
     /// The delivery that this one resends.
     pub resend_of: Option<String>,
-    /// Who asked for that.
+    /// Who asked for that, or for the test.
     pub requested_by: Option<String>,
+    /// Whether its event was made to try the webhook.
+    pub is_test: bool,
 }
 
 /// The filters as they were sent: parameters of `/WebhookLogs/Search` and their values.
@@ -83,9 +85,7 @@ pub fn page(frame: &Frame, log: &Log) -> String {
     let main = html! {
         h1 { "Webhook Logs" }
         (form(log))
-        p.row {
-            label hidden { input #live type="checkbox"; " Update every 5 seconds" }
-        }
+        (page::live(false))
         div data-live {
             @if deliveries.is_empty() { (empty(filters, next.is_some())) } @else { (table(frame, deliveries)) }
             nav.row aria-label="Pages" {
@@ -166,7 +166,7 @@ fn table(frame: &Frame, deliveries: &[Delivery]) -> Markup {
                         tr {
                             td { a href=(link(&delivery.id)) { (time(delivery.created_at, frame.now)) } }
                             td { (status(delivery.status)) }
-                            td { (delivery.event.as_str()) }
+                            td { (delivery.event.as_str()) @if delivery.is_test { " (test)" } }
                             td { (about(&delivery.about)) }
                             td { (delivery.customer_code) }
                             td { (delivery.webhook) }
@@ -220,6 +220,7 @@ pub(crate) mod tests {
             user: "employee 52".into(),
             csrf: "c0ffee".into(),
             now: Timestamp::from_second(1_800_000_100).expect("in range"),
+            is_of_tenant: true,
         }
     }
 
@@ -239,6 +240,7 @@ pub(crate) mod tests {
             finished_at: None,
             resend_of: None,
             requested_by: None,
+            is_test: false,
         }
     }
 

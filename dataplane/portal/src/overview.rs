@@ -1,8 +1,10 @@
-//! Overview: the webhooks, those that need attention first.
+//! Overview: what is wrong and why, the webhooks, those that need attention first, and the last 24 hours.
 
+use docket_domain::delivery::{FailureClass, Status};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use crate::day::{self, Day};
 use crate::page::{Frame, Section};
 use crate::time::time;
 use crate::{href, page};
@@ -30,6 +32,19 @@ pub struct Webhook {
     pub last_dead_letter: Option<Timestamp>,
 }
 
+/// Deliveries of a webhook that failed in the same way.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// The webhook's name.
+    pub webhook: String,
+    /// Failed (they are tried again) or DeadLetter.
+    pub status: Status,
+    /// How their last attempt failed.
+    pub class: FailureClass,
+    /// How many, of the last ones.
+    pub count: i64,
+}
+
 /// What needs an administrator, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
@@ -54,8 +69,8 @@ impl Webhook {
     }
 }
 
-/// The page.
-pub fn page(frame: &Frame, mut webhooks: Vec<Webhook>) -> String {
+/// The page. `problems`: the most frequent first.
+pub fn page(frame: &Frame, mut webhooks: Vec<Webhook>, problems: &[Problem], day: &Day) -> String {
     webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
     let wrong = webhooks.iter().filter(|webhook| webhook.state() != State::Fine).count();
     let main = html! {
@@ -70,10 +85,36 @@ pub fn page(frame: &Frame, mut webhooks: Vec<Webhook>) -> String {
                     _ => { span.bad { span aria-hidden="true" { "✕ " } (wrong) " webhooks need attention." } }
                 }
             }
+            (reasons(problems))
+            h2 { "Webhooks" }
             (table(frame, &webhooks))
+            (day::section(day))
         }
     };
     page::page(frame, Section::Overview, "Overview", &main)
+}
+
+fn reasons(problems: &[Problem]) -> Markup {
+    html! {
+        @for Problem { webhook, status, class, count } in problems {
+            div.wrong {
+                p {
+                    a href=(crate::webhooks::link(webhook)) { (webhook) } ": "
+                    a href=(href(Section::Logs.path(), [("webhook", webhook.as_str()), ("status", status.as_str()), ("failureClass", class.as_str())])) {
+                        (count)
+                        @match (status, count) {
+                            (Status::DeadLetter, 1) => { " dead letter" }
+                            (Status::DeadLetter, _) => { " dead letters" }
+                            (_, 1) => { " delivery is tried again" }
+                            (_, _) => { " deliveries are tried again" }
+                        }
+                    }
+                    ", " strong { (class.as_str()) }
+                }
+                p { (class.remedy()) }
+            }
+        }
+    }
 }
 
 fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
@@ -94,7 +135,7 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
                             th scope="row" { a href=(crate::webhooks::link(&webhook.name)) { (webhook.name) } }
                             td { (state(webhook)) }
                             td { (webhook.customer_code) }
-                            td { (webhook.url) }
+                            td.long { (webhook.url) }
                             td { (webhook.pending) }
                             td { @if webhook.retrying > 0 { a href=(log(webhook, "Failed")) { (webhook.retrying) } } @else { "0" } }
                             td { (dead(webhook)) }
@@ -162,7 +203,18 @@ mod tests {
             webhook("failing", 1, 0, [10, 0]),
             webhook("lost", 0, 1, [10, 20]),
         ];
-        let text = page(&frame(), webhooks);
+        let problem = Problem {
+            webhook: "lost".into(),
+            status: Status::DeadLetter,
+            class: FailureClass::Dns,
+            count: 1,
+        };
+        let day = Day::default();
+        let text = page(&frame(), webhooks, &[problem], &day);
+        assert!(
+            text.contains("status=DeadLetter&amp;failureClass=Dns\">1 dead letter</a>, <strong>Dns</strong>"),
+            "{text}"
+        );
         let at =
             |name: &str| text.find(&format!(">{name}</a></th>")).unwrap_or_else(|| panic!("{name}: {text}"));
         assert!(at("lost") < at("failing") && at("failing") < at("left") && at("left") < at("off"), "{text}");
@@ -170,7 +222,7 @@ mod tests {
             text.contains("3 webhooks need attention.") && text.contains("(inactive: gets no new event)")
         );
         assert!(text.contains("href=\"/portal/resends?webhook=lost\"") && !text.contains("/<b>"), "{text}");
-        assert!(page(&frame(), vec![webhook("a", 0, 0, [10, 0])]).contains("Nothing is wrong."));
-        assert!(page(&frame(), Vec::new()).contains("No webhook is declared yet"));
+        assert!(page(&frame(), vec![webhook("a", 0, 0, [10, 0])], &[], &day).contains("Nothing is wrong."));
+        assert!(page(&frame(), Vec::new(), &[], &day).contains("No webhook is declared yet"));
     }
 }

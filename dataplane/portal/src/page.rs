@@ -16,13 +16,33 @@ pub enum Section {
     Logs,
     /// Bulk resends.
     Resends,
+    /// The event catalogue.
+    Events,
+    /// Why a signature does not match.
+    Verify,
+    /// The tenant's API keys.
+    Keys,
     /// The audit.
     Activity,
 }
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub const ALL: [Self; 5] = [Self::Overview, Self::Webhooks, Self::Logs, Self::Resends, Self::Activity];
+    pub const ALL: [Self; 8] = [
+        Self::Overview,
+        Self::Webhooks,
+        Self::Logs,
+        Self::Resends,
+        Self::Events,
+        Self::Verify,
+        Self::Keys,
+        Self::Activity,
+    ];
+
+    /// Whether it concerns the whole tenant and no customer alone.
+    pub const fn is_of_tenant(self) -> bool {
+        matches!(self, Self::Keys | Self::Activity)
+    }
 
     /// The words of the link.
     pub const fn name(self) -> &'static str {
@@ -31,6 +51,9 @@ impl Section {
             Self::Webhooks => "Customer ▸ Webhooks",
             Self::Logs => "Webhook Logs",
             Self::Resends => "Bulk resend",
+            Self::Events => "Event catalogue",
+            Self::Verify => "Verify a signature",
+            Self::Keys => "API keys",
             Self::Activity => "Activity",
         }
     }
@@ -42,6 +65,9 @@ impl Section {
             Self::Webhooks => "/portal/webhooks",
             Self::Logs => "/portal/logs",
             Self::Resends => "/portal/resends",
+            Self::Events => "/portal/events",
+            Self::Verify => "/portal/verify",
+            Self::Keys => "/portal/keys",
             Self::Activity => "/portal/activity",
         }
     }
@@ -58,6 +84,8 @@ pub struct Frame {
     pub csrf: String,
     /// The time at which the page is made, for relative times.
     pub now: Timestamp,
+    /// Whether the user may see what concerns the whole tenant.
+    pub is_of_tenant: bool,
 }
 
 /// A whole page for a user who has signed in, in this section.
@@ -65,7 +93,7 @@ pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> Stri
     let bar = html! {
         nav aria-label="Portal" {
             ul {
-                @for other in Section::ALL {
+                @for other in Section::ALL.into_iter().filter(|section| frame.is_of_tenant || !section.is_of_tenant()) {
                     li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.name()) } }
                 }
             }
@@ -82,6 +110,11 @@ pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> Stri
 /// A whole page for anyone.
 pub fn bare(title: &str, main: &Markup) -> String {
     document(title, None, main)
+}
+
+/// The switch of live updates, which only the script shows.
+pub fn live(is_on: bool) -> Markup {
+    html! { p.row { label hidden { input #live type="checkbox" checked[is_on]; " Update every 5 seconds" } } }
 }
 
 /// The hidden field that each form of a session carries.
@@ -124,6 +157,7 @@ mod tests {
             user: "employee 99".into(),
             csrf: "c0ffee".into(),
             now: Timestamp::UNIX_EPOCH,
+            is_of_tenant: true,
         }
     }
 

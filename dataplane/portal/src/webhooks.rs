@@ -15,6 +15,8 @@ pub struct Webhook {
     pub full_name: String,
     /// The settings.
     pub settings: Settings,
+    /// Those of its events that are on in the catalogue.
+    pub takes: Vec<EventCode>,
     /// Whether its deliveries are signed.
     pub is_signed: bool,
     /// Whether they are signed with the next secret, too.
@@ -108,7 +110,7 @@ fn row(frame: &Frame, webhook: &Webhook) -> Markup {
         tr {
             th scope="row" { a href=(link(full_name)) { (if display_name.is_empty() { full_name } else { display_name }) } }
             td { (customer_code) }
-            td { (target_url) }
+            td.long { (target_url) }
             td { (events.len()) }
             td { (yes(*active)) }
             td { (yes(*is_signed)) }
@@ -143,7 +145,7 @@ pub fn new(frame: &Frame, settings: &Settings, wrong: &[(String, String)]) -> St
         (violations(wrong))
         form.fields method="post" action={ (Section::Webhooks.path()) "/new" } {
             (page::csrf(frame))
-            (fields(settings, true))
+            (fields(settings, frame.is_of_tenant))
             p.hint { "Docket makes the secret that signs deliveries, and shows it once." }
             button.primary type="submit" { "Add the webhook" }
         }
@@ -162,11 +164,12 @@ fn violations(wrong: &[(String, String)]) -> Markup {
     }
 }
 
-fn fields(settings: &Settings, is_new: bool) -> Markup {
+/// The fields of a form, with the customer if it can be chosen.
+fn fields(settings: &Settings, has_customer: bool) -> Markup {
     let Settings { display_name, customer_code, target_url, events, active } = settings;
     html! {
         label { "Name" input name="displayName" value=(display_name) maxlength="128"; }
-        @if is_new {
+        @if has_customer {
             label { "Customer code" input name="customerCode" value=(customer_code) maxlength="64" required; }
         }
         label { "Target URL" input name="targetUrl" type="url" value=(target_url) maxlength="2048" placeholder="https://" required; }
@@ -206,12 +209,38 @@ pub fn detail(
             dd { @match webhook.last_success_at { Some(at) => { (time(at, frame.now)) } None => { "–" } } }
         }
         p { a href=(href(Section::Logs.path(), [("webhook", full_name.as_str())])) { "Its deliveries in Webhook Logs" } }
+        (test(frame, webhook))
         @match keeper {
             Keeper::Portal(version) => (forms(frame, webhook, version, unsaved)),
             Keeper::Other { place, yaml } => (read_only(settings, place, yaml)),
         }
     };
     page::page(frame, Section::Webhooks, title, &main)
+}
+
+fn test(frame: &Frame, webhook: &Webhook) -> Markup {
+    let Webhook { full_name, settings, takes, .. } = webhook;
+    html! {
+        h2 { "Try it" }
+        @if !settings.active {
+            p.hint { "The webhook is inactive. Activate it to send a test event." }
+        } @else if takes.is_empty() {
+            p.hint { "Each event that it subscribes to is switched off for this tenant, so there is none to send." }
+        } @else {
+            form.row method="post" action={ (link(full_name)) "/test" } {
+                (page::csrf(frame))
+                label {
+                    "Event "
+                    select name="event" { @for code in takes { option value=(code.as_str()) { (code.as_str()) } } }
+                }
+                button type="submit" { "Send a test event" }
+            }
+            p.hint {
+                "It is signed, retried and logged as any other delivery, with sample data and the header "
+                code { "X-Service-Test: true" } ", and counts in no health."
+            }
+        }
+    }
 }
 
 fn read_only(settings: &Settings, place: &str, yaml: &str) -> Markup {
@@ -310,6 +339,7 @@ mod tests {
                 events: vec![EventCode::OrderCreated],
                 active: true,
             },
+            takes: vec![EventCode::OrderCreated],
             is_signed: true,
             dead_letter: 3,
             pending: 5,
@@ -341,11 +371,23 @@ mod tests {
     #[test]
     fn only_the_keeper_has_forms() {
         let other = Keeper::Other { place: "a file".into(), yaml: String::new() };
-        assert_eq!(detail(&frame(), &webhook(), &other, None).matches("<form").count(), 1, "to sign out");
+        let given = detail(&frame(), &webhook(), &other, None);
+        assert_eq!(given.matches("<form").count(), 2, "to sign out, and to send a test event");
         let own = detail(&frame(), &webhook(), &Keeper::Portal("v7".into()), None);
         assert_eq!(own.matches("name=\"version\" value=\"v7\"").count(), 4);
-        assert_eq!(own.matches("name=\"csrf\"").count(), 5);
+        assert_eq!(own.matches("name=\"csrf\"").count(), 6);
         assert!(own.contains("Make a next secret") && !own.contains("Make the next secret the current one"));
+    }
+
+    #[test]
+    fn test_event_needs_an_active_webhook_and_an_event_that_is_on() {
+        let own = Keeper::Portal("v7".into());
+        let button =
+            |webhook: Webhook| detail(&frame(), &webhook, &own, None).contains("Send a test event</button>");
+        assert!(button(webhook()));
+        assert!(!button(Webhook { takes: Vec::new(), ..webhook() }));
+        let settings = Settings { active: false, ..webhook().settings };
+        assert!(!button(Webhook { settings, ..webhook() }));
     }
 
     #[test]

@@ -146,6 +146,18 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0007_audit.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 8,
+        name: "test events (additive)",
+        sql: Sql::Both(include_str!("../migrations/0008_test_events.sql")),
+        indexes: &[],
+    },
+    Migration {
+        version: 9,
+        name: "contacts that manage webhooks (additive)",
+        sql: Sql::Both(include_str!("../migrations/0009_contact_webhooks.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

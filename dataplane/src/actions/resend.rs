@@ -17,13 +17,14 @@ use crate::tenants::Webhooks;
 
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
-const INACTIVE: Refusal = Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
-const NOT_DECLARED: Refusal = Refusal::Conflict(
+pub(super) const INACTIVE: Refusal =
+    Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
+pub(super) const NOT_DECLARED: Refusal = Refusal::Conflict(
     "The webhook is not declared under this namespace/name or uid; declare it again to send to it",
 );
 const OF_ANOTHER: Refusal =
     Refusal::Conflict("The webhook is now another customer's, and this event is not for that customer");
-const NOT_SUBSCRIBED: Refusal = Refusal::Conflict(
+pub(super) const NOT_SUBSCRIBED: Refusal = Refusal::Conflict(
     "The webhook is not subscribed to this event, or the event is switched off for the tenant",
 );
 const BEING_SENT: Refusal =
@@ -137,7 +138,7 @@ async fn target(
     uid_or_name: &str,
 ) -> Result<Target, Refusal> {
     let named = |webhook: &&WebhookConfig| webhook.uid == uid_or_name || webhook.full_name() == uid_or_name;
-    if let Some(webhook) = webhooks.served.iter().find(named) {
+    if let Some(webhook) = webhooks.served().find(named) {
         return match webhook.active {
             false => Err(INACTIVE),
             true => Ok(Target {
@@ -243,13 +244,18 @@ pub struct Stopped {
     pub gone: i64,
 }
 
-/// Withdraws the deliveries of a bulk resend that were not attempted yet. A second stop withdraws nothing.
+/// Withdraws the deliveries of a bulk resend that were not attempted yet, to one of these webhooks, by uid, if they are given. A
+/// second stop withdraws nothing.
 pub async fn stop(
     transaction: &mut Transaction,
+    webhooks: Option<&[String]>,
     id: &str,
     stopped_by: &str,
     now: Timestamp,
 ) -> Result<Stopped, Refusal> {
+    if resends::search(transaction, webhooks, Some(id), None, 1).await?.is_empty() {
+        return Err(NO_SUCH_RESEND);
+    }
     let taken_back = resends::stop(transaction, id, stopped_by, now.as_millisecond()).await?;
     let taken_back = taken_back.ok_or(NO_SUCH_RESEND)?;
     let left = resends::statuses(transaction, &[id.to_owned()]).await?;
@@ -268,14 +274,15 @@ pub struct Progress {
     pub dead_letter: i64,
 }
 
-/// Returns bulk resends, newest first, each with its progress.
+/// Returns bulk resends, newest first, each with its progress: to these webhooks, by uid, if they are given.
 pub async fn progress(
     connection: &mut Connection,
+    webhooks: Option<&[String]>,
     id: Option<&str>,
     after: Option<&(i64, String)>,
     limit: i64,
 ) -> Result<Vec<Progress>, StoreError> {
-    let found = resends::search(connection, id, after, limit).await?;
+    let found = resends::search(connection, webhooks, id, after, limit).await?;
     let ids: Vec<String> = found.iter().map(|resend| resend.id.clone()).collect();
     let statuses = resends::statuses(connection, &ids).await?;
     let count = |id: &str, status: Status| {

@@ -1,11 +1,12 @@
 //! The caller of a request: the proof that both credentials were checked (Authentication, rule 6).
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use docket_domain::audit::{Actor, AuditEvent, AuditRecord, Origin};
 use docket_domain::token::{self, Key, TokenSubject};
-use docket_store::{Connection, StoreError, employees};
+use docket_store::{Connection, StoreError, contacts, employees};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
@@ -14,33 +15,69 @@ use super::error::ApiError;
 use super::origin::origin;
 use super::state::ApiState;
 use super::tenant::Addressed;
-use crate::tenants::ServedTenant;
+use crate::tenants::{ServedTenant, Webhooks};
 
-/// The tenant and the verified token. A handler with this argument can't forget the check.
+/// Who a request acts for, and at which tenant: what reads, writes and the audit need to know.
 #[derive(Clone)]
-pub struct Caller {
-    /// The tenant of the key or the host; on the legacy host, of the token.
+pub struct Principal {
+    /// The tenant.
     pub tenant: Arc<ServedTenant>,
-    /// The contact or employee.
-    pub subject: TokenSubject,
+    /// Who it is.
+    pub actor: Actor,
     /// Where the request came from.
     pub origin: Origin,
+    /// Only webhooks and deliveries of this customer are its concern; `None`: the tenant's.
+    pub customer: Option<String>,
 }
 
-impl Caller {
+impl Principal {
     /// A connection to the tenant's database for reading.
     pub async fn reader(&self, state: &ApiState) -> Result<Connection, StoreError> {
         self.tenant.store.ready(&state.clock).await?.reader().await
     }
 
-    /// The caller's name in logs, with kept responses, and as the author of notes. It is the same for all its tokens.
-    pub fn name(&self) -> String {
-        Actor::from(&self.subject).to_string()
+    /// The webhooks that are its concern.
+    pub fn webhooks(&self) -> Webhooks<'_> {
+        let all = self.tenant.webhooks();
+        self.customer.as_deref().map_or(all, |customer| all.of(customer))
     }
 
-    /// An entry of the audit about what the caller does now.
+    /// The uids of the webhooks that are its concern; `None`: all of the tenant.
+    pub fn concern(&self) -> Option<Vec<String>> {
+        self.customer.as_ref()?;
+        Some(self.webhooks().served().map(|webhook| webhook.uid.clone()).collect())
+    }
+
+    /// Whether the deliveries of this customer's events are its concern.
+    pub fn concerns(&self, customer_code: &str) -> bool {
+        self.customer.as_deref().is_none_or(|customer| customer == customer_code)
+    }
+
+    /// The name in logs, with kept responses, and as the author of notes. It is the same for all tokens of a user.
+    pub fn name(&self) -> String {
+        self.actor.to_string()
+    }
+
+    /// An entry of the audit about what is done now.
     pub fn entry(&self, state: &ApiState, event: AuditEvent) -> AuditRecord {
-        state.audit.entry(event).by(&Actor::from(&self.subject)).at(self.origin.clone())
+        state.audit.entry(event).by(&self.actor).at(self.origin.clone())
+    }
+}
+
+/// The tenant of the key or the host (on the legacy host, of the token) and the verified token. A handler with this argument
+/// can't forget the check.
+#[derive(Clone)]
+pub struct Caller {
+    /// The contact or employee.
+    pub subject: TokenSubject,
+    principal: Principal,
+}
+
+impl Deref for Caller {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.principal
     }
 }
 
@@ -98,7 +135,28 @@ impl Caller {
         if let Some(OfTenant(of)) = parts.extensions.get() {
             let _ = of.set(tenant.config.uid.clone());
         }
-        Ok(Self { tenant, subject, origin })
+        let actor = Actor::from(&subject);
+        Ok(Self { subject, principal: Principal { tenant, actor, origin, customer: None } })
+    }
+}
+
+/// A user who may see webhooks: an administrator of the tenant, or a contact that manages those of its customer.
+pub struct WebhookManager(pub Caller);
+
+impl WebhookManager {
+    /// The caller, if it is one. A contact's concern is its own customer from here on.
+    pub async fn of_caller(mut caller: Caller, state: &ApiState) -> Result<Self, ApiError> {
+        let TokenSubject::Contact { contact_code, customer_code } = &caller.subject else {
+            let Administrator(caller) = Administrator::of_caller(caller, state).await?;
+            return Ok(Self(caller));
+        };
+        // A token outlives the right, so the database has the last word.
+        let mut reader = caller.reader(state).await?;
+        if !contacts::manages_webhooks(&mut reader, contact_code, customer_code).await? {
+            return Err(ApiError::NotAdministrator);
+        }
+        caller.principal.customer = Some(customer_code.clone());
+        Ok(Self(caller))
     }
 }
 
@@ -141,7 +199,8 @@ impl Administrator {
     }
 }
 
-fn bearer(parts: &Parts) -> Result<&str, ApiError> {
+/// The token of a request.
+pub fn bearer(parts: &Parts) -> Result<&str, ApiError> {
     let mut sent = parts.headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (sent.next(), sent.next()) else { return Err(ApiError::InvalidToken) };
     let (scheme, token) =

@@ -178,7 +178,7 @@ impl ApiError {
             Self::TenantNotFound => "Tenant not found".to_owned(),
             Self::UnknownUser(user_id) => format!("No contact or employee {user_id} with this password"),
             Self::ApiAccessOff(value) => format!("API access is turned off for {value}"),
-            Self::NotAdministrator => "Only an administrator of the tenant may see the webhook logs".to_owned(),
+            Self::NotAdministrator => "Only an administrator of the tenant may see this".to_owned(),
             Self::ForeignForm => {
                 "The form was not sent by a page of this session; open the page again and send the form from there".to_owned()
             }

@@ -10,7 +10,7 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 use super::body::json_response;
-use super::caller::Caller;
+use super::caller::Principal;
 use super::error::ApiError;
 use super::state::ApiState;
 
@@ -48,7 +48,7 @@ impl IdempotencyKey {
     }
 
     /// The response of a write, to be kept in the write's own transaction.
-    pub fn to_keep(&self, caller: &Caller, body: &str) -> ToKeep {
+    pub fn to_keep(&self, caller: &Principal, body: &str) -> ToKeep {
         let kept = Kept {
             route: self.route.clone(),
             request_digest: self.digest.clone(),
@@ -59,7 +59,7 @@ impl IdempotencyKey {
     }
 
     /// The response that was kept under this key. A key that was used for another request is refused.
-    pub async fn find(&self, state: &ApiState, caller: &Caller) -> Result<Option<Response>, ApiError> {
+    pub async fn find(&self, state: &ApiState, caller: &Principal) -> Result<Option<Response>, ApiError> {
         let mut reader = caller.reader(state).await?;
         match idempotency::find(&mut reader, &caller.name(), &self.key).await? {
             None => Ok(None),

@@ -171,7 +171,7 @@ pub async fn save(
         let answer = |saved: &Saved| body_of(&SaveAnswer::from(saved.clone()));
         return write.create_order(&state, &caller, request, answer).await;
     }
-    let Caller { tenant, subject, .. } = &caller;
+    let (tenant, subject) = (&caller.tenant, &caller.subject);
     let save = async move |transaction: &mut Transaction, now| {
         let (saved, hints) = save_order(transaction, tenant, subject, request, now).await?;
         Ok(Done::new(&SaveAnswer::from(saved)).hint(hints))
@@ -192,7 +192,7 @@ pub async fn export(
     State(state): State<Arc<ApiState>>,
     Call { caller, request, write }: Call<Caller, ExportRequest>,
 ) -> Result<Response, ApiError> {
-    let Caller { tenant, subject, .. } = &caller;
+    let (tenant, subject) = (&caller.tenant, &caller.subject);
     let export = async |transaction: &mut Transaction, now| {
         let order = (request.web_order_id.as_str(), request.order_type);
         let (exported, hints) = export_order(transaction, tenant, subject, order, now).await?;

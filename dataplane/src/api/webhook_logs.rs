@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod resends;
+pub mod test_events;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use docket_store::walk::Page;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::caller::{Administrator, Caller};
+use super::caller::{Administrator, Principal};
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};
 use super::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
@@ -80,7 +81,7 @@ pub async fn search(
 /// A page of the deliveries that a search asks for, and the cursor of the next.
 pub async fn find(
     state: &ApiState,
-    caller: &Caller,
+    caller: &Principal,
     search: DeliverySearch,
 ) -> Result<(Vec<ListedDelivery>, Option<String>), ApiError> {
     // The facilityKey of an event begins with the number of its work order.
@@ -96,6 +97,7 @@ pub async fn find(
         work_order: search.work_order.map(work_order_of),
         invoice_number: search.invoice_number,
         about: None,
+        customer_code: caller.customer.clone(),
         after: search.cursor,
     };
     let mut reader = caller.reader(state).await?;
@@ -132,9 +134,10 @@ pub struct Read {
 }
 
 /// Reads a delivery with its payload, and records that the caller did.
-pub async fn read(state: &ApiState, caller: &Caller, id: DeliveryId) -> Result<Read, ApiError> {
+pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Result<Read, ApiError> {
     let mut reader = caller.reader(state).await?;
     let listed = deliveries::find(&mut reader, id).await?;
+    let listed = listed.filter(|listed| caller.concerns(&listed.customer_code));
     let listed = listed.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let attempts = deliveries::attempts(&mut reader, id).await?;
     let body = events::body(&mut reader, &listed.event_id).await?.ok_or(ApiError::Internal)?;

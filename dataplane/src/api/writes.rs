@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::body::json_response;
-use super::caller::Caller;
+use super::caller::{Caller, Principal};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::request::FromBody;
@@ -62,7 +62,7 @@ where
     }
 }
 
-type LogLine = Box<dyn FnOnce(&Caller) + Send>;
+type LogLine = Box<dyn FnOnce(&Principal) + Send>;
 
 /// The body of a response.
 pub fn body_of(answer: &impl Serialize) -> String {
@@ -89,7 +89,7 @@ impl Done {
     }
 
     /// Writes a line to the log after the commit: who did what, by ids only.
-    pub fn log(self, log: impl FnOnce(&Caller) + Send + 'static) -> Self {
+    pub fn log(self, log: impl FnOnce(&Principal) + Send + 'static) -> Self {
         Self { log: Some(Box::new(log)), ..self }
     }
 
@@ -113,7 +113,7 @@ impl Write {
 
     /// Runs `work` in a transaction and commits it, unless the write was performed before under the same key. Returns
     /// the response of the one or the other.
-    pub async fn perform<W>(self, state: &ApiState, caller: &Caller, work: W) -> Result<Response, ApiError>
+    pub async fn perform<W>(self, state: &ApiState, caller: &Principal, work: W) -> Result<Response, ApiError>
     where
         W: AsyncFnOnce(&mut Transaction, Timestamp) -> Result<Done, Refusal>,
     {
@@ -135,7 +135,7 @@ impl Write {
     async fn unless_kept(
         self,
         state: &ApiState,
-        caller: &Caller,
+        caller: &Principal,
         write: impl AsyncFnOnce(Option<&IdempotencyKey>) -> Result<Response, Failure>,
     ) -> Result<Response, ApiError> {
         let Some(key) = self.key else {
@@ -177,7 +177,7 @@ impl From<StoreError> for Failure {
 
 async fn once<W>(
     state: &ApiState,
-    caller: &Caller,
+    caller: &Principal,
     key: Option<&IdempotencyKey>,
     work: W,
 ) -> Result<Response, Failure>
@@ -202,8 +202,9 @@ where
         }
     }
     let entries = hints.iter().map(|hint| hint.entry.clone()).collect();
-    let (committed, ()) = tokio::join!(transaction.commit(), state.notifier.announce(entries, LEASE));
+    let (committed, announced) = tokio::join!(transaction.commit(), state.notifier.announce(entries, LEASE));
     committed?;
+    state.metrics.limited_deliveries(&announced);
     if let Some(entry) = &entry {
         state.audit.stored(&caller.tenant, entry);
     }
@@ -222,7 +223,7 @@ async fn create(
     request: SaveRequest,
     answer: fn(&Saved) -> String,
 ) -> Result<Response, Failure> {
-    let Caller { tenant, subject, .. } = caller;
+    let (tenant, subject) = (&caller.tenant, &caller.subject);
     let customer_code = match subject {
         // No connection is needed.
         TokenSubject::Contact { customer_code, .. } if request.customer_code.is_none() => {

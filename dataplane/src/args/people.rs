@@ -42,6 +42,9 @@ pub enum ContactCommand {
         /// The contact's code, 1 to 64 characters [default: the next number].
         #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
         code: Option<String>,
+        /// Let it see and manage its customer's webhooks and their deliveries, with payloads, in the portal.
+        #[arg(long)]
+        webhooks: bool,
     },
     /// Give a contact another password, which ends its tokens within five seconds. The password is read from standard
     /// input.

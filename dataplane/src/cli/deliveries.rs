@@ -78,7 +78,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         DeliveriesCommand::Stop { at, id } => {
             let mut transaction = open(&at, &clock, IfNew::Refuse).await?.begin(&clock).await?;
             let now = transaction.now();
-            let stopped = resend::stop(&mut transaction, &id, &requested_by(), now).await;
+            let stopped = resend::stop(&mut transaction, None, &id, &requested_by(), now).await;
             let stopped =
                 stopped.map_err(|refusal| refused(refusal, &format!("the tenant has no resend {id}")))?;
             let entry = entry(AuditEvent::ResendStopped, transaction.now_ms());
@@ -89,7 +89,7 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Resends { at, limit } => {
             let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
-            print!("{}", shown::resends(&resend::progress(&mut reader, None, None, limit).await?));
+            print!("{}", shown::resends(&resend::progress(&mut reader, None, None, None, limit).await?));
         }
     }
     Ok(())
@@ -168,11 +168,8 @@ fn no_such(id: DeliveryId) -> String {
 fn webhooks(found: &Found) -> Webhooks<'_> {
     static NONE: BTreeSet<EventCode> = BTreeSet::new();
     let config = found.runtime.as_ref().map(|runtime| &runtime.config);
-    Webhooks {
-        served: config.map_or(&[][..], |config| &config.webhooks),
-        active_events: config.map_or(&NONE, |config| &config.active_events),
-        held: &found.held,
-    }
+    let served = config.map_or(&[][..], |config| &config.webhooks);
+    Webhooks::new(served, config.map_or(&NONE, |config| &config.active_events), &found.held)
 }
 
 /// How the server learns of queued deliveries.

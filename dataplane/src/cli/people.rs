@@ -37,8 +37,10 @@ pub async fn customer(command: CustomerCommand) -> Result<()> {
 /// `docket contact …`
 pub async fn contact(command: ContactCommand) -> Result<()> {
     let clock = Clock::System;
-    let (at, customer, email, name, code) = match command {
-        ContactCommand::Add { at, customer, email, name, code } => (at, customer, email, name, code),
+    let (at, customer, email, name, code, manages_webhooks) = match command {
+        ContactCommand::Add { at, customer, email, name, code, webhooks } => {
+            (at, customer, email, name, code, webhooks)
+        }
         ContactCommand::SetPassword { at, email } => {
             return set_password(&at, User::Contact(&email), &clock).await;
         }
@@ -63,6 +65,7 @@ pub async fn contact(command: ContactCommand) -> Result<()> {
         password_hash,
         active: true,
         sign_outs: 0,
+        manages_webhooks,
     };
     match contacts::insert_contact(&mut transaction, &contact, &email, clock.now_ms()).await {
         Err(StoreError::Conflict) => {

@@ -10,7 +10,6 @@ use docket_domain::sample;
 use docket_egress::{EgressPolicy, Post, Sender, SystemDns, Trust};
 use docket_program::clock::Clock;
 use docket_program::random;
-use http::{HeaderName, HeaderValue};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::secret_file;
@@ -44,7 +43,7 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
     };
     let secrets: Vec<&[u8]> = secret.iter().map(Vec::as_slice).collect();
     let mut headers = send::headers(&secrets, (delivery, event.as_str(), code), &body, now);
-    headers.insert(HeaderName::from_static(sample::TEST_HEADER), HeaderValue::from_static("true"));
+    send::mark_as_test(&mut headers);
     // The user of the command names the address, so any will do; the metadata services of clouds are refused all the same.
     let everywhere = vec![
         Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -48,6 +48,7 @@ pub async fn search(
     viewer: Viewer,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, ApiError> {
+    viewer.must_be_administrator()?;
     let filters = set(&query.unwrap_or_default());
     let search = ActivitySearch::read(fields_of(&filters))?;
     let filter = AuditFilter {

@@ -21,7 +21,7 @@ use crate::api::state::ApiState;
 use crate::api::times::time;
 use crate::api::webhook_logs::{self, DeliverySearch, Read, resends};
 use crate::api::writes::Write;
-use crate::worker::send::headers;
+use crate::worker::send::{headers, mark_as_test};
 
 const NO_SUCH_DELIVERY: ApiError = ApiError::NotFound("There is no such delivery");
 
@@ -42,10 +42,9 @@ pub async fn search(
     let filters = set(&query.unwrap_or_default());
     let search = DeliverySearch::read(fields_of(&filters))?;
     let (found, next) = webhook_logs::find(&state, &viewer.caller, search).await?;
-    let webhooks = &viewer.caller.tenant.config.webhooks;
     let log = Log {
         filters: Filters(filters),
-        webhooks: webhooks.iter().map(|webhook| webhook.full_name()).collect(),
+        webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         deliveries: found.into_iter().map(shown).collect(),
         next,
     };
@@ -64,7 +63,10 @@ pub async fn get(
     let webhook = viewer.caller.tenant.webhook(&listed.webhook);
     let secrets = webhook.map(WebhookConfig::secrets).unwrap_or_default();
     let (event, body) = ((id, listed.event_id.as_str(), listed.event_code), payload.get());
-    let headers = headers(&secrets, event, body.as_bytes(), state.clock.now());
+    let mut headers = headers(&secrets, event, body.as_bytes(), state.clock.now());
+    if listed.is_test {
+        mark_as_test(&mut headers);
+    }
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let sent = Sent {
         url: webhook.map(|webhook| webhook.target_url.url().to_string()),
@@ -107,6 +109,7 @@ fn shown(listed: ListedDelivery) -> Delivery {
         finished_at: listed.finished_at_ms.map(time),
         resend_of: listed.resend_of,
         requested_by: listed.requested_by,
+        is_test: listed.is_test,
     }
 }
 

@@ -5,32 +5,104 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Html;
-use docket_portal::overview::{self, Webhook};
+use docket_crds::WebhookConfig;
+use docket_domain::delivery::Status;
+use docket_portal::day::{Count, Day, Hour};
+use docket_portal::overview::{self, Problem, Webhook};
 use docket_store::health::{WebhookHealth, by_webhook};
+use docket_store::recent::{self, Ended, MAX_COUNT, SAMPLE};
+use docket_store::{Connection, StoreError};
+use jiff::Timestamp;
 
 use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::times::time;
 
+const HOUR_MS: i64 = 3_600_000;
+const HOURS: i64 = 24;
+/// The most webhooks whose failures are explained, those with the most dead letters first, and the most lines about them.
+const EXPLAINED: (usize, usize) = (25, 10);
+
 /// GET /portal. Of what the database has, only the tenant's own webhooks are shown.
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
     let found = by_webhook(&mut reader).await?.into_iter().map(|health| (health.webhook.clone(), health));
     let mut health: HashMap<String, WebhookHealth> = found.collect();
-    let webhooks = viewer.caller.tenant.config.webhooks.iter().map(|webhook| {
-        let health = health.remove(&webhook.uid).unwrap_or_default();
-        Webhook {
-            name: webhook.full_name(),
-            customer_code: webhook.customer_code.as_str().to_owned(),
-            url: webhook.target_url.url().to_string(),
-            active: webhook.active,
-            pending: health.pending,
-            retrying: health.retrying,
-            dead_letter: health.dead_letter,
-            last_success: health.last_success_at_ms.map(time),
-            last_dead_letter: health.last_dead_letter_at_ms.map(time),
-        }
+    let own: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
+    let health: Vec<WebhookHealth> =
+        own.iter().map(|webhook| health.remove(&webhook.uid).unwrap_or_default()).collect();
+    let webhooks = own.iter().zip(&health).map(|(webhook, health)| Webhook {
+        name: webhook.full_name(),
+        customer_code: webhook.customer_code.as_str().to_owned(),
+        url: webhook.target_url.url().to_string(),
+        active: webhook.active,
+        pending: health.pending,
+        retrying: health.retrying,
+        dead_letter: health.dead_letter,
+        last_success: health.last_success_at_ms.map(time),
+        last_dead_letter: health.last_dead_letter_at_ms.map(time),
     });
-    Ok(Html(overview::page(&viewer.frame(&state), webhooks.collect())))
+    let webhooks = webhooks.collect();
+    let names = own.iter().map(|webhook| (webhook.uid.as_str(), webhook.full_name())).collect();
+    let problems = problems(&mut reader, &names, &health).await?;
+    let uids: Vec<String> = own.iter().map(|webhook| webhook.uid.clone()).collect();
+    let retrying = health.iter().map(|health| health.retrying).sum();
+    let only = viewer.caller.customer.as_ref().map(|_| &uids[..]);
+    let day = Day { retrying, ..day(&mut reader, &uids, only, state.clock.now()).await? };
+    Ok(Html(overview::page(&viewer.frame(&state), webhooks, &problems, &day)))
+}
+
+async fn problems(
+    reader: &mut Connection,
+    names: &HashMap<&str, String>,
+    health: &[WebhookHealth],
+) -> Result<Vec<Problem>, StoreError> {
+    let mut failing: Vec<&WebhookHealth> =
+        health.iter().filter(|health| health.dead_letter > 0 || health.retrying > 0).collect();
+    failing.sort_by_key(|health| std::cmp::Reverse((health.dead_letter, health.retrying)));
+    let (webhooks, lines) = EXPLAINED;
+    let uids: Vec<String> = failing.iter().take(webhooks).map(|health| health.webhook.clone()).collect();
+    let failures = recent::failures(reader, &uids).await?.into_iter().take(lines);
+    let problem = |failures: recent::Failures| {
+        let webhook = names.get(failures.webhook.as_str()).cloned().unwrap_or_default();
+        Problem { webhook, status: failures.status, class: failures.class, count: failures.count }
+    };
+    Ok(failures.map(problem).collect())
+}
+
+/// The charts are made of deliveries to `only` these webhooks, if they are given.
+async fn day(
+    reader: &mut Connection,
+    uids: &[String],
+    only: Option<&[String]>,
+    now: Timestamp,
+) -> Result<Day, StoreError> {
+    let now_ms = now.as_millisecond();
+    let from_ms = now_ms - HOURS * HOUR_MS;
+    let count = |found: i64| Count { number: found.min(MAX_COUNT), is_more: found > MAX_COUNT };
+    let delivered = count(recent::count(reader, uids, Status::Succeeded, from_ms).await?);
+    let dead = count(recent::count(reader, uids, Status::DeadLetter, from_ms).await?);
+    // Whole hours, of which the last one has just begun.
+    let last = now_ms - now_ms.rem_euclid(HOUR_MS);
+    let spans = (0..HOURS).rev().map(|back| (last - back * HOUR_MS, last - (back - 1) * HOUR_MS));
+    let spans: Vec<(i64, i64)> = spans.collect();
+    let mut hours: Vec<Hour> =
+        spans.iter().map(|(from, _)| Hour { from: time(*from), ..Hour::default() }).collect();
+    for ended in recent::sample(reader, only, &spans).await? {
+        if let Some(hour) = hours.get_mut(ended.hour) {
+            add(hour, ended);
+        }
+    }
+    Ok(Day { delivered, dead, retrying: 0, hours })
+}
+
+fn add(hour: &mut Hour, Ended { status, attempts, total_us, .. }: Ended) {
+    match (status, attempts) {
+        (Status::Succeeded, 1) => hour.at_once += 1,
+        (Status::Succeeded, _) => hour.retried += 1,
+        (_, _) => hour.dead += 1,
+    }
+    hour.times_us.extend(total_us);
+    hour.is_more = (hour.at_once + hour.retried + hour.dead) as i64 == SAMPLE;
 }

@@ -26,7 +26,7 @@ pub async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, ApiError> {
     let choice = set(&query.unwrap_or_default());
-    let (tenant, fields) = (&viewer.caller.tenant, fields_of(&choice));
+    let fields = fields_of(&choice);
     let (many, fields) = match fields.has("webhook") {
         true => (Some(Many::from(ResendMany::read(fields)?)), fields_of(&[])),
         false => (None, fields),
@@ -36,17 +36,24 @@ pub async fn list(
     let preview = match many {
         None => None,
         Some(many) => {
-            let (extent, total) = preview(&mut reader, tenant.webhooks(), &many).await?;
+            let (extent, total) = preview(&mut reader, viewer.caller.webhooks(), &many).await?;
             let (count, oldest) = (extent.count, extent.oldest_ms.map(time));
             Some(Preview { count, total, oldest, seconds: many.seconds(count) })
         }
     };
-    let found = progress(&mut reader, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
+    let found = progress(
+        &mut reader,
+        viewer.caller.concern().as_deref(),
+        id.as_deref(),
+        cursor.as_ref(),
+        page_size + 1,
+    )
+    .await?;
     let (found, next) = page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
     let resends = Resends {
         choice: Filters(choice),
         preview,
-        webhooks: tenant.config.webhooks.iter().map(|webhook| webhook.full_name()).collect(),
+        webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         resends: found.into_iter().map(shown).collect(),
         next,
     };

@@ -16,11 +16,10 @@ use sha2::Sha256;
 use url::Url;
 
 use crate::api::body::{LIMIT, form_bytes};
-use crate::api::caller::{Administrator, Caller};
+use crate::api::caller::{Caller, WebhookManager};
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::host::{HostKind, host};
-use crate::api::kinds::Line;
 use crate::api::request::{Described, FromFields};
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
@@ -95,7 +94,8 @@ pub fn name_of(tenant: &ServedTenant) -> String {
     config.display_name.clone().unwrap_or_else(|| config.client_code.as_str().to_owned())
 }
 
-/// A signed-in user that may see the portal: an administrator of the tenant, by the database's last word. A handler with
+/// A signed-in user that may see the portal, by the database's last word: an administrator of the tenant, or a contact that
+/// manages the webhooks of its customer, which [`Caller`] names. A handler with
 /// this argument can't forget the check.
 pub struct Viewer {
     /// The user, as the API knows it.
@@ -111,6 +111,15 @@ impl Viewer {
             user: self.caller.name(),
             csrf: self.csrf.clone(),
             now: state.clock.now(),
+            is_of_tenant: self.caller.customer.is_none(),
+        }
+    }
+
+    /// Refuses a page that concerns the whole tenant to a contact, which manages its customer's webhooks.
+    pub fn must_be_administrator(&self) -> Result<(), ApiError> {
+        match self.caller.customer {
+            None => Ok(()),
+            Some(_) => Err(ApiError::NotAdministrator),
         }
     }
 }
@@ -157,7 +166,7 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
             caller => caller?,
         };
         let csrf = hex::encode(form_mac(token).finalize().into_bytes());
-        let Administrator(caller) = Administrator::of_caller(caller, state).await?;
+        let WebhookManager(caller) = WebhookManager::of_caller(caller, state).await?;
         Ok(Self { caller, csrf })
     }
 }
@@ -176,7 +185,19 @@ pub struct Posted<F> {
     pub form: F,
 }
 
-impl<F: FromFields> FromRequest<Arc<ApiState>> for Posted<F> {
+/// What the fields of a form are read into; `csrf` is not among them.
+pub trait FromForm: Sized {
+    /// Reads the fields that were filled in.
+    fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError>;
+}
+
+impl<F: FromFields> FromForm for F {
+    fn from_form(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        F::read(fields_of(&pairs))
+    }
+}
+
+impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
@@ -184,11 +205,12 @@ impl<F: FromFields> FromRequest<Arc<ApiState>> for Posted<F> {
         check_origin(&parts)?;
         let viewer = Viewer::from_request_parts(&mut parts, state).await?;
         let bytes = form_bytes(&parts.headers, body, LIMIT).await?;
-        let mut fields = fields_of_form(&bytes)?;
-        let sent = fields.opt::<Line<64>>("csrf").and_then(|sent| hex::decode(sent).ok());
+        let (csrf, pairs): (Vec<_>, Vec<_>) =
+            pairs_of(&bytes)?.into_iter().partition(|(name, _)| name == "csrf");
+        let sent = csrf.first().and_then(|(_, sent)| hex::decode(sent).ok());
         let token = Cookies::of(&parts)?.token(&parts.headers).ok_or(ApiError::Internal)?;
         match sent.map(|sent| form_mac(token).verify_slice(&sent)) {
-            Some(Ok(())) => Ok(Self { viewer, form: F::read(fields)? }),
+            Some(Ok(())) => Ok(Self { viewer, form: F::from_form(pairs)? }),
             Some(Err(_)) | None => Err(ApiError::ForeignForm.into()),
         }
     }
@@ -205,10 +227,15 @@ impl FromFields for () {
     }
 }
 
+/// The names and values of a form.
+fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ApiError::BadRequest("The form is not UTF-8"))?;
+    Ok(set(text))
+}
+
 /// The fields of a form.
 pub fn fields_of_form(bytes: &[u8]) -> Result<Fields, ApiError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| ApiError::BadRequest("The form is not UTF-8"))?;
-    Ok(fields_of(&set(text)))
+    Ok(fields_of(&pairs_of(bytes)?))
 }
 
 /// The fields of what [`set`] returns.

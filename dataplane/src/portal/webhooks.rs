@@ -11,6 +11,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_crds::{EventCode, SecretBytes, TargetUrl, WebhookConfig};
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
+use docket_portal::logs::link;
 use docket_portal::page::Section;
 use docket_portal::webhooks::{self, Keeper, Settings, ShownSecret, Webhook};
 use docket_program::random;
@@ -27,6 +28,8 @@ use crate::api::kinds::Line;
 use crate::api::request::{Described, FromFields};
 use crate::api::state::ApiState;
 use crate::api::times::time;
+use crate::api::webhook_logs::answers::EventWord;
+use crate::api::webhook_logs::test_events::send_test;
 
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound("There is no such webhook");
 const CHANGED: ApiError =
@@ -74,6 +77,19 @@ impl FromFields for VersionForm {
     }
 }
 
+/// The field of the form that sends a test event.
+pub struct TestForm(EventCode);
+
+impl FromFields for TestForm {
+    fn list() -> Vec<Described> {
+        Vec::new()
+    }
+
+    fn take(fields: &mut Fields) -> Option<Self> {
+        fields.req::<EventWord>("event").map(Self)
+    }
+}
+
 type Name = Result<Path<(String, String)>, PathRejection>;
 
 /// GET /portal/webhooks.
@@ -84,9 +100,9 @@ pub async fn list(
 ) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
     let healths = health::by_webhook(&mut reader).await?;
-    let mut all: Vec<&WebhookConfig> = viewer.caller.tenant.config.webhooks.iter().collect();
+    let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     all.sort_by_key(|webhook| (&webhook.namespace, &webhook.name));
-    let shown: Vec<Webhook> = all.into_iter().map(|webhook| shown(webhook, &healths)).collect();
+    let shown: Vec<Webhook> = all.into_iter().map(|webhook| shown(&viewer, webhook, &healths)).collect();
     Ok(Html(webhooks::list(&viewer.frame(&state), &shown, writes.is_some())))
 }
 
@@ -97,7 +113,8 @@ pub async fn form(
     viewer: Viewer,
 ) -> Result<Html<String>, ApiError> {
     can_write(&writes)?;
-    let settings = Settings { active: true, ..Settings::default() };
+    let customer_code = viewer.caller.customer.clone().unwrap_or_default();
+    let settings = Settings { active: true, customer_code, ..Settings::default() };
     Ok(Html(webhooks::new(&viewer.frame(&state), &settings, &[])))
 }
 
@@ -109,6 +126,9 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let documents = can_write(&writes)?;
     let config = &viewer.caller.tenant.config;
+    // A contact's customer is the user's own, whatever the form says.
+    let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
+    let settings = Settings { customer_code, ..settings };
     let secret = new_secret();
     let declared = Declared {
         namespace: config.namespace.clone(),
@@ -143,7 +163,7 @@ pub async fn get(
     let webhook = find(&viewer, name)?;
     let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
     let keeper = keeper(&writes, &viewer, webhook)?;
-    Ok(Html(webhooks::detail(&viewer.frame(&state), &shown(webhook, &healths), &keeper, None)))
+    Ok(Html(webhooks::detail(&viewer.frame(&state), &shown(&viewer, webhook, &healths), &keeper, None)))
 }
 
 /// POST /portal/webhooks/{namespace}/{name}.
@@ -170,7 +190,7 @@ pub async fn save(
     if !wrong.is_empty() {
         let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
         let keeper = keeper(&writes, &viewer, webhook)?;
-        let (frame, shown) = (viewer.frame(&state), shown(webhook, &healths));
+        let (frame, shown) = (viewer.frame(&state), shown(&viewer, webhook, &healths));
         let page = webhooks::detail(&frame, &shown, &keeper, Some((&settings, &wrong)));
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
@@ -216,6 +236,17 @@ pub async fn act(
     Ok(Redirect::to(&webhooks::link(&webhook.full_name())).into_response())
 }
 
+/// POST /portal/webhooks/{namespace}/{name}/test: leads to the delivery.
+pub async fn test(
+    State(state): State<Arc<ApiState>>,
+    name: Name,
+    Posted { viewer, form: TestForm(code) }: Posted<TestForm>,
+) -> Result<Redirect, ApiError> {
+    let uid = &find(&viewer, name)?.uid;
+    let id = send_test(&state, &viewer.caller, uid, Some(code)).await?;
+    Ok(Redirect::to(&link(&id.to_string())))
+}
+
 fn can_write(writes: &Writes) -> Result<&Documents, ApiError> {
     writes.as_deref().ok_or(ApiError::Conflict(
         "The portal does not declare webhooks here; change the object, whose YAML is on the webhook's page",
@@ -224,11 +255,10 @@ fn can_write(writes: &Writes) -> Result<&Documents, ApiError> {
 
 fn find(viewer: &Viewer, name: Name) -> Result<&WebhookConfig, ApiError> {
     let Path((namespace, name)) = name.map_err(|_| NO_SUCH_WEBHOOK)?;
-    let mut all = viewer.caller.tenant.config.webhooks.iter();
-    all.find(|webhook| webhook.namespace == namespace && webhook.name == name).ok_or(NO_SUCH_WEBHOOK)
+    viewer.caller.webhooks().served().find(|webhook| webhook.namespace == namespace && webhook.name == name).ok_or(NO_SUCH_WEBHOOK)
 }
 
-fn shown(webhook: &WebhookConfig, healths: &[WebhookHealth]) -> Webhook {
+fn shown(viewer: &Viewer, webhook: &WebhookConfig, healths: &[WebhookHealth]) -> Webhook {
     let health = healths.iter().find(|health| health.webhook == webhook.uid).cloned().unwrap_or_default();
     Webhook {
         full_name: webhook.full_name(),
@@ -239,6 +269,10 @@ fn shown(webhook: &WebhookConfig, healths: &[WebhookHealth]) -> Webhook {
             events: webhook.events.iter().copied().collect(),
             active: webhook.active,
         },
+        takes: EventCode::ALL
+            .into_iter()
+            .filter(|code| viewer.caller.tenant.webhooks().takes(webhook, *code))
+            .collect(),
         is_signed: webhook.secret.is_some(),
         has_next_secret: webhook.next_secret.is_some(),
         pending: health.pending,
@@ -273,7 +307,7 @@ fn declared_as(viewer: &Viewer, webhook: &WebhookConfig) -> Declared {
         tenant: viewer.caller.tenant.config.name.clone(),
         secret: secret(webhook.secret.as_ref()),
         next_secret: secret(webhook.next_secret.as_ref()),
-        ..declared_with(&shown(webhook, &[]).settings)
+        ..declared_with(&shown(viewer, webhook, &[]).settings)
     }
 }
 

@@ -71,7 +71,7 @@ impl ServedTenant {
     /// Its webhooks, and those that are on hold.
     pub fn webhooks(&self) -> Webhooks<'_> {
         let TenantConfig { webhooks, active_events, .. } = &*self.config;
-        Webhooks { served: webhooks, active_events, held: &self.held }
+        Webhooks::new(webhooks, active_events, &self.held)
     }
 
     /// The certificates that this webhook trusts.
@@ -80,27 +80,49 @@ impl ServedTenant {
     }
 }
 
-/// A tenant's webhooks.
+/// A tenant's webhooks, or those of one customer.
 #[derive(Clone, Copy)]
 pub struct Webhooks<'a> {
-    /// The webhooks that are served.
-    pub served: &'a [WebhookConfig],
-    /// The events that are active for the tenant.
-    pub active_events: &'a BTreeSet<EventCode>,
-    /// The webhooks that are on hold.
-    pub held: &'a HeldWebhooks,
+    served: &'a [WebhookConfig],
+    active_events: &'a BTreeSet<EventCode>,
+    held: &'a HeldWebhooks,
+    /// Of this customer only.
+    customer: Option<&'a str>,
 }
 
 impl<'a> Webhooks<'a> {
+    /// Those that are served, the events that are active for the tenant, and the webhooks that are on hold.
+    pub const fn new(
+        served: &'a [WebhookConfig],
+        active_events: &'a BTreeSet<EventCode>,
+        held: &'a HeldWebhooks,
+    ) -> Self {
+        Self { served, active_events, held, customer: None }
+    }
+
+    /// Only those of this customer. Whose a webhook is that is not served is not known: it is none of them.
+    #[must_use]
+    pub const fn of(self, customer: &'a str) -> Self {
+        Self { customer: Some(customer), ..self }
+    }
+
+    /// Those that are served.
+    pub fn served(&self) -> impl Iterator<Item = &'a WebhookConfig> + use<'a> {
+        let (served, customer) = (self.served, self.customer);
+        served
+            .iter()
+            .filter(move |webhook| customer.is_none_or(|customer| webhook.customer_code.as_str() == customer))
+    }
+
     /// The webhook with this uid, if it is served.
     pub fn get(&self, uid: &str) -> Option<&'a WebhookConfig> {
-        self.served.iter().find(|webhook| webhook.uid == uid)
+        self.served().find(|webhook| webhook.uid == uid)
     }
 
     /// Whether a webhook with this uid is declared as the tenant's: it is served, or on hold. What a tenant's database says is no
     /// declaration.
     pub fn declares(&self, uid: &str) -> bool {
-        let is_held = matches!(self.held, HeldWebhooks::These(uids) if uids.contains(uid));
+        let is_held = self.customer.is_none() && matches!(self.held, HeldWebhooks::These(uids) if uids.contains(uid));
         is_held || self.get(uid).is_some()
     }
 
@@ -112,6 +134,7 @@ impl<'a> Webhooks<'a> {
     /// Whether a webhook that is not served is on hold, since it may come back.
     pub fn holds(&self, uid: &str) -> bool {
         match self.held {
+            _ if self.customer.is_some() => false,
             HeldWebhooks::These(uids) => uids.contains(uid),
             HeldWebhooks::AllUnknown => self.get(uid).is_none(),
         }

@@ -149,6 +149,7 @@ impl<S: Schedule> Batches<S> {
             event_id: &started.event_id,
             code: event.code,
             body: event.body.clone(),
+            is_test: event.is_test,
             attempt: started.attempt,
         };
         send::send(&self.sender, message, self.clock.now()).await

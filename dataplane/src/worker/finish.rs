@@ -140,10 +140,12 @@ impl<S: Schedule> Finish<S> {
         group.into_iter().zip(stored).map(settle).collect()
     }
 
-    /// Counts the attempt, logs it, and marks its tenant for the health report.
+    /// Counts the attempt, unless it is of a test event, logs it, and marks its tenant for the health report.
     fn publish(&self, ended: &Ended, next: Next) {
         let Ended { attempt: Attempt { tenant, started, event, .. }, outcome, .. } = ended;
-        self.metrics.attempted(outcome, next);
+        if !event.is_test {
+            self.metrics.attempted(outcome, next);
+        }
         self.active.note(&tenant.config.uid);
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
         let report = outcome.report();
@@ -157,6 +159,7 @@ impl<S: Schedule> Finish<S> {
             outcome = class,
             delivery.status = next.status().as_str(),
             http.status = report.http_status,
+            is_test = event.is_test,
             duration_ms = u64::try_from(report.times.total.as_millis()).unwrap_or(u64::MAX),
             "attempt"
         );

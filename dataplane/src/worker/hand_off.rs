@@ -98,6 +98,7 @@ impl<S: Schedule> HandedOff<S> {
                 code: event.code,
                 customer_code: event.customer_code.clone(),
                 body: event.body.clone(),
+                is_test: false,
             };
             let attempt = Attempt { tenant: Arc::clone(tenant), started, lease: self.lease.clone(), event };
             batches.make(attempt, claimed);

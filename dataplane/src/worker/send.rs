@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Outcome};
-use docket_domain::signature;
+use docket_domain::{sample, signature};
 use docket_egress::{Post, Sender, Trust};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -15,8 +15,9 @@ const SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE_HEADE
 const WEBHOOK_ID: HeaderName = HeaderName::from_static(signature::WEBHOOK_ID_HEADER);
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static(signature::WEBHOOK_TIMESTAMP_HEADER);
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static(signature::WEBHOOK_SIGNATURE_HEADER);
+const TEST: HeaderName = HeaderName::from_static(sample::TEST_HEADER);
 /// These headers and the four of the sender.
-const HEADERS: usize = 11;
+const HEADERS: usize = 12;
 
 /// One delivery to send.
 pub(super) struct Message<'a> {
@@ -32,14 +33,19 @@ pub(super) struct Message<'a> {
     pub(super) code: EventCode,
     /// The stored envelope.
     pub(super) body: Bytes,
+    /// Whether the event was made to try the webhook.
+    pub(super) is_test: bool,
     /// The number of this attempt, from 1.
     pub(super) attempt: u32,
 }
 
 /// Makes one attempt.
 pub(super) async fn send(sender: &Sender, message: Message<'_>, now: Timestamp) -> Outcome {
-    let Message { webhook, trust, delivery, event_id, code, body, attempt } = message;
-    let headers = headers(&webhook.secrets(), (delivery, event_id, code), &body, now);
+    let Message { webhook, trust, delivery, event_id, code, body, is_test, attempt } = message;
+    let mut headers = headers(&webhook.secrets(), (delivery, event_id, code), &body, now);
+    if is_test {
+        mark_as_test(&mut headers);
+    }
     sender.post(Post { url: webhook.target_url.url(), trust, headers, body, afresh: attempt > 1 }).await
 }
 
@@ -65,6 +71,11 @@ pub fn headers(
         headers.insert(WEBHOOK_SIGNATURE, value(secrets.iter().map(by).collect::<Vec<_>>().join(" ")));
     }
     headers
+}
+
+/// Adds the header that says that the event was made to try the webhook.
+pub fn mark_as_test(headers: &mut HeaderMap) {
+    headers.insert(TEST, HeaderValue::from_static("true"));
 }
 
 /// The value without a copy.

@@ -21,6 +21,8 @@ pub struct Contact {
     pub active: bool,
     /// How often it was signed out everywhere.
     pub sign_outs: i64,
+    /// Whether it sees and manages its customer's webhooks in the portal.
+    pub manages_webhooks: bool,
 }
 
 /// What an e-mail address, or a user name, is compared by: people type them in any case.
@@ -52,11 +54,20 @@ pub async fn insert_contact(
     email: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let Contact { code, customer_code, name, password_hash, active, sign_outs: _ } = contact;
-    let params =
-        params![code, customer_code, email, user_key(email), name, password_hash.clone(), *active, now_ms];
+    let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms, \
+               manages_webhooks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let Contact { code, customer_code, name, password_hash, active, sign_outs: _, manages_webhooks } = contact;
+    let params = params![
+        code,
+        customer_code,
+        email,
+        user_key(email),
+        name,
+        password_hash.clone(),
+        *active,
+        now_ms,
+        *manages_webhooks
+    ];
     transaction.execute(sql, params).await.map(|_| ())
 }
 
@@ -94,9 +105,19 @@ pub async fn set_password(
     row.map(|row| row.get(0)).transpose()
 }
 
+/// Whether the contact with this code is active, of this customer, and may manage its webhooks.
+pub async fn manages_webhooks(
+    connection: &mut Connection,
+    code: &str,
+    customer_code: &str,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM contact WHERE code = $1 AND customer_code = $2 AND active AND manages_webhooks";
+    Ok(connection.query_opt(sql, params![code, customer_code]).await?.is_some())
+}
+
 /// The contact whose e-mail address this is.
 pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<Contact>, StoreError> {
-    let sql = "SELECT code, customer_code, name, password_hash, active, sign_outs FROM contact WHERE email_key = $1";
+    let sql = "SELECT code, customer_code, name, password_hash, active, sign_outs, manages_webhooks FROM contact WHERE email_key = $1";
     let row = connection.query_opt(sql, params![user_key(user_id)]).await?;
     row.map(|row| {
         Ok(Contact {
@@ -106,6 +127,7 @@ pub async fn find(connection: &mut Connection, user_id: &str) -> Result<Option<C
             password_hash: row.get(3)?,
             active: row.get(4)?,
             sign_outs: row.get(5)?,
+            manages_webhooks: row.get(6)?,
         })
     })
     .transpose()

@@ -77,6 +77,23 @@ pub(crate) fn inserts<'a>(events: impl IntoIterator<Item = &'a Event>, now_ms: i
     }))
 }
 
+/// Marks an event as a test of this webhook, by uid.
+pub async fn mark_as_test(
+    transaction: &mut Transaction,
+    id: &EventId,
+    webhook: &str,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO test_event (id, webhook) VALUES ($1, $2)";
+    transaction.execute(sql, params![id.as_str(), webhook]).await.map(drop)
+}
+
+/// Whether a delivery of a test event to this webhook, by uid, has not ended.
+pub async fn is_test_under_way(connection: &mut Connection, webhook: &str) -> Result<bool, StoreError> {
+    let sql =
+        "SELECT 1 FROM test_event t JOIN delivery_queue q ON q.event_id = t.id WHERE t.webhook = $1 LIMIT 1";
+    Ok(connection.query_opt(sql, params![webhook]).await?.is_some())
+}
+
 /// Locks the event until the transaction ends: other transactions that work on its deliveries wait.
 pub async fn lock(transaction: &mut Transaction, id: &str) -> Result<(), StoreError> {
     transaction.lock("SELECT id FROM event WHERE id = $1 FOR UPDATE", params![id]).await
@@ -107,6 +124,9 @@ pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Vec<u8
     row.map(|row| row.get(0)).transpose()
 }
 
+/// Whether the event `e` of a statement is a test.
+pub(crate) const IS_TEST: &str = "EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id)";
+
 /// What an attempt needs of an event.
 #[derive(Clone)]
 pub struct ToSend {
@@ -116,6 +136,8 @@ pub struct ToSend {
     pub customer_code: String,
     /// The envelope.
     pub body: Bytes,
+    /// Whether it was made to try a webhook.
+    pub is_test: bool,
 }
 
 /// What an attempt needs of each of these events, by id.
@@ -123,13 +145,15 @@ pub async fn to_send(
     connection: &mut Connection,
     ids: &[String],
 ) -> Result<HashMap<String, ToSend>, StoreError> {
-    let sql = format!("SELECT id, code, customer_code, body FROM event WHERE id IN ({})", slots(1));
+    let sql =
+        format!("SELECT id, code, customer_code, body, {IS_TEST} FROM event e WHERE id IN ({})", slots(1));
     let mut events = HashMap::new();
     for chunk in ids.chunks(SLOTS) {
         let rows = connection.query(&sql, filled(chunk.iter().map(Param::from))).await?;
         for row in rows {
             let body = Bytes::from(row.get::<Vec<u8>>(3)?);
-            events.insert(row.get(0)?, ToSend { code: row.parsed(1)?, customer_code: row.get(2)?, body });
+            let (code, customer_code, is_test) = (row.parsed(1)?, row.get(2)?, row.get(4)?);
+            events.insert(row.get(0)?, ToSend { code, customer_code, body, is_test });
         }
     }
     Ok(events)

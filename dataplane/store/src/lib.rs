@@ -46,6 +46,7 @@ pub mod notes;
 pub mod orders;
 pub mod postgres;
 pub mod processes;
+pub mod recent;
 pub mod resends;
 pub mod retention;
 pub mod samples;

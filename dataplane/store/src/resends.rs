@@ -5,7 +5,7 @@ use docket_domain::delivery::Status;
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::events;
+use crate::events::{self, IS_TEST};
 use crate::sql::{Param, SLOTS, Search, filled, params, slots};
 
 /// Which dead letters to resend; times are inclusive at the start and exclusive at the end.
@@ -55,7 +55,7 @@ impl Extent {
     }
 }
 
-/// The dead letters of a webhook, oldest first. Of each event only the latest delivery to this webhook counts: one that
+/// The dead letters of a webhook, oldest first, without those of test events. Of each event only the latest delivery to this webhook counts: one that
 /// was resent since is not sent a third time.
 pub async fn dead_letters(connection: &mut Connection, filter: &DeadFilter) -> Result<Vec<Dead>, StoreError> {
     let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter);
@@ -70,6 +70,7 @@ fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     let mut search =
         Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
     search.and("d.status = 'DeadLetter' AND d.webhook = $1", [webhook.into()]);
+    search.and(&format!("NOT {IS_TEST}"), []);
     search.and_some("e.customer_code = $1", customer_code.as_ref());
     if let Some(codes) = event_codes {
         // Our own words, so no escaping. The empty text matches no event: a webhook without events gets none.
@@ -146,9 +147,10 @@ pub async fn insert(transaction: &mut Transaction, resend: &Resend) -> Result<()
     transaction.execute(sql, params).await.map(|_| ())
 }
 
-/// Requests, newest first; `after` is the `created_at_ms` and the id of the last one seen.
+/// Requests, newest first, to these webhooks, by uid, if they are given; `after` is the `created_at_ms` and the id of the last one seen.
 pub async fn search(
     connection: &mut Connection,
+    webhooks: Option<&[String]>,
     id: Option<&str>,
     after: Option<&(i64, String)>,
     limit: i64,
@@ -158,6 +160,11 @@ pub async fn search(
          stopped_by, stopped_at_ms FROM resend",
     );
     search.and_some("id = $1", id);
+    if let Some(webhooks) = webhooks {
+        // The empty text is no uid: without webhooks there is no resend.
+        let places: Vec<String> = (1..=webhooks.len()).map(|place| format!(", ${place}")).collect();
+        search.and(&format!("webhook IN (''{})", places.concat()), webhooks.iter().map(Param::from));
+    }
     if let Some((created_at_ms, id)) = after {
         search.and("(created_at_ms, id) < ($1, $2)", [(*created_at_ms).into(), id.into()]);
     }

@@ -50,7 +50,8 @@ async fn try_resend(
 ) -> Result<(Resend, Extent, Vec<Due>), Refusal> {
     let mut transaction = database.begin(&Clock::System).await?;
     let held = no_unknown_webhooks();
-    let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
+    let active_events = BTreeSet::new();
+    let webhooks = Webhooks::new(&[], &active_events, &held);
     let done = resend::resend_many(&mut transaction, webhooks, many, "employee 99", at(now_ms)).await?;
     transaction.commit().await?;
     Ok(done)
@@ -62,7 +63,7 @@ async fn resend(rig: &TenantDatabase, many: &Many, now_ms: i64) -> (Resend, Exte
 
 async fn stop(rig: &TenantDatabase, id: &str, by: &str, now_ms: i64) -> Result<Stopped, Refusal> {
     let mut transaction = rig.database.begin(&Clock::System).await?;
-    let stopped = resend::stop(&mut transaction, id, by, at(now_ms)).await?;
+    let stopped = resend::stop(&mut transaction, None, id, by, at(now_ms)).await?;
     transaction.commit().await?;
     Ok(stopped)
 }
@@ -165,7 +166,8 @@ async fn a_preview_says_what_a_resend_does_and_writes_nothing(rig: TenantDatabas
     dead_letters(&rig, 30).await;
     let asked = Many { from_ms: Some(T0 + 5_000), to_ms: Some(T0 + 20_000), limit: 12, ..many(10) };
     let held = no_unknown_webhooks();
-    let webhooks = Webhooks { served: &[], active_events: &BTreeSet::new(), held: &held };
+    let active_events = BTreeSet::new();
+    let webhooks = Webhooks::new(&[], &active_events, &held);
     let (preview, total) =
         resend::preview(&mut rig.reader().await, webhooks, &asked).await.expect("a preview");
     assert_eq!(total, 15, "without the limit");
@@ -213,7 +215,8 @@ async fn a_stop_cancels_deliveries_without_an_attempt(rig: TenantDatabase) {
         stop(&rig, &made.id, "employee 8", now + 2000).await.expect("stops"),
         Stopped { taken_back: 0, gone: 3 }
     );
-    let found = resend::progress(&mut rig.reader().await, Some(&made.id), None, 10).await.expect("a page");
+    let found =
+        resend::progress(&mut rig.reader().await, None, Some(&made.id), None, 10).await.expect("a page");
     let stopped = Resend { stopped_by: Some("employee 7".into()), stopped_at_ms: Some(now + 1000), ..made };
     assert_eq!(found, [Progress { resend: stopped, pending: 3, failed: 0, succeeded: 0, dead_letter: 0 }]);
     let unknown = stop(&rig, "no such", "employee 7", now).await;
@@ -229,7 +232,8 @@ async fn what_was_taken_back_can_be_sent_again(rig: TenantDatabase) {
     // Retention may have deleted a dead letter meanwhile: its event goes with the last delivery that needs it.
     let sql = "DELETE FROM delivery_history WHERE resend_id IS NULL AND resend_of IS NULL";
     rig.write(async |t| t.execute(sql, Vec::new()).await).await;
-    let newest = resend::progress(&mut rig.reader().await, None, None, 1).await.expect("a page").remove(0);
+    let newest =
+        resend::progress(&mut rig.reader().await, None, None, None, 1).await.expect("a page").remove(0);
     assert_eq!(stop(&rig, &newest.resend.id, "x", T0 + 100_004).await.expect("stops").taken_back, 30);
     assert_eq!(rig.number("SELECT count(*) FROM event").await, 0);
 }
@@ -270,7 +274,7 @@ async fn requests_are_paged_newest_first(rig: TenantDatabase) {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let mut reader = rig.reader().await;
-        let page = resend::progress(&mut reader, None, after.as_ref(), 7).await.expect("a page");
+        let page = resend::progress(&mut reader, None, None, after.as_ref(), 7).await.expect("a page");
         let Some(last) = page.last() else { break };
         after = Some((last.resend.created_at_ms, last.resend.id.clone()));
         seen.extend(page.into_iter().map(|progress| progress.resend));

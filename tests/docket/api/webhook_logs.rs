@@ -11,7 +11,7 @@ use super::rig::{Rig, captioned, example, get, home, refused, save, with, wrong_
 
 /// Nothing may be reached there, which an attempt finds out at once.
 const NOWHERE: &str = "https://127.0.0.1:9/";
-const FORBIDDEN: &str = "Only an administrator of the tenant may see the webhook logs";
+const FORBIDDEN: &str = "Only an administrator of the tenant may see this";
 /// Of no delivery.
 const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
 
@@ -112,7 +112,7 @@ async fn a_delivery_shows_its_payload_and_every_attempt_with_what_to_do() {
     let expected = json!({"deliveryId": 0, "eventId": 0, "event": "order.created", "customerCode": "C-1",
         "webOrderId": "W00000001", "workOrder": null, "invoiceNumber": null, "webhook": "default/orders",
         "status": "DeadLetter", "attemptCount": 5, "nextAttemptAt": null, "failureClass": "BlockedAddress",
-        "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
+        "httpStatus": null, "idempotencyKey": null, "resendOf": null, "resendId": null, "isTest": false, "requestedBy": null, "createdAt": 0, "finishedAt": 0});
     assert_eq!(fixed, expected);
     assert_eq!((&payload["id"], &payload["event"]), (&shown["eventId"], &json!("order.created")));
     assert_eq!(payload["data"], json!({"orderType": "Court", "webOrderId": "W00000001"}));

@@ -96,7 +96,7 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
         for page in PAGES.into_iter().filter(|page| *page != "/portal/nothing") {
             let reply = browser.get(page).await;
             assert_eq!(reply.status, 403, "{user} {page}");
-            assert!(reply.text().contains("Only an administrator of the tenant may see the webhook logs"));
+            assert!(reply.text().contains("Only an administrator of the tenant may see this"));
             is_protected(&reply);
         }
         let fields = [("deliveryId", "01900000-0000-7000-8000-00000000dead"), ("csrf", "00")];

@@ -83,7 +83,9 @@ pub struct DeliverySummary {
     resend_of: Option<String>,
     /// The bulk resend that this delivery is part of.
     resend_id: Option<String>,
-    /// Who requested the resend.
+    /// Whether the event was made to try the webhook: it carries sample data and the header X-Service-Test.
+    is_test: bool,
+    /// Who requested the resend or the test.
     #[schema(example = "employee 99")]
     requested_by: Option<String>,
     #[schema(value_type = String, format = DateTime)]
@@ -113,6 +115,7 @@ impl From<ListedDelivery> for DeliverySummary {
             idempotency_key: listed.idempotency_key,
             resend_of: listed.resend_of,
             resend_id: listed.resend_id,
+            is_test: listed.is_test,
             requested_by: listed.requested_by,
             created_at: time(listed.created_at_ms),
             finished_at: listed.finished_at_ms.map(time),
@@ -159,10 +162,20 @@ impl DeliveryAnswer {
     }
 }
 
-/// One attempt of a delivery.
+/// One attempt of a delivery, with the receiver's response.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptAnswer {
+    #[serde(flatten)]
+    summary: AttemptSummary,
+    /// The first 2,000 characters of the receiver's response.
+    response_body: Option<String>,
+}
+
+/// One attempt of a delivery, without the receiver's response.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptSummary {
     #[schema(minimum = 1, maximum = 5)]
     number: i64,
     #[schema(value_type = String, format = DateTime)]
@@ -182,8 +195,6 @@ pub struct AttemptAnswer {
     #[schema(example = "203.0.113.7:443")]
     remote_address: Option<String>,
     times_microseconds: PhaseAnswer,
-    /// The first 2,000 characters of the receiver's response.
-    response_body: Option<String>,
 }
 
 /// The duration of each phase of an attempt in microseconds. Null if the phase was not reached, or not needed because the
@@ -204,6 +215,12 @@ pub struct PhaseAnswer {
 }
 
 impl From<StoredAttempt> for AttemptAnswer {
+    fn from(mut attempt: StoredAttempt) -> Self {
+        Self { response_body: attempt.response_body.take(), summary: attempt.into() }
+    }
+}
+
+impl From<StoredAttempt> for AttemptSummary {
     fn from(attempt: StoredAttempt) -> Self {
         let outcome = match (attempt.finished_at_ms, attempt.failure_class) {
             (None, _) => UNDER_WAY,
@@ -226,7 +243,6 @@ impl From<StoredAttempt> for AttemptAnswer {
                 first_byte: attempt.first_byte_us,
                 total: attempt.total_us,
             },
-            response_body: attempt.response_body,
         }
     }
 }

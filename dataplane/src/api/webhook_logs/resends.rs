@@ -16,7 +16,7 @@ use docket_store::resends::Resend;
 use self::answers::{PreviewAnswer, ResendAnswer, ResendManyAnswer, ResendPage, ResentAnswer, StopAnswer};
 use self::requests::{ResendOne, ResendRequest, ResendSearch, StopResendRequest};
 use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
-use crate::api::caller::{Administrator, Caller};
+use crate::api::caller::{Administrator, Principal};
 use crate::api::error::{ApiError, ProblemBody};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::paging::page;
@@ -52,13 +52,13 @@ pub async fn resend(
 /// request under the same key.
 pub async fn one(
     state: &ApiState,
-    caller: &Caller,
+    caller: &Principal,
     id: DeliveryId,
     write: Write,
 ) -> Result<(Response, Option<DeliveryId>), ApiError> {
     let (tenant, mut made) = (&caller.tenant, None);
     let resend = async |transaction: &mut Transaction, now| {
-        let (resent, due) = resend_one(transaction, tenant.webhooks(), id, &caller.name(), now).await?;
+        let (resent, due) = resend_one(transaction, caller.webhooks(), id, &caller.name(), now).await?;
         let done = Done::new(&ResentAnswer::from(&resent)).hint(tenant.hints([due], now));
         let Resent { id, resend_of } = resent;
         made = Some(id);
@@ -73,11 +73,16 @@ pub async fn one(
 }
 
 /// Resends the dead letters of a webhook.
-pub async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -> Result<Response, ApiError> {
+pub async fn many(
+    state: &ApiState,
+    caller: &Principal,
+    many: Many,
+    write: Write,
+) -> Result<Response, ApiError> {
     let tenant = &caller.tenant;
     let resend = async |transaction: &mut Transaction, now| {
         let (resend, extent, dues) =
-            resend_many(transaction, tenant.webhooks(), &many, &caller.name(), now).await?;
+            resend_many(transaction, caller.webhooks(), &many, &caller.name(), now).await?;
         let answer = ResendManyAnswer::new(&many, &resend, extent);
         let Resend { id, webhook_name, count, .. } = resend;
         let entry = caller.entry(state, AuditEvent::ResendStarted).about("resend", &id).times(count);
@@ -95,9 +100,10 @@ pub async fn many(state: &ApiState, caller: &Caller, many: Many, write: Write) -
     write.perform(state, caller, resend).await
 }
 
-async fn preview(state: &ApiState, caller: &Caller, many: Many) -> Result<Response, ApiError> {
+/// Answers what [`many`] would queue.
+pub async fn preview(state: &ApiState, caller: &Principal, many: Many) -> Result<Response, ApiError> {
     let mut reader = caller.reader(state).await?;
-    let (extent, total) = resend::preview(&mut reader, caller.tenant.webhooks(), &many).await?;
+    let (extent, total) = resend::preview(&mut reader, caller.webhooks(), &many).await?;
     Ok(Json(PreviewAnswer::new(&many, extent, total)).into_response())
 }
 
@@ -120,12 +126,12 @@ pub async fn stop(
 /// Stops the bulk resend with this id.
 pub async fn stop_one(
     state: &ApiState,
-    caller: &Caller,
+    caller: &Principal,
     id: String,
     write: Write,
 ) -> Result<Response, ApiError> {
     let stop = async |transaction: &mut Transaction, now| {
-        let stopped = resend::stop(transaction, &id, &caller.name(), now).await?;
+        let stopped = resend::stop(transaction, caller.concern().as_deref(), &id, &caller.name(), now).await?;
         let (resend, taken_back) = (id.clone(), stopped.taken_back);
         let entry = caller.entry(state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
         Ok(Done::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {
@@ -152,7 +158,7 @@ pub async fn list(
     Query(ResendSearch { resend_id: id, page_size, cursor }): Query<ResendSearch>,
 ) -> Result<Json<ResendPage>, ApiError> {
     let mut reader = caller.reader(&state).await?;
-    let found = resend::progress(&mut reader, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
+    let found = resend::progress(&mut reader, None, id.as_deref(), cursor.as_ref(), page_size + 1).await?;
     let (found, next_cursor) =
         page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
     Ok(Json(ResendPage { items: found.into_iter().map(Into::into).collect(), next_cursor }))

@@ -11,7 +11,7 @@ const COLUMNS: &str = "id, event_id, webhook, webhook_name, attempt_count, due_a
                        resend_of, requested_by, resend_id, created_at_ms";
 
 /// Ends those of these deliveries that were created at `made_ms` or before and that no worker attempts: their webhook is gone. An
-/// attempt that was cut off is recorded as [`FailureClass::WorkerLost`]. Returns how many it ended.
+/// attempt that was cut off is recorded as [`FailureClass::WorkerLost`]. Returns how many it ended, without those of test events.
 pub async fn end_without_webhook(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
@@ -37,7 +37,11 @@ pub async fn end_without_webhook(
          SELECT {COLUMNS}, 'DeadLetter', $1, $2 FROM delivery_queue WHERE {}",
         condition(3)
     );
-    let queue = format!("DELETE FROM delivery_queue WHERE {}", condition(1));
+    let queue = format!(
+        "DELETE FROM delivery_queue WHERE {} \
+         RETURNING EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id)",
+        condition(1)
+    );
     let mut ended = 0;
     for chunk in ids.chunks(SLOTS) {
         let with = |first: Vec<Param>| {
@@ -49,7 +53,9 @@ pub async fn end_without_webhook(
         transaction.lock(&lock, with(Vec::new())).await?;
         transaction.execute(&attempts, with(params![now_ms, FailureClass::WorkerLost.as_str()])).await?;
         transaction.execute(&history, with(params![FailureClass::WebhookGone.as_str(), now_ms])).await?;
-        ended += transaction.execute(&queue, with(Vec::new())).await?;
+        for row in transaction.query(&queue, with(Vec::new())).await? {
+            ended += u64::from(!row.get::<bool>(0)?);
+        }
     }
     Ok(ended)
 }

@@ -205,7 +205,7 @@ async fn find_stored(
 
 /// Ends those attempts of these deliveries whose worker was lost: their lease has expired. A fifth one ends only
 /// [`LATE_END_MS`] later. `backoff_base` is that of the contract's delays. Returns how many attempts ended, and how many of
-/// their deliveries are dead letters now.
+/// their deliveries are dead letters now, without those of test events.
 pub async fn end_lost_attempts(
     transaction: &mut Transaction,
     ids: &[DeliveryId],
@@ -218,7 +218,8 @@ pub async fn end_lost_attempts(
     };
     let lock = format!("SELECT id {} FOR UPDATE", condition(2));
     let select = format!(
-        "SELECT id, event_id, webhook, attempt_count, lost_count, lease_token, lease_until_ms, started_at_ms {}",
+        "SELECT id, event_id, webhook, attempt_count, lost_count, lease_token, lease_until_ms, started_at_ms, \
+         EXISTS (SELECT 1 FROM test_event t WHERE t.id = event_id) {}",
         condition(2)
     );
     let mut lost = Vec::new();
@@ -230,13 +231,14 @@ pub async fn end_lost_attempts(
         };
         transaction.lock(&lock, values()).await?;
         for row in transaction.query(&select, values()).await? {
-            lost.extend(lost_attempt(&row, now, backoff_base)?);
+            let is_test = row.get::<bool>(8)?;
+            lost.extend(lost_attempt(&row, now, backoff_base)?.map(|(end, next)| (end, next, is_test)));
         }
     }
     let mut dead = 0;
-    for (end, next) in &lost {
+    for (end, next, is_test) in &lost {
         finish_attempt(transaction, end, *next, now_ms).await?;
-        dead += u64::from(next.status().is_final());
+        dead += u64::from(next.status().is_final() && !is_test);
     }
     Ok((lost.len() as u64, dead))
 }

@@ -32,12 +32,13 @@ pub struct ListedDelivery {
     pub resend_id: Option<String>,
     pub created_at_ms: i64,
     pub finished_at_ms: Option<i64>,
+    pub is_test: bool,
 }
 
 const LISTED: &str = "SELECT d.id, d.event_id, e.code, e.web_order_id, e.work_order, e.invoice_number, \
                       e.customer_code, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, \
                       d.failure_class, d.http_status, d.idempotency_key, d.resend_of, d.requested_by, d.resend_id, \
-                      d.created_at_ms, d.finished_at_ms";
+                      d.created_at_ms, d.finished_at_ms, EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id)";
 /// Where to look for deliveries, whatever their status.
 const ALL: &str = "delivery";
 /// Only finished ones.
@@ -93,6 +94,7 @@ fn listed(row: &Row) -> Result<ListedDelivery, StoreError> {
         resend_id: row.get(17)?,
         created_at_ms: row.get(18)?,
         finished_at_ms: row.get(19)?,
+        is_test: row.get(20)?,
     })
 }
 
@@ -119,6 +121,8 @@ pub struct DeliveryFilter {
     pub invoice_number: Option<String>,
     /// About a web order, a work order or an invoice of this number.
     pub about: Option<String>,
+    /// Of this customer's events.
+    pub customer_code: Option<String>,
     /// After this delivery, in the order of the search.
     pub after: Option<Place>,
 }
@@ -133,7 +137,11 @@ pub async fn search(
     let DeliveryFilter { status, webhook, event_code, failure_class, .. } = filter;
     let DeliveryFilter { web_order_id, work_order, invoice_number, about, .. } = filter;
     let by_number = [web_order_id, work_order, invoice_number, about].into_iter().any(Option::is_some);
-    let all_match = status.is_none() && webhook.is_none() && event_code.is_none() && failure_class.is_none();
+    let all_match = status.is_none()
+        && webhook.is_none()
+        && event_code.is_none()
+        && failure_class.is_none()
+        && filter.customer_code.is_none();
     let is_indexed = by_number || all_match;
     let rare = if is_indexed { Vec::new() } else { filter.rare(connection).await? };
     let rare_first = *status == Some(Status::DeadLetter);
@@ -217,6 +225,7 @@ impl DeliveryFilter {
         if let Some(webhook) = webhook {
             search.and("(d.webhook = $1 OR d.webhook_name = $1)", [webhook.into()]);
         }
+        search.and_some("e.customer_code = $1", self.customer_code.as_ref());
         search.and_some("e.code = $1", event_code.map(EventCode::as_str));
         search.and_some("d.failure_class = $1", failure_class.map(FailureClass::as_str));
         search.and_some("e.web_order_id = $1", self.web_order_id.as_ref());

@@ -28,6 +28,7 @@ async fn save(database: &Database, number: u32) -> Result<(), StoreError> {
         password_hash: None,
         active: true,
         sign_outs: 0,
+        manages_webhooks: false,
     };
     contacts::insert_contact(&mut transaction, &contact, &code, T0).await?;
     transaction.commit().await

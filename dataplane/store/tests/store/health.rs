@@ -1,14 +1,17 @@
 //! How webhooks are doing, as the operator shows it.
 
-use docket_domain::delivery::Status;
+use docket_domain::delivery::{DeliveryId, Status};
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
 use docket_store::deliveries as rows;
+use docket_store::events;
 use docket_store::health::{self, WebhookHealth};
+use docket_store::resends::{self, DeadFilter};
 
 on_both_databases!(
     deliveries_are_counted_by_webhook,
     a_busy_webhook_hides_no_other,
+    deliveries_of_test_events_do_not_count,
     an_unused_database_has_no_webhooks
 );
 
@@ -66,6 +69,64 @@ async fn a_busy_webhook_hides_no_other(rig: TenantDatabase) {
         ..WebhookHealth::default()
     };
     assert_eq!(found, [alpha, busy]);
+}
+
+/// Neither those that wait nor those that ended, and no bulk resend sends them; the log has them.
+async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
+    let real = rig.queued(2, T0).await;
+    let (lost, order) = (delivery_id(50), rig.event("W2").await);
+    rig.write(async |t| rows::insert(t, &new_delivery(lost, &order), T0).await).await;
+    let test = rig.event("TEST-1").await;
+    assert!(!events::is_test_under_way(&mut rig.reader().await, WEBHOOK).await.expect("a statement"));
+    let (test, id) = (&test, |number: u16| delivery_id(100 + number));
+    rig.write(async |t| {
+        events::mark_as_test(t, test, WEBHOOK).await?;
+        let new: Vec<_> = (0..4).map(|number| new_delivery(id(number), test)).collect();
+        rows::insert_many(t, &new, T0).await.map(drop)
+    })
+    .await;
+    rig.set_status(id(0), Status::Failed).await;
+    let end = async |which: DeliveryId, status: Status, ended: i64| {
+        rig.run(&ended_sql(status, &ended.to_string(), &format!("id = '{which}'"))).await;
+    };
+    end(real[0], Status::Succeeded, T0 + 1).await;
+    end(lost, Status::DeadLetter, T0 + 2).await;
+    end(id(1), Status::Succeeded, T0 + 3).await;
+    end(id(2), Status::DeadLetter, T0 + 4).await;
+
+    let mut reader = rig.reader().await;
+    let expected = WebhookHealth {
+        webhook: WEBHOOK.into(),
+        pending: 1,
+        retrying: 0,
+        dead_letter: 1,
+        last_success_at_ms: Some(T0 + 1),
+        last_dead_letter_at_ms: Some(T0 + 2),
+    };
+    assert_eq!(health::by_webhook(&mut reader).await.expect("a statement"), [expected]);
+    assert!(events::is_test_under_way(&mut reader, WEBHOOK).await.expect("a statement"));
+    assert!(!events::is_test_under_way(&mut reader, "zulu").await.expect("a statement"));
+    let all = DeadFilter {
+        webhook: WEBHOOK.into(),
+        customer_code: None,
+        event_codes: None,
+        from_ms: None,
+        to_ms: None,
+        limit: 10,
+    };
+    let dead = resends::dead_letters(&mut reader, &all).await.expect("a statement");
+    assert_eq!(dead.iter().map(|dead| dead.id.clone()).collect::<Vec<_>>(), [lost.to_string()]);
+    drop(reader);
+    assert!(rig.delivery(id(2)).await.is_test && !rig.delivery(lost).await.is_test);
+
+    // The webhook is gone: two deliveries end, of which one counts.
+    let waiting = [real[1], id(0)];
+    let ended = rig.write(async |t| rows::end_without_webhook(t, &waiting, T0 + 10, T0 + 10).await).await;
+    assert_eq!(ended, 1);
+    rig.run(&format!("DELETE FROM delivery_queue WHERE event_id = '{}'", test.as_str())).await;
+    rig.run(&format!("DELETE FROM delivery_history WHERE event_id = '{}'", test.as_str())).await;
+    rig.write(async |t| events::delete_undelivered(t, &[test.as_str().to_owned()]).await).await;
+    assert_eq!(rig.number("SELECT count(*) FROM test_event").await, 0, "its mark goes with the event");
 }
 
 /// A history of any length costs nothing.

@@ -21,6 +21,7 @@ mod orders;
 mod parameters;
 mod people;
 mod processes;
+mod recent;
 mod retention;
 mod schema;
 mod search;

@@ -33,6 +33,7 @@ fn contact(code: &str) -> Contact {
         password_hash: Some("$argon2id$…".into()),
         active: true,
         sign_outs: 0,
+        manages_webhooks: false,
     }
 }
 
@@ -86,16 +87,26 @@ async fn a_contact_is_found_by_its_address_in_any_case(rig: TenantDatabase) {
 }
 
 async fn a_contact_comes_back_as_it_was_stored(rig: TenantDatabase) {
-    let without_password = Contact { password_hash: None, active: false, ..contact("C2") };
+    let without_password =
+        Contact { password_hash: None, active: false, manages_webhooks: true, ..contact("C2") };
     add_contact(&rig, &contact("C1"), "1@example.com").await.expect("a new contact");
     add_contact(&rig, &without_password, "2@example.com").await.expect("a new contact");
     let mut reader = rig.reader().await;
     for (address, stored) in [("1@example.com", contact("C1")), ("2@example.com", without_password)] {
         let found = contacts::find(&mut reader, address).await.expect("a statement").expect("it is there");
-        let Contact { code, customer_code, name, password_hash, active, sign_outs: _ } = found;
+        let Contact { code, customer_code, name, password_hash, active, sign_outs: _, manages_webhooks } =
+            found;
         assert_eq!((code, customer_code, name), (stored.code, stored.customer_code, stored.name));
         assert_eq!((password_hash, active), (stored.password_hash, stored.active));
+        assert_eq!(manages_webhooks, stored.manages_webhooks);
     }
+    let manages = async |code: &'static str, customer: &'static str| {
+        contacts::manages_webhooks(&mut rig.reader().await, code, customer).await.expect("a statement")
+    };
+    assert!(!manages("C1", CUSTOMER).await, "it has no mark");
+    assert!(!manages("C2", CUSTOMER).await, "it is inactive");
+    rig.write(async |t| t.execute("UPDATE contact SET active = TRUE", Vec::new()).await).await;
+    assert!(manages("C2", CUSTOMER).await && !manages("C2", "OTHER").await);
 }
 
 async fn a_contact_conflicts_in_code_and_in_address(rig: TenantDatabase) {

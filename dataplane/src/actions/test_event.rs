@@ -1,0 +1,87 @@
+//! Sends a test event: one ordinary delivery, to one webhook, of an event with sample data. It is signed, retried and logged
+//! as any other, carries `X-Service-Test: true`, and counts in no health, metric or alert.
+
+use docket_crds::EventCode;
+use docket_domain::delivery::DeliveryId;
+use docket_domain::event::{EventId, Payload, envelope};
+use docket_domain::sample;
+use docket_program::random;
+use docket_store::deliveries::{self, Due, NewDelivery};
+use docket_store::events::{self, About, Event};
+use docket_store::{StoreError, Transaction};
+use jiff::Timestamp;
+
+use super::Refusal;
+use super::resend::{INACTIVE, NOT_DECLARED, NOT_SUBSCRIBED};
+use crate::tenants::Webhooks;
+
+const UNDER_WAY: Refusal = Refusal::Conflict(
+    "A test event is being sent to this webhook already; wait until that delivery has ended",
+);
+
+/// Queues a test event for a webhook, by uid or `namespace/name`: of this code, or of the first that the webhook takes.
+///
+/// # Errors
+///
+/// Refused if the webhook is not served, is inactive or does not take the event, and while another test of it is under way.
+pub async fn send_test(
+    transaction: &mut Transaction,
+    webhooks: Webhooks<'_>,
+    uid_or_name: &str,
+    code: Option<EventCode>,
+    requested_by: &str,
+    now: Timestamp,
+) -> Result<(DeliveryId, Due), Refusal> {
+    let mut served = webhooks.served();
+    let webhook = served.find(|webhook| webhook.uid == uid_or_name || webhook.full_name() == uid_or_name);
+    let webhook = webhook.ok_or(NOT_DECLARED)?;
+    if !webhook.active {
+        return Err(INACTIVE);
+    }
+    let mut taken = EventCode::ALL.into_iter().filter(|code| webhooks.takes(webhook, *code));
+    let code = taken.find(|taken| code.is_none_or(|code| code == *taken)).ok_or(NOT_SUBSCRIBED)?;
+    if events::is_test_under_way(transaction, &webhook.uid).await? {
+        return Err(UNDER_WAY);
+    }
+    let (payload, event_id) = (sample::payload(code), EventId::new(now, random::bytes()));
+    let customer_code = webhook.customer_code.to_string();
+    let body = envelope(&event_id, now, &customer_code, &payload).into();
+    let event = Event { id: event_id, code, customer_code, about: about(payload), body };
+    let new = NewDelivery {
+        id: DeliveryId::new(now, random::bytes()),
+        event_id: event.id.as_str().to_owned(),
+        webhook: webhook.uid.clone(),
+        webhook_name: webhook.full_name(),
+        idempotency_key: None,
+        resend_of: None,
+        requested_by: Some(requested_by.to_owned()),
+        resend_id: None,
+        due_at_ms: None,
+    };
+    store(transaction, &event, &new, now.as_millisecond()).await?;
+    Ok((new.id, Due { id: new.id, webhook: new.webhook, at_ms: now.as_millisecond() }))
+}
+
+async fn store(
+    transaction: &mut Transaction,
+    event: &Event,
+    new: &NewDelivery,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    events::insert(transaction, event, now_ms).await?;
+    events::mark_as_test(transaction, &event.id, &new.webhook).await?;
+    deliveries::insert(transaction, new, now_ms).await.map(drop)
+}
+
+fn about(payload: Payload) -> About {
+    let work_order = |number| About { work_order: Some(number), ..About::default() };
+    match payload {
+        Payload::OrderCreated(saved) | Payload::OrderUpdated(saved) => About::web_order(&saved.web_order_id),
+        Payload::OrderExported(exported) => About::web_order(&exported.web_order_id),
+        Payload::OrderStatusChanged(changed) => work_order(changed.work_order),
+        Payload::NoteCreated(note) => work_order(note.work_order),
+        Payload::InvoiceCreated(invoice) => {
+            About { invoice_number: Some(invoice.invoice_number), ..work_order(invoice.work_order) }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! API keys.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Html;
+use docket_crds::KeyVersion;
+use docket_portal::keys::{self, Key};
+
+use super::session::Viewer;
+use crate::api::error::ApiError;
+use crate::api::state::ApiState;
+
+/// GET /portal/keys.
+pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
+    viewer.must_be_administrator()?;
+    let keys = viewer.caller.tenant.config.api_keys.iter().map(|key| Key {
+        name: key.name.clone(),
+        fingerprint: key.digest.fingerprint(),
+        active: key.active,
+        version: match key.version {
+            KeyVersion::V1 => "the older API",
+            KeyVersion::V2 => "this API",
+        },
+    });
+    Ok(Html(keys::page(&viewer.frame(&state), &keys.collect::<Vec<_>>())))
+}

@@ -1,0 +1,136 @@
+//! What the last hours were like: counts up to a bound and samples, so that the overview of a busy tenant costs no more than
+//! that of a quiet one. Test events do not count.
+
+use docket_domain::delivery::{FailureClass, Status};
+
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::sql::{Param, SLOTS, filled, params, slots};
+
+/// The most that is counted.
+pub const MAX_COUNT: i64 = 10_000;
+/// The most deliveries of one hour in a [`sample`].
+pub const SAMPLE: i64 = 200;
+/// The most failures of one webhook that [`failures`] looks at, and of all webhooks those that are retried.
+const MAX_FAILURES: (i64, i64) = (500, 5_000);
+
+const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
+
+/// How many deliveries to these webhooks, by uid, ended so at `from_ms` or later; more than [`MAX_COUNT`] count as one more.
+pub async fn count(
+    connection: &mut Connection,
+    webhooks: &[String],
+    status: Status,
+    from_ms: i64,
+) -> Result<i64, StoreError> {
+    // The status is in the text: a plan that fits any would look at each delivery of the time for the few dead letters.
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE d.status = '{status}' AND d.finished_at_ms >= $1 \
+         AND d.webhook IN ({}) AND {NO_TEST} LIMIT $2) AS found",
+        slots(3)
+    );
+    let mut found = 0;
+    for chunk in webhooks.chunks(SLOTS) {
+        let mut values = params![from_ms, MAX_COUNT + 1 - found];
+        values.extend(filled(chunk.iter().map(Param::from)));
+        let row = connection.query_opt(&sql, values).await?;
+        found += row.map_or(Ok(0), |row| row.get::<i64>(0))?;
+    }
+    Ok(found)
+}
+
+/// A delivery that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The place of its hour among those that were asked for.
+    pub hour: usize,
+    /// Succeeded or DeadLetter.
+    pub status: Status,
+    /// How many attempts were made.
+    pub attempts: i64,
+    /// How long the attempt that succeeded took, in microseconds.
+    pub total_us: Option<i64>,
+}
+
+/// The deliveries that ended last in each of these spans of time, at most [`SAMPLE`] of each: to these webhooks, by uid, if they
+/// are given. Times are in milliseconds since
+/// 1970, inclusive at the start and exclusive at the end.
+pub async fn sample(
+    connection: &mut Connection,
+    webhooks: Option<&[String]>,
+    hours: &[(i64, i64)],
+) -> Result<Vec<Ended>, StoreError> {
+    let first = 2 * hours.len() + 1;
+    let own = match webhooks {
+        None => String::new(),
+        // The empty text is no uid: without webhooks there is no delivery.
+        Some(uids) => {
+            let places: Vec<String> = (first..first + uids.len()).map(|place| format!(", ${place}")).collect();
+            format!(" AND d.webhook IN (''{})", places.concat())
+        }
+    };
+    let one = |(place, _): (usize, &(i64, i64))| {
+        let (from, to) = (2 * place + 1, 2 * place + 2);
+        format!(
+            "SELECT CAST({place} AS BIGINT), status, attempt_count, total_us FROM (SELECT d.status, d.attempt_count, d.total_us \
+             FROM delivery_history d WHERE d.finished_at_ms >= ${from} AND d.finished_at_ms < ${to}{own} AND {NO_TEST} \
+             ORDER BY d.finished_at_ms DESC LIMIT {SAMPLE}) AS hour"
+        )
+    };
+    let sql = hours.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
+    let times = hours.iter().flat_map(|(from, to)| [Param::from(*from), Param::from(*to)]);
+    let uids = webhooks.unwrap_or_default().iter().map(Param::from);
+    let rows = connection.query(&sql, times.chain(uids).collect()).await?;
+    let ended = |row: &crate::sql::Row| {
+        let hour = usize::try_from(row.get::<i64>(0)?).map_err(|_| StoreError::Unexpected("an hour"))?;
+        Ok(Ended { hour, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
+    };
+    rows.iter().map(ended).collect()
+}
+
+/// Deliveries of a webhook that failed in the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failures {
+    /// The webhook's uid.
+    pub webhook: String,
+    /// Failed (they are tried again) or DeadLetter.
+    pub status: Status,
+    /// How their last attempt failed.
+    pub class: FailureClass,
+    /// How many, of those that were looked at.
+    pub count: i64,
+}
+
+/// How deliveries to these webhooks, by uid, fail now and became dead letters last, the most frequent first. It looks at the
+/// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
+pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {
+    let (dead, retried) = MAX_FAILURES;
+    let one = |place: usize| {
+        format!(
+            "SELECT webhook, failure_class FROM (SELECT d.webhook, d.failure_class FROM delivery_history d \
+             WHERE d.webhook = ${place} AND d.status = 'DeadLetter' AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
+             ORDER BY d.finished_at_ms DESC LIMIT {dead}) AS last"
+        )
+    };
+    let dead = (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");
+    let retried = format!(
+        "SELECT d.webhook, d.failure_class FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook IN ({}) \
+         AND {NO_TEST} LIMIT {retried}",
+        slots(1)
+    );
+    let mut failures = Vec::new();
+    for (status, from) in [(Status::DeadLetter, dead), (Status::Failed, retried)] {
+        let sql = format!(
+            "SELECT webhook, failure_class, count(*) FROM ({from}) AS failed WHERE failure_class IS NOT NULL \
+             GROUP BY webhook, failure_class"
+        );
+        for chunk in webhooks.chunks(SLOTS) {
+            for row in connection.query(&sql, filled(chunk.iter().map(Param::from))).await? {
+                let (webhook, class, count) = (row.get(0)?, row.parsed(1)?, row.get(2)?);
+                failures.push(Failures { webhook, status, class, count });
+            }
+        }
+    }
+    failures.sort_by_key(|failures| std::cmp::Reverse(failures.count));
+    Ok(failures)
+}

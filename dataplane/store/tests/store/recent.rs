@@ -1,0 +1,110 @@
+//! What the overview says of the last hours.
+
+use docket_domain::delivery::{FailureClass, Status};
+use docket_rig::on_both_databases;
+use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
+use docket_store::recent::{self, Ended, Failures, MAX_COUNT, SAMPLE};
+use docket_store::{deliveries, events};
+
+on_both_databases!(
+    ends_are_counted_and_sampled_by_hour,
+    failures_are_grouped,
+    counts_and_samples_are_bounded
+);
+
+const HOUR: i64 = 3_600_000;
+
+/// Ends a delivery of an event of its own at `at_ms`.
+async fn ended(rig: &TenantDatabase, number: u16, status: Status, at_ms: i64) {
+    let event = rig.event(&format!("W{number}")).await;
+    rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(number), &event), T0).await).await;
+    rig.run(&ended_sql(status, &at_ms.to_string(), &format!("id = '{}'", delivery_id(number)))).await;
+}
+
+async fn ends_are_counted_and_sampled_by_hour(rig: TenantDatabase) {
+    ended(&rig, 1, Status::Succeeded, T0).await;
+    ended(&rig, 2, Status::DeadLetter, T0 + HOUR - 1).await;
+    ended(&rig, 3, Status::Succeeded, T0 + HOUR).await;
+    let test = rig.event("TEST-1").await;
+    rig.write(async |t| {
+        events::mark_as_test(t, &test, WEBHOOK).await?;
+        deliveries::insert(t, &new_delivery(delivery_id(9), &test), T0).await
+    })
+    .await;
+    rig.run(&ended_sql(Status::Succeeded, &T0.to_string(), &format!("id = '{}'", delivery_id(9)))).await;
+    rig.run(&format!(
+        "UPDATE delivery_history SET total_us = 7, attempt_count = 2 WHERE id = '{}'",
+        delivery_id(3)
+    ))
+    .await;
+
+    let mut reader = rig.reader().await;
+    let hooks = ["zulu".to_owned(), WEBHOOK.to_owned()];
+    for (status, from_ms, expected) in [
+        (Status::Succeeded, T0, 2),
+        (Status::Succeeded, T0 + 1, 1),
+        (Status::DeadLetter, T0, 1),
+        (Status::DeadLetter, T0 + HOUR, 0),
+    ] {
+        let found = recent::count(&mut reader, &hooks, status, from_ms).await.expect("a statement");
+        assert_eq!(found, expected, "{status} {from_ms}");
+    }
+    assert_eq!(recent::count(&mut reader, &hooks[..1], Status::Succeeded, 0).await.expect("a statement"), 0);
+    let hours = [(T0, T0 + HOUR), (T0 + HOUR, T0 + 2 * HOUR)];
+    let mut sample = recent::sample(&mut reader, None, &hours).await.expect("a statement");
+    sample.sort_by_key(|ended| (ended.hour, ended.status.as_str()));
+    let of = |hour, status, attempts, total_us| Ended { hour, status, attempts, total_us };
+    let [first, second, third] = sample[..] else { panic!("{sample:?}") };
+    assert_eq!((first.hour, first.status), (0, Status::DeadLetter));
+    assert_eq!((second.hour, second.status), (0, Status::Succeeded));
+    assert_eq!(third, of(1, Status::Succeeded, 2, Some(7)));
+    for (uids, found) in [(&hooks[..], 3), (&hooks[..1], 0), (&[][..], 0)] {
+        let sample = recent::sample(&mut reader, Some(uids), &hours).await.expect("a statement");
+        assert_eq!(sample.len(), found, "{uids:?}");
+    }
+}
+
+async fn failures_are_grouped(rig: TenantDatabase) {
+    for number in 1..=3_u16 {
+        ended(&rig, number, Status::DeadLetter, T0 + i64::from(number)).await;
+    }
+    rig.run("UPDATE delivery_history SET failure_class = 'Dns'").await;
+    let id = delivery_id(3);
+    rig.run(&format!("UPDATE delivery_history SET failure_class = 'Refused' WHERE id = '{id}'")).await;
+    let event = rig.event("W8").await;
+    rig.write(async |t| deliveries::insert(t, &new_delivery(delivery_id(8), &event), T0).await).await;
+    rig.run("UPDATE delivery_queue SET status = 'Failed', attempt_count = 1, failure_class = 'Connect'")
+        .await;
+
+    let mut reader = rig.reader().await;
+    let mut found = recent::failures(&mut reader, &[WEBHOOK.to_owned()]).await.expect("a statement");
+    assert_eq!(found.remove(0), of(Status::DeadLetter, FailureClass::Dns, 2));
+    found.sort_by_key(|failures| failures.status.as_str());
+    assert_eq!(
+        found,
+        [of(Status::DeadLetter, FailureClass::Refused, 1), of(Status::Failed, FailureClass::Connect, 1)]
+    );
+    assert_eq!(recent::failures(&mut reader, &["zulu".to_owned()]).await.expect("a statement"), []);
+
+    fn of(status: Status, class: FailureClass, count: i64) -> Failures {
+        Failures { webhook: WEBHOOK.to_owned(), status, class, count }
+    }
+}
+
+async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
+    let event = rig.event("W1").await;
+    let fill = format!(
+        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+         finished_at_ms) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {}) \
+         SELECT CAST(n AS TEXT), '{}', '{WEBHOOK}', 'n', 'Succeeded', 1, {T0}, {T0}, {T0} FROM s",
+        MAX_COUNT + 50,
+        event.as_str()
+    );
+    rig.run(&fill).await;
+    let mut reader = rig.reader().await;
+    let hooks = [WEBHOOK.to_owned()];
+    let found = recent::count(&mut reader, &hooks, Status::Succeeded, T0).await.expect("a statement");
+    assert_eq!(found, MAX_COUNT + 1);
+    let sample = recent::sample(&mut reader, None, &[(T0, T0 + HOUR)]).await.expect("a statement");
+    assert_eq!(sample.len() as i64, SAMPLE);
+}

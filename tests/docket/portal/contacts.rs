@@ -1,0 +1,133 @@
+//! A contact that manages the webhooks of its customer, and sees no other one's.
+
+use docket_tests::people::{ADA, ALEX, BEA};
+use docket_tests::receiver::{Receiver, Response};
+use docket_tests::server::{Reply, api_key, eventually};
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::rig::{Browser, hidden};
+use crate::delivery::stage::{FAST, SOON, Webhook, stage};
+
+#[tokio::test]
+async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
+    let receiver = Receiver::verifying(|_| Response::Status(503)).await;
+    let webhooks = [
+        Webhook::new("one", receiver.url("/one")),
+        Webhook { customer: "C-2", ..Webhook::new("two", receiver.url("/two")) },
+    ];
+    let (home, server, ada) = stage(&webhooks, FAST).await;
+    let bea = server.sign_in(&api_key('a'), BEA).await;
+    for client in [&ada, &bea] {
+        assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    }
+    let database = Connection::open(home.database("ACME")).expect("a file");
+    database.busy_timeout(SOON).expect("settable");
+    database
+        .execute("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'", ())
+        .expect("a row");
+    let dead = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
+    let count = || database.query_row(dead, (), |row| row.get::<_, i64>(0)).expect("a number");
+    eventually("both are dead letters", SOON, async || count() == 2).await;
+    let id_of = |customer: &str| -> String {
+        let sql = "SELECT d.id FROM delivery_history d JOIN event e ON e.id = d.event_id WHERE e.customer_code = ?1";
+        database.query_row(sql, [customer], |row| row.get(0)).expect("a delivery")
+    };
+    let (own, foreign) = (id_of("C-1"), id_of("C-2"));
+
+    let browser = Browser::signed_in(&server, "acme", ADA).await;
+    for page in
+        ["/portal", "/portal/webhooks", "/portal/logs", "/portal/events", "/portal/verify", "/portal/resends"]
+    {
+        let shown = browser.get(page).await;
+        assert_eq!(shown.status, 200, "{page}: {shown:?}");
+        let text = shown.text();
+        assert!(
+            !text.contains("default/two") && !text.contains("C-2") && !text.contains(&foreign),
+            "{page}: {text}"
+        );
+        assert!(!text.contains("/portal/keys") && !text.contains("/portal/activity"), "{page}: {text}");
+    }
+    let overview = browser.get("/portal").await;
+    assert!(overview.text().contains("1 webhook needs attention."), "{overview:?}");
+    assert!(
+        overview.text().contains(": 0 at once, 0 after retries, 1 dead letters"),
+        "the charts, too: {overview:?}"
+    );
+    let log = browser.get("/portal/logs?status=DeadLetter").await;
+    assert_eq!(log.text().matches("href=\"/portal/logs/0").count(), 1, "{log:?}");
+    assert_eq!(
+        browser
+            .get("/portal/logs?webhook=default%2Ftwo")
+            .await
+            .text()
+            .matches("href=\"/portal/logs/0")
+            .count(),
+        0
+    );
+    assert_eq!(browser.get(&format!("/portal/logs/{foreign}")).await.status, 404);
+    let detail = browser.get(&format!("/portal/logs/{own}")).await;
+    assert!(detail.status == 200 && detail.text().contains("orderType"), "{detail:?}");
+
+    let csrf = hidden(&detail, "csrf");
+    let resend = async |id: &str| {
+        browser.post("/portal/logs/resend", &[("csrf", &csrf), ("deliveryId", id)]).await.status
+    };
+    assert_eq!((resend(&foreign).await, resend(&own).await), (409, 303));
+    // A bulk resend of another customer's webhook is neither begun, nor seen, nor stopped.
+    let administrator = Browser::signed_in(&server, "acme", ALEX).await;
+    let theirs = hidden(&administrator.get("/portal/webhooks/default/two").await, "csrf");
+    let begun = administrator.post("/portal/resends", &[("csrf", &theirs), ("webhook", "default/two")]).await;
+    assert_eq!(begun.status, 303, "{begun:?}");
+    let id: String = database.query_row("SELECT id FROM resend", (), |row| row.get(0)).expect("a resend");
+    let shown = |page: Reply| page.text().matches("default/two").count();
+    assert!(shown(administrator.get("/portal/resends").await) >= 2, "in the form and in the list");
+    assert_eq!(shown(browser.get("/portal/resends").await), 0);
+    let stopped = browser.post("/portal/resends/stop", &[("csrf", &csrf), ("resendId", &id)]).await;
+    assert_eq!(stopped.status, 404, "{stopped:?}");
+    for name in ["default/two", &id_of_webhook(&database)] {
+        let refused = browser.post("/portal/resends", &[("csrf", &csrf), ("webhook", name)]).await;
+        assert_eq!(refused.status, 409, "{name}: {refused:?}");
+    }
+
+    // The API still shows logs to administrators alone.
+    assert_eq!(ada.get("/WebhookLogs/Search").await.status, 403);
+}
+
+/// The uid of the webhook of customer C-2.
+fn id_of_webhook(database: &Connection) -> String {
+    let sql = "SELECT webhook FROM delivery_history WHERE webhook_name = 'default/two' LIMIT 1";
+    database.query_row(sql, (), |row| row.get(0)).expect("a delivery")
+}
+
+#[tokio::test]
+async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
+    let (home, server, _) = stage(&[], FAST).await;
+    let database = Connection::open(home.database("ACME")).expect("a file");
+    database.busy_timeout(SOON).expect("settable");
+    database.execute("UPDATE contact SET manages_webhooks = TRUE", ()).expect("rows");
+    let browser = Browser::signed_in(&server, "acme", ADA).await;
+    let form = browser.get("/portal/webhooks/new").await;
+    assert!(form.status == 200 && !form.text().contains("name=\"customerCode\""), "{form:?}");
+    let csrf = hidden(&form, "csrf");
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("customerCode", "C-2"),
+        ("targetUrl", "https://127.0.0.1:9/"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    let made = browser.post("/portal/webhooks/new", &fields).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let folder = std::fs::read_dir(home.config().join("portal")).expect("a folder");
+    let texts: Vec<String> = folder
+        .filter_map(|file| {
+            Some(file.ok()?.path()).filter(|path| path.extension().is_some_and(|kind| kind == "yaml"))
+        })
+        .map(|path| std::fs::read_to_string(path).expect("a file"))
+        .collect();
+    let [text] = &texts[..] else { panic!("{texts:?}") };
+    assert!(text.contains("C-1") && !text.contains("C-2"), "{text}");
+    let other = Browser::signed_in(&server, "acme", BEA).await;
+    assert!(!other.get("/portal/webhooks").await.text().contains("127.0.0.1:9"));
+}

@@ -1,0 +1,167 @@
+//! What an administrator tries a webhook with: a test event, the event catalogue, the check of a signature, and the API keys.
+
+use docket_domain::signature;
+use docket_tests::people::{ADA, ALEX};
+use docket_tests::receiver::{Receiver, Response};
+use docket_tests::server::{Reply, SECRET, api_key, eventually};
+use serde_json::{Value, json};
+
+use super::rig::{Browser, hidden, is_protected};
+use crate::delivery::stage::{FAST, SOON, Webhook, stage};
+
+const WEBHOOK: &str = "/portal/webhooks/default/orders";
+
+async fn send_test(browser: &Browser<'_>, event: &str) -> Reply {
+    let csrf = hidden(&browser.get(WEBHOOK).await, "csrf");
+    browser.post(&format!("{WEBHOOK}/test"), &[("csrf", &csrf), ("event", event)]).await
+}
+
+#[tokio::test]
+async fn test_event_arrives_signed_and_marked_and_its_page_shows_how_it_went() {
+    let receiver = Receiver::verifying(|_| Response::Status(204)).await;
+    let (_home, server, _) = stage(&[Webhook::new("orders", receiver.url("/orders"))], FAST).await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let sent = send_test(&browser, "order.created").await;
+    assert_eq!(sent.status, 303, "{sent:?}");
+    let page = sent.headers["location"].clone();
+    eventually("its page says so", SOON, async || {
+        browser.get(&page).await.text().contains("Succeeded</span>")
+    })
+    .await;
+    let shown = browser.get(&page).await;
+    is_protected(&shown);
+    for part in ["Made to try the webhook, by employee 52", "x-service-test: true", "TEST-W00000001"] {
+        assert!(shown.text().contains(part), "{part}: {shown:?}");
+    }
+    let posts = receiver.posts();
+    assert_eq!(posts.len(), 1);
+    assert_eq!(posts[0].header("x-service-test"), Some("true"));
+    assert_eq!(posts[0].header("x-service-event"), Some("order.created"));
+    let body: Value = serde_json::from_slice(&posts[0].body).expect("JSON");
+    assert_eq!(
+        (&body["customerCode"], &body["data"]["webOrderId"]),
+        (&json!("C-1"), &json!("TEST-W00000001"))
+    );
+    let activity = async || browser.get("/portal/activity?event=TestSent").await;
+    let id = page.strip_prefix("/portal/logs/").expect("a delivery").to_owned();
+    eventually("it is recorded", SOON, async || {
+        activity().await.text().contains(&format!("<td>delivery {id}</td>"))
+    })
+    .await;
+
+    // A resend of a test is one as well; an order is none.
+    let client = server.sign_in(&api_key('a'), ADA).await;
+    let csrf = hidden(&shown, "csrf");
+    let resent = browser.post("/portal/logs/resend", &[("csrf", &csrf), ("deliveryId", &id)]).await;
+    assert_eq!(resent.status, 303, "{resent:?}");
+    assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    eventually("all arrived", SOON, async || receiver.posts().len() == 3).await;
+    let mut marked: Vec<bool> =
+        receiver.posts().iter().map(|post| post.header("x-service-test").is_some()).collect();
+    marked.sort_unstable();
+    assert_eq!(marked, [false, true, true]);
+}
+
+#[tokio::test]
+async fn failed_test_is_in_the_log_and_in_no_health_and_no_metric() {
+    let nowhere =
+        Webhook { trusting: false, events: "note.created", ..Webhook::new("orders", "https://127.0.0.1:9/") };
+    let (_home, server, _) = stage(&[nowhere], "--backoff-base 1ms --poll-interval 100ms").await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let sent = send_test(&browser, "note.created").await;
+    assert_eq!(sent.status, 303, "{sent:?}");
+    let log = "/portal/logs?status=DeadLetter";
+    eventually("it is a dead letter", SOON, async || {
+        browser.get(log).await.text().contains("note.created (test)")
+    })
+    .await;
+    assert!(browser.get(&sent.headers["location"]).await.text().contains("BlockedAddress"));
+    let overview = browser.get("/portal").await;
+    assert!(overview.text().contains("Nothing is wrong."), "{overview:?}");
+    let preview = browser.get("/portal/resends?webhook=default%2Forders").await;
+    assert!(preview.text().contains("There is no dead letter of default/orders"), "{preview:?}");
+    for series in [
+        "docket_deliveries_total{status=\"DeadLetter\"}",
+        "docket_delivery_attempts_total{class=\"BlockedAddress\"}",
+    ] {
+        assert!(server.metric(series).await.abs() < f64::EPSILON, "{series}");
+    }
+}
+
+#[tokio::test]
+async fn test_needs_an_active_webhook_that_takes_the_event_and_no_other_test_under_way() {
+    let receiver = Receiver::verifying(|_| Response::Status(503)).await;
+    let webhooks = [
+        Webhook { events: "order.created", ..Webhook::new("orders", receiver.url("/orders")) },
+        Webhook { active: false, ..Webhook::new("resting", receiver.url("/resting")) },
+    ];
+    let (_home, server, _) = stage(&webhooks, "--backoff-base 1h").await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let refused = send_test(&browser, "note.created").await;
+    assert!(refused.status == 409 && refused.text().contains("not subscribed to this event"), "{refused:?}");
+    let broken = send_test(&browser, "order.nothing").await;
+    assert!(broken.status == 400 && broken.text().contains("event"), "{broken:?}");
+    let resting = browser.get("/portal/webhooks/default/resting").await;
+    assert!(resting.text().contains("Activate it to send a test event."), "{resting:?}");
+    let csrf = hidden(&resting, "csrf");
+    let fields = [("csrf", csrf.as_str()), ("event", "order.created")];
+    let refused = browser.post("/portal/webhooks/default/resting/test", &fields).await;
+    assert!(refused.status == 409 && refused.text().contains("inactive"), "{refused:?}");
+    assert_eq!(browser.post("/portal/webhooks/default/none/test", &fields).await.status, 404);
+
+    assert_eq!(send_test(&browser, "order.created").await.status, 303);
+    let again = send_test(&browser, "order.created").await;
+    assert!(
+        again.status == 409 && again.text().contains("is being sent to this webhook already"),
+        "{again:?}"
+    );
+}
+
+#[tokio::test]
+async fn pages_tell_events_signatures_and_keys() {
+    let receiver = Receiver::verifying(|_| Response::Status(204)).await;
+    let webhook = Webhook { events: "order.created", ..Webhook::new("orders", receiver.url("/orders")) };
+    let (_home, server, _) = stage(&[webhook], FAST).await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let events = browser.get("/portal/events").await;
+    is_protected(&events);
+    assert_eq!(events.text().matches("<section").count(), 6, "{events:?}");
+    assert_eq!(events.text().matches("href=\"/portal/webhooks/default/orders\"").count(), 1);
+
+    let keys = browser.get("/portal/keys").await;
+    is_protected(&keys);
+    let key = api_key('a');
+    assert!(keys.text().contains("<code>sha256:") && !keys.text().contains(&key), "{keys:?}");
+
+    let form = browser.get("/portal/verify").await;
+    is_protected(&form);
+    let csrf = hidden(&form, "csrf");
+    let body = "{\"id\":\"evt_1\"}";
+    let signature = signature::sign(SECRET.as_bytes(), body.as_bytes());
+    let check = async |body: &str, signature: &str| {
+        let fields = [
+            ("csrf", csrf.as_str()),
+            ("webhook", "default/orders"),
+            ("body", body),
+            ("signature", signature),
+        ];
+        let reply = browser.post("/portal/verify", &fields).await;
+        is_protected(&reply);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let right = signature::sign(SECRET.as_bytes(), body.as_bytes());
+        assert!(!reply.text().contains(&right) || signature == right, "a digest: {reply:?}");
+        reply.text().to_owned()
+    };
+    assert!(check(body, &signature).await.contains("X-Service-Signature matches"));
+    let newline = check(&format!("{body}\r\n"), &signature).await;
+    assert!(
+        newline.contains("X-Service-Signature does not match") && newline.contains("newline"),
+        "{newline}"
+    );
+    assert!(check(body, "").await.contains("Fill in X-Service-Signature or webhook-signature."));
+    let other = signature::sign(b"another", body.as_bytes());
+    let unknown = check(body, &other).await;
+    assert!(unknown.contains("does not match") && !unknown.contains(&signature), "{unknown}");
+    let fields = [("csrf", csrf.as_str()), ("webhook", "default/none"), ("body", body), ("signature", "00")];
+    assert_eq!(browser.post("/portal/verify", &fields).await.status, 404);
+}
