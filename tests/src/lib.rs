@@ -1,7 +1,8 @@
-//! The programs under test and what they talk to over HTTP: servers, receivers, the operator, a Kubernetes API. Throw-away
-//! stores are in `docket-rig`.
+//! The programs under test and what they talk to over HTTP: servers, receivers, the operator, a Kubernetes API, a
+//! browser. Throw-away stores are in `docket-rig`.
 
 pub mod apiserver;
+pub mod browser;
 pub mod languages;
 pub mod operator;
 pub mod people;

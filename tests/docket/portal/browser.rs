@@ -1,0 +1,9 @@
+//! The pages in Chromium: [`story`] is what an administrator does, [`pages`] holds each page against the accessibility
+//! contract, [`hostile`] has the texts that must stay texts. A new page is a line in [`world::World::pages`].
+
+mod hands;
+mod hostile;
+mod inspect;
+mod pages;
+mod story;
+mod world;

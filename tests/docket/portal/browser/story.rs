@@ -1,0 +1,193 @@
+//! An administrator who has never seen the YAML sets up a webhook, finds out why deliveries failed, corrects it and resends
+//! what was lost.
+
+use docket_rig::ports::free_port;
+use docket_tests::browser::{Browser, PATIENCE};
+use docket_tests::people::{ADA, ALEX, add_tenant};
+use docket_tests::server::{Home, Options, Server, api_key, eventually};
+use serde_json::{Value, json};
+
+use super::hands::{Hands, User};
+use super::inspect::{complaints, inspect};
+use crate::delivery::stage::{FAST, SOON, deliveries};
+
+/// Whether pages run their script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Script {
+    Runs,
+    IsOff,
+}
+
+async fn tell(hands: Hands, script: Script) {
+    let home = Home::new();
+    add_tenant(&home, "acme", 'a');
+    let port = free_port();
+    let options = Options { receiver: Some(port), ..Options::flags(FAST) };
+    let server = Server::start(&home, options).await;
+    let (right, wrong) =
+        (format!("https://127.0.0.1:{port}/orders"), format!("https://127.0.0.1:{}/orders", free_port()));
+    let browser = Browser::open().await;
+    let off = json!({"value": script == Script::IsOff});
+    browser.devtools("Emulation.setScriptExecutionDisabled", off).await.expect("a switch");
+    let user = User { browser: &browser, hands };
+    let portal = format!("http://acme.localhost:{}/portal", server.api.port());
+
+    browser.go(&portal).await;
+    user.sign_in(ALEX).await;
+    user.sees("No webhook is declared yet").await;
+    let secret = set_up(&user, script, &wrong).await;
+    lose(&home, &server, 3).await;
+    find_out(&user, &secret).await;
+
+    user.press("Customer ▸ Webhooks").await;
+    user.press("Orders of One").await;
+    user.fill("Target URL", &right).await;
+    user.press("Save").await;
+    let served =
+        format!("document.querySelector('[name=targetUrl]')?.defaultValue === {}", Value::from(right));
+    eventually("it is saved", PATIENCE, async || browser.look(&served).await == Some(true.into())).await;
+    user.press("Send a test event").await;
+    user.sees("Made to try the webhook").await;
+    reload_until(&user, "Succeeded").await;
+    resend(&user, script).await;
+
+    user.press("Verify a signature").await;
+    user.fill("X-Service-Signature", &"0".repeat(64)).await;
+    user.fill("Body, exactly as it arrived", "{}").await;
+    user.press("Verify").await;
+    user.sees("X-Service-Signature does not match").await;
+    if script == Script::Runs && hands == Hands::Mouse {
+        inspect(&browser, "a signature that does not match").await;
+    }
+    user.press("Activity").await;
+    for event in ["WebhookChanged", "DeliveryResent", "ResendStarted"] {
+        user.sees(event).await;
+    }
+    user.press("Sign out").await;
+    user.sees("Sign in to ACME").await;
+    browser.go(&portal).await;
+    user.sees("Sign in to ACME").await;
+    let said = complaints(&browser).await;
+    assert!(said.is_empty(), "{said:#?}");
+}
+
+/// Adds a webhook with this URL, and sees first what is missing; returns the secret, which is shown once.
+async fn set_up(user: &User<'_>, script: Script, url: &str) -> String {
+    user.press("Customer ▸ Webhooks").await;
+    user.press("Add a webhook").await;
+    user.fill("Name", "Orders of One").await;
+    user.fill("Customer code", "C-1").await;
+    user.fill("Target URL", url).await;
+    user.press("Add the webhook").await;
+    user.sees("Nothing was saved").await;
+    if script == Script::Runs && user.hands == Hands::Mouse {
+        inspect(user.browser, "a form with what is wrong").await;
+    }
+    user.tick("order.created").await;
+    user.press("Add the webhook").await;
+    user.sees("It is shown this once.").await;
+    if script == Script::Runs && user.hands == Hands::Mouse {
+        inspect(user.browser, "a new secret").await;
+    }
+    let secret = user.browser.look("document.querySelector('dd code').textContent").await;
+    let secret = secret.as_ref().and_then(Value::as_str).expect("a secret").to_owned();
+    user.press("Go on to the webhook").await;
+    user.sees("Make a next secret").await;
+    let page = user.browser.look("document.documentElement.outerHTML").await.expect("a page");
+    assert!(secret.len() == 64 && !page.as_str().expect("HTML").contains(&secret));
+    secret
+}
+
+/// Saves orders, of which no delivery arrives.
+async fn lose(home: &Home, server: &Server, count: usize) {
+    let ada = server.sign_in(&api_key('a'), ADA).await;
+    for _ in 0..count {
+        assert_eq!(ada.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    }
+    eventually("all are dead letters", SOON, async || {
+        let all = deliveries(home);
+        all.len() == count && all.iter().all(|delivery| delivery.status == "DeadLetter")
+    })
+    .await;
+}
+
+/// From the overview to the reason why a delivery failed.
+async fn find_out(user: &User<'_>, secret: &str) {
+    user.press("Overview").await;
+    user.sees("1 webhook needs attention.").await;
+    user.press("css:td a[href*='status=DeadLetter']").await;
+    user.is_at("/portal/logs?webhook=").await;
+    user.press("css:[data-live] td a").await;
+    user.sees("What happened: ").await;
+    user.sees("at attempt 5 of 5").await;
+    user.sees("What to do: ").await;
+    user.press("Headers").await;
+    user.sees("webhook-signature: ").await;
+    let page = user.browser.look("document.documentElement.outerHTML").await.expect("a page");
+    assert!(!page.as_str().expect("HTML").contains(secret));
+}
+
+/// Resends one delivery, then the others.
+async fn resend(user: &User<'_>, script: Script) {
+    user.press("Webhook Logs").await;
+    user.is_at("/portal/logs").await;
+    user.choose("Status", "DeadLetter").await;
+    user.press("Search").await;
+    user.is_at("status=DeadLetter").await;
+    user.press("css:[data-live] td a").await;
+    user.sees("at attempt 5 of 5").await;
+    user.press("Resend").await;
+    user.sees("Resend of").await;
+    reload_until(user, "Succeeded").await;
+
+    user.press("Bulk resend").await;
+    user.fill("Webhook", &of_the_list(user).await).await;
+    user.fill("Per second", "100").await;
+    user.press("Preview").await;
+    user.sees("Try one first").await;
+    user.press("css:main form[method=post] button").await;
+    user.sees("Bulk resends, newest first").await;
+    if script == Script::Runs {
+        user.tick("Update every 5 seconds").await;
+        user.sees("All sent").await;
+    } else {
+        reload_until(user, "All sent").await;
+    }
+}
+
+/// The one webhook that the page offers.
+async fn of_the_list(user: &User<'_>) -> String {
+    let script = "document.querySelector('#webhooks option')?.value ?? ''";
+    let mut name = None;
+    eventually("the page offers the webhook", PATIENCE, async || {
+        name = user.browser.look(script).await.filter(|name| name != "");
+        name.is_some()
+    })
+    .await;
+    name.as_ref().and_then(Value::as_str).expect("a name").to_owned()
+}
+
+async fn reload_until(user: &User<'_>, text: &str) {
+    let shows = format!("document.body.innerText.includes({})", Value::from(text));
+    let here = user.browser.look("location.href").await.expect("a page");
+    eventually(&format!("{text:?} is seen"), SOON, async || {
+        user.browser.go(here.as_str().expect("a URL")).await;
+        user.browser.look(&shows).await == Some(true.into())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrator_finds_corrects_and_resends_what_was_lost_with_a_mouse() {
+    tell(Hands::Mouse, Script::Runs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrator_does_so_by_keyboard_alone() {
+    tell(Hands::Keyboard, Script::Runs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrator_does_so_without_javascript() {
+    tell(Hands::Mouse, Script::IsOff).await;
+}

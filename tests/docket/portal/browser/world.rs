@@ -1,0 +1,198 @@
+//! A tenant in which every state of every page is there, and the list of the pages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use docket_orders::OrderType;
+use docket_tests::people::{ADA, ALEX, MO, add_people};
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
+use docket_tests::server::{Home, JSON, Options, Server, api_key, eventually, tenant_yaml};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::api::rig::{captioned, example, save, with};
+use crate::delivery::stage::{Delivery, FAST, ONCE, SOON, deliveries, open};
+
+/// An administrator whose code is the first word.
+pub(super) const STRANGE: &str = "strange.admin";
+
+/// A page, and who opens it; `None`: no one has signed in.
+pub(super) struct Page {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) user: Option<&'static str>,
+}
+
+/// A `docket dev` whose tenants, webhooks, orders, notes and receivers say these words.
+pub(super) struct World {
+    pub(super) server: Server,
+    pub(super) home: Home,
+    _receiver: Receiver,
+}
+
+/// A Webhook of C-1 as YAML; JSON is YAML as well.
+fn webhook(name: &str, display_name: &str, url: &str, events: &[&str]) -> String {
+    let webhook = json!({"apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "metadata": {"name": name},
+        "spec": {"tenantRef": {"name": "acme"}, "displayName": display_name, "customerCode": "C-1",
+            "targetURL": url, "secretRef": {"name": "acme-signing"}, "events": events,
+            "caBundleRef": {"kind": "ConfigMap", "name": "receiver-ca"}}});
+    format!("---\n{webhook}\n")
+}
+
+/// Responds to each POST with the next of the words, in the body and beside the status.
+async fn receiver(words: &[&str]) -> Receiver {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let next = Arc::new(AtomicUsize::new(0));
+    Receiver::scripted(move |post| match &*post.path {
+        "/healthy" => Response::Status(200),
+        _ => {
+            let word = &words[next.fetch_add(1, Ordering::Relaxed) % words.len()];
+            let reason: String = word.chars().filter(|one| !one.is_control()).collect();
+            let head = format!(
+                "HTTP/1.1 500 {reason}\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n",
+                word.len()
+            );
+            Response::Raw([head.as_bytes(), word.as_bytes()].concat())
+        }
+    })
+    .await
+}
+
+impl World {
+    /// Seeds it: all seven types of orders, notes and invoices with these words; a healthy, a failing and a dead receiver;
+    /// more webhooks with these names.
+    pub(super) async fn of(tenant: &str, names: &[&str], words: &[&str]) -> Self {
+        let receiver = receiver(words).await;
+        let events = ["order.created", "note.created", "invoice.created"];
+        let name = Value::from(tenant);
+        let tenant = tenant_yaml("acme", 'a').replacen("spec:", &format!("spec:\n  displayName: {name}"), 1);
+        let mut yaml = format!("{tenant}---\n{}{}", tenant_yaml("bolt", 'b'), ca_yaml());
+        yaml += &webhook("healthy", "Orders", &receiver.url("/healthy"), &["order.created"]);
+        yaml += &webhook("failing", "Billing", &receiver.url("/failing"), &events);
+        yaml += &webhook("dead", "", "https://127.0.0.1:9/dead", &["order.exported"]);
+        for (at, name) in names.iter().enumerate() {
+            let mut url = url::Url::parse("https://127.0.0.1:9/").expect("a URL");
+            let path = name.replace('%', "%25").replace('\\', "%5C");
+            url.set_path(&path);
+            url.set_query(Some(&path));
+            yaml += &webhook(&format!("named-{at}"), name, url.as_str(), &["order.status_changed"]);
+        }
+        let home = Home::with(&yaml);
+        for code in ["ACME", "BOLT"] {
+            add_people(&home, code);
+        }
+        strange_administrator(&open(&home, "ACME"), words[0]);
+        let server = Server::start(&home, Options::flags(FAST)).await;
+        seed(&home, &server, words).await;
+        // What fails from now on is tried again in ten minutes.
+        server.kill();
+        let server = Server::start(&home, Options::flags(ONCE)).await;
+        wait(&home, &server).await;
+        Self { server, home, _receiver: receiver }
+    }
+
+    /// The URL of a path of the tenant's.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://acme.localhost:{}{path}", self.server.api.port())
+    }
+
+    /// The id of the newest delivery to a webhook in this state.
+    fn delivery(&self, webhook: &str, status: &str) -> String {
+        let all = deliveries(&self.home);
+        let found = all.iter().rev().find(|one| one.webhook == webhook && one.status == status);
+        found.unwrap_or_else(|| panic!("no {status} of {webhook}: {all:#?}")).id.clone()
+    }
+
+    /// Every page, in each of its states.
+    pub(super) fn pages(&self) -> Vec<Page> {
+        let delivery = |webhook, status| format!("/portal/logs/{}", self.delivery(webhook, status));
+        let of = |user, name: &str, path: String| Page { name: name.to_owned(), path, user };
+        let page = |name: &str, path: &str| of(Some(ALEX), name, path.to_owned());
+        vec![
+            of(None, "sign-in", "/portal/sign-in".into()),
+            page("overview", "/portal"),
+            page("webhooks", "/portal/webhooks"),
+            page("a-new-webhook", "/portal/webhooks/new"),
+            page("a-webhook-of-a-file", "/portal/webhooks/default/failing"),
+            page("logs", "/portal/logs"),
+            page("logs-filtered", "/portal/logs?status=DeadLetter&pageSize=3&webhook=default%2Ffailing"),
+            page("logs-without-a-match", "/portal/logs?webOrderId=W1&status=Failed"),
+            page("logs-refused", "/portal/logs?status=Broken&from=soon"),
+            of(Some(ALEX), "a-delivery-that-succeeded", delivery("healthy", "Succeeded")),
+            of(Some(ALEX), "a-dead-letter", delivery("failing", "DeadLetter")),
+            of(Some(ALEX), "a-delivery-that-failed", delivery("failing", "Failed")),
+            page("bulk-resend", "/portal/resends"),
+            page("bulk-resend-previewed", "/portal/resends?webhook=default%2Fdead"),
+            page("activity", "/portal/activity"),
+            page("event-catalogue", "/portal/events"),
+            page("verify-a-signature", "/portal/verify"),
+            page("api-keys", "/portal/keys"),
+            page("no-such-page", "/portal/nothing"),
+            of(Some(MO), "without-the-right", "/portal".into()),
+            of(Some(STRANGE), "a-user-of-a-strange-code", "/portal".into()),
+        ]
+    }
+
+    /// The page of each delivery that is kept.
+    pub(super) fn deliveries(&self) -> Vec<String> {
+        deliveries(&self.home).iter().map(|one| format!("/portal/logs/{}", one.id)).collect()
+    }
+}
+
+/// Another program names users as it likes.
+fn strange_administrator(database: &Connection, code: &str) {
+    let sql = "INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) \
+               SELECT ?1, ?2, ?2, ?1, password_hash, TRUE, TRUE, 0 FROM employee WHERE user_name = ?3";
+    database.execute(sql, (code, STRANGE, ALEX)).expect("an employee");
+}
+
+async fn seed(home: &Home, server: &Server, words: &[&str]) {
+    let ada = server.sign_in(&api_key('a'), ADA).await;
+    let mut court = String::new();
+    for kind in OrderType::ALL {
+        let order = with(example(*kind), json!({"export": true}));
+        let reply = ada.post("/Orders/Save", &order).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        if *kind == OrderType::Court {
+            court = reply.json()["workOrderId"].as_str().expect("a work order").to_owned();
+        }
+    }
+    for word in words {
+        save(&ada, &captioned(word)).await;
+        let note = json!({"workOrder": court, "workOrderType": "Court", "report": word});
+        let reply = ada.post("/Notes/Add", &note).await;
+        assert_eq!(reply.status, 200, "{word}: {reply:?}");
+        let invoice = "INSERT INTO court_invoice (invoice_number, work_order, invoice_date, created_at_ms) \
+                       VALUES (?1, ?2, '2026-11-21', 1)";
+        let number: String = word.chars().take(64).collect();
+        open(home, "ACME").execute(invoice, (number, &court)).expect("an invoice");
+        let body = json!({"userId": word, "password": "wrong"}).to_string();
+        let headers = [("x-api-key", &*api_key('a')), JSON];
+        server.send("POST", "/Employee/SignIn", &headers, &body).await;
+    }
+    eventually("all deliveries end", SOON * 4, async || {
+        let invoices = "SELECT count(*) FROM event WHERE code = 'invoice.created'";
+        let invoices: u32 = open(home, "ACME").query_row(invoices, (), |row| row.get(0)).expect("a number");
+        invoices as usize == words.len() && deliveries(home).iter().all(Delivery::is_final)
+    })
+    .await;
+    let alex = server.sign_in_employee(&api_key('a'), ALEX).await;
+    for webhook in ["default/dead", "default/failing"] {
+        let body = json!({"webhook": webhook, "limit": 2, "perSecond": 1});
+        assert_eq!(alex.post("/WebhookLogs/Resend", &body).await.status, 200);
+    }
+    let resends = alex.get("/WebhookLogs/Resends").await.json();
+    let stopped: Value = resends["items"][0]["resendId"].clone();
+    alex.post("/WebhookLogs/StopResend", &json!({"resendId": stopped})).await;
+}
+
+/// One delivery that succeeds, and one that is to be tried again.
+async fn wait(home: &Home, server: &Server) {
+    let ada = server.sign_in(&api_key('a'), ADA).await;
+    save(&ada, &captioned("the last one")).await;
+    eventually("it fails for now", SOON, async || {
+        let all = deliveries(home);
+        all.iter().any(|one| one.webhook == "failing" && one.status == "Failed")
+    })
+    .await;
+}
