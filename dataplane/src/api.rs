@@ -36,6 +36,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
+use crate::platform;
+use crate::platform::reviews::Reviews;
 use crate::portal::{self, Portal};
 use error::ApiError;
 use state::ApiState;
@@ -91,11 +93,13 @@ fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
         .merge(v2_only)
 }
 
-/// The routes of the management port: no tenant data.
-pub fn management(state: Arc<ApiState>) -> Router {
+/// The routes of the management port. Only those of `platform` have data of tenants.
+pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
+    let platform = platform.map(|reviews| platform::router(&state, reviews)).unwrap_or_default();
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(management::readyz))
         .route("/metrics", get(management::metrics))
         .with_state(state)
+        .merge(platform)
 }

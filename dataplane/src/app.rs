@@ -32,6 +32,7 @@ use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
+use crate::platform::reviews::Reviews;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
 use crate::telemetry::Metrics;
@@ -169,10 +170,15 @@ impl App {
         })
     }
 
-    /// Serves /healthz, /readyz and /metrics.
-    pub fn start_management(&self, state: &Arc<ApiState>, listener: TcpListener) -> Management {
+    /// Serves /healthz, /readyz and /metrics, and tenants' metadata to users of the cluster whom `platform` reviews.
+    pub fn start_management(
+        &self,
+        state: &Arc<ApiState>,
+        listener: TcpListener,
+        platform: Option<Reviews>,
+    ) -> Management {
         let shutdown = CancellationToken::new();
-        let router = api::management(Arc::clone(state));
+        let router = api::management(Arc::clone(state), platform);
         let clients = Clients {
             most: MANAGEMENT_CLIENTS,
             proxies: Arc::default(),

@@ -77,7 +77,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let mut signals = Signals::new().context("can't install signal handlers")?;
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
-    let management = app.start_management(&state, management_listener);
+    let management = app.start_management(&state, management_listener, None);
     let writes = Some(Arc::new(Documents::beside(&arguments.source.config_dir)));
     let portal = Portal { cookies: Cookies::of_dev(arguments.listen), writes };
     let serves = Serves { api: true, portal: Some(portal) };

@@ -2,7 +2,7 @@
 //!
 //! * [`app`]: the composition root, which starts the parts of a process. The modes choose the parts: [`dev`], the embedded
 //!   mode, and [`serve`], one of many processes. [`args`] is the command line, [`cli`] the commands beside the servers.
-//! * [`api`]: HTTP in; [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
+//! * [`api`]: HTTP in; [`platform`]: the same for the platform's staff, without payloads; [`worker`]: webhooks out; [`detector`]: the invoices that other programs insert
 //! * [`actions`]: what the service does, free of HTTP
 //! * [`tenants`]: the tenants that are served
 //! * [`passwords`], [`throttle`]: what sign-in needs; [`owners`]: whether a token still belongs to its user
@@ -28,6 +28,7 @@ pub mod fair_share;
 pub mod groups;
 pub mod owners;
 pub mod passwords;
+pub mod platform;
 pub mod portal;
 pub mod rates;
 pub mod readiness;

@@ -33,6 +33,7 @@ use crate::api::Serves;
 use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments};
+use crate::platform::reviews::Reviews;
 use crate::portal::{Cookies, Portal};
 use crate::readiness::Readiness;
 use crate::redis;
@@ -71,6 +72,14 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         api: is(Role::Api),
         portal: is(Role::Portal).then_some(Portal { cookies: Cookies::Secure, writes: None }),
     };
+    ensure!(
+        !arguments.platform || serves.api || serves.portal.is_some(),
+        "--platform needs a process with the role api or portal; add one of them to --roles"
+    );
+    let platform = match arguments.platform {
+        true => Some(Reviews::new(Clock::System).await.context("--platform")?),
+        false => None,
+    };
     let api_listener = match serves.api || serves.portal.is_some() {
         true => Some(bind(arguments.listen, "--listen").await?),
         false => None,
@@ -97,7 +106,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let activation = app.activation(&stores, &policy, None);
     let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);
     let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit);
-    let management = app.start_management(&state, management_listener);
+    let management = app.start_management(&state, management_listener, platform);
     let shutdown = CancellationToken::new();
     let revisions = activation.revisions();
     let (first, configured) = oneshot::channel();

@@ -246,6 +246,37 @@ forwarded_host() {
         --output /dev/null --write-out '%{http_code}' || true)" = 401 ]
 }
 
+# The login of this node is a certificate, so an account asks.
+ask_kubectl_docket() {
+    local before
+    before=$(received_once)
+    cargo build --quiet -p docket-kubectl
+    PATH=$PWD/target/debug:$PATH
+    kubectl -n docket create serviceaccount support
+    ! kubectl docket test acme-orders --account docket/support || { echo "an account without a right may"; return 1; }
+    kubectl apply -f - <<END
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: support}
+rules: [{apiGroups: [docket.dev], resources: [tenants/deliveries, webhooks/deliveries], verbs: [list, get, test]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: support}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: support}
+subjects: [{kind: ServiceAccount, name: support, namespace: docket}]
+END
+    # A refusal counts for ten seconds.
+    until_true 15 kubectl docket test acme-orders --account docket/support
+    until_true 10 received_more_than "$before"
+    kubectl docket deliveries acme-orders --account docket/support | tee "$work/deliveries"
+    grep -q "order.created.*Succeeded" "$work/deliveries"
+    # Webhooks whose receivers do not exist may be unhealthy by now: 1.
+    kubectl docket status acme >"$work/status" || [ $? -eq 1 ]
+    cat "$work/status"
+    grep -q "Tenant.*acme.*Ready" "$work/status"
+}
+
 # reaches <namespace> <component or app> <host> <port>: whether that pod's network does.
 reaches() {
     local address

@@ -125,6 +125,9 @@ flag changes one line.
 {{- if $v.proxyProtocol -}}
 {{- $args = append $args "--proxy-protocol" -}}
 {{- end -}}
+{{- if $values.platform.enabled -}}
+{{- $args = append $args "--platform" -}}
+{{- end -}}
 {{- if $v.auditLog -}}
 {{- $args = append $args "--audit-log=-" -}}
 {{- end -}}

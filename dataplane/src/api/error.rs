@@ -39,6 +39,12 @@ pub enum ApiError {
     ApiAccessOff(String),
     /// The route is for administrators of the tenant.
     NotAdministrator,
+    /// The bearer token is none of a user of the cluster.
+    UnknownClusterUser,
+    /// The user of the cluster lacks a right; says which.
+    NoClusterRight(String),
+    /// The cluster's API server can't say who the user is and what it may do.
+    ReviewsAway,
     /// A form of the portal that no page of the session has sent.
     ForeignForm,
     /// It does not exist for this caller.
@@ -139,8 +145,12 @@ impl ApiError {
     fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::InvalidApiKey | Self::InvalidToken | Self::InvalidSession => StatusCode::UNAUTHORIZED,
-            Self::ApiAccessOff(_) | Self::NotAdministrator | Self::ForeignForm => StatusCode::FORBIDDEN,
+            Self::InvalidApiKey | Self::InvalidToken | Self::InvalidSession | Self::UnknownClusterUser => {
+                StatusCode::UNAUTHORIZED
+            }
+            Self::ApiAccessOff(_) | Self::NotAdministrator | Self::NoClusterRight(_) | Self::ForeignForm => {
+                StatusCode::FORBIDDEN
+            }
             Self::TenantNotFound | Self::UnknownUser(_) | Self::NotFound(_) | Self::NoSuchRoute => {
                 StatusCode::NOT_FOUND
             }
@@ -150,7 +160,7 @@ impl ApiError {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TryLater(_) | Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::ReviewsAway => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -179,6 +189,13 @@ impl ApiError {
             Self::UnknownUser(user_id) => format!("No contact or employee {user_id} with this password"),
             Self::ApiAccessOff(value) => format!("API access is turned off for {value}"),
             Self::NotAdministrator => "Only an administrator of the tenant may see this".to_owned(),
+            Self::UnknownClusterUser => {
+                "The Bearer token is missing, or the cluster's API server does not know it".to_owned()
+            }
+            Self::NoClusterRight(right) => format!("You may not {right}"),
+            Self::ReviewsAway => {
+                "The cluster's API server can't be asked who you are and what you may do; try again".to_owned()
+            }
             Self::ForeignForm => {
                 "The form was not sent by a page of this session; open the page again and send the form from there".to_owned()
             }
@@ -216,12 +233,12 @@ impl IntoResponse for ApiError {
             Self::TryLater(seconds) | Self::OverLimit(OverLimit { seconds, .. }) => {
                 Some(HeaderValue::from(*seconds))
             }
-            Self::Unavailable => Some(HeaderValue::from_static("2")),
+            Self::Unavailable | Self::ReviewsAway => Some(HeaderValue::from_static("2")),
             _ => None,
         };
         headers.extend(retry_after.map(|value| (header::RETRY_AFTER, value)));
         match &self {
-            Self::InvalidToken | Self::InvalidSession => {
+            Self::InvalidToken | Self::InvalidSession | Self::UnknownClusterUser => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             Self::InvalidApiKey => {

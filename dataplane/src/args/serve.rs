@@ -70,6 +70,10 @@ pub struct ServeArguments {
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
+    /// Serve tenants' metadata on the management port to users of the cluster: its API server says who they are and what they
+    /// may do. For `kubectl docket`; needs the role api or portal.
+    #[arg(long, env = "DOCKET_PLATFORM")]
+    pub platform: bool,
     /// Host names.
     #[command(flatten)]
     pub hosts: HostArguments,

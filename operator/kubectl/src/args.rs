@@ -9,7 +9,8 @@ use clap_complete::Shell;
 use docket_crds::is_object_name;
 use docket_program::arguments;
 
-/// What someone who runs Docket on Kubernetes asks first. Reads Tenants and Webhooks, never a Secret and never a payload.
+/// What someone who runs Docket on Kubernetes asks first. Shows Tenants, Webhooks and deliveries, never a Secret and never a
+/// payload.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-docket",
@@ -50,6 +51,8 @@ pub(crate) enum Output {
     /// For people.
     #[default]
     Table,
+    /// For people, with more columns where there are more.
+    Wide,
     /// For programs. Fields are only added within a version 0.x.
     Json,
 }
@@ -71,6 +74,14 @@ pub(crate) enum Command {
         #[arg(value_name = "TENANT", value_parser = name)]
         tenant: Option<String>,
     },
+    /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
+    Deliveries(DeliveriesArguments),
+    /// Show what became of an order, an invoice or a delivery: events, deliveries and attempts.
+    Trace(TraceArguments),
+    /// Resend the dead letters of a Webhook, oldest first. Without --yes only says what would be resent.
+    Resend(ResendArguments),
+    /// Send a test event with sample data to a Webhook, and show what came of its first attempt.
+    Test(TestArguments),
     /// Have the operator look at an object now.
     Reconcile {
         /// The object, such as tenant/acme or webhook/orders.
@@ -92,6 +103,8 @@ pub(crate) enum Command {
         #[arg(long)]
         finish: bool,
     },
+    /// Write a zip file for support: versions, checks, conditions, Events, logs and metrics, no Secrets and no payloads.
+    Report(ReportArguments),
     /// Print the completions for a shell.
     Completion {
         /// The shell.
@@ -100,11 +113,165 @@ pub(crate) enum Command {
     },
 }
 
+/// How the data plane is reached.
+#[derive(Debug, Args)]
+pub(crate) struct ReachArguments {
+    /// Namespace of the operator and the data plane.
+    #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name)]
+    pub(crate) release_namespace: String,
+    /// Port of 127.0.0.1 that reaches port 9090 of a pod of the API already, as `kubectl port-forward` opens it [default: the
+    /// plugin forwards one itself].
+    #[arg(long, value_name = "PORT")]
+    pub(crate) local_port: Option<u16>,
+    /// Ask with a token of this ServiceAccount, valid for 10 minutes, instead of the login's own. A login by client certificate
+    /// has none.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(crate) account: Option<Account>,
+}
+
+/// A ServiceAccount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl FromStr for Account {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (namespace, account) =
+            text.split_once('/').ok_or("must be <namespace>/<name>, such as docket/support")?;
+        Ok(Self { namespace: name(namespace)?, name: name(account)? })
+    }
+}
+
+/// Which deliveries to list.
+#[derive(Debug, Args)]
+pub(crate) struct DeliveriesArguments {
+    /// Name of the Webhook.
+    #[arg(value_name = "WEBHOOK", value_parser = name, required_unless_present = "tenant")]
+    pub(crate) webhook: Option<String>,
+    /// All of this Tenant, also to Webhooks that are gone.
+    #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook")]
+    pub(crate) tenant: Option<String>,
+    /// Only dead letters.
+    #[arg(long, conflicts_with = "status")]
+    pub(crate) dead: bool,
+    /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<String>,
+    /// Only created so long ago at most, such as 30m or 24h.
+    #[arg(long, value_name = "DURATION", value_parser = since)]
+    pub(crate) since: Option<Duration>,
+    /// Only of this event, such as order.created.
+    #[arg(long, value_name = "CODE")]
+    pub(crate) event: Option<String>,
+    /// Only whose last attempt failed this way, such as ServerError.
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) class: Option<String>,
+    /// Only about this web order.
+    #[arg(long, value_name = "ID")]
+    pub(crate) order: Option<String>,
+    /// Only about this work order.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) work_order: Option<String>,
+    /// Only about this invoice.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) invoice: Option<String>,
+    /// At most this many, 1 to 1000.
+    #[arg(long, value_name = "COUNT", default_value = "25", value_parser = limit)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+}
+
+/// Where a report goes.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// The zip file, which must not exist yet.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+}
+
+/// What to trace.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArguments {
+    /// What the id is of: order stands for web orders, work orders and invoices.
+    #[arg(value_enum)]
+    pub(crate) what: Traced,
+    /// The id or the number.
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// The Tenant.
+    #[arg(short, long, value_name = "NAME", value_parser = name)]
+    pub(crate) tenant: String,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+}
+
+/// What an id to trace is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Traced {
+    Order,
+    Delivery,
+}
+
+/// What to resend.
+#[derive(Debug, Args)]
+pub(crate) struct ResendArguments {
+    /// Name of the Webhook.
+    #[arg(value_name = "WEBHOOK", value_parser = name)]
+    pub(crate) webhook: String,
+    /// The dead letters, of each event the latest.
+    #[arg(long, required = true)]
+    pub(crate) dead: bool,
+    /// Only created so long ago at most, such as 30m or 24h.
+    #[arg(long, value_name = "DURATION", value_parser = since)]
+    pub(crate) since: Option<Duration>,
+    /// How many per second, 1/s to 100/s.
+    #[arg(long, value_name = "COUNT/s", default_value = "10/s", value_parser = rate)]
+    pub(crate) rate: u16,
+    /// At most this many, 1 to 10000 [default: 10000].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) limit: Option<u16>,
+    /// Resend them.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+}
+
+/// What to send as a test.
+#[derive(Debug, Args)]
+pub(crate) struct TestArguments {
+    /// Name of the Webhook, which must be active.
+    #[arg(value_name = "WEBHOOK", value_parser = name)]
+    pub(crate) webhook: String,
+    /// The event, such as order.created [default: the first that the Webhook takes].
+    #[arg(long, value_name = "CODE")]
+    pub(crate) event: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+}
+
 /// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tenant,
     Webhook,
+}
+
+impl Kind {
+    /// As roles and paths name it.
+    pub(crate) const fn resource(self) -> &'static str {
+        match self {
+            Self::Tenant => "tenants",
+            Self::Webhook => "webhooks",
+        }
+    }
 }
 
 /// A Tenant or a Webhook.
@@ -159,6 +326,23 @@ fn duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "must be a number and a unit, such as 30s or 5m, from 1s to 1h".into())
 }
 
+fn since(text: &str) -> Result<Duration, String> {
+    let limits = Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
+    let duration = arguments::duration(text).filter(|duration| limits.contains(duration));
+    duration.ok_or_else(|| "must be a number and a unit, such as 30m or 24h, from 1s to a year".into())
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=1_000).contains(count));
+    count.ok_or_else(|| "must be a whole number from 1 to 1000".into())
+}
+
+fn rate(text: &str) -> Result<u16, String> {
+    let count =
+        text.strip_suffix("/s").unwrap_or(text).parse().ok().filter(|count| (1..=100).contains(count));
+    count.ok_or_else(|| "must be a whole number from 1 to 100 and /s, such as 10/s".into())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -168,6 +352,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn rates_and_limits_have_bounds() {
+        assert_eq!((rate("10/s"), rate("100")), (Ok(10), Ok(100)));
+        assert!(["0/s", "101/s", "10/m", ""].into_iter().all(|wrong| rate(wrong).is_err()));
+        assert_eq!(limit("1000"), Ok(1000));
+        assert!(limit("0").is_err() && limit("1001").is_err());
+        assert_eq!(since("24h"), Ok(Duration::from_secs(24 * 3600)));
+        assert!(since("0s").is_err() && since("2").is_err());
     }
 
     #[test]

@@ -8,12 +8,10 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::cluster::{Before, DEFINITIONS, Found, Problem};
+use crate::cluster::{Before, COMPONENT, DEFINITIONS, Found, Problem};
 use crate::conditions;
 use crate::show;
 
-/// The label of the part that a Deployment runs.
-const COMPONENT: &str = "app.kubernetes.io/component";
 /// The parts that every installation has.
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
 /// The oldest API server that the chart installs on.
@@ -165,7 +163,10 @@ fn deployments(found: &Found) -> Vec<Line> {
 
 fn objects(found: &Found) -> Vec<Line> {
     let mut lines = Vec::new();
-    let empty = |kind: &str| format!("there is no {kind}");
+    let empty = |kind: &str| match &found.namespace {
+        None => format!("there is no {kind}"),
+        Some(namespace) => format!("there is no {kind} in namespace {namespace}; -A looks in all"),
+    };
     let mut wrong = Vec::new();
     for tenant in &found.tenants {
         let conditions = tenant.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -243,7 +244,7 @@ fn condition(section: &'static str, name: &str, all: &[Condition], of: Condition
 pub(crate) fn print(lines: &[Line], output: Output) -> std::result::Result<(), Problem> {
     match output {
         Output::Json => show::json(&serde_json::json!({ "checks": lines }))?,
-        Output::Table => print!("{}", text(lines)),
+        Output::Table | Output::Wide => print!("{}", text(lines)),
     }
     match lines.iter().filter(|line| line.result == Result::Failed).count() {
         0 => Ok(()),
@@ -314,6 +315,7 @@ mod tests {
     fn well() -> Found {
         Found {
             release_namespace: "docket".to_owned(),
+            namespace: None,
             definitions: DEFINITIONS.map(|name| definition(name, "True")).into(),
             deployments: COMPONENTS.map(|component| deployment(component, 2)).into(),
             tenants: vec![tenant(&[("Ready", "True", "Ready")])],

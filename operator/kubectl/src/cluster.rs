@@ -6,25 +6,44 @@ use std::time::Duration;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use docket_program::apiserver::ApiServerError;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
+use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::io::DuplexStream;
+use tower::{BoxError, Layer, ServiceExt, service_fn};
 
-use crate::args::ClusterArguments;
+use crate::args::{Account, ClusterArguments};
 
+/// The label of the part that a Deployment or a pod runs.
+pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
+/// The last lines of a log that are taken.
+const LOG_LINES: i64 = 1_000;
+/// The last bytes of a log that are taken.
+const LOG_BYTES: i64 = 1024 * 1024;
 /// The two kinds, as their definitions are called.
 pub(crate) const DEFINITIONS: [&str; 2] = ["tenants.docket.dev", "webhooks.docket.dev"];
 /// Who changes an object, for its `managedFields`.
 const MANAGER: &str = "kubectl-docket";
 /// Objects in one answer of the API server.
 const PAGE: u32 = 500;
+/// The pods of a release, and those of the API.
+const PODS: &str = "app.kubernetes.io/part-of=docket";
+const API_PODS: &str = "app.kubernetes.io/component=api,app.kubernetes.io/part-of=docket";
+/// How long a token of a ServiceAccount is valid, in seconds: the shortest that the API server makes.
+const TOKEN_SECONDS: i64 = 600;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two parts of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,6 +62,15 @@ impl Problem {
         match self {
             Self::Found(_) => 1,
             Self::NoAccess(_) => 3,
+        }
+    }
+}
+
+impl Problem {
+    /// What is wrong, without what to read about it.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Found(text) | Self::NoAccess(text) => text,
         }
     }
 }
@@ -72,6 +100,8 @@ impl From<kube::Error> for Problem {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) release_namespace: String,
+    /// The namespace of the Tenants and Webhooks; `None`: all.
+    pub(crate) namespace: Option<String>,
     pub(crate) definitions: Vec<CustomResourceDefinition>,
     pub(crate) deployments: Vec<Deployment>,
     pub(crate) tenants: Vec<TenantObject>,
@@ -91,6 +121,7 @@ pub(crate) struct Before {
 /// The cluster, and where in it the user looks.
 pub(crate) struct Cluster {
     client: Client,
+    config: Config,
     /// `None`: all namespaces.
     namespace: Option<String>,
     own_namespace: String,
@@ -113,7 +144,110 @@ impl Cluster {
         config.read_timeout = Some(READ_TIMEOUT);
         let own_namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let namespace = (!settings.all_namespaces).then(|| own_namespace.clone());
-        Ok(Self { client: Client::try_from(config)?, namespace, own_namespace })
+        Ok(Self { client: Client::try_from(config.clone())?, config, namespace, own_namespace })
+    }
+
+    /// The namespace that an object is looked for in.
+    pub(crate) fn own_namespace(&self) -> &str {
+        &self.own_namespace
+    }
+
+    /// The header that says to the data plane who the user is: the login's own token, or a new one of an account.
+    pub(crate) async fn bearer(&self, account: Option<&Account>) -> Result<HeaderValue, Problem> {
+        let header = match account {
+            Some(account) => Some(self.account_token(account).await?),
+            None => self.own_token().await?,
+        };
+        let missing = || {
+            let text = "this login has no token of its own, which the data plane needs: name a ServiceAccount with --account NAMESPACE/NAME";
+            Problem::NoAccess(text.to_owned())
+        };
+        let mut header = header.ok_or_else(missing)?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+
+    async fn account_token(&self, Account { namespace, name }: &Account) -> Result<HeaderValue, Problem> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let spec =
+            TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let made = api.create_token_request(name, &PostParams::default(), &request).await?;
+        let token = made.status.and_then(|status| status.token).unwrap_or_default();
+        let unusable = |_| Problem::Found("the API server's token can't be sent".to_owned());
+        HeaderValue::try_from(format!("Bearer {token}")).map_err(unusable)
+    }
+
+    /// The header that the client sends to the API server; `None`: the login is by certificate, or impersonates. Asks the layer that adds it, as
+    /// only that knows the logins by other programs.
+    async fn own_token(&self) -> Result<Option<HeaderValue>, Problem> {
+        // The token is of whom it impersonates with.
+        if self.config.auth_info.impersonate.is_some() {
+            return Ok(None);
+        }
+        let Some(layer) = self.config.auth_layer()? else { return Ok(None) };
+        let echo = service_fn(async |request: Request<Body>| {
+            let mut response = Response::new(Body::empty());
+            *response.headers_mut() = request.headers().clone();
+            Ok::<_, BoxError>(response)
+        });
+        let response = layer.layer(echo).oneshot(Request::new(Body::empty())).await;
+        // It may quote what a login program printed.
+        let failed =
+            |_| Problem::NoAccess("the login's token can't be had; try `kubectl auth whoami`".to_owned());
+        let header = response.map_err(failed)?.headers().get(AUTHORIZATION).cloned();
+        Ok(header.filter(|header| header.as_bytes().starts_with(b"Bearer ")))
+    }
+
+    /// Of the API server, such as `v1.34.4`.
+    pub(crate) async fn version(&self) -> Result<String, Problem> {
+        Ok(self.client.apiserver_version().await?.git_version)
+    }
+
+    /// Those of the release's namespace, and of the user's.
+    pub(crate) async fn events(&self, release_namespace: &str) -> Result<Vec<Event>, Problem> {
+        let mut found: Vec<Event> = all(&self.api()).await?;
+        if self.namespace.as_ref().is_some_and(|namespace| namespace != release_namespace) {
+            found.extend(all(&Api::namespaced(self.client.clone(), release_namespace)).await?);
+        }
+        Ok(found)
+    }
+
+    /// Those of a release.
+    pub(crate) async fn pods(&self, release_namespace: &str) -> Result<Vec<Pod>, Problem> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), release_namespace);
+        Ok(pods.list(&ListParams::default().labels(PODS).limit(PAGE)).await?.items)
+    }
+
+    /// The end of a container's log.
+    pub(crate) async fn log(&self, namespace: &str, pod: &str, container: &str) -> Result<String, Problem> {
+        let parameters = LogParams {
+            container: Some(container.to_owned()),
+            tail_lines: Some(LOG_LINES),
+            limit_bytes: Some(LOG_BYTES),
+            timestamps: true,
+            ..LogParams::default()
+        };
+        Ok(Api::<Pod>::namespaced(self.client.clone(), namespace).logs(pod, &parameters).await?)
+    }
+
+    /// A stream to this port of a pod of the API that is ready.
+    pub(crate) async fn forwarded(&self, namespace: &str, port: u16) -> Result<DuplexStream, Problem> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let is_ready = |pod: &Pod| {
+            let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+            conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+        };
+        let all = pods.list(&ListParams::default().labels(API_PODS)).await?;
+        let pod = all.items.into_iter().find(is_ready).and_then(|pod| pod.metadata.name);
+        let none = || {
+            let text = format!(
+                "no pod of the API is ready in namespace {namespace}; --release-namespace names another one"
+            );
+            Problem::Found(text)
+        };
+        let mut forwarder = pods.portforward(&pod.ok_or_else(none)?, &[port]).await?;
+        forwarder.take_stream(port).ok_or_else(|| Problem::Found("the port can't be forwarded".to_owned()))
     }
 
     pub(crate) async fn tenants(&self) -> Result<Vec<TenantObject>, Problem> {
@@ -130,6 +264,7 @@ impl Cluster {
         let there = definitions.len() == DEFINITIONS.len();
         Ok(Found {
             release_namespace: release_namespace.to_owned(),
+            namespace: self.namespace.clone(),
             deployments: all(&deployments).await?,
             tenants: if there { self.tenants().await? } else { vec![] },
             webhooks: if there { self.webhooks().await? } else { vec![] },

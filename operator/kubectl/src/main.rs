@@ -1,22 +1,33 @@
 //! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`: what someone who runs Docket asks first, from the API
-//! server alone, with the rights of the user.
+//! server and the data plane, with the rights of the user.
 //!
 //! - `args`: the command line; `cluster`: the calls to the API server
 //! - `check`: what is wrong with the installation; `status`: what the API server knows of tenants and webhooks
-//! - `reconcile`, `rotate_key`: the two changes
-//! - `conditions`: what `docs/conditions.md` says about a reason; `rights`: what each command needs
+//! - `deliveries`, `trace`: what the data plane tells of tenants, never payloads; `dataplane`: the way to it
+//! - `report`: all of it in a file for support
+//! - `reconcile`, `rotate_key`, `resend`, `test_event`: the changes
+//! - `conditions`: what `docs/conditions.md` says about a reason; `rights`: what each command needs;
+//!   `krew`: what krew installs it by
 //! - `show`: tables and JSON
 
 mod args;
 mod check;
 mod cluster;
 mod conditions;
+mod dataplane;
+mod deliveries;
+#[cfg(test)]
+mod krew;
 mod reconcile;
+mod report;
+mod resend;
 #[cfg(test)]
 mod rights;
 mod rotate_key;
 mod show;
 mod status;
+mod test_event;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -57,6 +68,11 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
             check::print(&check::installed(&cluster.found(&release_namespace).await?), output)
         }
         Command::Status { tenant } => status::print(&cluster, tenant.as_deref(), output).await,
+        Command::Deliveries(asked) => deliveries::print(&cluster, &asked, output).await,
+        Command::Trace(asked) => trace::print(&cluster, &asked, output).await,
+        Command::Resend(asked) => resend::run(&cluster, &asked, output).await,
+        Command::Test(asked) => test_event::run(&cluster, &asked, output).await,
+        Command::Report(asked) => report::write(&cluster, &asked).await,
         Command::Reconcile { object, wait, timeout } => {
             reconcile::run(&cluster, &object, wait.then_some(timeout)).await
         }

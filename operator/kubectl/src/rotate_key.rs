@@ -24,7 +24,10 @@ enum Change {
 /// Adds the second key, or deactivates the first.
 pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<(), Problem> {
     let tenant: TenantObject = cluster.tenant(&key.tenant).await?;
-    let change = plan(&tenant.spec.api_keys, &key.name, finish).map_err(Problem::Found)?;
+    let status = tenant.status.iter().flat_map(|status| &status.api_keys);
+    let made: Vec<&str> =
+        status.filter(|key| key.fingerprint.is_some()).map(|key| key.name.as_str()).collect();
+    let change = plan(&tenant.spec.api_keys, &made, &key.name, finish).map_err(Problem::Found)?;
     if let Some(owner) = owner(&tenant.metadata) {
         let yaml = match &change {
             Change::Add(name) => format!("add `- {{name: {name}, generate: {{}}}}` to spec.apiKeys"),
@@ -52,7 +55,8 @@ pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<()
     Ok(())
 }
 
-fn plan(keys: &[ApiKeySpec], name: &str, finish: bool) -> Result<Change, String> {
+/// `made`: the names of the keys whose value the operator has.
+fn plan(keys: &[ApiKeySpec], made: &[&str], name: &str, finish: bool) -> Result<Change, String> {
     let Some(at) = keys.iter().position(|key| key.name == name) else {
         let names = keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(format!("the Tenant has no API key {name}; it has {names}"));
@@ -61,9 +65,15 @@ fn plan(keys: &[ApiKeySpec], name: &str, finish: bool) -> Result<Change, String>
         if !keys[at].active {
             return Err(format!("API key {name} is inactive already"));
         }
-        if !keys.iter().any(|key| key.active && key.name != name) {
+        let mut others = keys.iter().filter(|key| key.active && key.name != name).peekable();
+        if others.peek().is_none() {
             return Err(format!(
                 "API key {name} is the only active one; add another first, without --finish"
+            ));
+        }
+        if !others.any(|key| made.contains(&key.name.as_str())) {
+            return Err(format!(
+                "no other active key of the Tenant works yet, so that requests would get 401 without {name}; `kubectl docket status` shows the keys"
             ));
         }
         return Ok(Change::Deactivate(at));
@@ -136,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_second_key_has_the_next_free_name() {
-        let add = |all: &[(&str, bool, bool)], name| plan(&keys(all), name, false);
+        let add = |all: &[(&str, bool, bool)], name| plan(&keys(all), &[], name, false);
         assert_eq!(add(&[("primary", true, true)], "primary"), Ok(Change::Add("primary-2".into())));
         let both = [("primary", true, true), ("primary-2", true, true)];
         assert_eq!(add(&both, "primary-2"), Ok(Change::Add("primary-3".into())));
@@ -149,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_last_active_key_is_never_deactivated() {
-        let finish = |all: &[(&str, bool, bool)]| plan(&keys(all), "primary", true);
+        let finish = |all: &[(&str, bool, bool)]| plan(&keys(all), &["x", "primary"], "primary", true);
         assert_eq!(finish(&[("x", true, true), ("primary", true, true)]), Ok(Change::Deactivate(1)));
         assert!(
             finish(&[("primary", true, true), ("x", false, true)])
@@ -158,6 +168,9 @@ mod tests {
         assert!(
             finish(&[("primary", false, true), ("x", true, true)]).is_err_and(|why| why.contains("already"))
         );
+        let not_made =
+            plan(&keys(&[("x", true, true), ("primary", true, true)]), &["primary"], "primary", true);
+        assert!(not_made.is_err_and(|why| why.contains("works yet")));
     }
 
     #[test]

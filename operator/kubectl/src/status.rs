@@ -1,8 +1,8 @@
 //! What the API server knows of Tenants and their Webhooks: pure, but for reading and printing.
 
-use docket_crds::ConditionType;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
+use docket_crds::{ConditionType, ReasonCode, Remedy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde::Serialize;
@@ -21,7 +21,7 @@ struct State {
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TenantView {
+pub(crate) struct TenantView {
     namespace: String,
     name: String,
     client_code: String,
@@ -65,8 +65,10 @@ pub(crate) async fn print(cluster: &Cluster, name: Option<&str>, output: Output)
     let views = views(&tenants, &cluster.webhooks().await?);
     match output {
         Output::Json => show::json(&serde_json::json!({ "tenants": views }))?,
-        Output::Table if views.is_empty() => println!("No Tenant is here; -A looks in all namespaces."),
-        Output::Table => print!("{}", text(&views)),
+        Output::Table | Output::Wide if views.is_empty() => {
+            println!("No Tenant is here; -A looks in all namespaces.")
+        }
+        Output::Table | Output::Wide => print!("{}", text(&views)),
     }
     match views.iter().find(|tenant| !tenant.is_well()) {
         Some(tenant) => {
@@ -77,16 +79,21 @@ pub(crate) async fn print(cluster: &Cluster, name: Option<&str>, output: Output)
 }
 
 impl TenantView {
-    /// Suspended on purpose, or served with all its Webhooks. A receiver that is down counts, a webhook without deliveries not.
+    /// Suspended or paused on purpose, or served with all its Webhooks. A receiver that is down counts, a webhook without deliveries not.
     fn is_well(&self) -> bool {
-        let ready = |state: &State| state.status.as_deref() == Some("True");
+        let is_chosen =
+            |reason: &str| reason.parse::<ReasonCode>().is_ok_and(|reason| reason.remedy() == Remedy::Chosen);
+        let ready = |state: &State| {
+            state.status.as_deref() == Some("True") || state.reason.as_deref().is_some_and(is_chosen)
+        };
         let delivers = |state: &State| state.status.as_deref() != Some("False");
         let webhooks = || self.webhooks.iter().all(|one| ready(&one.ready) && delivers(&one.healthy));
         self.suspended || ready(&self.ready) && webhooks()
     }
 }
 
-fn views(tenants: &[TenantObject], webhooks: &[WebhookObject]) -> Vec<TenantView> {
+/// The Tenants, each with its Webhooks.
+pub(crate) fn views(tenants: &[TenantObject], webhooks: &[WebhookObject]) -> Vec<TenantView> {
     let view = |tenant: &TenantObject| {
         let status = tenant.status.clone().unwrap_or_default();
         let (namespace, name) = (tenant.namespace().unwrap_or_default(), tenant.name_any());

@@ -112,6 +112,32 @@ fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
 }
 
 #[test]
+fn only_the_apis_pods_may_ask_for_reviews_and_only_if_the_platform_is_enabled() {
+    let objects = render_with("platform: {enabled: true}");
+    let name = "docket-system-docket-reviews";
+    let create = |group: &str, resource: &str| (group.to_owned(), resource.to_owned(), "create".to_owned());
+    assert_eq!(
+        rights(objects.one("ClusterRole", name)),
+        [
+            create("authentication.k8s.io", "tokenreviews"),
+            create("authorization.k8s.io", "subjectaccessreviews")
+        ]
+    );
+    let binding = objects.one("ClusterRoleBinding", name);
+    assert_eq!(
+        (&binding["roleRef"]["name"], binding["subjects"].as_array().map(Vec::len)),
+        (&json!(name), Some(1))
+    );
+    assert_eq!(binding["subjects"][0]["name"], "docket-api");
+    let has_flag = |objects: &Objects, component: &str| objects.arguments(component).contains(&"--platform");
+    assert!(has_flag(&objects, "docket-api"));
+    assert!(!has_flag(&objects, "docket-worker") && !has_flag(&objects, "docket-detector"));
+    let objects = render_with("");
+    assert!(!has_flag(&objects, "docket-api"));
+    assert!(!objects.names("ClusterRole").iter().any(|role| role.ends_with("-reviews")));
+}
+
+#[test]
 fn the_data_plane_cannot_read_the_secrets_of_the_release() {
     let objects = render_with("");
     for (kind, name) in [

@@ -1,0 +1,360 @@
+//! What the platform's staff may see of tenants: metadata of orders and deliveries, never a payload, a header's value, the text
+//! of a note or a receiver's response. And resends of dead letters.
+//!
+//! `kubectl docket` asks on the management port with a token of the Kubernetes cluster. Each request needs a verb on the
+//! subresource `deliveries` of a Tenant or Webhook: `list` for searches and previews, `get` for one delivery or order with its
+//! attempts, `resend` for resends, `test` for test events. The right is checked before the object is looked up, so that no user learns which exist.
+
+pub mod answers;
+pub mod reviews;
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use docket_crds::is_object_name;
+use docket_domain::audit::Actor;
+use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};
+use docket_store::deliveries::{self, DeliveryFilter, ListedDelivery};
+use docket_store::walk::Page;
+use docket_store::{Connection, StoreError, orders, work_orders};
+use http::request::Parts;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use self::answers::{Trace, TracedDelivery, TracedOrder};
+use self::reviews::{Reviews, Right};
+use crate::actions::resend::{Many, progress};
+use crate::api::body::json_bytes;
+use crate::api::caller::{Principal, bearer};
+use crate::api::error::ApiError;
+use crate::api::fields::Fields;
+use crate::api::kinds::{DeliveryIdText, Line, ResendIdText, Whole};
+use crate::api::middleware;
+use crate::api::origin::origin;
+use crate::api::request::{FromBody, FromFields, Query, request};
+use crate::api::state::ApiState;
+use crate::api::times::DateOrTime;
+use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
+use crate::api::webhook_logs::resends::answers::ResendState;
+use crate::api::webhook_logs::test_events::send_test;
+use crate::api::webhook_logs::{DeliverySearch, find, resends};
+use crate::api::writes::Write;
+
+/// The most bytes of a request's body.
+const LIMIT: usize = 4 * 1024;
+/// The most deliveries of a trace, the newest.
+const MAX_TRACED: i64 = 100;
+
+/// What the routes share.
+struct Platform {
+    api: Arc<ApiState>,
+    reviews: Reviews,
+}
+
+/// The routes. Their answers are those of /WebhookLogs, but for payloads and receivers' responses.
+pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
+    let platform = Arc::new(Platform { api: Arc::clone(state), reviews });
+    Router::new()
+        .route("/platform/namespaces/{namespace}/tenants/{name}/deliveries", get(of_tenant))
+        .route("/platform/namespaces/{namespace}/tenants/{name}/trace", get(trace))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/deliveries", get(of_webhook))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/trace", get(trace_of_webhook))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/test", post(test))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/preview", post(preview))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/resend", post(resend))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/resend", get(resend_progress))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::answer))
+        .with_state(platform)
+}
+
+request! {
+    /// What to trace: one of the two.
+    query TraceQuery {
+        /// A web order, a work order or an invoice.
+        opt number: Line<80>;
+        /// A delivery.
+        opt delivery_id: DeliveryIdText;
+    }
+}
+
+request! {
+    /// Which dead letters of the webhook to resend.
+    body DeadLetters {
+        /// Only deliveries created at or after this time.
+        opt from: DateOrTime;
+        /// Only deliveries created before this time.
+        opt to: DateOrTime;
+        /// At most this many, the oldest first. The default is 10,000.
+        def limit: Whole<1, MAX_COUNT> = MAX_COUNT;
+        /// Deliveries due per second. The default is 10.
+        def per_second: Whole<1, MAX_PER_SECOND> = DEFAULT_PER_SECOND;
+    }
+}
+
+request! {
+    /// A test event.
+    body TestOfWebhook {
+        /// Its code. The default is the first that the webhook takes.
+        opt event: EventWord;
+    }
+}
+
+/// A test event is queued.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TestAnswer {
+    delivery_id: String,
+}
+
+request! {
+    /// A bulk resend.
+    query ResendQuery {
+        /// Its id.
+        req resend_id: ResendIdText;
+    }
+}
+
+/// An object of the cluster, by the kind's resource.
+#[derive(Debug, Clone)]
+struct Object {
+    resource: &'static str,
+    namespace: String,
+    name: String,
+}
+
+impl Object {
+    fn new(resource: &'static str, (namespace, name): (String, String)) -> Self {
+        Self { resource, namespace, name }
+    }
+
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Platform {
+    /// The user, if it has this right to the object, at the object's tenant.
+    async fn principal(
+        &self,
+        parts: &Parts,
+        verb: &'static str,
+        object: &Object,
+    ) -> Result<Principal, ApiError> {
+        let Object { resource, namespace, name } = object;
+        let valid = is_object_name(namespace) && is_object_name(name);
+        let token = bearer(parts).map_err(|_| ApiError::UnknownClusterUser)?;
+        if !valid {
+            return Err(ApiError::BadRequest("The namespace or the name is not a name of an object"));
+        }
+        let right = Right { verb, resource, namespace: namespace.clone(), name: name.clone() };
+        let user = self.reviews.user(token, &right).await?;
+        let mut tenants = self.api.tenants.all().into_iter();
+        let tenant = tenants.find(|tenant| match *resource {
+            TENANTS => tenant.config.namespace == *namespace && tenant.config.name == *name,
+            _ => tenant.config.webhooks.iter().any(|one| one.namespace == *namespace && one.name == *name),
+        });
+        let missing = match *resource {
+            TENANTS => "The Tenant is not served; `kubectl docket status` says why",
+            _ => {
+                "The Webhook is not served; `kubectl docket status` says why, and -t TENANT lists its deliveries"
+            }
+        };
+        let tenant = tenant.ok_or(ApiError::NotFound(missing))?;
+        let (_, origin) = origin(parts, &self.api)?;
+        Ok(Principal { tenant, actor: Actor::ClusterUser(user), origin, customer: None })
+    }
+}
+
+const TENANTS: &str = "tenants";
+const WEBHOOKS: &str = "webhooks";
+
+type ObjectPath = Path<(String, String)>;
+
+/// GET …/tenants/{name}/deliveries: a page of the tenant's deliveries, newest first, with the filters of /WebhookLogs/Search.
+async fn of_tenant(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    parts: Parts,
+) -> Result<Json<DeliveryPage>, ApiError> {
+    let principal = platform.principal(&parts, "list", &Object::new(TENANTS, object)).await?;
+    let search = DeliverySearch::read(Fields::of_query(parts.uri.query()))?;
+    listed(&platform, &principal, search).await
+}
+
+/// GET …/webhooks/{name}/deliveries: the same of one webhook.
+async fn of_webhook(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    parts: Parts,
+) -> Result<Json<DeliveryPage>, ApiError> {
+    let object = Object::new(WEBHOOKS, object);
+    let principal = platform.principal(&parts, "list", &object).await?;
+    let fields = Fields::of_query(parts.uri.query());
+    if fields.has("webhook") {
+        return Err(ApiError::field("webhook", "the path names the webhook"));
+    }
+    let search = DeliverySearch { webhook: Some(object.full_name()), ..DeliverySearch::read(fields)? };
+    listed(&platform, &principal, search).await
+}
+
+async fn listed(
+    platform: &Platform,
+    principal: &Principal,
+    search: DeliverySearch,
+) -> Result<Json<DeliveryPage>, ApiError> {
+    let (items, next_cursor) = find(&platform.api, principal, search).await?;
+    Ok(Json(DeliveryPage { items: items.into_iter().map(Into::into).collect(), next_cursor }))
+}
+
+/// GET …/tenants/{name}/trace: an order with its deliveries and their attempts, or one delivery with its order.
+async fn trace(
+    state: State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    parts: Parts,
+) -> Result<Json<Trace>, ApiError> {
+    traced(state, Object::new(TENANTS, object), parts).await
+}
+
+/// GET …/webhooks/{name}/trace: the same, of the deliveries to one webhook alone.
+async fn trace_of_webhook(
+    state: State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    parts: Parts,
+) -> Result<Json<Trace>, ApiError> {
+    traced(state, Object::new(WEBHOOKS, object), parts).await
+}
+
+async fn traced(
+    State(platform): State<Arc<Platform>>,
+    object: Object,
+    mut parts: Parts,
+) -> Result<Json<Trace>, ApiError> {
+    let principal = platform.principal(&parts, "get", &object).await?;
+    let webhook = (object.resource == WEBHOOKS).then(|| object.full_name());
+    let Query(query) = Query::<TraceQuery>::from_request_parts(&mut parts, &()).await?;
+    let mut reader = principal.reader(&platform.api).await?;
+    let (found, more) = match (query.number.as_ref(), query.delivery_id) {
+        (Some(number), None) => {
+            let (about, webhook) = (Some(number.clone()), webhook.clone());
+            let filter = DeliveryFilter { about, webhook, ..DeliveryFilter::default() };
+            let page = deliveries::search(&mut reader, &platform.api.clock, &filter, MAX_TRACED).await?;
+            let Page { items, next } = page;
+            (items, next.is_some())
+        }
+        (None, Some(id)) => {
+            let found = deliveries::find(&mut reader, id).await?;
+            let is_its =
+                |found: &ListedDelivery| webhook.as_ref().is_none_or(|name| *name == found.webhook_name);
+            let found = found.filter(is_its);
+            (vec![found.ok_or(ApiError::NotFound("There is no such delivery"))?], false)
+        }
+        _ => return Err(ApiError::field("number", "give either number or deliveryId")),
+    };
+    let order = order(&mut reader, query.number.as_deref(), found.first()).await?;
+    if order.is_none() && found.is_empty() {
+        return Err(ApiError::NotFound("There is no web order, work order or invoice of this number"));
+    }
+    let mut deliveries = Vec::with_capacity(found.len());
+    // Oldest first, as they happened.
+    for listed in found.into_iter().rev() {
+        let id = listed.id.parse().map_err(|_| ApiError::Internal)?;
+        let attempts = deliveries::attempts(&mut reader, id).await?;
+        deliveries.push(TracedDelivery::new(listed, attempts));
+    }
+    Ok(Json(Trace { order, deliveries, more }))
+}
+
+/// The web order that a number or a delivery is about; `None`: there is none, as for invoices of the back office.
+async fn order(
+    reader: &mut Connection,
+    number: Option<&str>,
+    delivery: Option<&ListedDelivery>,
+) -> Result<Option<TracedOrder>, StoreError> {
+    let about = delivery.map(|delivery| &delivery.about);
+    let candidates = [
+        number,
+        about.and_then(|about| about.web_order_id.as_deref()),
+        about.and_then(|about| about.work_order.as_deref()),
+    ];
+    for number in candidates.into_iter().flatten() {
+        let of_work_order = work_orders::find(reader, number, None).await?.and_then(|one| one.web_order_id);
+        if let Some(order) = orders::find(reader, of_work_order.as_deref().unwrap_or(number), None).await? {
+            let made = work_orders::of_web_order(reader, &order.head.id).await?;
+            return Ok(Some(TracedOrder::new(order.head, made)));
+        }
+    }
+    Ok(None)
+}
+
+/// POST …/webhooks/{name}/test: sends a test event.
+async fn test(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    request: Request,
+) -> Result<Json<TestAnswer>, ApiError> {
+    let object = Object::new(WEBHOOKS, object);
+    let (parts, body) = request.into_parts();
+    let principal = platform.principal(&parts, "test", &object).await?;
+    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let TestOfWebhook { event } = TestOfWebhook::from_body(&body)?;
+    let id = send_test(&platform.api, &principal, &object.full_name(), event).await?;
+    Ok(Json(TestAnswer { delivery_id: id.to_string() }))
+}
+
+/// POST …/webhooks/{name}/preview: what a resend would queue.
+async fn preview(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (principal, many) = dead_letters(&platform, "list", Object::new(WEBHOOKS, object), request).await?;
+    resends::preview(&platform.api, &principal, many).await
+}
+
+/// POST …/webhooks/{name}/resend: resends the dead letters of a webhook.
+async fn resend(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (principal, many) = dead_letters(&platform, "resend", Object::new(WEBHOOKS, object), request).await?;
+    resends::many(&platform.api, &principal, many, Write::each_time()).await
+}
+
+async fn dead_letters(
+    platform: &Platform,
+    verb: &'static str,
+    object: Object,
+    request: Request,
+) -> Result<(Principal, Many), ApiError> {
+    let (parts, body) = request.into_parts();
+    let principal = platform.principal(&parts, verb, &object).await?;
+    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let DeadLetters { from, to, limit, per_second } = DeadLetters::from_body(&body)?;
+    let many = Many {
+        webhook: object.full_name(),
+        from_ms: from.map(Timestamp::as_millisecond),
+        to_ms: to.map(Timestamp::as_millisecond),
+        limit,
+        per_second,
+    };
+    Ok((principal, many))
+}
+
+/// GET …/webhooks/{name}/resend: how far a bulk resend is.
+async fn resend_progress(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    mut parts: Parts,
+) -> Result<Json<ResendState>, ApiError> {
+    let object = Object::new(WEBHOOKS, object);
+    let principal = platform.principal(&parts, "list", &object).await?;
+    let Query(ResendQuery { resend_id }) = Query::from_request_parts(&mut parts, &()).await?;
+    let mut reader = principal.reader(&platform.api).await?;
+    let found = progress(&mut reader, None, Some(&resend_id), None, 1).await?.into_iter().next();
+    let its = found.filter(|found| found.resend.webhook_name == object.full_name());
+    Ok(Json(its.ok_or(ApiError::NotFound("The webhook has no such resend"))?.into()))
+}

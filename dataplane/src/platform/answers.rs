@@ -1,0 +1,74 @@
+//! Answers of the platform's routes that the API does not have.
+
+use docket_domain::delivery::{FailureClass, Status};
+use docket_domain::work_order::WorkOrderType;
+use docket_store::deliveries::{ListedDelivery, StoredAttempt};
+use docket_store::orders::OrderHead;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::api::times::time;
+use crate::api::webhook_logs::answers::{AttemptSummary, DeliverySummary};
+
+/// What became of an order or an invoice.
+#[derive(Serialize)]
+pub struct Trace {
+    /// The web order; null if there is none.
+    pub order: Option<TracedOrder>,
+    /// Its deliveries, oldest first.
+    pub deliveries: Vec<TracedDelivery>,
+    /// Whether there are older deliveries.
+    pub more: bool,
+}
+
+/// A web order without what its client wrote.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TracedOrder {
+    web_order_id: String,
+    order_type: &'static str,
+    customer_code: String,
+    status: &'static str,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    exported_at: Option<Timestamp>,
+    work_orders: Vec<String>,
+}
+
+impl TracedOrder {
+    /// The metadata of an order, and the work orders that its export made.
+    pub fn new(head: OrderHead, made: Vec<(String, WorkOrderType)>) -> Self {
+        Self {
+            web_order_id: head.id,
+            order_type: head.order_type.as_str(),
+            customer_code: head.customer_code,
+            status: head.status.as_str(),
+            created_at: time(head.created_at_ms),
+            updated_at: time(head.updated_at_ms),
+            exported_at: head.exported_at_ms.map(time),
+            work_orders: made.into_iter().map(|(number, _)| number).collect(),
+        }
+    }
+}
+
+/// A delivery with its attempts.
+#[derive(Serialize)]
+pub struct TracedDelivery {
+    #[serde(flatten)]
+    summary: DeliverySummary,
+    /// What to do about the last failure; null if the delivery Succeeded.
+    remedy: Option<&'static str>,
+    attempts: Vec<AttemptSummary>,
+}
+
+impl TracedDelivery {
+    /// A delivery with its attempts, oldest first.
+    pub fn new(listed: ListedDelivery, attempts: Vec<StoredAttempt>) -> Self {
+        let failure = listed.failure_class.filter(|_| listed.status != Status::Succeeded);
+        Self {
+            remedy: failure.map(FailureClass::remedy),
+            summary: listed.into(),
+            attempts: attempts.into_iter().map(Into::into).collect(),
+        }
+    }
+}

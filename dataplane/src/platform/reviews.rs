@@ -1,0 +1,257 @@
+//! Who a user of the cluster is and what it may do, as the cluster's API server says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use docket_program::apiserver::ApiServerError;
+use docket_program::clock::Clock;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client, Config};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+use crate::api::error::ApiError;
+
+/// How long an answer of the API server counts.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+/// The most answers that are kept.
+const MOST_KEPT: usize = 1_024;
+/// Questions to the API server at the same time.
+const AT_ONCE: usize = 8;
+/// How long both reviews may take, waiting for their turn included.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest name of a user that is recorded, in characters.
+const MAX_NAME: usize = 100;
+
+/// What a user wants to do: as a rule of a Role says it, in the group of Docket's kinds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Right {
+    /// The verb.
+    pub verb: &'static str,
+    /// `tenants` or `webhooks`.
+    pub resource: &'static str,
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The name of the object.
+    pub name: String,
+}
+
+/// The subresource of Tenants and Webhooks that stands for their deliveries. No object has it; only roles name it.
+const SUBRESOURCE: &str = "deliveries";
+
+impl Right {
+    fn text(&self) -> String {
+        let Self { verb, resource, namespace, name } = self;
+        format!(
+            "{verb} {resource}/{SUBRESOURCE} in the group {} for {name} in namespace {namespace}",
+            docket_crds::GROUP
+        )
+    }
+
+    fn attributes(&self) -> ResourceAttributes {
+        ResourceAttributes {
+            group: Some(docket_crds::GROUP.to_owned()),
+            version: Some(docket_crds::VERSION.to_owned()),
+            resource: Some(self.resource.to_owned()),
+            subresource: Some(SUBRESOURCE.to_owned()),
+            verb: Some(self.verb.to_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.name.clone()),
+            ..ResourceAttributes::default()
+        }
+    }
+}
+
+/// What the API server said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Verdict {
+    /// It does not know the token.
+    Unknown,
+    /// This user may not.
+    Refused,
+    /// This user may.
+    Allowed(String),
+}
+
+/// Answers that are kept for a while, by a digest of token and right.
+#[derive(Default)]
+struct Kept(HashMap<[u8; 32], (Duration, Verdict)>);
+
+impl Kept {
+    fn get(&self, key: &[u8; 32], now: Duration) -> Option<Verdict> {
+        let (at, verdict) = self.0.get(key)?;
+        (now < *at + KEPT_FOR).then(|| verdict.clone())
+    }
+
+    fn put(&mut self, key: [u8; 32], now: Duration, verdict: Verdict) {
+        if self.0.len() >= MOST_KEPT {
+            self.0.retain(|_, (at, _)| now < *at + KEPT_FOR);
+        }
+        if self.0.len() >= MOST_KEPT {
+            self.0.clear();
+        }
+        self.0.insert(key, (now, verdict));
+    }
+}
+
+/// Asks the API server, and keeps its answers for ten seconds.
+pub struct Reviews {
+    tokens: Api<TokenReview>,
+    rights: Api<SubjectAccessReview>,
+    clock: Clock,
+    kept: Mutex<Kept>,
+    turns: Semaphore,
+}
+
+impl Reviews {
+    /// Connects by the file that KUBECONFIG names, else by `~/.kube/config`, else as a pod of the cluster. Sends no request yet.
+    ///
+    /// # Errors
+    ///
+    /// There is none of these, or it can't be used.
+    pub async fn new(clock: Clock) -> Result<Self> {
+        let mut config = Config::infer().await.context(
+            "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file, or run as a pod",
+        )?;
+        config.connect_timeout = Some(TIMEOUT);
+        config.read_timeout = Some(TIMEOUT);
+        let client = Client::try_from(config).context("the Kubernetes API can't be used")?;
+        Ok(Self {
+            tokens: Api::all(client.clone()),
+            rights: Api::all(client),
+            clock,
+            kept: Mutex::default(),
+            turns: Semaphore::new(AT_ONCE),
+        })
+    }
+
+    /// Returns the name of the user with this token, if the user has the right.
+    ///
+    /// # Errors
+    ///
+    /// The API server does not know the token, the user may not, or the API server can't be asked.
+    pub async fn user(&self, token: &str, right: &Right) -> Result<String, ApiError> {
+        let key = key(token, right);
+        let now = self.clock.elapsed();
+        let kept = self.kept.lock().get(&key, now);
+        let verdict = match kept {
+            Some(verdict) => verdict,
+            None => {
+                let verdict = self.asked(token, right).await?;
+                self.kept.lock().put(key, now, verdict.clone());
+                verdict
+            }
+        };
+        match verdict {
+            Verdict::Unknown => Err(ApiError::UnknownClusterUser),
+            Verdict::Refused => Err(ApiError::NoClusterRight(right.text())),
+            Verdict::Allowed(name) => Ok(name),
+        }
+    }
+
+    async fn asked(&self, token: &str, right: &Right) -> Result<Verdict, ApiError> {
+        let reviewed = tokio::time::timeout(TIMEOUT, async {
+            let _turn = self.turns.acquire().await.expect("nothing closes it");
+            self.review(token, right).await
+        });
+        let why = match reviewed.await {
+            Ok(Ok(verdict)) => return Ok(verdict),
+            Ok(Err(error)) => ApiServerError::of(&error).to_string(),
+            Err(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
+        };
+        tracing::warn!(error = why, "the API server can't be asked about a user of the platform's routes");
+        Err(ApiError::ReviewsAway)
+    }
+
+    async fn review(&self, token: &str, right: &Right) -> Result<Verdict, kube::Error> {
+        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let status = self.tokens.create(&PostParams::default(), &review).await?.status.unwrap_or_default();
+        let user = status.user.filter(|_| status.authenticated == Some(true));
+        let Some(user) = user else { return Ok(Verdict::Unknown) };
+        let Some(name) = user.username.as_deref().filter(|name| !name.is_empty()).map(shown) else {
+            return Ok(Verdict::Unknown);
+        };
+        let review = SubjectAccessReview { spec: spec_of(user, right), ..SubjectAccessReview::default() };
+        let status = self.rights.create(&PostParams::default(), &review).await?.status;
+        let allowed = status.is_some_and(|status| status.allowed && status.denied != Some(true));
+        Ok(if allowed { Verdict::Allowed(name) } else { Verdict::Refused })
+    }
+}
+
+fn spec_of(user: UserInfo, right: &Right) -> SubjectAccessReviewSpec {
+    let UserInfo { username, groups, uid, extra } = user;
+    let extra = extra.map(|extra| extra.into_iter().collect::<BTreeMap<_, _>>());
+    let resource_attributes = Some(right.attributes());
+    SubjectAccessReviewSpec {
+        user: username,
+        groups,
+        uid,
+        extra,
+        resource_attributes,
+        non_resource_attributes: None,
+    }
+}
+
+/// A user's name on one line.
+fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_NAME).collect()
+}
+
+fn key(token: &str, right: &Right) -> [u8; 32] {
+    let Right { verb, resource, namespace, name } = right;
+    let mut hasher = Sha256::new();
+    for part in [token, verb, resource, namespace, name] {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_for_ten_seconds_and_for_one_token_and_right() {
+        let right = Right { verb: "list", resource: "webhooks", namespace: "a".into(), name: "b".into() };
+        let asked = key("token", &right);
+        let mut kept = Kept::default();
+        kept.put(asked, Duration::ZERO, Verdict::Refused);
+        assert_eq!(kept.get(&asked, Duration::from_millis(9_999)), Some(Verdict::Refused));
+        assert_eq!(kept.get(&asked, KEPT_FOR), None);
+        for other in [
+            key("other", &right),
+            key("token", &Right { verb: "get", ..right.clone() }),
+            key("token", &Right { resource: "tenants", ..right.clone() }),
+            key("token", &Right { namespace: "ab".into(), name: String::new(), ..right.clone() }),
+        ] {
+            assert_eq!(kept.get(&other, Duration::ZERO), None);
+        }
+    }
+
+    #[test]
+    fn the_kept_answers_are_bounded() {
+        let mut kept = Kept::default();
+        let key = |number: usize| {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&number.to_be_bytes());
+            key
+        };
+        for number in 0..3 * MOST_KEPT {
+            kept.put(key(number), Duration::ZERO, Verdict::Unknown);
+            assert!(kept.0.len() <= MOST_KEPT);
+        }
+        assert!(kept.get(&key(3 * MOST_KEPT - 1), Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        assert_eq!(shown("a\nb\u{1b}c"), "a b c");
+        assert_eq!(shown(&"é".repeat(500)).chars().count(), MAX_NAME);
+    }
+}

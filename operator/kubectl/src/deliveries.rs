@@ -1,0 +1,136 @@
+//! `kubectl docket deliveries`: the delivery log of a webhook or a tenant, without payloads.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::args::{DeliveriesArguments, Kind, Object, Output};
+use crate::cluster::{Cluster, Problem};
+use crate::dataplane::DataPlane;
+use crate::show::{self, clean, table};
+
+/// Deliveries of one answer of the data plane.
+const PAGE: usize = 100;
+/// The most answers in a row without a delivery: a search for something rare returns now and then.
+const MAX_EMPTY: usize = 1_000;
+
+pub(crate) async fn print(
+    cluster: &Cluster,
+    asked: &DeliveriesArguments,
+    output: Output,
+) -> Result<(), Problem> {
+    let found = found(cluster, asked).await?;
+    match output {
+        Output::Json => show::json(&json!({ "deliveries": found }))?,
+        Output::Table | Output::Wide if found.is_empty() => println!("No delivery matches."),
+        Output::Table | Output::Wide => print!("{}", text(&found, output == Output::Wide)),
+    }
+    Ok(())
+}
+
+async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<Vec<Value>, Problem> {
+    let object = match (&asked.webhook, &asked.tenant) {
+        (Some(name), _) => Object { kind: Kind::Webhook, name: name.clone() },
+        (None, Some(name)) => Object { kind: Kind::Tenant, name: name.clone() },
+        (None, None) => return Err(Problem::Found("name a Webhook, or a Tenant with -t".into())),
+    };
+    let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
+    let from = asked.since.map(since).transpose()?;
+    let status = if asked.dead { Some("DeadLetter".to_owned()) } else { asked.status.clone() };
+    let (mut found, mut cursor, mut empty) = (Vec::new(), None, 0);
+    loop {
+        let query = [
+            ("status", status.clone()),
+            ("event", asked.event.clone()),
+            ("failureClass", asked.class.clone()),
+            ("from", from.clone()),
+            ("webOrderId", asked.order.clone()),
+            ("workOrder", asked.work_order.clone()),
+            ("invoiceNumber", asked.invoice.clone()),
+            ("pageSize", Some((asked.limit - found.len()).min(PAGE).to_string())),
+            ("cursor", cursor),
+        ];
+        let mut page = dataplane.get(cluster, &object, "deliveries", &query).await?;
+        let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        empty = if items.is_empty() { empty + 1 } else { 0 };
+        found.extend(items);
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() || found.len() >= asked.limit || empty > MAX_EMPTY {
+            return Ok(found);
+        }
+    }
+}
+
+/// The time so long ago, as the data plane reads it.
+#[expect(clippy::disallowed_methods, reason = "the user's own now")]
+pub(crate) fn since(ago: Duration) -> Result<String, Problem> {
+    let ago = SignedDuration::try_from(ago).map_err(|error| Problem::Found(error.to_string()))?;
+    Ok(Timestamp::now().saturating_sub(ago).map_err(|error| Problem::Found(error.to_string()))?.to_string())
+}
+
+/// A field as one cell.
+pub(crate) fn cell(value: &Value, name: &str) -> String {
+    match &value[name] {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => clean(text),
+        other => other.to_string(),
+    }
+}
+
+/// The first of these fields that is there.
+pub(crate) fn first(value: &Value, names: &[&str]) -> String {
+    let given = names.iter().find(|name| !value[**name].is_null());
+    given.map_or_else(|| "–".to_owned(), |name| cell(value, name))
+}
+
+/// The failure class and the HTTP status that were last.
+pub(crate) fn last(value: &Value) -> String {
+    let given = ["failureClass", "httpStatus"].iter().filter(|name| !value[**name].is_null());
+    given.map(|name| cell(value, name)).collect::<Vec<_>>().join(" ")
+}
+
+fn text(found: &[Value], wide: bool) -> String {
+    let narrow = ["DELIVERY", "CREATED", "EVENT", "ABOUT", "STATUS", "ATTEMPTS", "LAST"];
+    let more = ["WEBHOOK", "CUSTOMER", "NEXT ATTEMPT", "RESEND OF", "BY"];
+    let more = if wide { &more[..] } else { &[] };
+    let head = narrow.iter().chain(more).map(|word| (*word).to_owned()).collect();
+    let row = |delivery: &Value| {
+        let mut row = vec![
+            cell(delivery, "deliveryId"),
+            cell(delivery, "createdAt"),
+            cell(delivery, "event"),
+            first(delivery, &["invoiceNumber", "workOrder", "webOrderId"]),
+            cell(delivery, "status"),
+            cell(delivery, "attemptCount"),
+            last(delivery),
+        ];
+        if wide {
+            let more = ["webhook", "customerCode", "nextAttemptAt", "resendOf", "requestedBy"];
+            row.extend(more.map(|name| cell(delivery, name)));
+        }
+        row
+    };
+    table("", &[head].into_iter().chain(found.iter().map(row)).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_table_has_more_columns() {
+        let delivery = json!({"deliveryId": "7f", "createdAt": "t", "event": "order.created", "webOrderId": "W-1",
+            "workOrder": null, "status": "DeadLetter", "attemptCount": 5, "failureClass": "ServerError",
+            "httpStatus": 503, "webhook": "a/b", "customerCode": "C\u{1b}1"});
+        assert_eq!(
+            text(std::slice::from_ref(&delivery), false),
+            "DELIVERY  CREATED  EVENT          ABOUT  STATUS      ATTEMPTS  LAST\n\
+             7f        t        order.created  W-1    DeadLetter  5         ServerError 503\n"
+        );
+        assert!(
+            text(&[delivery], true)
+                .ends_with("ServerError 503  a/b      C 1       –             –          –\n")
+        );
+    }
+}

@@ -1,0 +1,422 @@
+//! The commands that ask the data plane: `docket serve --platform` on a real PostgreSQL and Redis, and the rights that a real API
+//! server reviews.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use docket_rig::postgres;
+use docket_rig::redis::RedisServer;
+use docket_tests::apiserver::cluster;
+use docket_tests::operator::SOON;
+use docket_tests::receiver::{Receiver, Response, ca_yaml};
+use docket_tests::server::{Home, PASSWORD, Server, api_key, eventually, tenant_yaml};
+use serde_json::{Value, json};
+
+use super::{docket, documented, parsed, rules};
+
+/// Scaled time.
+const FAST: &str = "--roles api,worker --backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
+                    --sweep-interval 1s --shutdown-delay 0s";
+pub(super) const USER: &str = "zq-ada@canary.example";
+/// What no answer may have: an order's content, a receiver's response.
+pub(super) const CAPTION: &str = "Zqcaption v. Zqother";
+pub(super) const ANSWER: &str = "zq-receiver-answer";
+
+/// A tenant `acme` in the namespace `default` of the folder, whose receiver fails until it is repaired.
+pub(super) struct Stage {
+    pub(super) home: Home,
+    pub(super) server: Server,
+    pub(super) database: String,
+    repaired: Arc<AtomicBool>,
+    _receiver: Receiver,
+    _redis: RedisServer,
+    /// Of the accounts of this test.
+    pub(super) namespace: String,
+}
+
+impl Stage {
+    pub(super) async fn new(more: &str) -> Self {
+        cluster().install_crds();
+        let namespace = cluster().namespace("support");
+        let reviewer = cluster().service_account(&namespace, "docket-api");
+        bind(
+            &namespace,
+            "docket-api",
+            None,
+            &json!([
+                {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+                {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+            ]),
+        );
+        Self::reviewed_by(namespace, reviewer, more).await
+    }
+
+    /// With the data plane on this kubeconfig.
+    pub(super) async fn reviewed_by(namespace: String, reviewer: PathBuf, more: &str) -> Self {
+        let repaired = Arc::new(AtomicBool::new(false));
+        let is_repaired = Arc::clone(&repaired);
+        let receiver = Receiver::verifying(move |_| match is_repaired.load(Ordering::Relaxed) {
+            true => Response::Status(200),
+            false => {
+                let length = ANSWER.len();
+                let text = format!("HTTP/1.1 503 Away\r\ncontent-length: {length}\r\n\r\n{ANSWER}");
+                Response::Raw(text.into_bytes())
+            }
+        })
+        .await;
+        let redis = RedisServer::start(&[]);
+        let database = postgres::database().await;
+        let tenant = tenant_yaml("acme", 'a').replace(
+            "managed: {name: tenant_acme}",
+            "external: {secretKeyRef: {name: acme-database, key: url}}",
+        );
+        let secret = format!(
+            "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: acme-database}}\nstringData: {{url: \"{database}\"}}\n"
+        );
+        let webhook = receiver.webhook_yaml("acme", "orders", "C-1", "/orders");
+        let home = Home::with(&format!("{tenant}{secret}{}{webhook}", ca_yaml()));
+        std::fs::write(home.log("redis-url"), redis.url()).expect("writable");
+        let person = ["--tenant", "ACME", "--postgresql"];
+        let customer = [&["customer", "add", "--code", "C-1", "--name", "A customer"], &person[..]].concat();
+        let contact = ["contact", "add", "--customer", "C-1", "--email", USER, "--name", "Zqname"];
+        for (words, input) in [(customer, ""), ([&contact[..], &person].concat(), PASSWORD)] {
+            let (done, text) = home.command(&words, input);
+            assert!(done, "{text}");
+        }
+        let path = |path: PathBuf| path.display().to_string();
+        let mut arguments = vec!["serve".to_owned()];
+        for (flag, value) in [
+            ("--config-dir", path(home.config())),
+            ("--data-dir", path(home.data())),
+            ("--redis-url-file", path(home.log("redis-url"))),
+        ] {
+            arguments.extend([flag.to_owned(), value]);
+        }
+        arguments.extend(FAST.split_whitespace().chain(more.split_whitespace()).map(str::to_owned));
+        let server = Server::spawn_server(&home, &arguments, &[("KUBECONFIG".to_owned(), path(reviewer))]);
+        let server = server.ready(&home).await;
+        Self { home, server, database, repaired, _receiver: receiver, _redis: redis, namespace }
+    }
+
+    /// An account with these verbs on deliveries in the namespace of the tenant, or in another one.
+    pub(super) fn account(&self, name: &str, verbs: &[&str], namespace: &str) -> PathBuf {
+        let kubeconfig = cluster().service_account(&self.namespace, name);
+        let rules = json!([{"apiGroups": ["docket.dev"], "resources": ["tenants/deliveries", "webhooks/deliveries"], "verbs": verbs}]);
+        if !verbs.is_empty() {
+            bind(&self.namespace, name, Some(namespace), &rules);
+        }
+        kubeconfig
+    }
+
+    /// The plugin in the tenant's namespace, at this data plane.
+    pub(super) fn asks(&self, kubeconfig: &Path, arguments: &[&str]) -> (i32, String, String) {
+        let port = self.server.management.port().to_string();
+        docket(kubeconfig, &[arguments, &["--namespace", "default", "--local-port", &port]].concat())
+    }
+
+    /// Saves an order; returns its id.
+    pub(super) async fn save(&self) -> String {
+        let client = self.server.sign_in(&api_key('a'), USER).await;
+        let order = json!({"orderType": "Court", "case": {"caption": CAPTION}});
+        let reply = client.post("/Orders/Save", &order).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()["webOrderId"].as_str().expect("an id").to_owned()
+    }
+
+    /// Waits until the tenant has so many dead letters.
+    pub(super) async fn dead(&self, count: i64) {
+        let client = postgres::client(&self.database).await;
+        let sql = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
+        eventually("dead letters", SOON, async || {
+            client.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == count
+        })
+        .await;
+    }
+}
+
+/// Binds rules to an account: in a namespace, or in the cluster.
+pub(super) fn bind(of: &str, account: &str, namespace: Option<&str>, rules: &Value) {
+    let name = format!("{of}-{account}");
+    let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
+    let api = "rbac.authorization.k8s.io/v1";
+    let meta = json!({"name": name, "namespace": namespace});
+    for object in [
+        json!({"apiVersion": api, "kind": kind, "metadata": meta, "rules": rules}),
+        json!({"apiVersion": api, "kind": format!("{kind}Binding"), "metadata": meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": of}]}),
+    ] {
+        cluster().kubectl(&["apply", "-f", "-"], &object.to_string()).expect("the administrator binds roles");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
+    let stage = Stage::new("--platform").await;
+    let support = stage.account("support", &["list", "get", "resend", "test"], "default");
+    let order = stage.save().await;
+    stage.dead(1).await;
+    let mut said = String::new();
+    let mut at = |arguments: &[&str], expected: i32| {
+        let (code, out, err) = stage.asks(&support, arguments);
+        assert_eq!(code, expected, "{arguments:?}: {out}{err}");
+        said += &format!("{out}{err}");
+        (out, err)
+    };
+
+    let (out, _) = at(&["deliveries", "orders", "--dead", "--since", "1h", "-o", "json"], 0);
+    let found = parsed(&out)["deliveries"].clone();
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+    let one = &found[0];
+    assert_eq!(
+        [&one["webOrderId"], &one["webhook"], &one["status"], &one["failureClass"], &one["httpStatus"]],
+        [&json!(order), &json!("default/orders"), &json!("DeadLetter"), &json!("ServerError"), &json!(503)]
+    );
+    let id = one["deliveryId"].as_str().expect("an id").to_owned();
+    let (out, _) =
+        at(&["deliveries", "-t", "acme", "--event", "order.created", "--order", &order, "-o", "wide"], 0);
+    assert!(out.contains(&id) && out.contains("ServerError 503") && out.contains("default/orders"), "{out}");
+    for none in
+        [["--status", "Succeeded"], ["--class", "Dns"], ["--invoice", "1"], ["--event", "note.created"]]
+    {
+        assert_eq!(at(&[&["deliveries", "orders"], &none[..]].concat(), 0).0, "No delivery matches.\n");
+    }
+    let (_, err) = at(&["deliveries", "orders", "--status", "Lost"], 1);
+    assert!(err.contains("status: must be one of Pending"), "{err}");
+    let (_, err) = at(&["trace", "order", "none", "-t", "acme"], 1);
+    assert!(err.contains("There is no web order, work order or invoice of this number"), "{err}");
+
+    let (out, _) = at(&["trace", "order", &order, "-t", "acme"], 0);
+    assert!(out.contains("Draft") && out.contains("  saved\n") && out.contains(&id), "{out}");
+    assert_eq!(out.matches("Failed ServerError 503").count(), 5, "{out}");
+    let (out, _) = at(&["trace", "delivery", &id, "-t", "acme", "-o", "json"], 0);
+    let trace = parsed(&out);
+    assert_eq!(trace["order"]["webOrderId"], order, "{out}");
+    let attempts = trace["deliveries"][0]["attempts"].as_array().expect("a list");
+    assert!(
+        attempts.len() == 5 && attempts.iter().all(|attempt| attempt.get("responseBody").is_none()),
+        "{out}"
+    );
+
+    let resend = ["resend", "orders", "--dead", "--since", "1h", "--rate", "100/s"];
+    let (out, _) = at(&resend, 0);
+    assert!(
+        out.starts_with("1 dead letter of orders, the oldest of 20") && out.contains("add --yes"),
+        "{out}"
+    );
+    let (out, _) = at(&["deliveries", "orders", "-o", "json"], 0);
+    assert_eq!(
+        parsed(&out)["deliveries"].as_array().map(Vec::len),
+        Some(1),
+        "a preview writes nothing: {out}"
+    );
+    let (out, err) = at(&["test", "orders", "--event", "order.exported"], 1);
+    assert!(out.starts_with("Test event order.exported to default/orders: ServerError 503 in "), "{out}");
+    assert!(err.contains("the first attempt failed: "), "{err}");
+    stage.dead(2).await;
+    stage.repaired.store(true, Ordering::Relaxed);
+    let (out, _) = at(&["test", "orders", "-o", "json"], 0);
+    let tested = parsed(&out);
+    assert_eq!(
+        [&tested["isTest"], &tested["event"], &tested["status"], &tested["attempts"][0]["httpStatus"]],
+        [&json!(true), &json!("order.created"), &json!("Succeeded"), &json!(200)]
+    );
+    let (_, err) = at(&["test", "orders", "--event", "note.created"], 1);
+    assert!(err.contains("is not subscribed to this event"), "{err}");
+    let (_, err) = at(&[&resend[..], &["--yes"]].concat(), 0);
+    assert!(err.contains("1 of 1 delivered, 0 failed"), "{err}");
+    let user = format!("cluster user system:serviceaccount:{}:support", stage.namespace);
+    let (out, _) = at(&["deliveries", "orders", "--status", "Succeeded", "-o", "json"], 0);
+    let found = &parsed(&out)["deliveries"];
+    assert_eq!((&found[0]["resendOf"], &found[0]["requestedBy"]), (&json!(id), &json!(user)), "{found}");
+    assert_eq!(at(&[&resend[..], &["--yes"]].concat(), 0).0, "No dead letters of orders to resend.\n");
+    let sql = "SELECT actor, count, request_id FROM audit WHERE event = 'ResendStarted'";
+    let rows = postgres::client(&stage.database).await.query(sql, &[]).await.expect("the audit");
+    assert_eq!((rows.len(), rows[0].get::<_, String>(0), rows[0].get::<_, i64>(1)), (1, user, 1));
+    assert!(rows[0].get::<_, Option<String>>(2).is_some(), "the id of the request");
+
+    for secret in [CAPTION, ANSWER, USER, PASSWORD, "Zqname", &api_key('a')] {
+        assert!(!said.contains(secret), "{secret}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_command_needs_its_verb_in_the_namespace_and_a_token() {
+    let stage = Stage::new("--platform").await;
+    let (list, get, resend) = (
+        &["deliveries", "orders"][..],
+        &["trace", "order", "none", "-t", "acme"][..],
+        &["resend", "orders", "--dead", "--yes"][..],
+    );
+    let elsewhere = cluster().namespace("elsewhere");
+    stage.save().await;
+    stage.dead(1).await;
+    for (name, verbs, namespace, allowed) in [
+        ("no-right", &[][..], "default", [false, false, false]),
+        ("lists", &["list"][..], "default", [true, false, false]),
+        ("gets", &["get"][..], "default", [false, true, false]),
+        ("resends", &["list", "resend"][..], "default", [true, false, true]),
+        ("elsewhere", &["list", "get", "resend"][..], elsewhere.as_str(), [false, false, false]),
+    ] {
+        let account = stage.account(name, verbs, namespace);
+        for ((verb, command), allowed) in
+            [("list", list), ("get", get), ("resend", resend)].into_iter().zip(allowed)
+        {
+            assert_eq!(can(&account, verb, "webhooks/deliveries", "default"), allowed, "{name} {verb}");
+            let (code, out, err) = stage.asks(&account, command);
+            assert_eq!(code != 3, allowed, "{name} {verb}: {out}{err}");
+            assert!(allowed || err.contains("the data plane refuses: You may not "), "{err}");
+        }
+    }
+
+    // Only those who may see it learn what is not there.
+    let lists = cluster().service_account(&stage.namespace, "lists");
+    let (code, _, err) = stage.asks(&lists, &["deliveries", "gone"]);
+    assert_eq!((code, err.contains("The Webhook is not served")), (1, true), "{err}");
+    let without = cluster().service_account(&stage.namespace, "no-right");
+    let (code, _, err) = stage.asks(&without, &["deliveries", "gone"]);
+    assert_eq!((code, err.contains("You may not list webhooks/deliveries")), (3, true), "{err}");
+
+    // A login by certificate asks with a ServiceAccount's token.
+    let view = ["config", "view", "--minify", "--raw", "--flatten", "--output=json"];
+    let mut without = parsed(&cluster().kubectl(&view, "").expect("a kubeconfig can be shown"));
+    let token = without["users"][0]["user"]["token"].clone();
+    for login in [json!({}), json!({"token": token, "as": "someone"})] {
+        without["users"][0]["user"] = login;
+        let path = stage.home.log("kubeconfig");
+        std::fs::write(&path, without.to_string()).expect("writable");
+        let (code, _, err) = stage.asks(&path, list);
+        assert_eq!((code, err.contains("--account NAMESPACE/NAME")), (3, true), "{err}");
+    }
+    let account = format!("{}/lists", stage.namespace);
+    let (code, out, err) = stage.asks(cluster().admin(), &["deliveries", "orders", "--account", &account]);
+    assert_eq!((code, out.contains("DeadLetter")), (0, true), "{out}{err}");
+
+    // Without a token, and with one that the API server does not know.
+    let path = "/platform/namespaces/default/webhooks/orders/deliveries";
+    for token in [None, Some("Bearer zq-no-token"), Some("Basic eA==")] {
+        let headers: Vec<(&str, &str)> = token.map(|token| ("authorization", token)).into_iter().collect();
+        let management = stage.server.management;
+        let reply =
+            docket_tests::server::request(management, "GET", path, &headers, "").await.expect("an answer");
+        assert_eq!((reply.status, reply.headers["www-authenticate"].as_str()), (401, "Bearer"));
+    }
+    let api = stage.server.send("GET", path, &[], "").await;
+    assert_eq!(api.status, 404, "the port of the API does not serve it");
+    let log = std::fs::read_to_string(stage.home.log("err")).unwrap_or_default();
+    assert!(!log.contains("zq-no-token"), "{log}");
+}
+
+/// Whether an account may, by `kubectl auth can-i`.
+pub(super) fn can(kubeconfig: &Path, verb: &str, resource: &str, namespace: &str) -> bool {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let group = match resource {
+        "pods" => "",
+        "deployments" => ".apps",
+        "events" => ".events.k8s.io",
+        "customresourcedefinitions" => ".apiextensions.k8s.io",
+        _ => ".docket.dev",
+    };
+    let ask = [
+        "auth",
+        "can-i",
+        verb,
+        &format!("{resource}{group}"),
+        "--subresource",
+        subresource,
+        "--namespace",
+        namespace,
+    ];
+    cluster().kubectl_as(kubeconfig, &ask, "").out.trim() == "yes"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_that_the_document_lists_are_enough_and_none_is_too_many() {
+    let stage = Stage::new("--platform").await;
+    let release = &stage.namespace;
+    // A pod of the API, as far as the API server knows; nothing runs it.
+    let _ = cluster().kubectl(&["--namespace", release, "create", "serviceaccount", "default"], "");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "api-0", "namespace": release, "labels":
+        {"app.kubernetes.io/component": "api", "app.kubernetes.io/part-of": "docket"}},
+        "spec": {"containers": [{"name": "api", "image": "none"}]}});
+    cluster().kubectl(&["apply", "-f", "-"], &pod.to_string()).expect("a pod");
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}).to_string();
+    let patch = [
+        "--namespace",
+        release,
+        "patch",
+        "pod",
+        "api-0",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &ready,
+    ];
+    cluster().kubectl(&patch, "").expect("it is ready");
+
+    let of = |name: &str| documented().into_iter().find(|(command, _)| command == name).expect("a row").1;
+    for (name, commands) in [
+        ("deliveries", &[&["deliveries", "orders"][..], &["deliveries", "-t", "acme"]][..]),
+        ("trace", &[&["trace", "order", "none", "-t", "acme"]]),
+        ("resend", &[&["resend", "orders", "--dead", "--yes"]]),
+        ("test", &[&["test", "orders"]]),
+    ] {
+        let [_, in_release, in_tenants] = of(name);
+        let kubeconfig = cluster().service_account(release, name);
+        let forwarding = |command: &[&str]| {
+            docket(
+                &kubeconfig,
+                &[command, &["--namespace", "default", "--release-namespace", release]].concat(),
+            )
+        };
+        // Each right of forwarding, one after the other. Kubernetes 1.35 and newer also ask for the last.
+        for (at, (verb, resource)) in in_release.iter().enumerate() {
+            assert!(!can(&kubeconfig, verb, resource, release));
+            let (code, _, err) = forwarding(commands[0]);
+            let is_refused = code == 3 && err.contains("no access");
+            assert!(is_refused || verb == "create", "{name} {verb}: {code} {err}");
+            bind(release, name, Some(release), &rules(&in_release[..=at]));
+            assert!(can(&kubeconfig, verb, resource, release), "{verb} {resource}");
+        }
+        let (_, _, err) = forwarding(commands[0]);
+        assert!(!err.contains("no access"), "it fails for want of a node: {err}");
+        for command in commands {
+            assert_eq!(stage.asks(&kubeconfig, command).0, 3, "{command:?}");
+        }
+        let account = format!("{name}-tenants");
+        let kubeconfig = cluster().service_account(release, &account);
+        bind(release, &account, Some("default"), &rules(&in_tenants));
+        for (verb, resource) in &in_tenants {
+            assert!(can(&kubeconfig, verb, resource, "default"), "{verb} {resource}");
+        }
+        for command in commands {
+            let (code, out, err) = stage.asks(&kubeconfig, command);
+            assert_ne!(code, 3, "{command:?}: {out}{err}");
+        }
+        assert!(
+            !can(&kubeconfig, "get", "secrets", "default")
+                && !can(&kubeconfig, "create", "pods/exec", release)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_api_server_cannot_be_asked_no_user_learns_anything() {
+    let namespace = cluster().namespace("support");
+    // Its account may not review.
+    let reviewer = cluster().service_account(&namespace, "docket-api");
+    let stage = Stage::reviewed_by(namespace, reviewer, "--platform").await;
+    let support = stage.account("support", &["list", "get", "resend"], "default");
+    let (code, out, err) = stage.asks(&support, &["deliveries", "orders"]);
+    assert_eq!((code, out.as_str()), (3, ""), "{err}");
+    assert!(err.contains("can't be asked who you are"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_plane_that_does_not_serve_it_says_what_to_set() {
+    let stage = Stage::new("").await;
+    let support = stage.account("support", &["list"], "default");
+    let (code, _, err) = stage.asks(&support, &["deliveries", "orders"]);
+    assert_eq!((code, err.contains("set platform.enabled=true")), (1, true), "{err}");
+}
