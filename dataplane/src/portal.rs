@@ -2,7 +2,6 @@
 //! API's routes; `docket_portal` makes the HTML.
 
 pub mod activity;
-pub mod documents;
 pub mod events;
 pub mod keys;
 pub mod logs;
@@ -12,6 +11,7 @@ pub mod session;
 pub mod sign_in;
 pub mod verify;
 pub mod webhooks;
+pub mod writes;
 
 use std::sync::Arc;
 
@@ -27,9 +27,8 @@ use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware;
 use crate::api::origin::RequestId;
 use crate::api::state::ApiState;
-pub use documents::Documents;
 pub use session::Cookies;
-pub use webhooks::Writes;
+pub use writes::{Documents, Objects, Writer, Writes};
 
 /// No inline code, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -34,7 +34,7 @@ use crate::api::client::Proxies;
 use crate::app::{App, bind};
 use crate::args::{ProxyArguments, Role, ServeArguments};
 use crate::platform::reviews::Reviews;
-use crate::portal::{Cookies, Portal};
+use crate::portal::{Cookies, Objects, Portal, Writer, Writes};
 use crate::readiness::Readiness;
 use crate::redis;
 use crate::tenants::Activation;
@@ -68,9 +68,10 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     };
     let pod = announce::pod_name(arguments.pod_name.clone());
     let is = |role| arguments.roles.contains(&role);
+    let writes = writes(&arguments).await?;
     let serves = Serves {
         api: is(Role::Api),
-        portal: is(Role::Portal).then_some(Portal { cookies: Cookies::Secure, writes: None }),
+        portal: is(Role::Portal).then_some(Portal { cookies: Cookies::Secure, writes: writes.clone() }),
     };
     ensure!(
         !arguments.platform || serves.api || serves.portal.is_some(),
@@ -132,6 +133,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     if let Some(listener) = api_listener {
         app.start_api(&state, (listener, serves), memory_limit, &shutdown);
     }
+    if let Some(writer) = writes {
+        app.start(&shutdown, async move { writer.keep_trying().await });
+    }
     if is(Role::Worker) {
         let active = app.start_worker(
             policy,
@@ -165,6 +169,24 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
 fn proxies(arguments: &ProxyArguments) -> Proxies {
     let ProxyArguments { trusted_proxy, forwarded_header, proxy_protocol } = arguments.clone();
     Proxies { trusted: trusted_proxy, header: forwarded_header, proxy_protocol }
+}
+
+/// Where the portal declares webhooks.
+///
+/// # Errors
+///
+/// The portal is not served here, or there is no configuration of the Kubernetes API.
+async fn writes(arguments: &ServeArguments) -> Result<Writes> {
+    let (Some(account), Some(namespace)) = (&arguments.portal_account, &arguments.source.config_namespace)
+    else {
+        return Ok(None);
+    };
+    ensure!(
+        arguments.roles.contains(&Role::Portal),
+        "--portal-account needs a process with the role portal; add it to --roles"
+    );
+    let objects = Objects::new(account.clone(), namespace.clone(), Clock::System).await;
+    Ok(Some(Arc::new(Writer::Cluster(objects.context("--portal-account")?))))
 }
 
 /// This process. The one that listened on the management port of this host before is dead.

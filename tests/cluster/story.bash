@@ -246,6 +246,37 @@ forwarded_host() {
         --output /dev/null --write-out '%{http_code}' || true)" = 401 ]
 }
 
+# visit <path> [curl's options]: a page of the portal, in the session of $cookie.
+visit() {
+    local path=$1 host=acme.$base
+    shift
+    curl --silent --show-error --max-time 60 --resolve "$host:80:$node_address" -H 'Sec-Fetch-Site: same-origin' \
+        -H "Cookie: $cookie" "$@" "http://$host$path"
+}
+
+portal_is_open() { visit /portal/webhooks | grep -q "Add a webhook"; }
+
+# between <before> <after>: the text between two others, as in an attribute.
+between() { python3 -c 'import sys; print(sys.stdin.read().split(sys.argv[1], 1)[1].split(sys.argv[2], 1)[0])' "$1" "$2"; }
+
+declare_in_portal() {
+    local cookie="" csrf name secret
+    echo a-password-for-tests |
+        docket_command employee add --tenant ACME --user alex.admin --name "Alex Admin" --administrator
+    cookie=$(visit /portal/sign-in --output /dev/null --dump-header - --data kind=employee --data userId=alex.admin \
+        --data password=a-password-for-tests | sed -n 's/^[Ss]et-[Cc]ookie: \([^;]*\).*/\1/p')
+    until_true 30 portal_is_open
+    csrf=$(visit /portal/webhooks/new | between 'name="csrf" value="' '"')
+    visit /portal/webhooks/new --data "csrf=$csrf" --data displayName=Portal --data customerCode=C-1001 \
+        --data targetUrl=https://hooks.example/portal --data order.created=yes --data active=yes >"$work/made"
+    secret=$(between 'For X-Service-Signature</dt><dd><code>' '<' <"$work/made") || { cat "$work/made"; return 1; }
+    name=$(between 'href="/portal/webhooks/default/' '"' <"$work/made")
+    [ "$(kubectl get secret "$name.signing-secret" -o jsonpath='{.data.secret}' | base64 --decode)" = "$secret" ]
+    kubectl get webhook "$name" -o jsonpath='{.metadata.labels}' | grep -q docket-portal
+    visit "/portal/webhooks/default/acme-orders" | grep -q "kubectl keeps"
+    kubectl delete webhook "$name"
+}
+
 # The login of this node is a certificate, so an account asks.
 ask_kubectl_docket() {
     local before

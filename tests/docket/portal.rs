@@ -2,6 +2,7 @@
 //! pages in Chromium.
 
 mod browser;
+mod cluster;
 mod contacts;
 mod logs;
 mod matrix;

@@ -61,6 +61,9 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
 {{- $wrong = append $wrong "httpRoute.parentRefs: set the Gateway, such as [{name: public, namespace: gateways}]" -}}
 {{- end -}}
+{{- if and $values.portal.declareWebhooks (not $values.portal.enabled) -}}
+{{- $wrong = append $wrong "portal.declareWebhooks: needs portal.enabled" -}}
+{{- end -}}
 {{- if and $values.api.proxyProtocol (not $values.api.trustedProxies) -}}
 {{- $wrong = append $wrong "api.proxyProtocol: needs api.trustedProxies, the networks of the load balancer" -}}
 {{- end -}}

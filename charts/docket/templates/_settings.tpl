@@ -125,6 +125,9 @@ flag changes one line.
 {{- if $v.proxyProtocol -}}
 {{- $args = append $args "--proxy-protocol" -}}
 {{- end -}}
+{{- if $values.portal.declareWebhooks -}}
+{{- $args = append $args (printf "--portal-account=%s/%s-portal" .root.Release.Namespace (include "docket.fullname" .root)) -}}
+{{- end -}}
 {{- if $values.platform.enabled -}}
 {{- $args = append $args "--platform" -}}
 {{- end -}}

@@ -67,10 +67,6 @@ pub struct ShownSecret {
     pub secret: String,
     /// The same for libraries of Standard Webhooks.
     pub whsec: String,
-    /// Whether it is the next one, beside the current one.
-    pub is_next: bool,
-    /// Whether the change is in effect.
-    pub is_served: bool,
 }
 
 /// Where a webhook's page is.
@@ -307,19 +303,30 @@ fn forms(
     }
 }
 
-/// The answer to the form that made a secret.
-pub fn secret(frame: &Frame, full_name: &str, shown: &ShownSecret) -> String {
-    let ShownSecret { secret, whsec, is_next, is_served } = shown;
-    let title = if *is_next { "The next secret" } else { "The secret" };
+/// The answer to the form that made a secret: the current one or the next. `shown`: the secret, if the change is in effect.
+pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: Option<&ShownSecret>) -> String {
+    let title = if is_next { "The next secret" } else { "The secret" };
     let main = html! {
         h1 { (title) }
-        p { strong { "It is shown this once." } " Give it to the author of the receiver over a safe channel." }
-        dl {
-            dt { "For X-Service-Signature" } dd { code { (secret) } }
-            dt { "For Standard Webhooks libraries" } dd { code { (whsec) } }
+        @if let Some(ShownSecret { secret, whsec }) = shown {
+            p { strong { "It is shown this once." } " Give it to the author of the receiver over a safe channel." }
+            dl {
+                dt { "For X-Service-Signature" } dd { code { (secret) } }
+                dt { "For Standard Webhooks libraries" } dd { code { (whsec) } }
+            }
+        } @else {
+            p.wrong role="alert" { "The change is saved as " code { (full_name) } ", but is not in effect yet, so the secret can't be shown." }
+            @if is_next {
+                p { "When the webhook's page shows a next secret, drop it, and make another one, which is shown." }
+            } @else {
+                p { "When the webhook is in the list, make a next secret on its page, which is shown, and make that the current one." }
+            }
+            p { "If it stays so, ask who runs Docket: the Webhook object's conditions or the log say why." }
         }
-        @if !is_served { p.wrong { "It is saved, but not in effect yet. If it stays so, the log of docket dev says why." } }
-        p { a.button href=(link(full_name)) { "Go on to the webhook" } }
+        p {
+            @if shown.is_some() { a.button href=(link(full_name)) { "Go on to the webhook" } }
+            @else { a.button href=(Section::Webhooks.path()) { "Go on to the webhooks" } }
+        }
     };
     page::page(frame, Section::Webhooks, title, &main)
 }

@@ -158,6 +158,12 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0009_contact_webhooks.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 10,
+        name: "shown secrets (additive)",
+        sql: Sql::Both(include_str!("../migrations/0010_shown_secrets.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -53,8 +53,12 @@ pub enum ApiError {
     NoSuchRoute,
     /// The route does not accept this method.
     MethodNotAllowed,
+    /// The cluster's API server is not available for what the portal declares.
+    ClusterAway,
     /// The request does not fit what is stored.
     Conflict(&'static str),
+    /// The cluster does not accept what the portal declares; says why.
+    Refused(String),
     /// The body is longer than this many bytes.
     TooLarge(usize),
     /// The body is not `application/json`.
@@ -156,11 +160,11 @@ impl ApiError {
             }
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Conflict(_) | Self::Refused(_) => StatusCode::CONFLICT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TryLater(_) | Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable | Self::ReviewsAway => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::ReviewsAway | Self::ClusterAway => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -196,6 +200,8 @@ impl ApiError {
             Self::ReviewsAway => {
                 "The cluster's API server can't be asked who you are and what you may do; try again".to_owned()
             }
+            Self::ClusterAway => "The cluster's API server is not available; nothing was changed".to_owned(),
+            Self::Refused(text) => text.clone(),
             Self::ForeignForm => {
                 "The form was not sent by a page of this session; open the page again and send the form from there".to_owned()
             }
@@ -233,7 +239,7 @@ impl IntoResponse for ApiError {
             Self::TryLater(seconds) | Self::OverLimit(OverLimit { seconds, .. }) => {
                 Some(HeaderValue::from(*seconds))
             }
-            Self::Unavailable | Self::ReviewsAway => Some(HeaderValue::from_static("2")),
+            Self::Unavailable | Self::ReviewsAway | Self::ClusterAway => Some(HeaderValue::from_static("2")),
             _ => None,
         };
         headers.extend(retry_after.map(|value| (header::RETRY_AFTER, value)));

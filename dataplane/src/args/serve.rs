@@ -12,7 +12,7 @@ use docket_store::postgres::AllowedDatabase;
 use super::settings::{
     AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, ProxyArguments, RedisArguments,
 };
-use super::values::{bytes, duration, duration_or_zero, word};
+use super::values::{account, bytes, duration, duration_or_zero, word};
 
 /// Settings of `docket serve`.
 #[derive(Debug, Clone, Args)]
@@ -74,6 +74,10 @@ pub struct ServeArguments {
     /// may do. For `kubectl docket`; needs the role api or portal.
     #[arg(long, env = "DOCKET_PLATFORM")]
     pub platform: bool,
+    /// ServiceAccount, NAMESPACE/NAME, as which the portal creates, changes and removes Webhook objects; this process must be
+    /// allowed to impersonate it [default: none, the portal only shows them].
+    #[arg(long, env = "DOCKET_PORTAL_ACCOUNT", value_name = "NAMESPACE/NAME", value_parser = account, conflicts_with = "config_dir")]
+    pub portal_account: Option<String>,
     /// Host names.
     #[command(flatten)]
     pub hosts: HostArguments,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownEventCode};
+use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownEventCode, is_object_name};
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
 use docket_domain::moment;
@@ -44,6 +44,17 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let bytes = units.into_iter().find_map(read).filter(|bytes| *bytes >= 64 << 20);
     bytes.ok_or_else(|| {
         "must be a number of bytes with or without Ki, Mi or Gi, such as 256Mi, and at least 64Mi".into()
+    })
+}
+
+/// The user name of a ServiceAccount, which is written as its namespace and name: `docket/docket-portal`.
+pub(super) fn account(text: &str) -> Result<String, String> {
+    let names = text.split_once('/').filter(|(namespace, name)| {
+        is_object_name(namespace) && !namespace.contains('.') && is_object_name(name)
+    });
+    let account = names.map(|(namespace, name)| format!("system:serviceaccount:{namespace}:{name}"));
+    account.ok_or_else(|| {
+        "must be the namespace and the name of a ServiceAccount, such as docket/docket-portal".into()
     })
 }
 

@@ -123,16 +123,15 @@ async fn seed_tenant(tenant: &ServedTenant, example: &Example, clock: &Clock) ->
         let name = person.name.to_owned();
         match person.subject.clone() {
             TokenSubject::Contact { contact_code: code, customer_code } => {
-                let contact =
-                    Contact {
-                        code,
-                        customer_code,
-                        name,
-                        password_hash,
-                        active: true,
-                        sign_outs: 0,
-                        manages_webhooks: false,
-                    };
+                let contact = Contact {
+                    code,
+                    customer_code,
+                    name,
+                    password_hash,
+                    active: true,
+                    sign_outs: 0,
+                    manages_webhooks: false,
+                };
                 contacts::insert_contact(&mut transaction, &contact, person.user_id, now_ms).await?;
             }
             TokenSubject::Employee { employee_code: code, administrator } => {

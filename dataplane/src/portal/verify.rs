@@ -40,7 +40,8 @@ pub async fn check(
     State(state): State<Arc<ApiState>>,
     Posted { viewer, form: Pasted(sent) }: Posted<Pasted>,
 ) -> Result<Html<String>, ApiError> {
-    let webhook = viewer.caller.webhooks().served().find(|webhook| webhook.full_name() == sent.value("webhook"));
+    let webhook =
+        viewer.caller.webhooks().served().find(|webhook| webhook.full_name() == sent.value("webhook"));
     let webhook = webhook.ok_or(ApiError::NotFound("There is no such webhook"))?;
     let secrets: Vec<Vec<u8>> = webhook.secrets().into_iter().map(<[u8]>::to_vec).collect();
     let (pasted, now) = (sent.clone(), state.clock.now());

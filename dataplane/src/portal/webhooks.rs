@@ -1,5 +1,5 @@
-//! Customer ▸ Webhooks. In `docket dev` the portal declares webhooks in a folder of its own; everywhere it shows those that
-//! others declare, with the YAML to change.
+//! Customer ▸ Webhooks. The portal declares webhooks where [`writes`](super::writes) can, and shows those that others declare,
+//! with the YAML to change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use docket_crds::{EventCode, SecretBytes, TargetUrl, WebhookConfig};
+use docket_crds::webhook::{GenerateSecret, TenantRef};
+use docket_crds::{EventCode, TargetUrl, WebhookConfig, WebhookSpec};
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
 use docket_portal::logs::link;
@@ -17,11 +18,13 @@ use docket_portal::webhooks::{self, Keeper, Settings, ShownSecret, Webhook};
 use docket_program::random;
 use docket_store::contacts;
 use docket_store::health::{self, WebhookHealth};
+use docket_store::shown_secrets;
 use http::StatusCode;
-use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use super::documents::{Declared, Documents, NotWritten};
 use super::session::{Posted, Viewer};
+use super::writes::{Declared, Found, NotWritten, Writer, Writes};
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
 use crate::api::kinds::Line;
@@ -32,13 +35,10 @@ use crate::api::webhook_logs::answers::EventWord;
 use crate::api::webhook_logs::test_events::send_test;
 
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound("There is no such webhook");
-const CHANGED: ApiError =
-    ApiError::Conflict("The webhook was changed meanwhile; look at its page again, and repeat your change");
-/// How long a page waits until a change is served, and how often it looks.
-const SERVED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(100));
-
-/// Where the portal can declare webhooks; `None`: it only shows them.
-pub type Writes = Option<Arc<Documents>>;
+/// How long a page waits until a change is served: of a folder, and of a cluster, where the operator compiles it.
+const SERVED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
+/// How often it looks.
+const LOOKS: Duration = Duration::from_millis(100);
 
 /// The fields of the form of a webhook.
 pub struct WebhookForm {
@@ -103,7 +103,7 @@ pub async fn list(
     let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     all.sort_by_key(|webhook| (&webhook.namespace, &webhook.name));
     let shown: Vec<Webhook> = all.into_iter().map(|webhook| shown(&viewer, webhook, &healths)).collect();
-    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, writes.is_some())))
+    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, is_open(&writes))))
 }
 
 /// GET /portal/webhooks/new.
@@ -124,19 +124,15 @@ pub async fn create(
     Extension(writes): Extension<Writes>,
     Posted { viewer, form: WebhookForm { settings, .. } }: Posted<WebhookForm>,
 ) -> Result<Response, ApiError> {
-    let documents = can_write(&writes)?;
-    let config = &viewer.caller.tenant.config;
+    let writer = can_write(&writes)?;
     // A contact's customer is the user's own, whatever the form says.
     let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
     let settings = Settings { customer_code, ..settings };
-    let secret = new_secret();
+    let config = &viewer.caller.tenant.config;
     let declared = Declared {
         namespace: config.namespace.clone(),
         name: format!("portal-{}", hex::encode(random::bytes::<5>())),
-        tenant: config.name.clone(),
-        secret: Some(secret.clone()),
-        next_secret: None,
-        ..declared_with(&settings)
+        spec: spec(&viewer, &settings, GenerateSecret::default()),
     };
     let mut wrong = wrong(&declared);
     let mut reader = viewer.caller.reader(&state).await?;
@@ -145,12 +141,19 @@ pub async fn create(
         wrong.push(("customerCode".to_owned(), what.to_owned()));
     }
     drop(reader);
+    let own = config.webhooks.iter().filter(|webhook| webhook.namespace == config.namespace).count();
+    if u32::try_from(own).is_ok_and(|own| own >= config.limits.webhooks) {
+        let what = format!(
+            "the tenant has {own} webhooks, which is its limit; remove one, or ask for a higher limit"
+        );
+        wrong.push((String::new(), what));
+    }
     if !wrong.is_empty() {
         let page = webhooks::new(&viewer.frame(&state), &settings, &wrong);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    documents.write(&declared, None).map_err(not_written)?;
-    Ok(show_secret(&state, &viewer, &declared, secret).await)
+    writer.create(&declared).await?;
+    show_secret(&state, &viewer, writer, &declared).await
 }
 
 /// GET /portal/webhooks/{namespace}/{name}.
@@ -162,7 +165,7 @@ pub async fn get(
 ) -> Result<Html<String>, ApiError> {
     let webhook = find(&viewer, name)?;
     let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
-    let keeper = keeper(&writes, &viewer, webhook)?;
+    let keeper = keeper(&writes, &viewer, webhook).await?;
     Ok(Html(webhooks::detail(&viewer.frame(&state), &shown(&viewer, webhook, &healths), &keeper, None)))
 }
 
@@ -173,29 +176,23 @@ pub async fn save(
     name: Name,
     Posted { viewer, form: WebhookForm { settings, version } }: Posted<WebhookForm>,
 ) -> Result<Response, ApiError> {
-    let documents = can_write(&writes)?;
+    let writer = can_write(&writes)?;
     let webhook = find(&viewer, name)?;
     let version = version.ok_or_else(|| ApiError::field("version", "required"))?;
+    let before = declared(writer, &viewer, webhook).await?;
     let customer_code = webhook.customer_code.to_string();
     let settings = Settings { customer_code, ..settings };
-    let declared = Declared {
-        secret: secret(webhook.secret.as_ref()),
-        next_secret: secret(webhook.next_secret.as_ref()),
-        namespace: webhook.namespace.clone(),
-        name: webhook.name.clone(),
-        tenant: viewer.caller.tenant.config.name.clone(),
-        ..declared_with(&settings)
-    };
+    let secret = before.spec.generate_secret.clone().unwrap_or_default();
+    let declared = Declared { spec: spec(&viewer, &settings, secret), ..before };
     let wrong = wrong(&declared);
     if !wrong.is_empty() {
         let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
-        let keeper = keeper(&writes, &viewer, webhook)?;
         let (frame, shown) = (viewer.frame(&state), shown(&viewer, webhook, &healths));
-        let page = webhooks::detail(&frame, &shown, &keeper, Some((&settings, &wrong)));
+        let page = webhooks::detail(&frame, &shown, &Keeper::Portal(version), Some((&settings, &wrong)));
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    documents.write(&declared, Some(&version)).map_err(not_written)?;
-    changed(&state, &viewer, &declared).await;
+    writer.replace(&declared, &version).await?;
+    changed(&state, &viewer, writer, &declared).await;
     Ok(Redirect::to(&webhooks::link(&webhook.full_name())).into_response())
 }
 
@@ -206,33 +203,35 @@ pub async fn act(
     path: Result<Path<(String, String, String)>, PathRejection>,
     Posted { viewer, form: VersionForm(version) }: Posted<VersionForm>,
 ) -> Result<Response, ApiError> {
-    let documents = can_write(&writes)?;
+    let writer = can_write(&writes)?;
     let Path((namespace, name, action)) = path.map_err(|_| NO_SUCH_WEBHOOK)?;
     let webhook = find(&viewer, Ok(Path((namespace, name))))?;
-    let before = declared_as(&viewer, webhook);
-    let made = new_secret();
-    let is_signed = before.secret.is_some();
-    let declared = match (&*action, is_signed, before.next_secret.is_some()) {
-        ("activate", ..) => Declared { active: true, ..before },
-        ("deactivate", ..) => Declared { active: false, ..before },
-        ("rotate", false, _) => Declared { secret: Some(made.clone()), ..before },
-        ("rotate", true, false) => Declared { next_secret: Some(made.clone()), ..before },
-        ("promote", _, true) => Declared { secret: before.next_secret.clone(), next_secret: None, ..before },
-        ("withdraw", _, true) => Declared { next_secret: None, ..before },
-        ("remove", ..) => {
-            documents.remove(&before.namespace, &before.name, &version).map_err(not_written)?;
-            audit(&state, &viewer, AuditEvent::WebhookRemoved, &before);
-            served(&state, &viewer, &before, |webhook| webhook.is_none()).await;
+    let mut declared = declared(writer, &viewer, webhook).await?;
+    // What is declared and what is served differ while a change is under way; then the secrets stay as they are.
+    let has_next = (declared.secret().next, webhook.next_secret.is_some());
+    match (&*action, has_next) {
+        ("activate", _) => declared.spec.active = true,
+        ("deactivate", _) => declared.spec.active = false,
+        ("rotate", (false, false)) => declared.secret().next = true,
+        ("promote", (true, true)) => {
+            let rotation_generation = declared.secret().rotation_generation.saturating_add(1);
+            *declared.secret() = GenerateSecret { rotation_generation, next: false };
+        }
+        ("withdraw", (true, true)) => declared.secret().next = false,
+        ("remove", _) => {
+            writer.remove(&declared, &version).await?;
+            audit(&state, &viewer, AuditEvent::WebhookRemoved, &declared);
+            served(&state, &viewer, writer, &declared, |webhook| webhook.is_none()).await;
             return Ok(Redirect::to(Section::Webhooks.path()).into_response());
         }
-        ("rotate" | "promote" | "withdraw", ..) => return Err(CHANGED),
+        ("rotate" | "promote" | "withdraw", _) => return Err(NotWritten::Changed.into()),
         _ => return Err(ApiError::NoSuchRoute),
-    };
-    documents.write(&declared, Some(&version)).map_err(not_written)?;
-    if action == "rotate" {
-        return Ok(show_secret(&state, &viewer, &declared, made).await);
     }
-    changed(&state, &viewer, &declared).await;
+    writer.replace(&declared, &version).await?;
+    if action == "rotate" {
+        return show_secret(&state, &viewer, writer, &declared).await;
+    }
+    changed(&state, &viewer, writer, &declared).await;
     Ok(Redirect::to(&webhooks::link(&webhook.full_name())).into_response())
 }
 
@@ -247,15 +246,40 @@ pub async fn test(
     Ok(Redirect::to(&link(&id.to_string())))
 }
 
-fn can_write(writes: &Writes) -> Result<&Documents, ApiError> {
-    writes.as_deref().ok_or(ApiError::Conflict(
+fn is_open(writes: &Writes) -> bool {
+    writes.as_ref().is_some_and(|writer| writer.is_open())
+}
+
+fn can_write(writes: &Writes) -> Result<&Writer, ApiError> {
+    writes.as_deref().filter(|writer| writer.is_open()).ok_or(ApiError::Conflict(
         "The portal does not declare webhooks here; change the object, whose YAML is on the webhook's page",
     ))
 }
 
+/// The webhook as the portal declares it now.
+async fn declared(writer: &Writer, viewer: &Viewer, webhook: &WebhookConfig) -> Result<Declared, ApiError> {
+    match writer.find(&webhook.namespace, &webhook.name).await? {
+        Found::Portal(declared, _) if is_of(viewer, &declared) => Ok(*declared),
+        _ => Err(ApiError::Conflict("The portal does not declare this webhook; its page says who does")),
+    }
+}
+
+/// Whether it is of the viewer's tenant and, for a contact, of its customer.
+fn is_of(viewer: &Viewer, declared: &Declared) -> bool {
+    let tenant = &viewer.caller.tenant.config;
+    declared.namespace == tenant.namespace
+        && declared.spec.tenant_ref.name == tenant.name
+        && viewer.caller.customer.as_ref().is_none_or(|customer| *customer == declared.spec.customer_code)
+}
+
 fn find(viewer: &Viewer, name: Name) -> Result<&WebhookConfig, ApiError> {
     let Path((namespace, name)) = name.map_err(|_| NO_SUCH_WEBHOOK)?;
-    viewer.caller.webhooks().served().find(|webhook| webhook.namespace == namespace && webhook.name == name).ok_or(NO_SUCH_WEBHOOK)
+    viewer
+        .caller
+        .webhooks()
+        .served()
+        .find(|webhook| webhook.namespace == namespace && webhook.name == name)
+        .ok_or(NO_SUCH_WEBHOOK)
 }
 
 fn shown(viewer: &Viewer, webhook: &WebhookConfig, healths: &[WebhookHealth]) -> Webhook {
@@ -282,42 +306,21 @@ fn shown(viewer: &Viewer, webhook: &WebhookConfig, healths: &[WebhookHealth]) ->
     }
 }
 
-fn declared_with(settings: &Settings) -> Declared {
+fn spec(viewer: &Viewer, settings: &Settings, secret: GenerateSecret) -> WebhookSpec {
     let Settings { display_name, customer_code, target_url, events, active } = settings.clone();
     // As it will be served, so that the change can be recognised: https://h.example becomes https://h.example/.
     let target_url = target_url.parse::<TargetUrl>().map_or(target_url, |parsed| parsed.url().to_string());
-    Declared {
-        namespace: String::new(),
-        name: String::new(),
-        tenant: String::new(),
+    WebhookSpec {
         display_name: Some(display_name).filter(|name| !name.is_empty()),
+        tenant_ref: TenantRef { name: viewer.caller.tenant.config.name.clone(), namespace: None },
         customer_code,
         target_url,
+        secret_ref: None,
+        generate_secret: Some(secret),
+        ca_bundle_ref: None,
         events,
         active,
-        secret: None,
-        next_secret: None,
     }
-}
-
-fn declared_as(viewer: &Viewer, webhook: &WebhookConfig) -> Declared {
-    Declared {
-        namespace: webhook.namespace.clone(),
-        name: webhook.name.clone(),
-        tenant: viewer.caller.tenant.config.name.clone(),
-        secret: secret(webhook.secret.as_ref()),
-        next_secret: secret(webhook.next_secret.as_ref()),
-        ..declared_with(&shown(viewer, webhook, &[]).settings)
-    }
-}
-
-/// The portal makes secrets of hexadecimal digits.
-fn secret(bytes: Option<&SecretBytes>) -> Option<SecretString> {
-    bytes.map(|bytes| String::from_utf8_lossy(bytes.expose()).into_owned().into())
-}
-
-fn new_secret() -> SecretString {
-    hex::encode(random::bytes::<32>()).into()
 }
 
 /// Each field of the form that is wrong, with what would be right.
@@ -331,39 +334,47 @@ fn wrong(declared: &Declared) -> Vec<(String, String)> {
     violations.map(|violation| (in_form(violation.field), violation.message)).collect()
 }
 
-fn not_written(error: NotWritten) -> ApiError {
-    match error {
-        NotWritten::Changed => CHANGED,
-        NotWritten::Io(error) => {
-            tracing::error!(%error, "writing the portal's folder beside --config-dir failed");
-            ApiError::Internal
-        }
-    }
-}
-
-fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Result<Keeper, ApiError> {
-    let version = writes.as_ref().map(|documents| documents.version(&webhook.namespace, &webhook.name));
-    let version = version.transpose().map_err(|error| not_written(error.into()))?.flatten();
-    let own_namespace = webhook.namespace == viewer.caller.tenant.config.namespace;
-    Ok(match version.filter(|_| own_namespace) {
-        Some(version) => Keeper::Portal(version),
-        None => {
-            let place = match writes {
-                Some(_) => "a file of the configuration folder".to_owned(),
-                None => format!("a Webhook object in namespace {}", webhook.namespace),
-            };
-            let mut object = declared_as(viewer, webhook).webhook();
-            if let Some(spec) = object["spec"].as_object_mut() {
-                // Of which Secret it is, the object says; its name is not known here.
-                spec.remove("secretRef");
-            }
-            Keeper::Other { place, yaml: yaml(&object, 0) }
-        }
+async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Result<Keeper, ApiError> {
+    let own = webhook.namespace == viewer.caller.tenant.config.namespace;
+    let place = format!("a Webhook object in namespace {}", webhook.namespace);
+    let found = match writes {
+        Some(writer) if own && writer.is_open() => match writer.find(&webhook.namespace, &webhook.name).await
+        {
+            Ok(found) => found,
+            // The page is worth having without its forms.
+            Err(NotWritten::Away) => Found::Other { place, object: None },
+            Err(error) => return Err(error.into()),
+        },
+        _ => Found::Other { place, object: None },
+    };
+    Ok(match found {
+        Found::Portal(declared, version) if is_of(viewer, &declared) => Keeper::Portal(version),
+        // It was declared again since, for another tenant or customer.
+        Found::Portal(..) => return Err(NotWritten::Changed.into()),
+        Found::Other { place, object } => other(place, object, viewer, webhook),
     })
 }
 
+fn other(place: String, object: Option<Value>, viewer: &Viewer, webhook: &WebhookConfig) -> Keeper {
+    // What is served does not name the Secret.
+    let object = object.unwrap_or_else(|| {
+        let declared = Declared {
+            namespace: webhook.namespace.clone(),
+            name: webhook.name.clone(),
+            spec: WebhookSpec {
+                generate_secret: None,
+                ..spec(viewer, &shown(viewer, webhook, &[]).settings, GenerateSecret::default())
+            },
+        };
+        let mut object = declared.object();
+        object["metadata"] = json!({"name": webhook.name, "namespace": webhook.namespace});
+        object
+    });
+    Keeper::Other { place, yaml: yaml(&object, 0) }
+}
+
 /// A small object as YAML.
-fn yaml(value: &serde_json::Value, depth: usize) -> String {
+fn yaml(value: &Value, depth: usize) -> String {
     let Some(object) = value.as_object() else { return format!(" {value}\n") };
     let lines = object.iter().map(|(name, value)| {
         let line_end = if value.is_object() { "\n" } else { "" };
@@ -377,56 +388,72 @@ fn audit(state: &ApiState, viewer: &Viewer, event: AuditEvent, declared: &Declar
     state.audit.record(&viewer.caller.tenant, viewer.caller.entry(state, event).about("webhook", &name));
 }
 
-/// Waits until a change is served. Returns whether it is.
-async fn changed(state: &ApiState, viewer: &Viewer, declared: &Declared) -> bool {
+/// Waits until a change is served. Returns the webhook if it is.
+async fn changed(
+    state: &ApiState,
+    viewer: &Viewer,
+    writer: &Writer,
+    declared: &Declared,
+) -> Option<WebhookConfig> {
     audit(state, viewer, AuditEvent::WebhookChanged, declared);
-    served(state, viewer, declared, |webhook| {
-        webhook.is_some_and(|webhook| {
-            let as_served = declared_as(viewer, webhook);
-            as_served.webhook() == declared.webhook()
-                && as_served.next_secret.is_some() == declared.next_secret.is_some()
-        })
-    })
-    .await
+    let is_so =
+        |webhook: Option<&WebhookConfig>| webhook.is_some_and(|webhook| declared.is_served_as(webhook));
+    served(state, viewer, writer, declared, is_so).await
 }
 
 async fn served(
     state: &ApiState,
     viewer: &Viewer,
+    writer: &Writer,
     declared: &Declared,
     is_so: impl Fn(Option<&WebhookConfig>) -> bool,
-) -> bool {
-    let (most, pause) = SERVED;
+) -> Option<WebhookConfig> {
+    let most = match writer {
+        Writer::Folder(_) => SERVED.0,
+        Writer::Cluster(_) => SERVED.1,
+    };
     let end = state.clock.elapsed() + most;
     loop {
         let tenant = state.tenants.by_uid(&viewer.caller.tenant.config.uid);
         let of_name = |webhook: &&WebhookConfig| {
             webhook.namespace == declared.namespace && webhook.name == declared.name
         };
-        if tenant.is_some_and(|tenant| is_so(tenant.config.webhooks.iter().find(of_name))) {
-            return true;
+        if let Some(tenant) = tenant {
+            let webhook = tenant.config.webhooks.iter().find(of_name);
+            if is_so(webhook) {
+                return webhook.cloned();
+            }
         }
         if state.clock.elapsed() >= end {
-            return false;
+            return None;
         }
-        state.clock.sleep(pause).await;
+        state.clock.sleep(LOOKS).await;
     }
 }
 
+/// Shows the secret that a change has made, if nothing has shown it before.
 async fn show_secret(
     state: &ApiState,
     viewer: &Viewer,
+    writer: &Writer,
     declared: &Declared,
-    secret: SecretString,
-) -> Response {
-    let is_served = changed(state, viewer, declared).await;
-    let secret = secret.expose_secret();
-    let shown = ShownSecret {
-        secret: secret.to_owned(),
-        whsec: signature::whsec(secret.as_bytes()),
-        is_next: declared.next_secret.is_some(),
-        is_served,
-    };
+) -> Result<Response, ApiError> {
+    let webhook = changed(state, viewer, writer, declared).await;
+    let is_next = declared.spec.generate_secret.as_ref().is_some_and(|secret| secret.next);
+    let made = webhook.and_then(|webhook| if is_next { webhook.next_secret } else { webhook.secret });
+    let mut shown = None;
+    if let Some(secret) = made {
+        let bytes = secret.expose();
+        let mut transaction = viewer.caller.tenant.store.begin(&state.clock).await?;
+        let now_ms = transaction.now_ms();
+        let digest = hex::encode(Sha256::digest(bytes));
+        let is_first = shown_secrets::mark(&mut transaction, &digest, now_ms).await?;
+        transaction.commit().await?;
+        shown = is_first.then(|| ShownSecret {
+            secret: String::from_utf8_lossy(bytes).into_owned(),
+            whsec: signature::whsec(bytes),
+        });
+    }
     let full_name = format!("{}/{}", declared.namespace, declared.name);
-    Html(webhooks::secret(&viewer.frame(state), &full_name, &shown)).into_response()
+    Ok(Html(webhooks::secret(&viewer.frame(state), &full_name, is_next, shown.as_ref())).into_response())
 }

@@ -122,7 +122,8 @@ impl<'a> Webhooks<'a> {
     /// Whether a webhook with this uid is declared as the tenant's: it is served, or on hold. What a tenant's database says is no
     /// declaration.
     pub fn declares(&self, uid: &str) -> bool {
-        let is_held = self.customer.is_none() && matches!(self.held, HeldWebhooks::These(uids) if uids.contains(uid));
+        let is_held =
+            self.customer.is_none() && matches!(self.held, HeldWebhooks::These(uids) if uids.contains(uid));
         is_held || self.get(uid).is_some()
     }
 

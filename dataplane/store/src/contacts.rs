@@ -56,7 +56,8 @@ pub async fn insert_contact(
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms, \
                manages_webhooks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    let Contact { code, customer_code, name, password_hash, active, sign_outs: _, manages_webhooks } = contact;
+    let Contact { code, customer_code, name, password_hash, active, sign_outs: _, manages_webhooks } =
+        contact;
     let params = params![
         code,
         customer_code,

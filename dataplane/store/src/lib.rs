@@ -51,6 +51,7 @@ pub mod resends;
 pub mod retention;
 pub mod samples;
 pub mod saves;
+pub mod shown_secrets;
 pub mod sql;
 pub mod sqlite;
 mod state;

@@ -65,7 +65,8 @@ pub async fn sample(
         None => String::new(),
         // The empty text is no uid: without webhooks there is no delivery.
         Some(uids) => {
-            let places: Vec<String> = (first..first + uids.len()).map(|place| format!(", ${place}")).collect();
+            let places: Vec<String> =
+                (first..first + uids.len()).map(|place| format!(", ${place}")).collect();
             format!(" AND d.webhook IN (''{})", places.concat())
         }
     };

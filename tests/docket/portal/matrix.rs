@@ -51,10 +51,9 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     // Without settings.
     ("POST", "/portal/webhooks/new", Manager, 400),
     ("GET", "/portal/webhooks/{namespace}/{name}", Webhook(404), 200),
-    // Without settings.
-    ("POST", "/portal/webhooks/{namespace}/{name}", Webhook(404), 400),
     ("POST", "/portal/webhooks/{namespace}/{name}/test", Webhook(404), 303),
-    // It is declared in a file.
+    // It is declared in a file of others.
+    ("POST", "/portal/webhooks/{namespace}/{name}", Webhook(404), 409),
     ("POST", "/portal/webhooks/{namespace}/{name}/{action}", Webhook(404), 409),
     ("GET", "/portal/{*other}", Nothing, 404),
     ("POST", "/portal/{*other}", Nothing, 404),

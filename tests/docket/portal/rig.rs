@@ -89,6 +89,27 @@ pub(super) fn hidden(page: &Reply, name: &str) -> String {
     after.split('"').next().expect("a value").to_owned()
 }
 
+/// Sends a form of the page at `path`, with its hidden fields.
+pub(super) async fn send(browser: &Browser<'_>, path: &str, action: &str, fields: &[(&str, &str)]) -> Reply {
+    let page = browser.get(path).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let csrf = hidden(&page, "csrf");
+    let mut all = vec![("csrf", csrf.as_str())];
+    let version;
+    if page.text().contains("name=\"version\"") {
+        version = hidden(&page, "version");
+        all.push(("version", &version));
+    }
+    browser.post(action, &[&all, fields].concat()).await
+}
+
+/// The secret that a page shows.
+pub(super) fn shown(page: &Reply) -> String {
+    let text = page.text();
+    let (_, after) = text.split_once("For X-Service-Signature</dt><dd><code>").expect("a secret");
+    after.split('<').next().expect("a value").to_owned()
+}
+
 /// Holds a page against the headers that protect it.
 #[track_caller]
 pub(super) fn is_protected(page: &Reply) {

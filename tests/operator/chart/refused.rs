@@ -42,6 +42,7 @@ fn settings_that_do_not_fit_together_are_named() {
             "runtimeNamespace: must not be docket-system",
         ),
         ("worker: {allowEgress: [169.254.169.254/32]}", "worker.allowEgress: leave out 169.254.169.254/32"),
+        ("portal: {declareWebhooks: true}", "portal.declareWebhooks: needs portal.enabled"),
         ("httpRoute: {enabled: true}", "httpRoute.parentRefs: set the Gateway"),
         ("ingress: {tls: {legacySecretName: tls}}", "ingress.tls.legacySecretName: legacyHost is not set"),
         (

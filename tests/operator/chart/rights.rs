@@ -138,6 +138,52 @@ fn only_the_apis_pods_may_ask_for_reviews_and_only_if_the_platform_is_enabled() 
 }
 
 #[test]
+fn only_the_portals_account_writes_webhooks_under_the_policy_that_it_is_tested_with() {
+    let objects = render_with("portal: {enabled: true, declareWebhooks: true}");
+    let name = "docket-system-docket-portal";
+    let of = |verb: &str| ("docket.dev".to_owned(), "webhooks".to_owned(), verb.to_owned());
+    assert_eq!(rights(objects.one("ClusterRole", name)), ["get", "create", "update", "delete"].map(of));
+    let account = json!([{"kind": "ServiceAccount", "name": "docket-portal", "namespace": "docket-system"}]);
+    assert_eq!(objects.one("ClusterRoleBinding", name)["subjects"], account);
+    let impersonate = json!([
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["docket-portal"], "verbs": ["impersonate"]}
+    ]);
+    assert_eq!(objects.one("Role", "docket-portal")["rules"], impersonate);
+    let of_api = json!([{"kind": "ServiceAccount", "name": "docket-api", "namespace": "docket-system"}]);
+    assert_eq!(objects.one("RoleBinding", "docket-portal")["subjects"], of_api);
+    for deployment in objects.all("Deployment") {
+        assert_ne!(
+            deployment["spec"]["template"]["spec"]["serviceAccountName"], "docket-portal",
+            "no pod runs as it"
+        );
+    }
+    let policy =
+        std::fs::read_to_string(repository().join("dataplane/portal-policy.yaml")).expect("it is there");
+    let policy = policy.replace("$PORTAL", "system:serviceaccount:docket-system:docket-portal");
+    assert_eq!(objects.one("ValidatingAdmissionPolicy", name)["spec"], documents(&policy).remove(0));
+    assert_eq!(
+        objects.one("ValidatingAdmissionPolicyBinding", name)["spec"],
+        json!({"policyName": name, "validationActions": ["Deny"]})
+    );
+    let flag = "--portal-account=docket-system/docket-portal";
+    assert!(objects.arguments("docket-api").contains(&flag));
+    assert!(!objects.arguments("docket-worker").contains(&flag));
+
+    // In watched namespaces, and where it tries the policy.
+    let watched = "portal: {enabled: true, declareWebhooks: true}\nwatch: {namespaces: [a, b]}";
+    let objects = render_with(watched);
+    assert!(!objects.names("ClusterRoleBinding").contains(&name));
+    let bindings =
+        objects.all("RoleBinding").into_iter().filter(|binding| binding["roleRef"]["name"] == name);
+    let namespaces: Vec<&str> = bindings.map(|binding| text(&binding["metadata"]["namespace"])).collect();
+    assert_eq!(namespaces, ["a", "b", "docket-runtime"]);
+
+    let objects = render_with("portal: {enabled: true}");
+    assert!(!objects.names("ServiceAccount").contains(&"docket-portal"));
+    assert!(!objects.arguments("docket-api").contains(&flag));
+}
+
+#[test]
 fn the_data_plane_cannot_read_the_secrets_of_the_release() {
     let objects = render_with("");
     for (kind, name) in [

@@ -131,7 +131,8 @@ pub async fn stop_one(
     write: Write,
 ) -> Result<Response, ApiError> {
     let stop = async |transaction: &mut Transaction, now| {
-        let stopped = resend::stop(transaction, caller.concern().as_deref(), &id, &caller.name(), now).await?;
+        let stopped =
+            resend::stop(transaction, caller.concern().as_deref(), &id, &caller.name(), now).await?;
         let (resend, taken_back) = (id.clone(), stopped.taken_back);
         let entry = caller.entry(state, AuditEvent::ResendStopped).about("resend", &id).times(taken_back);
         Ok(Done::new(&StopAnswer::new(&id, stopped)).record(entry).log(move |caller| {

@@ -25,6 +25,7 @@ mod recent;
 mod retention;
 mod schema;
 mod search;
+mod shown_secrets;
 mod together;
 mod transactions;
 mod unavailable;

@@ -1,0 +1,187 @@
+//! Where the portal declares webhooks: Webhook objects are the one truth. In `docket dev` they are documents of a folder of the
+//! portal's own, on a cluster objects in the tenant's namespace. Both ask for a generated secret, whose value the portal takes
+//! from the configuration that it serves.
+
+mod documents;
+mod objects;
+
+use std::sync::Arc;
+
+use docket_crds::webhook::GenerateSecret;
+use docket_crds::{API_VERSION, Metadata, Violation, Webhook, WebhookConfig, WebhookSpec};
+use serde_json::{Value, json};
+
+pub use documents::Documents;
+pub use objects::Objects;
+
+use crate::api::error::ApiError;
+
+/// The label of the portal's objects, and its value.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");
+
+const KIND: &str = "Webhook";
+
+/// Where the portal declares webhooks; `None`: it only shows them.
+pub type Writes = Option<Arc<Writer>>;
+
+/// A folder or a cluster.
+#[derive(Debug)]
+pub enum Writer {
+    /// Of `docket dev`.
+    Folder(Documents),
+    /// Where the operator runs.
+    Cluster(Objects),
+}
+
+/// A webhook as the portal declares it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    /// The namespace of the webhook and of its tenant.
+    pub namespace: String,
+    /// The webhook's name.
+    pub name: String,
+    /// Its spec, which always has `generateSecret`.
+    pub spec: WebhookSpec,
+}
+
+/// What declares a webhook.
+#[derive(Debug)]
+pub enum Found {
+    /// The portal does: as it is declared now, in this version.
+    Portal(Box<Declared>, String),
+    /// Another one does.
+    Other {
+        /// Who and where, as in "a file of the configuration folder".
+        place: String,
+        /// The object, if it can be read here.
+        object: Option<Value>,
+    },
+}
+
+/// Why a webhook was not declared, changed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotWritten {
+    /// It is not what the form was made from.
+    #[error("it was changed meanwhile")]
+    Changed,
+    /// The cluster does not accept it; for the user.
+    #[error("{0}")]
+    Refused(String),
+    /// The cluster's API server can't be asked.
+    #[error("the API server is not available")]
+    Away,
+    /// The system's reason.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Writer {
+    /// Whether it may be used now.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Folder(_) => true,
+            Self::Cluster(objects) => objects.is_held(),
+        }
+    }
+
+    /// Looks again and again whether it may be used, until the future is dropped.
+    pub async fn keep_trying(&self) {
+        match self {
+            Self::Folder(_) => {}
+            Self::Cluster(objects) => objects.keep_trying().await,
+        }
+    }
+
+    /// Finds what declares a webhook.
+    pub async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
+        match self {
+            Self::Folder(documents) => Ok(documents.find(namespace, name)?),
+            Self::Cluster(objects) => objects.find(namespace, name).await,
+        }
+    }
+
+    /// Declares a new webhook.
+    pub async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
+        match self {
+            Self::Folder(documents) => documents.write(webhook, None),
+            Self::Cluster(objects) => objects.create(webhook).await,
+        }
+    }
+
+    /// Replaces this version of a webhook.
+    pub async fn replace(&self, webhook: &Declared, version: &str) -> Result<(), NotWritten> {
+        match self {
+            Self::Folder(documents) => documents.write(webhook, Some(version)),
+            Self::Cluster(objects) => objects.replace(webhook, version).await,
+        }
+    }
+
+    /// Removes a webhook that is declared in this version.
+    pub async fn remove(&self, webhook: &Declared, version: &str) -> Result<(), NotWritten> {
+        match self {
+            Self::Folder(documents) => documents.remove(webhook, version),
+            Self::Cluster(objects) => objects.remove(webhook, version).await,
+        }
+    }
+}
+
+impl Declared {
+    /// The webhook with this spec, if it has nothing but what the portal declares.
+    fn of_spec(namespace: &str, name: &str, spec: &Value) -> Option<Self> {
+        let spec: WebhookSpec = serde_json::from_value(spec.clone()).ok()?;
+        let is_plain = spec.generate_secret.is_some()
+            && spec.secret_ref.is_none()
+            && spec.ca_bundle_ref.is_none()
+            && spec.tenant_ref.namespace.is_none();
+        is_plain.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), spec })
+    }
+
+    /// The Webhook object.
+    pub fn object(&self) -> Value {
+        let Self { namespace, name, spec } = self;
+        let (label, value) = MANAGED_BY;
+        let metadata = json!({"name": name, "namespace": namespace, "labels": {label: value}});
+        json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec})
+    }
+
+    /// What is wrong with it, by the rules of the kind.
+    pub fn violations(&self) -> Vec<Violation> {
+        let Self { namespace, name, spec } = self.clone();
+        Webhook { metadata: Metadata { name, namespace, generation: None }, spec }.validate()
+    }
+
+    /// What it asks of its secret.
+    pub fn secret(&mut self) -> &mut GenerateSecret {
+        self.spec.generate_secret.get_or_insert_default()
+    }
+
+    /// Whether this is how a webhook is served.
+    pub fn is_served_as(&self, webhook: &WebhookConfig) -> bool {
+        let WebhookSpec { display_name, customer_code, target_url, events, active, .. } = &self.spec;
+        let wants_next = self.spec.generate_secret.as_ref().is_some_and(|secret| secret.next);
+        webhook.display_name == *display_name
+            && webhook.customer_code.to_string() == *customer_code
+            && webhook.target_url.url().as_str() == target_url
+            && webhook.events.len() == events.len()
+            && events.iter().all(|code| webhook.events.contains(code))
+            && webhook.active == *active
+            && webhook.secret.is_some()
+            && webhook.next_secret.is_some() == wants_next
+    }
+}
+
+impl From<NotWritten> for ApiError {
+    fn from(error: NotWritten) -> Self {
+        match error {
+            NotWritten::Changed => Self::Conflict(
+                "The webhook was changed meanwhile; look at its page again, and repeat your change",
+            ),
+            NotWritten::Refused(text) => Self::Refused(text),
+            NotWritten::Away => Self::ClusterAway,
+            NotWritten::Io(error) => {
+                tracing::error!(%error, "writing the portal's folder beside --config-dir failed");
+                Self::Internal
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Webhook objects of a cluster, which the portal creates, changes and removes as a service account of its own.
+//!
+//! This process has its own account, and may act as the portal's (RBAC's verb `impersonate`). Roles name verbs and not fields,
+//! so a ValidatingAdmissionPolicy says what that account may write: objects with the portal's label, without references to
+//! Secrets, in the namespace of their Tenant. The portal writes nothing until the API server has refused an object that only
+//! this policy forbids.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use docket_crds::{API_VERSION, GROUP, VERSION};
+use docket_program::apiserver::ApiServerError;
+use docket_program::clock::Clock;
+use docket_program::random;
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams, Preconditions};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, Config};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::{Declared, Found, KIND, MANAGED_BY, NotWritten};
+
+/// How long a call may take, waiting for its turn included.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Calls at the same time.
+const AT_ONCE: usize = 8;
+/// How often the policy is tried: while it holds, and while it does not.
+const TRIED_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(5));
+/// How often a write is repeated if only the object's status changed meanwhile.
+const TRIES: usize = 3;
+/// What the policy, `portal-policy.yaml`, says of an object without the label.
+const REFUSAL: &str =
+    "the portal writes only Webhooks with its label app.kubernetes.io/managed-by=docket-portal";
+
+/// The API server, as the portal's service account.
+pub struct Objects {
+    client: Client,
+    clock: Clock,
+    /// Where the policy is tried.
+    namespace: String,
+    is_held: AtomicBool,
+    turns: Semaphore,
+}
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Objects").field("is_held", &self.is_held).finish_non_exhaustive()
+    }
+}
+
+impl Objects {
+    /// Connects by the file that KUBECONFIG names, else by `~/.kube/config`, else as a pod of the cluster, to act as the service
+    /// account of this name (`system:serviceaccount:…`). Sends no request yet. The policy is tried in `namespace`.
+    ///
+    /// # Errors
+    ///
+    /// There is none of these, or it can't be used.
+    pub async fn new(account: String, namespace: String, clock: Clock) -> Result<Self> {
+        let mut config = Config::infer().await.context(
+            "no configuration of the Kubernetes API; set KUBECONFIG to a kubeconfig file, or run as a pod",
+        )?;
+        config.connect_timeout = Some(TIMEOUT);
+        config.read_timeout = Some(TIMEOUT);
+        config.auth_info.impersonate = Some(account);
+        let client = Client::try_from(config).context("the Kubernetes API can't be used")?;
+        let (is_held, turns) = (AtomicBool::new(false), Semaphore::new(AT_ONCE));
+        Ok(Self { client, clock, namespace, is_held, turns })
+    }
+
+    /// Whether the policy held when it was tried last.
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
+
+    /// Tries the policy again and again, until the future is dropped.
+    pub(super) async fn keep_trying(&self) {
+        let mut last = None;
+        loop {
+            let problem = self.try_policy().await.err();
+            self.is_held.store(problem.is_none(), Ordering::Relaxed);
+            if last.as_ref() != Some(&problem) {
+                match &problem {
+                    None => tracing::info!(
+                        "the portal declares webhooks: the API server holds it to its own objects"
+                    ),
+                    Some(problem) => tracing::error!(
+                        problem,
+                        "the portal declares no webhooks until the API server refuses what its policy forbids"
+                    ),
+                }
+            }
+            self.clock.sleep(if problem.is_none() { TRIED_EVERY.0 } else { TRIED_EVERY.1 }).await;
+            last = Some(problem);
+        }
+    }
+
+    /// Creates, as a dry run, an object that only the policy forbids.
+    async fn try_policy(&self) -> Result<(), String> {
+        let spec = json!({
+            "tenantRef": {"name": "none"},
+            "customerCode": "none",
+            "targetURL": "https://portal.invalid/",
+            "events": ["order.created"],
+            "generateSecret": {}
+        });
+        let name = format!("portal-try-{}", hex::encode(random::bytes::<5>()));
+        let declared =
+            Declared::of_spec(&self.namespace, &name, &spec).ok_or("the object is none of the portal's")?;
+        let mut object = object_of(&declared);
+        object.metadata.labels = None;
+        let parameters = PostParams { dry_run: true, ..parameters() };
+        match self.call(self.webhooks(&self.namespace).create(&parameters, &object)).await {
+            Ok(_) => {
+                Err("it accepted a Webhook without the portal's label: the policy is not in force".to_owned())
+            }
+            Err(Failed::Error(error)) if error.to_string().contains(REFUSAL) => Ok(()),
+            Err(failed) => Err(failed.to_string()),
+        }
+    }
+
+    /// Finds what declares a webhook.
+    pub(super) async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
+        let object = self.get(namespace, name).await?;
+        if let Some(declared) = own(&object, namespace, name) {
+            return Ok(Found::Portal(Box::new(declared), version(&object.metadata)));
+        }
+        let place = match keeper(&object.metadata) {
+            Some(keeper) => {
+                format!("the Webhook object {name} in namespace {namespace}, which {keeper} keeps")
+            }
+            None => format!("the Webhook object {name} in namespace {namespace}"),
+        };
+        let metadata = json!({"name": name, "namespace": namespace});
+        let object = json!({
+            "apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": object.data["spec"]
+        });
+        Ok(Found::Other { place, object: Some(object) })
+    }
+
+    pub(super) async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
+        let object = object_of(webhook);
+        self.call(self.webhooks(&webhook.namespace).create(&parameters(), &object)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn replace(&self, webhook: &Declared, expected: &str) -> Result<(), NotWritten> {
+        self.write(webhook, expected, Write::Replace).await
+    }
+
+    pub(super) async fn remove(&self, webhook: &Declared, expected: &str) -> Result<(), NotWritten> {
+        self.write(webhook, expected, Write::Remove).await
+    }
+
+    /// Writes an object of the portal that is in the expected version. The write carries the object's resource version, which
+    /// the operator's changes of its status raise, too: then it is repeated.
+    async fn write(&self, webhook: &Declared, expected: &str, write: Write) -> Result<(), NotWritten> {
+        let Declared { namespace, name, spec } = webhook;
+        let webhooks = self.webhooks(namespace);
+        for _ in 0..TRIES {
+            let mut object = self.get(namespace, name).await?;
+            if own(&object, namespace, name).is_none() || version(&object.metadata) != expected {
+                return Err(NotWritten::Changed);
+            }
+            let written = match write {
+                Write::Replace => {
+                    object.data["spec"] = json!(spec);
+                    self.call(webhooks.replace(name, &parameters(), &object)).await.map(drop)
+                }
+                Write::Remove => {
+                    let ObjectMeta { uid, resource_version, .. } = object.metadata;
+                    let preconditions = Some(Preconditions { uid, resource_version });
+                    let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+                    self.call(webhooks.delete(name, &parameters)).await.map(drop)
+                }
+            };
+            match written {
+                Err(Failed::Error(ApiServerError::Conflict)) => {}
+                written => return Ok(written?),
+            }
+        }
+        Err(NotWritten::Changed)
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<DynamicObject, NotWritten> {
+        Ok(self.call(self.webhooks(namespace).get(name)).await?)
+    }
+
+    fn webhooks(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, KIND));
+        Api::namespaced_with(self.client.clone(), namespace, &kind)
+    }
+
+    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
+        let answered = tokio::time::timeout(TIMEOUT, async {
+            let _turn = self.turns.acquire().await.expect("nothing closes it");
+            call.await
+        });
+        Ok(answered.await.map_err(|_| Failed::TooSlow)?.map_err(ApiServerError::from)?)
+    }
+}
+
+/// What to do with an object.
+#[derive(Clone, Copy)]
+enum Write {
+    Replace,
+    Remove,
+}
+
+/// Why a call had no result.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Error(#[from] ApiServerError),
+    #[error("no answer within {} s", TIMEOUT.as_secs())]
+    TooSlow,
+}
+
+impl From<Failed> for NotWritten {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Error(ApiServerError::Conflict | ApiServerError::NotFound) => Self::Changed,
+            Failed::Error(ApiServerError::Refused(why)) => {
+                tracing::warn!(error = why, "the API server refused a Webhook of the portal");
+                Self::Refused(format!("The cluster does not accept this webhook: {why}"))
+            }
+            Failed::Error(error @ ApiServerError::Forbidden(_)) => {
+                tracing::error!(%error, "the portal's service account may not do what it has to");
+                Self::Refused(
+                    "The cluster does not let the portal do this; its log says what is missing".to_owned(),
+                )
+            }
+            failed => {
+                tracing::warn!(error = %failed, "the API server did not answer the portal");
+                Self::Away
+            }
+        }
+    }
+}
+
+fn parameters() -> PostParams {
+    PostParams { field_manager: Some(MANAGED_BY.1.to_owned()), ..PostParams::default() }
+}
+
+fn object_of(webhook: &Declared) -> DynamicObject {
+    let (label, value) = MANAGED_BY;
+    let metadata = ObjectMeta {
+        name: Some(webhook.name.clone()),
+        namespace: Some(webhook.namespace.clone()),
+        labels: Some(BTreeMap::from([(label.to_owned(), value.to_owned())])),
+        ..ObjectMeta::default()
+    };
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, KIND));
+    let object = DynamicObject::new(&webhook.name, &kind).data(json!({"spec": webhook.spec}));
+    DynamicObject { metadata, ..object }
+}
+
+/// The webhook, if the portal declares it.
+fn own(object: &DynamicObject, namespace: &str, name: &str) -> Option<Declared> {
+    let (label, value) = MANAGED_BY;
+    let is_ours =
+        object.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|is| is == value);
+    is_ours.then(|| Declared::of_spec(namespace, name, &object.data["spec"])).flatten()
+}
+
+/// Changes with each change of the spec, and not with the status.
+fn version(metadata: &ObjectMeta) -> String {
+    format!("{}.{}", metadata.uid.as_deref().unwrap_or_default(), metadata.generation.unwrap_or_default())
+}
+
+/// Who keeps an object that the portal does not: its owner, the tool whose marks it carries, or who wrote its spec last.
+fn keeper(metadata: &ObjectMeta) -> Option<String> {
+    let of = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref()?.get(key).cloned();
+    let label = |key| of(&metadata.labels, key);
+    let annotation = |key| of(&metadata.annotations, key);
+    if let Some(owner) = metadata.owner_references.iter().flatten().next() {
+        return Some(format!("{} {}", owner.kind, owner.name));
+    }
+    let tools = [
+        ("the Helm release", annotation("meta.helm.sh/release-name")),
+        ("the Flux HelmRelease", label("helm.toolkit.fluxcd.io/name")),
+        ("the Flux Kustomization", label("kustomize.toolkit.fluxcd.io/name")),
+        ("Argo CD's application", label("argocd.argoproj.io/instance")),
+        ("Argo CD", annotation("argocd.argoproj.io/tracking-id")),
+    ];
+    if let Some((tool, name)) = tools.into_iter().find_map(|(tool, name)| Some((tool, name?))) {
+        return Some(format!("{tool} {name}"));
+    }
+    let managers = metadata.managed_fields.iter().flatten();
+    let of_spec = managers
+        .filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some()));
+    let last = of_spec.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
+    // As kubectl-client-side-apply and kubectl-edit.
+    let manager = last.manager.as_deref().filter(|manager| !manager.is_empty())?;
+    Some(if manager.starts_with("kubectl") { "kubectl".to_owned() } else { manager.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn object(metadata: Value) -> DynamicObject {
+        let spec = json!({
+            "tenantRef": {"name": "acme"}, "customerCode": "C-1", "targetURL": "https://h.example/",
+            "events": ["order.created"], "generateSecret": {"rotationGeneration": 2, "next": false}, "active": true
+        });
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("an object")
+    }
+
+    fn kept(metadata: Value) -> Option<String> {
+        keeper(&object(metadata).metadata)
+    }
+
+    #[test]
+    fn own_objects_carry_the_label() {
+        let labels = json!({"labels": {"app.kubernetes.io/managed-by": "docket-portal"}});
+        let declared = own(&object(labels), "a", "b").expect("the portal's");
+        assert_eq!(declared.spec.generate_secret.map(|secret| secret.rotation_generation), Some(2));
+        assert_eq!(own(&object(json!({})), "a", "b"), None);
+        assert_eq!(own(&object(json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}})), "a", "b"), None);
+    }
+
+    #[test]
+    fn version_is_of_the_object_and_its_spec() {
+        let of = |uid: &str, generation: i64, resource: &str| {
+            version(
+                &object(json!({"uid": uid, "generation": generation, "resourceVersion": resource})).metadata,
+            )
+        };
+        assert_eq!(of("u", 1, "5"), of("u", 1, "6"));
+        assert_ne!(of("u", 1, "5"), of("u", 2, "5"));
+        assert_ne!(of("u", 1, "5"), of("v", 1, "5"));
+    }
+
+    #[test]
+    fn keeper_is_named_as_its_users_know_it() {
+        let text = |metadata| kept(metadata).unwrap_or_default();
+        let owner = json!([{"apiVersion": "v1", "kind": "Shop", "name": "s", "uid": "u"}]);
+        assert_eq!(text(json!({"ownerReferences": owner})), "Shop s");
+        let helm = json!({"annotations": {"meta.helm.sh/release-name": "acme"}});
+        assert_eq!(text(helm), "the Helm release acme");
+        let flux = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}});
+        assert_eq!(text(flux), "the Flux Kustomization apps");
+        let argo = json!({"labels": {"argocd.argoproj.io/instance": "apps"}});
+        assert_eq!(text(argo), "Argo CD's application apps");
+        let field = |manager: &str, time: &str, part: &str| json!({"manager": manager, "operation": "Update", "time": time, "fieldsV1": {part: {}}});
+        let fields = json!([
+            field("kubectl-create", "2026-01-01T00:00:00Z", "f:spec"),
+            field("kubectl-client-side-apply", "2026-01-02T00:00:00Z", "f:spec"),
+            field("docket-operator", "2026-01-03T00:00:00Z", "f:status"),
+        ]);
+        assert_eq!(text(json!({"managedFields": fields})), "kubectl");
+        assert_eq!(kept(json!({})), None);
+    }
+
+    #[test]
+    fn policy_refuses_in_these_words() {
+        let policy = include_str!("../../../portal-policy.yaml");
+        assert!(policy.contains(REFUSAL));
+    }
+}
