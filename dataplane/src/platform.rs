@@ -321,7 +321,7 @@ async fn resend(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (principal, many) = dead_letters(&platform, "resend", Object::new(WEBHOOKS, object), request).await?;
-    resends::many(&platform.api, &principal, many, Write::each_time()).await
+    resends::many(&platform.api, &principal, many, Write::each_time()).await.map(|(response, _)| response)
 }
 
 async fn dead_letters(

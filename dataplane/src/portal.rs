@@ -34,7 +34,7 @@ pub use writes::{Documents, Objects, Writer, Writes};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 17] = [
+const ROUTES: [&str; 18] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
@@ -42,6 +42,7 @@ const ROUTES: [&str; 17] = [
     "/portal/logs/resend",
     "/portal/logs/{id}",
     "/portal/resends",
+    "/portal/resends/probe",
     "/portal/resends/stop",
     "/portal/activity",
     "/portal/events",
@@ -78,6 +79,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal/keys", get(keys::get))
         .route("/portal/verify", get(verify::form).post(verify::check))
         .route("/portal/resends", get(resends::list).post(resends::start))
+        .route("/portal/resends/probe", post(resends::probe))
         .route("/portal/resends/stop", post(resends::stop))
         .route("/portal/webhooks", get(webhooks::list))
         .route("/portal/webhooks/new", get(webhooks::form).post(webhooks::create))

@@ -1,9 +1,10 @@
 //! Bulk resends: the dead letters of a webhook are chosen, counted and resent at a pace; each resend has its progress.
 
+use docket_domain::delivery::Status;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::Filters;
+use crate::logs::{Delivery, Filters, link};
 use crate::page::{Frame, Section, csrf};
 use crate::time::time;
 use crate::{href, page};
@@ -55,6 +56,8 @@ pub struct Resends {
     pub choice: Filters,
     /// What it would queue, if there is a choice.
     pub preview: Option<Preview>,
+    /// The delivery of the choice that was sent first, to see whether the receiver works again.
+    pub probe: Option<Delivery>,
     /// The names of the tenant's webhooks.
     pub webhooks: Vec<String>,
     /// The bulk resends, newest first.
@@ -65,17 +68,18 @@ pub struct Resends {
 
 /// The page.
 pub fn page(frame: &Frame, page: &Resends) -> String {
-    let Resends { choice, preview, resends, next, .. } = page;
+    let Resends { choice, preview, probe, resends, next, .. } = page;
     let main = html! {
         h1 { "Bulk resend" }
         p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
         (form(page))
-        @if let Some(preview) = preview { (shown(frame, choice, preview)) }
-        h2 { "Started" }
         p.row {
             label hidden { input #live type="checkbox"; " Update every 5 seconds" }
         }
         div data-live {
+            @if let Some(probe) = probe { (probed(probe)) }
+            @if let Some(preview) = preview { (shown(frame, choice, preview, probe.is_some())) }
+            h2 { "Started" }
             @if resends.is_empty() { p role="status" { "No bulk resend was started yet." } }
             @else { (table(frame, resends)) }
             @if let Some(next) = next {
@@ -101,10 +105,34 @@ fn form(page: &Resends) -> Markup {
     }
 }
 
-fn shown(frame: &Frame, choice: &Filters, preview: &Preview) -> Markup {
+/// How the delivery goes that was sent first.
+fn probed(probe: &Delivery) -> Markup {
+    let delivery = html! { a href=(link(&probe.id)) { "The delivery that was sent first" } };
+    html! {
+        h2 { "Sent first" }
+        @match (probe.status, probe.attempts) {
+            (Status::Succeeded, _) => p.good role="status" { (delivery) " succeeded. Resend the others." },
+            (_, 0) => p.wait role="status" { (delivery) " waits for its first attempt." },
+            _ => p.wrong role="alert" {
+                (delivery) " failed" @if let Some(class) = probe.failure { " (" (class.as_str()) ")" }
+                ", and nothing else was sent. Its page says what to do."
+            },
+        }
+    }
+}
+
+fn shown(frame: &Frame, choice: &Filters, preview: &Preview, is_probed: bool) -> Markup {
     let Preview { count, total, oldest, seconds } = preview;
     let webhook = choice.value("webhook");
-    let log = href(Section::Logs.path(), [("webhook", webhook), ("status", "DeadLetter")]);
+    let send = |path: &str, button: Markup| {
+        html! {
+            form method="post" action={ (Section::Resends.path()) (path) } {
+                (csrf(frame))
+                @for (name, value) in &choice.0 { input type="hidden" name=(name) value=(value); }
+                (button)
+            }
+        }
+    };
     html! {
         h2 { "Preview" }
         @if let Some(oldest) = oldest {
@@ -112,11 +140,15 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview) -> Markup {
                 (count) " of " (total) " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
                 "; from the first resend to the last " (seconds) " s."
             }
-            p { "Try one first: " a href=(log) { "open a dead letter" } " and resend it. If it succeeds, resend the others." }
-            form method="post" action=(Section::Resends.path()) {
-                (csrf(frame))
-                @for (name, value) in &choice.0 { input type="hidden" name=(name) value=(value); }
-                button.primary type="submit" { "Resend " (count) }
+            @if !is_probed {
+                p { "Send one first, and the others if it succeeds: a receiver that still fails then gets no more." }
+            }
+            div.row {
+                @if !is_probed { (send("/probe", html! { button.primary type="submit" { "Send one first" } })) }
+                @let all = html! { "Resend " (count) };
+                (send("", html! {
+                    @if is_probed { button.primary type="submit" { (all) } } @else { button type="submit" { (all) } }
+                }))
             }
         } @else {
             p role="status" { "There is no dead letter of " (webhook) " that can be resent." }
@@ -185,7 +217,19 @@ mod tests {
         };
         let sent = [("webhook", "default/\"><script>"), ("perSecond", "5")];
         let choice = Filters(sent.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-        page(&frame(), &Resends { choice, preview, webhooks: Vec::new(), resends: vec![resend], next: None })
+        page(&frame(), &Resends { choice, preview, webhooks: Vec::new(), probe: None, resends: vec![resend], next: None })
+    }
+
+    #[test]
+    fn one_that_was_sent_first_says_whether_the_others_may_follow() {
+        let shown = |status, attempts| {
+            let probe = Delivery { status, attempts, ..crate::logs::tests::delivery() };
+            probed(&probe).into_string()
+        };
+        assert!(shown(Status::Pending, 0).contains("waits for its first attempt"));
+        assert!(shown(Status::Failed, 1).contains("nothing else was sent"));
+        assert!(shown(Status::DeadLetter, 5).contains("nothing else was sent"));
+        assert!(shown(Status::Succeeded, 2).contains("Resend the others"));
     }
 
     #[test]

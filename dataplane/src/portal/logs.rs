@@ -91,7 +91,8 @@ pub async fn resend(
     Ok(Redirect::to(&link(&made.ok_or(ApiError::Internal)?.to_string())))
 }
 
-fn shown(listed: ListedDelivery) -> Delivery {
+/// A delivery in a list.
+pub fn shown(listed: ListedDelivery) -> Delivery {
     let About { web_order_id, work_order, invoice_number } = listed.about;
     let about = [("web order", web_order_id), ("work order", work_order), ("invoice", invoice_number)];
     Delivery {

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, Redirect};
+use docket_domain::delivery::DeliveryId;
+use docket_portal::href;
 use docket_portal::logs::Filters;
 use docket_portal::page::Section;
 use docket_portal::resends::{self, Preview, Resend, Resends};
+use docket_store::deliveries;
 
 use super::session::{Posted, Viewer, fields_of, set};
 use crate::actions::resend::{Many, Progress, preview, progress};
@@ -18,6 +21,10 @@ use crate::api::times::time;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
 use crate::api::writes::Write;
+use crate::portal::logs::shown as shown_delivery;
+
+/// The parameter with the delivery that was sent first, to see whether the receiver works again.
+const PROBE: &str = "probe";
 
 /// GET /portal/resends: the bulk resends, and what the choice in the query would resend.
 pub async fn list(
@@ -25,7 +32,9 @@ pub async fn list(
     viewer: Viewer,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, ApiError> {
-    let choice = set(&query.unwrap_or_default());
+    let mut choice = set(&query.unwrap_or_default());
+    let place = choice.iter().position(|(name, _)| name == PROBE);
+    let probe = place.map(|place| choice.remove(place).1);
     let fields = fields_of(&choice);
     let (many, fields) = match fields.has("webhook") {
         true => (Some(Many::from(ResendMany::read(fields)?)), fields_of(&[])),
@@ -50,9 +59,15 @@ pub async fn list(
     )
     .await?;
     let (found, next) = page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
+    let probe = match probe.and_then(|id| id.parse::<DeliveryId>().ok()) {
+        None => None,
+        Some(id) => deliveries::find(&mut reader, id).await?,
+    };
+    let probe = probe.filter(|probe| viewer.caller.concerns(&probe.customer_code));
     let resends = Resends {
         choice: Filters(choice),
         preview,
+        probe: probe.map(shown_delivery),
         webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         resends: found.into_iter().map(shown).collect(),
         next,
@@ -67,6 +82,28 @@ pub async fn start(
 ) -> Result<Redirect, ApiError> {
     many(&state, &viewer.caller, form.into(), Write::each_time()).await?;
     Ok(Redirect::to(Section::Resends.path()))
+}
+
+/// POST /portal/resends/probe: sends the oldest dead letter of the choice alone, and leads back to the choice.
+pub async fn probe(
+    State(state): State<Arc<ApiState>>,
+    Posted { viewer, form }: Posted<ResendMany>,
+) -> Result<Redirect, ApiError> {
+    let chosen = Many::from(form);
+    let alone = Many { limit: 1, ..chosen.clone() };
+    let (_, made) = many(&state, &viewer.caller, alone, Write::each_time()).await?;
+    let Many { webhook, from_ms, to_ms, limit, per_second } = chosen;
+    let text = |ms: Option<i64>| ms.map(|ms| time(ms).to_string());
+    let fields = [
+        ("webhook", Some(webhook)),
+        ("from", text(from_ms)),
+        ("to", text(to_ms)),
+        ("limit", Some(limit.to_string())),
+        ("perSecond", Some(per_second.to_string())),
+        (PROBE, made.map(|id| id.to_string())),
+    ];
+    let fields = fields.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+    Ok(Redirect::to(&href(Section::Resends.path(), fields)))
 }
 
 /// POST /portal/resends/stop.

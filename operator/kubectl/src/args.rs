@@ -240,6 +240,9 @@ pub(crate) struct ResendArguments {
     /// Resend them.
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Send one first, and the others only if it succeeds.
+    #[arg(long, requires = "yes")]
+    pub(crate) probe: bool,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
 }

@@ -36,6 +36,24 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
         return Ok(());
     }
     eprint!("{}", extent(&asked.webhook, asked.rate, &preview));
+    if asked.probe {
+        let mut one = request.clone();
+        one["limit"] = 1.into();
+        let probe = dataplane.post(cluster, &object, "resend", &one).await?;
+        let progress = followed(cluster, &object, &mut dataplane, &probe).await?;
+        if progress["succeeded"] != 1 {
+            return Err(Problem::Found(format!(
+                "resend {}: the first was not taken, so nothing else was resent; `kubectl docket deliveries {}` says why",
+                cell(&probe, "resendId"),
+                asked.webhook
+            )));
+        }
+        let limit = asked.limit.map_or(count, i64::from).min(count) - 1;
+        if limit == 0 {
+            return if output == Output::Json { show::json(&progress) } else { Ok(()) };
+        }
+        request["limit"] = limit.into();
+    }
     let resend = dataplane.post(cluster, &object, "resend", &request).await?;
     let id = cell(&resend, "resendId");
     let progress = followed(cluster, &object, &mut dataplane, &resend).await?;

@@ -45,6 +45,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/resends", Manager, 200),
     // Of a webhook without dead letters.
     ("POST", "/portal/resends", Webhook(409), 303),
+    ("POST", "/portal/resends/probe", Webhook(409), 303),
     ("POST", "/portal/resends/stop", Manager, 404),
     ("GET", "/portal/webhooks", Manager, 200),
     ("GET", "/portal/webhooks/new", Manager, 200),
@@ -112,7 +113,7 @@ async fn send(browser: &Browser<'_>, method: &str, path: &str, csrf: &str) -> Re
     ];
     let wanted: &[&str] = match path {
         "/portal/logs/resend" => &["csrf", "deliveryId"],
-        "/portal/resends" => &["csrf", "webhook"],
+        "/portal/resends" | "/portal/resends/probe" => &["csrf", "webhook"],
         "/portal/resends/stop" => &["csrf", "resendId"],
         "/portal/verify" => &["csrf", "webhook", "body"],
         path if path.ends_with("/test") => &["csrf", "event"],

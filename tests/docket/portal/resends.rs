@@ -1,6 +1,9 @@
 //! Bulk resends: preview, start, progress and stop, as HTML.
 
+use std::time::Duration;
+
 use docket_tests::people::ALEX;
+use docket_tests::server::eventually;
 
 use super::rig::{Browser, hidden, is_protected};
 use crate::api::rig::{captioned, save};
@@ -30,6 +33,23 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     assert_eq!(rig.count("SELECT count(*) FROM delivery"), 3, "a preview writes nothing");
 
     let csrf = hidden(&preview, "csrf");
+    let probe = [("webhook", "default/orders"), ("limit", "2"), ("perSecond", "1"), ("csrf", &csrf)];
+    let reply = browser.post("/portal/resends/probe", &probe).await;
+    let back = reply.headers["location"].clone();
+    assert!(reply.status == 303 && back.contains("limit=2&perSecond=1&probe=0"), "{reply:?}");
+    assert_eq!(rig.count("SELECT count(*) FROM delivery"), 4, "one, whatever the choice");
+    eventually("it failed", Duration::from_secs(15), async || {
+        let text = browser.get(&back).await;
+        text.text().contains("and nothing else was sent") && text.text().contains("of 2 dead letters")
+    })
+    .await;
+    all_dead(&rig, 4).await;
+    let (foreign, unknown) = ("probe=0193f0c2-a1b0-7c3e-9d6f-5a4b3c2d1e0f", "probe=%3Cb%3E");
+    for other in [foreign, unknown] {
+        let shown = browser.get(&format!("/portal/resends?{choice}&{other}")).await;
+        assert!(shown.status == 200 && !shown.text().contains("Sent first"), "{shown:?}");
+    }
+
     let mut form = vec![("webhook", "default/orders"), ("limit", "2"), ("perSecond", "1")];
     assert_eq!(browser.post("/portal/resends", &form).await.status, 403, "without the token");
     form.push(("csrf", &csrf));
@@ -46,9 +66,9 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     assert_eq!(browser.post("/portal/resends/stop", &form).await.status, 303);
     let shown = browser.get("/portal/resends").await;
     assert!(shown.text().contains("Stopped by employee 52"), "{shown:?}");
-    assert!(rig.count("SELECT count(*) FROM delivery") < 5, "the second one was withdrawn");
+    assert!(rig.count("SELECT count(*) FROM delivery") < 6, "the second one was withdrawn");
     let events = "SELECT count(*) FROM audit WHERE event IN ('ResendStarted', 'ResendStopped')";
-    assert_eq!(rig.count(events), 2);
+    assert_eq!(rig.count(events), 3);
 
     let wrong = browser.get("/portal/resends?webhook=default%2Forders&limit=0&perSecond=1000").await;
     assert_eq!(wrong.status, 400);

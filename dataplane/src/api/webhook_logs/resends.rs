@@ -44,7 +44,9 @@ pub async fn resend(
             one(&state, &caller, delivery_id, write).await.map(|(response, _)| response)
         }
         ResendRequest::Many(request) if request.preview => preview(&state, &caller, request.into()).await,
-        ResendRequest::Many(request) => many(&state, &caller, request.into(), write).await,
+        ResendRequest::Many(request) => {
+            many(&state, &caller, request.into(), write).await.map(|(response, _)| response)
+        }
     }
 }
 
@@ -72,18 +74,20 @@ pub async fn one(
     Ok((response, made))
 }
 
-/// Resends the dead letters of a webhook.
+/// Resends the dead letters of a webhook. Returns the response and the first of the new deliveries, unless the response is that
+/// of an earlier request under the same key.
 pub async fn many(
     state: &ApiState,
     caller: &Principal,
     many: Many,
     write: Write,
-) -> Result<Response, ApiError> {
-    let tenant = &caller.tenant;
+) -> Result<(Response, Option<DeliveryId>), ApiError> {
+    let (tenant, mut first) = (&caller.tenant, None);
     let resend = async |transaction: &mut Transaction, now| {
         let (resend, extent, dues) =
             resend_many(transaction, caller.webhooks(), &many, &caller.name(), now).await?;
         let answer = ResendManyAnswer::new(&many, &resend, extent);
+        first = dues.first().map(|due| due.id);
         let Resend { id, webhook_name, count, .. } = resend;
         let entry = caller.entry(state, AuditEvent::ResendStarted).about("resend", &id).times(count);
         Ok(Done::new(&answer).hint(tenant.hints(dues, now)).record(entry).log(move |caller| {
@@ -97,7 +101,8 @@ pub async fn many(
             );
         }))
     };
-    write.perform(state, caller, resend).await
+    let response = write.perform(state, caller, resend).await?;
+    Ok((response, first))
 }
 
 /// Answers what [`many`] would queue.
