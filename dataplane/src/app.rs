@@ -30,6 +30,7 @@ use crate::api::{self, Serves, server};
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
+use crate::fair_share::FairShare;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
@@ -51,6 +52,8 @@ const STORE_ENDS: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 3;
 /// The shortest and the longest time between two of these questions.
 const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// Diagnoses of signatures at the same time; a tenant has one.
+const DIAGNOSES: u32 = 2;
 /// Maximum number of connections to the management port.
 const MANAGEMENT_CLIENTS: usize = 64;
 
@@ -159,6 +162,7 @@ impl App {
             notifier,
             owners: Owners::new(self.clock.clone()),
             passwords: Passwords::new(cores, memory / 4),
+            diagnoses: FairShare::new(DIAGNOSES, 1),
             bodies: Bodies::new(memory / 4),
             rates: Arc::clone(&self.rates),
             throttle: Throttle::default(),

@@ -2,7 +2,8 @@
 //!
 //! [`service`] judges the contract's `X-Service-Signature`, [`standard`] the three headers of Standard Webhooks. Both
 //! say `Ok` only for what a receiver may accept. A mismatch tells what differs, and never a digest or a part of one, so
-//! that it does not teach how to sign. The work is bounded: at most 300 HMACs of the body for each secret.
+//! that it does not teach how to sign. The work is bounded: at most 300 HMACs of the body for each secret, each compared with
+//! at most [`MAX_SIGNATURES`].
 
 mod variants;
 
@@ -20,6 +21,8 @@ use crate::signature::{
 
 /// How far `webhook-timestamp` may be from the receiver's time, in seconds: what the Standard Webhooks libraries accept.
 pub const TOLERANCE_SECONDS: i64 = 5 * 60;
+/// The most signatures of version 1 that are judged: senders have one for each secret in use.
+pub const MAX_SIGNATURES: usize = 8;
 /// The characters of a SHA-256 digest in hexadecimal.
 const HEX_DIGITS: usize = 64;
 
@@ -138,6 +141,8 @@ pub enum StandardFault {
     Timestamp,
     /// `webhook-signature` has no signature of version 1.
     NoVersion1,
+    /// `webhook-signature` has more than [`MAX_SIGNATURES`] of version 1.
+    TooMany,
     /// A signature of version 1 is no base64 of 32 bytes, and no other one matches.
     CutOff,
     /// No signature matches.
@@ -180,6 +185,9 @@ pub fn standard(
     let signatures: Vec<&str> = signature.split(' ').filter_map(|one| one.strip_prefix("v1,")).collect();
     if signatures.is_empty() {
         return Err(StandardFault::NoVersion1);
+    }
+    if signatures.len() > MAX_SIGNATURES {
+        return Err(StandardFault::TooMany);
     }
     let decoded = signatures.iter().filter_map(|one| BASE64.decode(one).ok()?.try_into().ok());
     let digests: Vec<Digest> = decoded.collect();
@@ -377,6 +385,9 @@ impl fmt::Display for StandardFault {
             Self::Missing(name) => write!(f, "the header {name} is missing"),
             Self::Timestamp => f.write_str("webhook-timestamp is not a whole number of seconds since 1970"),
             Self::NoVersion1 => f.write_str("webhook-signature has no part that begins with `v1,`"),
+            Self::TooMany => {
+                write!(f, "webhook-signature has more than {MAX_SIGNATURES} signatures of version 1")
+            }
             Self::CutOff => {
                 f.write_str("webhook-signature is cut off: after `v1,` follows the base64 of 32 bytes")
             }

@@ -12,6 +12,7 @@ use super::host::Hosts;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
+use crate::fair_share::FairShare;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;
@@ -32,6 +33,8 @@ pub struct ApiState {
     pub create_orders: Arc<CreateOrders<LiveSchedule>>,
     /// Checks passwords.
     pub passwords: Passwords,
+    /// Diagnoses of signatures, by tenant.
+    pub diagnoses: FairShare<Arc<str>>,
     /// The users that tokens belong to.
     pub owners: Arc<Owners>,
     /// Bounds the memory of request bodies.

@@ -118,6 +118,33 @@ async fn test_needs_an_active_webhook_that_takes_the_event_and_no_other_test_und
 }
 
 #[tokio::test]
+async fn a_check_of_signatures_is_bounded() {
+    let receiver = Receiver::verifying(|_| Response::Status(204)).await;
+    let (_home, server, _) = stage(&[Webhook::new("orders", receiver.url("/orders"))], FAST).await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let csrf = hidden(&browser.get("/portal/verify").await, "csrf");
+    let signature = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= ".repeat(9);
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("webhook", "default/orders"),
+        ("body", "{}"),
+        ("webhookId", "msg_1"),
+        ("webhookTimestamp", "1"),
+        ("webhookSignature", &signature),
+    ];
+    let reply = browser.post("/portal/verify", &fields).await;
+    assert!(reply.text().contains("more than 8 signatures"), "{reply:?}");
+    // One at a time; the others wait, and are told to come again if that takes long.
+    let body = "x".repeat(60_000);
+    let fields =
+        [("csrf", csrf.as_str()), ("webhook", "default/orders"), ("body", &body), ("signature", "00")];
+    let replies =
+        futures_util::future::join_all((0..10).map(|_| browser.post("/portal/verify", &fields))).await;
+    assert!(replies.iter().all(|reply| matches!(reply.status, 200 | 503)), "{replies:?}");
+    assert!(replies.iter().any(|reply| reply.status == 200));
+}
+
+#[tokio::test]
 async fn pages_tell_events_signatures_and_keys() {
     let receiver = Receiver::verifying(|_| Response::Status(204)).await;
     let webhook = Webhook { events: "order.created", ..Webhook::new("orders", receiver.url("/orders")) };

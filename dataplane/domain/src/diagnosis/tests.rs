@@ -247,7 +247,10 @@ mod of_standard_webhooks {
         let whsec = format!("whsec_{}", BASE64.encode(SECRET));
         let unknown = Mismatch::Unknown(Suspicion::OtherSecret);
         let text = Mismatch::Known { spelling: None, secret: Some(SecretFault::WhsecText), body: None };
+        let many = |number: usize| vec![right.as_str(); number].join(" ");
+        assert_eq!(judged(&[SECRET], &timestamp, &many(MAX_SIGNATURES), now()), Ok(()));
         for (secret, timestamp, signature, fault) in [
+            (SECRET, &timestamp[..], &*many(MAX_SIGNATURES + 1), StandardFault::TooMany),
             (SECRET, "soon", right.as_str(), StandardFault::Timestamp),
             (SECRET, &timestamp, "", StandardFault::NoVersion1),
             (SECRET, &timestamp, &right[3..], StandardFault::NoVersion1),
