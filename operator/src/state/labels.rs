@@ -12,6 +12,8 @@ pub const TENANT_UID: &str = "docket.dev/tenant-uid";
 pub const TENANT: &str = "docket.dev/tenant";
 /// Annotation: the `rotationGeneration` or `passwordRotationGeneration` a value was made for.
 pub const ROTATION: &str = "docket.dev/rotation-generation";
+/// Annotation: the customer whose Webhook a signing secret was made for.
+pub const CUSTOMER: &str = "docket.dev/customer-code";
 /// Pauses the operator for an object: annotation with the value `disabled`.
 pub const RECONCILE: &str = "docket.dev/reconcile";
 /// Requests a reconciliation: annotation with any new value, echoed in `status.lastHandledReconcileAt`.

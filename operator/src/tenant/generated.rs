@@ -55,6 +55,8 @@ pub struct GeneratedSecret {
 #[derive(Clone, Debug)]
 struct OfWebhook {
     meta: Meta,
+    /// Its customer. The secret of another customer's Webhook that had its name does not sign for it.
+    customer: String,
     /// Whether it has a next value as well.
     next: bool,
 }
@@ -117,7 +119,11 @@ pub fn of_webhook(tenant: &Meta, declared: &Declared<Webhook>, made_before: bool
         noun: format!("the signing secret of Webhook {:?}", webhook.metadata.name),
         field: "spec.generateSecret".to_owned(),
         made_before,
-        webhook: Some(OfWebhook { meta: declared.meta.clone(), next: generate.next }),
+        webhook: Some(OfWebhook {
+            meta: declared.meta.clone(),
+            customer: webhook.spec.customer_code.clone(),
+            next: generate.next,
+        }),
     })
 }
 
@@ -169,7 +175,7 @@ pub fn value_at<'a>(found: &'a Secret, key: &str) -> Option<&'a str> {
 impl GeneratedSecret {
     /// The value in a Secret of ours that still stands: of this rotation and in its form.
     pub fn value(&self, found: &Secret, owner: &Meta) -> Option<SecretBytes> {
-        if !is_ours(found, owner) {
+        if !is_ours(found, owner) || !self.is_of_customer(found) {
             return None;
         }
         value_at(found, self.key).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
@@ -177,8 +183,13 @@ impl GeneratedSecret {
 
     /// The next value of a Webhook's Secret, whether it still asks for one or not.
     pub fn next(&self, found: &Secret) -> Option<SecretBytes> {
-        self.webhook.as_ref()?;
+        self.webhook.as_ref().filter(|_| self.is_of_customer(found))?;
         value_at(found, NEXT_SECRET).map(|value| SecretBytes::from(value.as_bytes().to_vec()))
+    }
+
+    fn is_of_customer(&self, found: &Secret) -> bool {
+        let made_for = found.metadata.annotations.as_ref().and_then(|all| all.get(labels::CUSTOMER));
+        self.webhook.as_ref().is_none_or(|webhook| made_for == Some(&webhook.customer))
     }
 
     fn wants_next(&self) -> bool {
@@ -222,7 +233,10 @@ impl GeneratedSecret {
                 Some(self.event(Occurrence::SecretRotated, "Rotate", "has a new value, as requested", false)),
             ),
             None => {
-                let tail = "held no hexadecimal value of 32 digits or more: a new value is generated";
+                let tail = match self.is_of_customer(found) {
+                    true => "held no hexadecimal value of 32 digits or more: a new value is generated",
+                    false => "was made for another customer: a new value is generated",
+                };
                 (make(random), Some(self.event(Occurrence::SecretRemade, "Make", tail, true)))
             }
         };
@@ -272,19 +286,23 @@ impl GeneratedSecret {
 
     fn metadata(&self, owner: &Meta) -> ObjectMeta {
         let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let customer = self.webhook.as_ref().map(|webhook| (labels::CUSTOMER, webhook.customer.as_str()));
         ObjectMeta {
             name: Some(self.name.name.clone()),
             namespace: Some(self.name.namespace.clone()),
             labels: Some(BTreeMap::from(
                 [(labels::MANAGED_BY, labels::OPERATOR), (labels::TENANT_UID, &owner.uid)].map(text),
             )),
-            annotations: Some(BTreeMap::from(
+            annotations: Some(
                 [
                     (labels::TENANT, owner.name.to_string().as_str()),
                     (labels::ROTATION, &self.rotation.to_string()),
                 ]
-                .map(text),
-            )),
+                .into_iter()
+                .chain(customer)
+                .map(text)
+                .collect(),
+            ),
             // Not `controller`: that would need rights on the Tenant's finalizers, and no controller adopts Secrets.
             owner_references: Some(vec![self.owner_reference(owner)]),
             ..ObjectMeta::default()
@@ -491,6 +509,32 @@ mod tests {
         let dropped = plan("", Some(&made.secret), 3);
         assert_eq!((dropped.step, dropped.value, dropped.next), (SecretStep::Replace, filled("01"), None));
         assert!(!dropped.secret.data.unwrap().contains_key(NEXT_SECRET));
+    }
+
+    #[test]
+    fn secret_of_another_customers_webhook_signs_for_no_one() {
+        let tenant = declared().meta.clone();
+        let plan = |customer: &str, found: Option<&Secret>, byte: u8| {
+            let mut webhook = webhook("tenants", "generateSecret: {next: true}");
+            let declared = Arc::make_mut(&mut webhook);
+            declared.document.as_mut().unwrap().spec.customer_code = customer.to_owned();
+            let wanted = of_webhook(&tenant, &webhook, true).unwrap();
+            let current = found.and_then(|found| wanted.value(found, &tenant));
+            (wanted.plan(found, &tenant, &mut |bytes| bytes.fill(byte)).unwrap(), current)
+        };
+        let first = plan("C-1", None, 1).0.secret;
+        let (kept, current) = plan("C-1", Some(&first), 2);
+        assert_eq!(
+            (kept.step, current.as_ref()),
+            (SecretStep::Keep, Some(&kept.value)),
+            "also after a restore"
+        );
+        let (other, current) = plan("C-2", Some(&first), 2);
+        assert_eq!((other.step, current), (SecretStep::Replace, None));
+        let made = SecretBytes::from("02".repeat(32).into_bytes());
+        assert_eq!((&other.value, &other.next), (&made, &Some(made.clone())));
+        let event = other.event.unwrap();
+        assert!(event.warning && event.note.contains("was made for another customer"), "{event:?}");
     }
 
     #[test]

@@ -103,11 +103,14 @@ impl<'a> Compiler<'a> {
         Some(self.declared(name, config.into(), printed))
     }
 
-    /// What each webhook of a tenant that has its secret generated asks for, by uid.
-    fn generated_secrets(&self, tenant: &Name) -> BTreeMap<&str, &GenerateSecret> {
+    /// What each webhook of a tenant that has its secret generated asks for, and its customer, by uid.
+    fn generated_secrets(&self, tenant: &Name) -> BTreeMap<&str, (&GenerateSecret, &str)> {
         let own = self.webhooks.iter().filter(|(_, webhook)| tenant_of(webhook) == *tenant);
-        own.filter_map(|(uid, webhook)| Some((uid.as_str(), webhook.spec.generate_secret.as_ref()?)))
-            .collect()
+        own.filter_map(|(uid, webhook)| {
+            let spec = &webhook.spec;
+            Some((uid.as_str(), (spec.generate_secret.as_ref()?, spec.customer_code.as_str())))
+        })
+        .collect()
     }
 
     /// The uids of the webhooks that are broken and were never good.

@@ -47,6 +47,9 @@ struct WebhookSecret {
     value: String,
     /// The `rotationGeneration` it was made for.
     generation: i64,
+    /// The customer it was made for: a webhook of another one that has the name later gets another secret.
+    #[serde(default)]
+    customer: String,
     /// The one that takes its place: as many digits. Absent while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<String>,
@@ -54,8 +57,8 @@ struct WebhookSecret {
 
 /// The webhooks of a tenant, as far as their secrets are concerned.
 pub(super) struct Webhooks<'a> {
-    /// What those with `generateSecret` ask for, by uid.
-    pub(super) generate: BTreeMap<&'a str, &'a GenerateSecret>,
+    /// What those with `generateSecret` ask for, and their customers, by uid.
+    pub(super) generate: BTreeMap<&'a str, (&'a GenerateSecret, &'a str)>,
     /// Whether a secret of the webhook with this uid stays although it is not among them: the webhook can't be read.
     pub(super) may_have: &'a dyn Fn(&str) -> bool,
 }
@@ -135,14 +138,15 @@ impl Keys {
     fn generate_secrets(&mut self, webhooks: &Webhooks<'_>, random: Random<'_>) {
         self.webhook_secrets
             .retain(|uid, _| webhooks.generate.contains_key(uid.as_str()) || (webhooks.may_have)(uid));
-        for (uid, wanted) in &webhooks.generate {
+        for (uid, (wanted, customer)) in &webhooks.generate {
             let generation = wanted.rotation_generation;
-            let mut made = match self.webhook_secrets.remove(*uid) {
+            let made = self.webhook_secrets.remove(*uid).filter(|made| made.customer == *customer);
+            let mut made = match made {
                 Some(made) if made.generation >= generation => made,
                 last => {
                     let next = last.and_then(|last| last.next);
                     let value = next.unwrap_or_else(|| hex::encode(bytes::<32>(random)));
-                    WebhookSecret { value, generation, next: None }
+                    WebhookSecret { value, generation, customer: (*customer).to_owned(), next: None }
                 }
             };
             let next = made.next.take();

@@ -604,6 +604,21 @@ fn generated_signing_secret_survives_a_restart() {
 }
 
 #[test]
+fn secret_of_another_customers_webhook_signs_for_no_one() {
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &generating("w", "next: true"))]);
+    let secrets = |loaded: &Declaration| {
+        let webhooks = &of(loaded, "acme").runtime.config.webhooks;
+        webhooks[0].secrets().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    let first = secrets(&case.load());
+    // A process that runs refuses the change; the next one does not know of it.
+    case.restart();
+    case.write("w.yaml", &generating("w", "next: true").replace("C-1", "C-2"));
+    let others = secrets(&case.load());
+    assert!(others.len() == 2 && others.iter().all(|secret| !first.contains(secret)));
+}
+
+#[test]
 fn next_signing_secret_takes_the_place_of_the_current_one() {
     let secrets = |loaded: &Declaration| {
         let webhooks = &of(loaded, "acme").runtime.config.webhooks;
