@@ -60,7 +60,9 @@ pub async fn get(
     let Path(text) = id.map_err(|_| NO_SUCH_DELIVERY)?;
     let id = text.parse::<DeliveryId>().ok().filter(|id| id.to_string() == text).ok_or(NO_SUCH_DELIVERY)?;
     let Read { listed, attempts, payload } = webhook_logs::read(&state, &viewer.caller, id).await?;
-    let webhook = viewer.caller.tenant.webhook(&listed.webhook);
+    // Another customer's webhook may have its name now.
+    let webhook = viewer.caller.webhooks().get(&listed.webhook);
+    let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == listed.customer_code);
     let secrets = webhook.map(WebhookConfig::secrets).unwrap_or_default();
     let (event, body) = ((id, listed.event_id.as_str(), listed.event_code), payload.get());
     let mut headers = headers(&secrets, event, body.as_bytes(), state.clock.now());

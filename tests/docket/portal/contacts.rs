@@ -90,6 +90,14 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         assert_eq!(refused.status, 409, "{name}: {refused:?}");
     }
 
+    // A delivery is signed by the webhook of its own customer, whoever has the webhook's name now.
+    let signed = |page: Reply| page.text().contains("x-service-signature");
+    let opened = async || administrator.get(&format!("/portal/logs/{own}")).await;
+    assert!(signed(opened().await));
+    database.execute("UPDATE event SET customer_code = 'C-2'", ()).expect("rows");
+    assert!(!signed(opened().await));
+    assert_eq!(browser.get(&format!("/portal/logs/{own}")).await.status, 404);
+
     // The API still shows logs to administrators alone.
     assert_eq!(ada.get("/WebhookLogs/Search").await.status, 403);
 }
