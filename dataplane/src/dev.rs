@@ -78,7 +78,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
     let management = app.start_management(&state, management_listener, None);
-    let writes = Some(Arc::new(Writer::Folder(Documents::beside(&arguments.source.config_dir))));
+    let writes = Some(Arc::new(Writer::folder(Documents::beside(&arguments.source.config_dir))));
     let portal = Portal { cookies: Cookies::of_dev(arguments.listen), writes };
     let serves = Serves { api: true, portal: Some(portal) };
     app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);

@@ -186,7 +186,7 @@ async fn writes(arguments: &ServeArguments) -> Result<Writes> {
         "--portal-account needs a process with the role portal; add it to --roles"
     );
     let objects = Objects::new(account.clone(), namespace.clone(), Clock::System).await;
-    Ok(Some(Arc::new(Writer::Cluster(objects.context("--portal-account")?))))
+    Ok(Some(Arc::new(Writer::cluster(objects.context("--portal-account")?))))
 }
 
 /// This process. The one that listened on the management port of this host before is dead.

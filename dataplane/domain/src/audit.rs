@@ -23,6 +23,8 @@ words! {
         PayloadRead,
         /// A delivery was resent.
         DeliveryResent,
+        /// A signing secret of a webhook was shown in the portal.
+        SecretShown,
         /// A test event was sent to a webhook.
         TestSent,
         /// The dead letters of a webhook were resent.

@@ -33,10 +33,13 @@ use crate::api::state::ApiState;
 use crate::api::times::time;
 use crate::api::webhook_logs::answers::EventWord;
 use crate::api::webhook_logs::test_events::send_test;
+use crate::tenants::ServedTenant;
 
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound("There is no such webhook");
 /// How long a page waits until a change is served: of a folder, and of a cluster, where the operator compiles it.
 const SERVED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
+/// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
+const MOST_OF_CONTACTS: usize = 20;
 /// How often it looks.
 const LOOKS: Duration = Duration::from_millis(100);
 
@@ -128,6 +131,8 @@ pub async fn create(
     // A contact's customer is the user's own, whatever the form says.
     let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
     let settings = Settings { customer_code, ..settings };
+    // Until the new one is served, and counts.
+    let _adding = writer.add(&viewer.caller.tenant.uid)?;
     let config = &viewer.caller.tenant.config;
     let declared = Declared {
         namespace: config.namespace.clone(),
@@ -141,19 +146,33 @@ pub async fn create(
         wrong.push(("customerCode".to_owned(), what.to_owned()));
     }
     drop(reader);
-    let own = config.webhooks.iter().filter(|webhook| webhook.namespace == config.namespace).count();
-    if u32::try_from(own).is_ok_and(|own| own >= config.limits.webhooks) {
-        let what = format!(
-            "the tenant has {own} webhooks, which is its limit; remove one, or ask for a higher limit"
-        );
-        wrong.push((String::new(), what));
-    }
+    // As it is served now: another one may have been added since the request came.
+    let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
+    wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
     if !wrong.is_empty() {
         let page = webhooks::new(&viewer.frame(&state), &settings, &wrong);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
     writer.create(&declared).await?;
     show_secret(&state, &viewer, writer, &declared).await
+}
+
+/// Why there is no place for another webhook.
+fn no_place(tenant: &ServedTenant, viewer: &Viewer, declared: &Declared) -> Option<String> {
+    let config = &tenant.config;
+    let own = config.webhooks.iter().filter(|webhook| webhook.namespace == config.namespace);
+    let (all, most) = (own.clone().count(), config.limits.webhooks);
+    if u32::try_from(all).is_ok_and(|all| all >= most) {
+        return Some(format!(
+            "the tenant has {all} webhooks, and may have {most}; remove one, or ask for a higher limit"
+        ));
+    }
+    let of_customer =
+        own.filter(|webhook| webhook.customer_code.as_str() == declared.spec.customer_code).count();
+    let is_full = viewer.caller.customer.is_some() && of_customer >= MOST_OF_CONTACTS;
+    is_full.then(|| {
+        format!("the customer has {of_customer} webhooks; an administrator of the tenant may add more")
+    })
 }
 
 /// GET /portal/webhooks/{namespace}/{name}.
@@ -351,7 +370,14 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
         Found::Portal(declared, version) if is_of(viewer, &declared) => Keeper::Portal(version),
         // It was declared again since, for another tenant or customer.
         Found::Portal(..) => return Err(NotWritten::Changed.into()),
-        Found::Other { place, object } => other(place, object, viewer, webhook),
+        Found::Other { place, object } => {
+            // It may have been declared again since, for another tenant or customer.
+            let is_its = |object: &Value| {
+                object["spec"]["tenantRef"]["name"] == viewer.caller.tenant.config.name
+                    && object["spec"]["customerCode"] == webhook.customer_code.as_str()
+            };
+            other(place, object.filter(is_its), viewer, webhook)
+        }
     })
 }
 
@@ -408,10 +434,7 @@ async fn served(
     declared: &Declared,
     is_so: impl Fn(Option<&WebhookConfig>) -> bool,
 ) -> Option<WebhookConfig> {
-    let most = match writer {
-        Writer::Folder(_) => SERVED.0,
-        Writer::Cluster(_) => SERVED.1,
-    };
+    let most = if writer.is_folder() { SERVED.0 } else { SERVED.1 };
     let end = state.clock.elapsed() + most;
     loop {
         let tenant = state.tenants.by_uid(&viewer.caller.tenant.config.uid);
@@ -449,6 +472,9 @@ async fn show_secret(
         let digest = hex::encode(Sha256::digest(bytes));
         let is_first = shown_secrets::mark(&mut transaction, &digest, now_ms).await?;
         transaction.commit().await?;
+        if is_first {
+            audit(state, viewer, AuditEvent::SecretShown, declared);
+        }
         shown = is_first.then(|| ShownSecret {
             secret: String::from_utf8_lossy(bytes).into_owned(),
             whsec: signature::whsec(bytes),

@@ -5,10 +5,12 @@
 mod documents;
 mod objects;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use docket_crds::webhook::GenerateSecret;
 use docket_crds::{API_VERSION, Metadata, Violation, Webhook, WebhookConfig, WebhookSpec};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub use documents::Documents;
@@ -24,13 +26,33 @@ const KIND: &str = "Webhook";
 /// Where the portal declares webhooks; `None`: it only shows them.
 pub type Writes = Option<Arc<Writer>>;
 
-/// A folder or a cluster.
+/// Declares webhooks.
 #[derive(Debug)]
-pub enum Writer {
+pub struct Writer {
+    place: Place,
+    /// The tenants, by uid, to which a webhook is being added: one at a time, so that their limits hold.
+    adding: Mutex<HashSet<Arc<str>>>,
+}
+
+#[derive(Debug)]
+enum Place {
     /// Of `docket dev`.
     Folder(Documents),
     /// Where the operator runs.
     Cluster(Objects),
+}
+
+/// The turn to add a webhook to a tenant, until it is dropped.
+#[derive(Debug)]
+pub struct Adding<'a> {
+    writer: &'a Writer,
+    tenant: Arc<str>,
+}
+
+impl Drop for Adding<'_> {
+    fn drop(&mut self) {
+        self.writer.adding.lock().remove(&self.tenant);
+    }
 }
 
 /// A webhook as the portal declares it.
@@ -76,51 +98,80 @@ pub enum NotWritten {
 }
 
 impl Writer {
+    /// Into a folder.
+    pub fn folder(documents: Documents) -> Self {
+        Self { place: Place::Folder(documents), adding: Mutex::default() }
+    }
+
+    /// Into a cluster.
+    pub fn cluster(objects: Objects) -> Self {
+        Self { place: Place::Cluster(objects), adding: Mutex::default() }
+    }
+
+    /// Whether it writes into a folder.
+    pub const fn is_folder(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
+    }
+
+    /// Takes the turn to add a webhook to a tenant, by uid, in this process.
+    ///
+    /// # Errors
+    ///
+    /// Another webhook is being added to it.
+    pub fn add(&self, tenant: &Arc<str>) -> Result<Adding<'_>, NotWritten> {
+        if self.adding.lock().insert(Arc::clone(tenant)) {
+            return Ok(Adding { writer: self, tenant: Arc::clone(tenant) });
+        }
+        Err(NotWritten::Refused(
+            "Another webhook is being added to this tenant; add yours in a moment".to_owned(),
+        ))
+    }
+
     /// Whether it may be used now.
     pub fn is_open(&self) -> bool {
-        match self {
-            Self::Folder(_) => true,
-            Self::Cluster(objects) => objects.is_held(),
+        match &self.place {
+            Place::Folder(_) => true,
+            Place::Cluster(objects) => objects.is_held(),
         }
     }
 
     /// Looks again and again whether it may be used, until the future is dropped.
     pub async fn keep_trying(&self) {
-        match self {
-            Self::Folder(_) => {}
-            Self::Cluster(objects) => objects.keep_trying().await,
+        match &self.place {
+            Place::Folder(_) => {}
+            Place::Cluster(objects) => objects.keep_trying().await,
         }
     }
 
     /// Finds what declares a webhook.
     pub async fn find(&self, namespace: &str, name: &str) -> Result<Found, NotWritten> {
-        match self {
-            Self::Folder(documents) => Ok(documents.find(namespace, name)?),
-            Self::Cluster(objects) => objects.find(namespace, name).await,
+        match &self.place {
+            Place::Folder(documents) => Ok(documents.find(namespace, name)?),
+            Place::Cluster(objects) => objects.find(namespace, name).await,
         }
     }
 
     /// Declares a new webhook.
     pub async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
-        match self {
-            Self::Folder(documents) => documents.write(webhook, None),
-            Self::Cluster(objects) => objects.create(webhook).await,
+        match &self.place {
+            Place::Folder(documents) => documents.write(webhook, None),
+            Place::Cluster(objects) => objects.create(webhook).await,
         }
     }
 
     /// Replaces this version of a webhook.
     pub async fn replace(&self, webhook: &Declared, version: &str) -> Result<(), NotWritten> {
-        match self {
-            Self::Folder(documents) => documents.write(webhook, Some(version)),
-            Self::Cluster(objects) => objects.replace(webhook, version).await,
+        match &self.place {
+            Place::Folder(documents) => documents.write(webhook, Some(version)),
+            Place::Cluster(objects) => objects.replace(webhook, version).await,
         }
     }
 
     /// Removes a webhook that is declared in this version.
     pub async fn remove(&self, webhook: &Declared, version: &str) -> Result<(), NotWritten> {
-        match self {
-            Self::Folder(documents) => documents.remove(webhook, version),
-            Self::Cluster(objects) => objects.remove(webhook, version).await,
+        match &self.place {
+            Place::Folder(documents) => documents.remove(webhook, version),
+            Place::Cluster(objects) => objects.remove(webhook, version).await,
         }
     }
 }

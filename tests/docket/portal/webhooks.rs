@@ -118,13 +118,49 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     let activity = || home.command(&["audit", "list", "--tenant", "ACME"], "").1;
     eventually("what was done is recorded", SOON, async || {
         let activity = activity();
-        activity.contains("WebhookChanged") && activity.contains("WebhookRemoved")
+        ["WebhookChanged", "WebhookRemoved", "SecretShown"].iter().all(|event| activity.contains(event))
     })
     .await;
     let activity = activity();
     for text in [&activity, &std::fs::read_to_string(home.log("out")).expect("its output")] {
         assert!(!text.contains(&first) && !text.contains(&next), "a secret: {text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limit_of_webhooks_holds_for_forms_that_are_sent_at_once() {
+    let given = webhook_yaml("acme", "given", "C-1", "https://hooks.example/given");
+    let tenant = tenant_yaml("acme", 'a').replace("spec:\n", "spec:\n  limits: {webhooks: 3}\n");
+    let home = Home::with(&format!("{tenant}{given}"));
+    add_people(&home, "ACME");
+    let server = Server::start(&home, Options::default()).await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let new = "/portal/webhooks/new";
+    let csrf = hidden(&browser.get(new).await, "csrf");
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("customerCode", "C-1"),
+        ("targetUrl", "https://hooks.example/new"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    let count = || {
+        std::fs::read_dir(home.config().join("portal"))
+            .map_or(0, |files| files.flatten().filter(|file| file.path().extension().is_some()).count())
+    };
+    for made in [1, 2] {
+        let replies = futures_util::future::join_all((0..6).map(|_| browser.post(new, &fields))).await;
+        let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 409, 409, 409, 409, 409]);
+        assert_eq!(count(), made);
+    }
+    let full = browser.post(new, &fields).await;
+    assert!(
+        full.status == 400 && full.text().contains("the tenant has 3 webhooks, and may have 3"),
+        "{full:?}"
+    );
+    assert_eq!(count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

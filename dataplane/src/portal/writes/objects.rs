@@ -18,14 +18,14 @@ use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams, Preconditio
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 use super::{Declared, Found, KIND, MANAGED_BY, NotWritten};
+use crate::fair_share::{Busy, FairShare};
 
-/// How long a call may take, waiting for its turn included.
+/// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Calls at the same time.
-const AT_ONCE: usize = 8;
+/// Calls at the same time, of which the webhooks of one namespace get at most half.
+const AT_ONCE: u32 = 16;
 /// How often the policy is tried: while it holds, and while it does not.
 const TRIED_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(5));
 /// How often a write is repeated if only the object's status changed meanwhile.
@@ -41,7 +41,8 @@ pub struct Objects {
     /// Where the policy is tried.
     namespace: String,
     is_held: AtomicBool,
-    turns: Semaphore,
+    /// Calls of each namespace.
+    turns: FairShare<String>,
 }
 
 impl std::fmt::Debug for Objects {
@@ -65,7 +66,7 @@ impl Objects {
         config.read_timeout = Some(TIMEOUT);
         config.auth_info.impersonate = Some(account);
         let client = Client::try_from(config).context("the Kubernetes API can't be used")?;
-        let (is_held, turns) = (AtomicBool::new(false), Semaphore::new(AT_ONCE));
+        let (is_held, turns) = (AtomicBool::new(false), FairShare::new(AT_ONCE, 1));
         Ok(Self { client, clock, namespace, is_held, turns })
     }
 
@@ -111,7 +112,7 @@ impl Objects {
         let mut object = object_of(&declared);
         object.metadata.labels = None;
         let parameters = PostParams { dry_run: true, ..parameters() };
-        match self.call(self.webhooks(&self.namespace).create(&parameters, &object)).await {
+        match in_time(self.webhooks(&self.namespace).create(&parameters, &object)).await {
             Ok(_) => {
                 Err("it accepted a Webhook without the portal's label: the policy is not in force".to_owned())
             }
@@ -141,7 +142,8 @@ impl Objects {
 
     pub(super) async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
         let object = object_of(webhook);
-        self.call(self.webhooks(&webhook.namespace).create(&parameters(), &object)).await?;
+        self.call(&webhook.namespace, self.webhooks(&webhook.namespace).create(&parameters(), &object))
+            .await?;
         Ok(())
     }
 
@@ -166,13 +168,13 @@ impl Objects {
             let written = match write {
                 Write::Replace => {
                     object.data["spec"] = json!(spec);
-                    self.call(webhooks.replace(name, &parameters(), &object)).await.map(drop)
+                    self.call(namespace, webhooks.replace(name, &parameters(), &object)).await.map(drop)
                 }
                 Write::Remove => {
                     let ObjectMeta { uid, resource_version, .. } = object.metadata;
                     let preconditions = Some(Preconditions { uid, resource_version });
                     let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
-                    self.call(webhooks.delete(name, &parameters)).await.map(drop)
+                    self.call(namespace, webhooks.delete(name, &parameters)).await.map(drop)
                 }
             };
             match written {
@@ -184,7 +186,7 @@ impl Objects {
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<DynamicObject, NotWritten> {
-        Ok(self.call(self.webhooks(namespace).get(name)).await?)
+        Ok(self.call(namespace, self.webhooks(namespace).get(name)).await?)
     }
 
     fn webhooks(&self, namespace: &str) -> Api<DynamicObject> {
@@ -192,13 +194,20 @@ impl Objects {
         Api::namespaced_with(self.client.clone(), namespace, &kind)
     }
 
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
-        let answered = tokio::time::timeout(TIMEOUT, async {
-            let _turn = self.turns.acquire().await.expect("nothing closes it");
-            call.await
-        });
-        Ok(answered.await.map_err(|_| Failed::TooSlow)?.map_err(ApiServerError::from)?)
+    /// Calls the API server when it is the turn of this namespace.
+    async fn call<T>(
+        &self,
+        namespace: &str,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Failed> {
+        let _turn = self.turns.take(namespace.to_owned(), 1).await?;
+        in_time(call).await
     }
+}
+
+async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
+    let answered = tokio::time::timeout(TIMEOUT, call);
+    Ok(answered.await.map_err(|_| Failed::TooSlow)?.map_err(ApiServerError::from)?)
 }
 
 /// What to do with an object.
@@ -215,6 +224,8 @@ enum Failed {
     Error(#[from] ApiServerError),
     #[error("no answer within {} s", TIMEOUT.as_secs())]
     TooSlow,
+    #[error(transparent)]
+    Busy(#[from] Busy),
 }
 
 impl From<Failed> for NotWritten {
