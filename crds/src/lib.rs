@@ -110,6 +110,9 @@ pub use webhook::{ValueKind, Webhook, WebhookSpec};
 
 /// The API group of both kinds.
 pub const GROUP: &str = "docket.dev";
+
+/// The audience of tokens for the data plane's routes for the platform.
+pub const AUDIENCE: &str = "platform.docket.dev";
 /// The served and stored version of both kinds.
 pub const VERSION: &str = "v1alpha1";
 /// Group and version, as in a document's `apiVersion`.

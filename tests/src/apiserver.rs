@@ -175,18 +175,45 @@ impl Cluster {
         let _ = self.kubectl(&["--namespace", namespace, "create", "serviceaccount", name], "");
         let token = ["--namespace", namespace, "create", "token", name, "--duration=24h"];
         let token = self.kubectl(&token, "").expect("the API server makes tokens");
+        self.login(&format!("{namespace}-{name}"), namespace, token.trim())
+    }
+
+    /// A kubeconfig with this token.
+    fn login(&self, name: &str, namespace: &str, token: &str) -> PathBuf {
         let view = ["config", "view", "--minify", "--raw", "--flatten", "--output=json"];
         let view = self.kubectl(&view, "").expect("a kubeconfig can be shown");
         let view: Value = serde_json::from_str(&view).expect("it is JSON");
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
             "clusters": [{"name": "it", "cluster": view["clusters"][0]["cluster"]}],
-            "users": [{"name": "it", "user": {"token": token.trim()}}],
+            "users": [{"name": "it", "user": {"token": token}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it", "namespace": namespace}}]
         });
-        let path = self.files.join(format!("{namespace}-{name}.kubeconfig"));
+        let path = self.files.join(format!("{name}.kubeconfig"));
         std::fs::write(&path, kubeconfig.to_string()).expect("the folder is ours");
         path
+    }
+
+    /// A token of a service account for this audience; empty: for the API server itself.
+    pub fn token(&self, namespace: &str, name: &str, audience: &str) -> String {
+        let audience = format!("--audience={audience}");
+        let mut arguments = vec!["--namespace", namespace, "create", "token", name];
+        arguments.extend((!audience.ends_with('=')).then_some(audience.as_str()));
+        self.kubectl(&arguments, "").expect("the API server makes tokens").trim().to_owned()
+    }
+
+    /// Whether the API server knows who has this token.
+    pub fn takes(&self, token: &str) -> bool {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("token-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = self.login(&name, "default", token);
+        let known = self.kubectl_as(&path, &["auth", "whoami"], "");
+        assert!(
+            known.ok || known.err.contains("Unauthorized") || known.err.contains("must be logged in"),
+            "{}",
+            known.err
+        );
+        known.ok
     }
 
     /// Starts kube-controller-manager, where this has not been done: it deletes what has no owner any more, and empties

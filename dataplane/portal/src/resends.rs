@@ -217,7 +217,17 @@ mod tests {
         };
         let sent = [("webhook", "default/\"><script>"), ("perSecond", "5")];
         let choice = Filters(sent.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-        page(&frame(), &Resends { choice, preview, webhooks: Vec::new(), probe: None, resends: vec![resend], next: None })
+        page(
+            &frame(),
+            &Resends {
+                choice,
+                preview,
+                webhooks: Vec::new(),
+                probe: None,
+                resends: vec![resend],
+                next: None,
+            },
+        )
     }
 
     #[test]

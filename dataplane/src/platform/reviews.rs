@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use docket_crds::AUDIENCE;
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -22,7 +23,7 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 const MOST_KEPT: usize = 1_024;
 /// Questions to the API server at the same time.
 const AT_ONCE: usize = 8;
-/// How long both reviews may take, waiting for their turn included.
+/// How long the reviews may take, waiting for their turn included.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest name of a user that is recorded, in characters.
 const MAX_NAME: usize = 100;
@@ -167,11 +168,28 @@ impl Reviews {
         Err(ApiError::ReviewsAway)
     }
 
-    async fn review(&self, token: &str, right: &Right) -> Result<Verdict, kube::Error> {
-        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+    /// The user of a token for one of these audiences, or for the API server itself.
+    async fn reviewed(
+        &self,
+        token: &str,
+        audiences: Option<Vec<String>>,
+    ) -> Result<Option<UserInfo>, kube::Error> {
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences: audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let status = self.tokens.create(&PostParams::default(), &review).await?.status.unwrap_or_default();
-        let user = status.user.filter(|_| status.authenticated == Some(true));
+        // An authenticator that knows no audiences answers without them: then the token is for the API server.
+        let is_for = |wanted: &Vec<String>| status.audiences.iter().flatten().any(|one| wanted.contains(one));
+        let counts = status.authenticated == Some(true) && audiences.as_ref().is_none_or(is_for);
+        Ok(status.user.filter(|_| counts))
+    }
+
+    async fn review(&self, token: &str, right: &Right) -> Result<Verdict, kube::Error> {
+        // A token that was made for us is worth nothing at the API server; a login's own is one of the API server.
+        let ours = self.reviewed(token, Some(vec![AUDIENCE.to_owned()])).await?;
+        let user = match ours {
+            Some(user) => Some(user),
+            None => self.reviewed(token, None).await?,
+        };
         let Some(user) = user else { return Ok(Verdict::Unknown) };
         let Some(name) = user.username.as_deref().filter(|name| !name.is_empty()).map(shown) else {
             return Ok(Verdict::Unknown);

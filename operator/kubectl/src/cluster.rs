@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use docket_crds::AUDIENCE;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use docket_program::apiserver::ApiServerError;
@@ -26,6 +27,7 @@ use tokio::io::DuplexStream;
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use crate::args::{Account, ClusterArguments};
+use crate::show::clean_lines;
 
 /// The label of the part that a Deployment or a pod runs.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -78,11 +80,24 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found(text) => f.write_str(text),
+            // It may quote names that others chose.
+            Self::Found(text) => f.write_str(&clean_lines(text)),
             Self::NoAccess(text) => {
+                let text = clean_lines(text);
                 write!(f, "no access: {text}; docs/kubectl.md lists the rights of each command")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_others_chose_move_no_cursor() {
+        let text = Problem::Found("key of \u{1b}[2Jacme\nnext line".to_owned()).to_string();
+        assert_eq!(text, "key of  [2Jacme\nnext line");
     }
 }
 
@@ -169,8 +184,12 @@ impl Cluster {
 
     async fn account_token(&self, Account { namespace, name }: &Account) -> Result<HeaderValue, Problem> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let spec =
-            TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+        // For the data plane alone: the API server takes no token of this audience for itself.
+        let spec = TokenRequestSpec {
+            audiences: Some(vec![AUDIENCE.to_owned()]),
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
         let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let made = api.create_token_request(name, &PostParams::default(), &request).await?;
         let token = made.status.and_then(|status| status.token).unwrap_or_default();

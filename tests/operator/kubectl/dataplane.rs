@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use docket_crds::AUDIENCE;
 use docket_rig::postgres;
 use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::SOON;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
-use docket_tests::server::{Home, PASSWORD, Server, api_key, eventually, tenant_yaml};
+use docket_tests::server::{Home, PASSWORD, Reply, Server, api_key, eventually, request, tenant_yaml};
 use serde_json::{Value, json};
 
 use super::{docket, documented, parsed, rules};
@@ -124,6 +125,14 @@ impl Stage {
         reply.json()["webOrderId"].as_str().expect("an id").to_owned()
     }
 
+    /// GET of a route for the platform in the tenant's namespace.
+    async fn get(&self, token: &str, path: &str) -> Reply {
+        let bearer = format!("Bearer {token}");
+        let path = format!("/platform/namespaces/default/{path}");
+        let headers = [("authorization", bearer.as_str())];
+        request(self.server.management, "GET", &path, &headers, "").await.expect("an answer")
+    }
+
     /// Waits until the tenant has so many dead letters.
     pub(super) async fn dead(&self, count: i64) {
         let client = postgres::client(&self.database).await;
@@ -190,6 +199,19 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
     let (out, _) = at(&["trace", "order", &order, "-t", "acme"], 0);
     assert!(out.contains("Draft") && out.contains("  saved\n") && out.contains(&id), "{out}");
     assert_eq!(out.matches("Failed ServerError 503").count(), 5, "{out}");
+    // Who may look at one webhook learns nothing of orders whose deliveries went elsewhere.
+    let quiet = "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: quiet}\nspec: {tenantRef: {name: acme}, \
+                 customerCode: C-1, targetURL: 'https://h.example/', events: [note.created]}\n";
+    stage.home.write("quiet.yaml", quiet);
+    let token = cluster().token(&stage.namespace, "support", AUDIENCE);
+    let trace = async |webhook: &str, number: &str| {
+        stage.get(&token, &format!("webhooks/{webhook}/trace?number={number}")).await
+    };
+    eventually("it is served", SOON, async || trace("quiet", "none").await.status == 404).await;
+    let (none, others) = (trace("quiet", "none").await, trace("quiet", &order).await);
+    assert_eq!((others.status, &others.json()["detail"]), (404, &none.json()["detail"]), "{others:?}");
+    assert_eq!(trace("orders", &order).await.json()["order"]["webOrderId"], order);
+
     let (out, _) = at(&["trace", "delivery", &id, "-t", "acme", "-o", "json"], 0);
     let trace = parsed(&out);
     assert_eq!(trace["order"]["webOrderId"], order, "{out}");
@@ -303,7 +325,7 @@ async fn each_command_needs_its_verb_in_the_namespace_and_a_token() {
         let headers: Vec<(&str, &str)> = token.map(|token| ("authorization", token)).into_iter().collect();
         let management = stage.server.management;
         let reply =
-            docket_tests::server::request(management, "GET", path, &headers, "").await.expect("an answer");
+            request(management, "GET", path, &headers, "").await.expect("an answer");
         assert_eq!((reply.status, reply.headers["www-authenticate"].as_str()), (401, "Bearer"));
     }
     let api = stage.server.send("GET", path, &[], "").await;
@@ -403,6 +425,19 @@ async fn the_rights_that_the_document_lists_are_enough_and_none_is_too_many() {
                 && !can(&kubeconfig, "create", "pods/exec", release)
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn token_of_an_account_is_worth_nothing_at_the_api_server() {
+    let stage = Stage::new("--platform").await;
+    stage.account("support", &["list"], "default");
+    let listed = async |audience: &str| {
+        let token = cluster().token(&stage.namespace, "support", audience);
+        (stage.get(&token, "webhooks/orders/deliveries").await.status, cluster().takes(&token))
+    };
+    assert_eq!(listed(AUDIENCE).await, (200, false));
+    assert_eq!(listed("https://elsewhere.example").await, (401, false));
+    assert_eq!(listed("").await, (200, true), "a login's own");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
