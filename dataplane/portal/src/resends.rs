@@ -1,6 +1,7 @@
 //! Bulk resends: the dead letters of a webhook are chosen, counted and resent at a pace; each resend has its progress.
 
 use docket_domain::delivery::Status;
+use docket_domain::resend::MAX_COUNT;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -14,7 +15,7 @@ use crate::{href, page};
 pub struct Preview {
     /// The number of dead letters, one per event.
     pub count: i64,
-    /// The number without the limit.
+    /// The number without the limit; one more than [`MAX_COUNT`] stands for all above.
     pub total: i64,
     /// When the oldest of them was queued; `None`: there are none.
     pub oldest: Option<Timestamp>,
@@ -137,7 +138,7 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, is_probed: bool) ->
         h2 { "Preview" }
         @if let Some(oldest) = oldest {
             p role="status" {
-                (count) " of " (total) " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
+                (count) " of " @if *total > MAX_COUNT { "more than " (MAX_COUNT) } @else { (total) } " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
                 "; from the first resend to the last " (seconds) " s."
             }
             @if !is_probed {
@@ -259,6 +260,8 @@ mod tests {
         let text = resends([0, 0, 7, 0], false, Some(some.clone()));
         assert!(text.contains("7 of 9 dead letters") && text.contains("Resend 7</button>"), "{text}");
         assert!(text.contains("name=\"perSecond\" value=\"5\""));
+        let many = Preview { total: MAX_COUNT + 1, ..some.clone() };
+        assert!(resends([0, 0, 7, 0], false, Some(many)).contains("7 of more than 10000 dead letters"));
         let text = resends([0, 0, 7, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
         assert!(text.contains("There is no dead letter") && !text.contains("Resend 0"), "{text}");
     }

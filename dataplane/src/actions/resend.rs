@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::resend::MAX_COUNT;
 use docket_program::random;
 use docket_store::deliveries::{self, Due, ListedDelivery, NewDelivery};
 use docket_store::resends::{self, Dead, DeadFilter, Extent, Resend};
@@ -168,7 +169,8 @@ fn filter(many: &Many, target: &Target) -> DeadFilter {
     }
 }
 
-/// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit. Writes nothing.
+/// Returns what [`resend_many`] would queue, and how many dead letters there are without its limit, of which at most
+/// [`MAX_COUNT`] and one are counted. Writes nothing.
 pub async fn preview(
     connection: &mut Connection,
     webhooks: Webhooks<'_>,
@@ -176,9 +178,7 @@ pub async fn preview(
 ) -> Result<(Extent, i64), Refusal> {
     let target = target(connection, webhooks, &many.webhook).await?;
     let filter = filter(many, &target);
-    let extent = resends::extent(connection, &filter).await?;
-    let all = DeadFilter { limit: i64::MAX, ..filter };
-    Ok((extent, resends::extent(connection, &all).await?.count))
+    Ok(resends::extent(connection, &filter, MAX_COUNT + 1).await?)
 }
 
 /// Queues the dead letters of a webhook again, oldest first, at the requested rate. Skips those that another bulk resend has

@@ -89,13 +89,24 @@ fn dead(select: &str, filter: &DeadFilter) -> (String, Vec<Param>) {
     search.end("ORDER BY d.created_at_ms, d.id LIMIT $1", [(*limit).into()])
 }
 
-/// How many dead letters [`dead_letters`] would return.
-pub async fn extent(connection: &mut Connection, filter: &DeadFilter) -> Result<Extent, StoreError> {
-    let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", filter);
-    let sql = format!("SELECT count(*), min(at_ms), max(at_ms) FROM ({sql}) AS chosen");
+/// How many dead letters [`dead_letters`] would return, and how many it would without the filter's limit: at most `most` or
+/// the limit are counted.
+pub async fn extent(
+    connection: &mut Connection,
+    filter: &DeadFilter,
+    most: i64,
+) -> Result<(Extent, i64), StoreError> {
+    let limit = filter.limit;
+    let counted = DeadFilter { limit: limit.max(most), ..filter.clone() };
+    let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", &counted);
+    // A number of ours, so no escaping.
+    let sql = format!(
+        "SELECT count(CASE WHEN place <= {limit} THEN 1 END), min(at_ms), max(CASE WHEN place <= {limit} THEN at_ms END), \
+         count(*) FROM (SELECT at_ms, row_number() OVER (ORDER BY at_ms) AS place FROM ({sql}) AS found) AS chosen"
+    );
     let rows = connection.query(&sql, params).await?;
     let row = rows.first().ok_or(StoreError::Unexpected("a count without a row"))?;
-    Ok(Extent { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? })
+    Ok((Extent { count: row.get(0)?, oldest_ms: row.get(1)?, newest_ms: row.get(2)? }, row.get(3)?))
 }
 
 /// The uid and the name of a webhook that has dead letters, by either of them; the last one that had this name.

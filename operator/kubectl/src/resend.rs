@@ -13,6 +13,8 @@ use crate::show;
 
 /// The pause between two looks at the progress.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How many dead letters the data plane counts; one more stands for all above.
+const MOST_COUNTED: i64 = 10_000;
 /// How long to wait for attempts after the last is due.
 const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 
@@ -126,7 +128,9 @@ fn previewed(webhook: &str, rate: u16, preview: &Value) -> String {
     let (count, total) = (preview["count"].as_i64().unwrap_or(0), preview["total"].as_i64().unwrap_or(0));
     let mut text = extent(webhook, rate, preview);
     if total > count {
-        text += &format!("There are {total}; resend the others with another command.\n");
+        let more = if total > MOST_COUNTED { "more than " } else { "" };
+        let total = total.min(MOST_COUNTED);
+        text += &format!("There are {more}{total}; resend the others with another command.\n");
     }
     if count > 0 {
         text += "Nothing was resent; add --yes to resend them.\n";
@@ -147,6 +151,8 @@ mod tests {
             "3 dead letters of orders, the oldest of t; 10 per second take 1 s.\nThere are 5; resend the others with \
              another command.\nNothing was resent; add --yes to resend them.\n"
         );
+        let many = json!({"count": 10_000, "total": 10_001, "oldest": "t", "seconds": 1_000});
+        assert!(previewed("orders", 10, &many).contains("There are more than 10000; "));
         assert_eq!(
             previewed("orders", 10, &json!({"count": 0, "total": 0})),
             "No dead letters of orders to resend.\n"

@@ -283,6 +283,15 @@ impl Reader {
         }
     }
 
+    /// GETs a page of the portal in the session of this person; returns status and body.
+    pub(crate) async fn page(&mut self, path: &str) -> (u16, Vec<u8>) {
+        let token = self.bearer.strip_prefix("Bearer ").unwrap_or_default();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: t0.localhost\r\ncookie: __Host-docket={token}\r\ncontent-length: 0\r\n\r\n"
+        );
+        self.try_get(request.as_bytes()).await.expect("the process serves")
+    }
+
     async fn try_get(&mut self, request: &[u8]) -> std::io::Result<(u16, Vec<u8>)> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,

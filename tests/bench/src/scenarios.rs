@@ -9,6 +9,7 @@ mod growth;
 mod history;
 mod hostile;
 mod kill;
+mod portal;
 mod processes;
 mod reads;
 mod retention;
@@ -90,6 +91,8 @@ pub(crate) enum Scenario {
     Idle,
     /// The burst and all searches beside --history finished deliveries (long: 5 minutes).
     History,
+    /// Every page of the portal beside --history finished deliveries (long: 5 minutes).
+    Portal,
     /// Retention of --history deliveries while --rate saves per second run (long: 5 minutes).
     Retention,
 }
@@ -102,7 +105,7 @@ impl Scenario {
 
     /// Whether it is run without being named.
     pub(crate) fn is_short(self) -> bool {
-        !matches!(self, Self::Idle | Self::History | Self::Retention)
+        !matches!(self, Self::Idle | Self::History | Self::Portal | Self::Retention)
     }
 
     /// The shapes that it is measured in, unless one is asked for.
@@ -136,6 +139,7 @@ impl Scenario {
             Self::Tokens => reads::tokens(bench, shape).await,
             Self::Idle => tenants::idle(bench, shape).await,
             Self::History => history::run(bench, shape).await,
+            Self::Portal => portal::run(bench).await,
             Self::Retention => retention::run(bench, shape).await,
         }
     }

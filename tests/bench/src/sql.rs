@@ -63,6 +63,17 @@ pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, new
     stage.harden().await;
 }
 
+/// Has one of so many deliveries of the history given up.
+pub(crate) async fn give_up(stage: &Stage, share: i64) {
+    let sql = stage.sql(0).await;
+    let dead = format!(
+        "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'ServerError', http_status = 500, attempt_count = 5 \
+         WHERE status = 'Succeeded' AND created_at_ms / 7 % {share} = 0"
+    );
+    run(&sql, &dead).await;
+    run(&sql, "VACUUM ANALYZE").await;
+}
+
 /// When the n-th one of the history was created, in milliseconds.
 fn times(count: i64, oldest: Duration, newest: Duration) -> String {
     let step = (oldest - newest).as_millis() as f64 / count as f64;

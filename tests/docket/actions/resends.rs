@@ -103,8 +103,15 @@ async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> V
     change(&mut filter);
     let mut reader = rig.reader().await;
     let dead = resends::dead_letters(&mut reader, &filter).await.expect("a statement");
-    let extent = resends::extent(&mut reader, &filter).await.expect("a statement");
+    let (extent, total) = resends::extent(&mut reader, &filter, 1).await.expect("a statement");
     assert_eq!(extent, Extent::of(&dead), "a preview counts what is chosen");
+    assert_eq!(total, dead.len() as i64);
+    let few = DeadFilter { limit: dead.len().min(2) as i64, ..filter };
+    let (extent, most) = resends::extent(&mut reader, &few, 3).await.expect("a statement");
+    assert_eq!(extent, Extent::of(&dead[..dead.len().min(2)]), "the oldest");
+    let (all, _) =
+        resends::extent(&mut reader, &DeadFilter { limit: 100, ..few }, 1).await.expect("a statement");
+    assert_eq!(most, all.count.min(3), "and no more are counted");
     dead.into_iter().map(|dead| dead.id).collect()
 }
 

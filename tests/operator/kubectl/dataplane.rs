@@ -324,8 +324,7 @@ async fn each_command_needs_its_verb_in_the_namespace_and_a_token() {
     for token in [None, Some("Bearer zq-no-token"), Some("Basic eA==")] {
         let headers: Vec<(&str, &str)> = token.map(|token| ("authorization", token)).into_iter().collect();
         let management = stage.server.management;
-        let reply =
-            request(management, "GET", path, &headers, "").await.expect("an answer");
+        let reply = request(management, "GET", path, &headers, "").await.expect("an answer");
         assert_eq!((reply.status, reply.headers["www-authenticate"].as_str()), (401, "Bearer"));
     }
     let api = stage.server.send("GET", path, &[], "").await;

@@ -1,6 +1,7 @@
 //! The texts that `docket deliveries` prints, with times in UTC.
 
 use docket_domain::delivery::{FailureClass, MAX_ATTEMPTS, Status};
+use docket_domain::resend::MAX_COUNT;
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::resends::{Extent, Resend};
 
@@ -64,12 +65,17 @@ pub(super) fn resends(progress: &[Progress]) -> String {
 pub(super) fn preview(many: &Many, extent: Extent, total: i64) -> String {
     let mut what = extent_of(&many.webhook, many, extent);
     if total > extent.count {
-        what.push_str(&format!("\nThere are {total}; resend the others with further requests."));
+        what.push_str(&format!("\nThere are {}; resend the others with further requests.", counted(total)));
     }
     match extent.count {
         0 => format!("{what}\n"),
         _ => format!("{what}\nNothing was resent; add --yes to resend them.\n"),
     }
+}
+
+/// A count of dead letters, which goes to one more than [`MAX_COUNT`].
+fn counted(total: i64) -> String {
+    if total > MAX_COUNT { format!("more than {MAX_COUNT}") } else { total.to_string() }
 }
 
 pub(super) fn started(tenant: &str, server: &str, many: &Many, resend: &Resend, extent: Extent) -> String {

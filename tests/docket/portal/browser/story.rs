@@ -144,15 +144,17 @@ async fn resend(user: &User<'_>, script: Script) {
     user.fill("Webhook", &of_the_list(user).await).await;
     user.fill("Per second", "100").await;
     user.press("Preview").await;
-    user.sees("Try one first").await;
-    user.press("css:main form[method=post] button").await;
-    user.sees("Bulk resends, newest first").await;
+    user.press("Send one first").await;
+    user.is_at("probe=").await;
     if script == Script::Runs {
         user.tick("Update every 5 seconds").await;
-        user.sees("All sent").await;
+        user.sees("succeeded. Resend the others.").await;
     } else {
-        reload_until(user, "All sent").await;
+        reload_until(user, "succeeded. Resend the others.").await;
     }
+    user.press("css:main form[method=post] button").await;
+    user.sees("Bulk resends, newest first").await;
+    reload_until(user, "All sent").await;
 }
 
 /// The one webhook that the page offers.

@@ -59,7 +59,8 @@ impl ResendManyAnswer {
 pub struct PreviewAnswer {
     /// Always true. Nothing was written.
     preview: bool,
-    /// How many dead letters there are without the limit.
+    /// How many dead letters there are without the limit; 10,001 stands for more than 10,000.
+    #[schema(maximum = 10001)]
     total: i64,
     #[serde(flatten)]
     extent: ExtentAnswer,
