@@ -90,7 +90,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         assert_eq!(refused.status, 409, "{name}: {refused:?}");
     }
 
-    // A delivery is signed by the webhook of its own customer, whoever has the webhook's name now.
+    // A delivery is signed by the webhook of its own customer, not by one that has its name now.
     let signed = |page: Reply| page.text().contains("x-service-signature");
     let opened = async || administrator.get(&format!("/portal/logs/{own}")).await;
     assert!(signed(opened().await));

@@ -134,7 +134,7 @@ async fn a_check_of_signatures_is_bounded() {
     ];
     let reply = browser.post("/portal/verify", &fields).await;
     assert!(reply.text().contains("more than 8 signatures"), "{reply:?}");
-    // One at a time; the others wait, and are told to come again if that takes long.
+    // One at a time; the others wait, and get a 503 if that takes long.
     let body = "x".repeat(60_000);
     let fields =
         [("csrf", csrf.as_str()), ("webhook", "default/orders"), ("body", &body), ("signature", "00")];
