@@ -20,7 +20,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
-use docket_portal::{SCRIPT, STYLES, message};
+use docket_portal::{ICON, SCRIPT, STYLES, message};
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::api::error::{ApiError, Unnumbered};
@@ -92,7 +92,8 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         );
     let assets = Router::new()
         .route("/portal/portal.css", get(async || asset("text/css; charset=utf-8", STYLES)))
-        .route("/portal/portal.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)));
+        .route("/portal/portal.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/portal/icon.svg", get(async || asset("image/svg+xml", ICON)));
     pages
         .merge(assets)
         .route_layer(from_fn_with_state(Arc::clone(state), middleware::only_v2))

@@ -24,6 +24,8 @@ pub const ROOT: &str = "/portal";
 pub const STYLES: &str = include_str!("portal.css");
 /// The script, at `/portal/portal.js`.
 pub const SCRIPT: &str = include_str!("portal.js");
+/// The icon of all pages, as SVG.
+pub const ICON: &str = include_str!("icon.svg");
 
 /// A link to `path` with these parameters, as far as they have a value.
 pub fn href<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {

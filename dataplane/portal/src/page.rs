@@ -132,6 +132,7 @@ fn document(title: &str, bar: Option<(&str, &Markup)>, main: &Markup) -> String 
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Docket" }
                 link rel="stylesheet" href={ (ROOT) "/portal.css" };
+                link rel="icon" type="image/svg+xml" href={ (ROOT) "/icon.svg" };
                 script src={ (ROOT) "/portal.js" } defer {}
             }
             body {

@@ -60,6 +60,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/{*other}", Nothing, 404),
     ("GET", "/portal/portal.css", Nothing, 200),
     ("GET", "/portal/portal.js", Nothing, 200),
+    ("GET", "/portal/icon.svg", Nothing, 200),
 ];
 
 /// The methods and routes that the router declares.

@@ -229,7 +229,7 @@ async fn assets_are_served_with_their_types() {
     let rig = Rig::start().await;
     let browser = Browser::new(&rig.server, "acme");
     for (path, kind) in
-        [("portal.css", "text/css; charset=utf-8"), ("portal.js", "text/javascript; charset=utf-8")]
+        [("portal.css", "text/css; charset=utf-8"), ("portal.js", "text/javascript; charset=utf-8"), ("icon.svg", "image/svg+xml")]
     {
         let reply = browser.get(&format!("/portal/{path}")).await;
         assert_eq!((reply.status, &*reply.headers["content-type"]), (200, kind));
