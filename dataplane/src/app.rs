@@ -31,6 +31,7 @@ use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
 use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
 use crate::fair_share::FairShare;
+use crate::key_uses::KeyUses;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
@@ -161,6 +162,7 @@ impl App {
             ),
             notifier,
             owners: Owners::new(self.clock.clone()),
+            key_uses: KeyUses::new(self.clock.clone()),
             passwords: Passwords::new(cores, memory / 4),
             diagnoses: FairShare::new(DIAGNOSES, 1),
             bodies: Bodies::new(memory / 4),
@@ -211,6 +213,8 @@ impl App {
             clients,
             shutdown.clone(),
         ));
+        let (key_uses, tenants) = (Arc::clone(&state.key_uses), Arc::clone(&state.tenants));
+        self.running.spawn(key_uses.run(tenants, shutdown.clone()));
         let (notifier, shutdown) = (Arc::clone(&state.notifier), shutdown.clone());
         self.running.spawn(async move { notifier.run(shutdown).await });
     }

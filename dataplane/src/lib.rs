@@ -26,6 +26,7 @@ pub mod detector;
 pub mod dev;
 pub mod fair_share;
 pub mod groups;
+pub mod key_uses;
 pub mod owners;
 pub mod passwords;
 pub mod platform;

@@ -1,8 +1,10 @@
 //! API keys: which ones the tenant has. A key itself is never shown.
 
+use jiff::Timestamp;
 use maud::html;
 
 use crate::page::{self, Frame, Section};
+use crate::time::time;
 
 /// An API key.
 #[derive(Debug, Clone)]
@@ -13,6 +15,8 @@ pub struct Key {
     pub fingerprint: String,
     /// Whether requests with it are accepted.
     pub active: bool,
+    /// When it was used last, as far as that is known; requests to the older API are not noted.
+    pub last_used_at: Option<Timestamp>,
     /// The version of the API that it is for.
     pub version: &'static str,
 }
@@ -31,9 +35,9 @@ pub fn page(frame: &Frame, keys: &[Key]) -> String {
             div.wide role="region" aria-label="API keys" tabindex="0" {
                 table {
                     caption { "The tenant's API keys" }
-                    thead { tr { @for head in ["Name", "Fingerprint", "State", "For"] { th scope="col" { (head) } } } }
+                    thead { tr { @for head in ["Name", "Fingerprint", "State", "For", "Last used"] { th scope="col" { (head) } } } }
                     tbody {
-                        @for Key { name, fingerprint, active, version } in keys {
+                        @for Key { name, fingerprint, active, last_used_at, version } in keys {
                             tr {
                                 th scope="row" { (name) }
                                 td { code { (fingerprint) } }
@@ -42,6 +46,7 @@ pub fn page(frame: &Frame, keys: &[Key]) -> String {
                                     @else { span.wait { span aria-hidden="true" { "○ " } "inactive: requests with it answer 401" } }
                                 }
                                 td { (version) }
+                                td { @match last_used_at { Some(at) => { (time(*at, frame.now)) } None => { "–" } } }
                             }
                         }
                     }

@@ -164,6 +164,12 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0010_shown_secrets.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 11,
+        name: "last uses of API keys (additive)",
+        sql: Sql::Both(include_str!("../migrations/0011_api_key_uses.sql")),
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -13,6 +13,7 @@ use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::fair_share::FairShare;
+use crate::key_uses::KeyUses;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;
@@ -35,6 +36,8 @@ pub struct ApiState {
     pub passwords: Passwords,
     /// Diagnoses of signatures, by tenant.
     pub diagnoses: FairShare<Arc<str>>,
+    /// When API keys were used.
+    pub key_uses: Arc<KeyUses>,
     /// The users that tokens belong to.
     pub owners: Arc<Owners>,
     /// Bounds the memory of request bodies.

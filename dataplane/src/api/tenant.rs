@@ -37,8 +37,14 @@ impl FromRequestParts<Arc<ApiState>> for Addressed {
             None => None,
         };
         match (by_key, by_host, kind) {
-            (Some(key), Some(host), _) if key.config.uid != host.config.uid => Err(ApiError::InvalidApiKey),
-            (Some(tenant), _, _) | (None, Some(tenant), _) => Ok(Self::Tenant(tenant)),
+            (Some((tenant, _)), Some(host), _) if tenant.config.uid != host.config.uid => {
+                Err(ApiError::InvalidApiKey)
+            }
+            (Some((tenant, key)), _, _) => {
+                state.key_uses.note(key, &tenant);
+                Ok(Self::Tenant(tenant))
+            }
+            (None, Some(tenant), _) => Ok(Self::Tenant(tenant)),
             (None, None, HostKind::Subdomain(_)) => Err(ApiError::TenantNotFound),
             (None, None, HostKind::Base | HostKind::Legacy) => Err(ApiError::InvalidApiKey),
         }

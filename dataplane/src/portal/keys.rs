@@ -6,18 +6,26 @@ use axum::extract::State;
 use axum::response::Html;
 use docket_crds::KeyVersion;
 use docket_portal::keys::{self, Key};
+use docket_store::key_uses;
 
 use super::session::Viewer;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::api::times::time;
 
 /// GET /portal/keys.
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
     viewer.must_be_administrator()?;
+    let stored = key_uses::all(&mut viewer.caller.reader(&state).await?).await?;
     let keys = viewer.caller.tenant.config.api_keys.iter().map(|key| Key {
         name: key.name.clone(),
         fingerprint: key.digest.fingerprint(),
         active: key.active,
+        last_used_at: stored
+            .get(&key.digest.fingerprint())
+            .copied()
+            .max(state.key_uses.noted(&key.digest))
+            .map(time),
         version: match key.version {
             KeyVersion::V1 => "the older API",
             KeyVersion::V2 => "this API",

@@ -131,11 +131,12 @@ impl Tenants {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The tenant of this API key. `None`: the key is unknown, inactive or of the older API, or its tenant is suspended.
-    pub fn by_key(&self, key: &str) -> Option<Arc<ServedTenant>> {
+    /// The tenant of this API key, and the key's digest. `None`: the key is unknown, inactive or of the older API, or its tenant
+    /// is suspended.
+    pub fn by_key(&self, key: &str) -> Option<(Arc<ServedTenant>, ApiKeyDigest)> {
         let digest = ApiKeyDigest::of(key).ok()?;
         let tenant = self.current().by_key.get(&digest).cloned();
-        tenant.filter(|tenant| !tenant.config.suspended)
+        tenant.filter(|tenant| !tenant.config.suspended).map(|tenant| (tenant, digest))
     }
 
     /// The tenant of this subdomain, in lower case.

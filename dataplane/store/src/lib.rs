@@ -41,6 +41,7 @@ pub mod health;
 pub mod idempotency;
 mod indexes;
 pub mod invoices;
+pub mod key_uses;
 mod migrate;
 pub mod notes;
 pub mod orders;

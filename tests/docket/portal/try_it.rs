@@ -3,7 +3,7 @@
 use docket_domain::signature;
 use docket_tests::people::{ADA, ALEX};
 use docket_tests::receiver::{Receiver, Response};
-use docket_tests::server::{Reply, SECRET, api_key, eventually};
+use docket_tests::server::{Options, Reply, SECRET, Server, api_key, eventually};
 use serde_json::{Value, json};
 
 use super::rig::{Browser, hidden, is_protected};
@@ -115,6 +115,21 @@ async fn test_needs_an_active_webhook_that_takes_the_event_and_no_other_test_und
         again.status == 409 && again.text().contains("is being sent to this webhook already"),
         "{again:?}"
     );
+}
+
+#[tokio::test]
+async fn last_use_of_an_api_key_is_shown_and_survives_a_restart() {
+    let (home, server, _) = stage(&[], FAST).await;
+    let shown = async |server: &Server| {
+        let page = Browser::signed_in(server, "acme", ALEX).await.get("/portal/keys").await;
+        page.text().split("<th scope=\"row\">primary</th>").nth(1).expect("a row").contains("<time ")
+    };
+    assert!(!shown(&server).await, "signing in at the tenant's host uses no key");
+    server.sign_in(&api_key('a'), ADA).await;
+    assert!(shown(&server).await);
+    server.terminate().await;
+    let server = Server::start(&home, Options::default()).await;
+    assert!(shown(&server).await);
 }
 
 #[tokio::test]

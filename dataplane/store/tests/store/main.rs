@@ -16,6 +16,7 @@ mod idle;
 mod indexes;
 mod invoices_plan;
 mod invoices_search;
+mod key_uses;
 mod notes;
 mod orders;
 mod parameters;
