@@ -23,8 +23,6 @@ words! {
         PayloadRead,
         /// A delivery was resent.
         DeliveryResent,
-        /// A signing secret of a webhook was shown in the portal.
-        SecretShown,
         /// A test event was sent to a webhook.
         TestSent,
         /// The dead letters of a webhook were resent.
@@ -33,6 +31,8 @@ words! {
         ResendStopped,
         /// A webhook was declared or changed in the portal.
         WebhookChanged,
+        /// A signing secret of a webhook was shown in the portal.
+        SecretShown,
         /// A webhook was removed in the portal.
         WebhookRemoved,
         /// A customer was added.

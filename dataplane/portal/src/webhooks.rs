@@ -134,7 +134,8 @@ fn health(webhook: &Webhook) -> Markup {
 }
 
 /// The form of a new webhook, or of one that could not be saved: `wrong` has each field with what would be right.
-pub fn new(frame: &Frame, settings: &Settings, wrong: &[(String, String)]) -> String {
+/// `may_give`: whether the user may choose the secret.
+pub fn new(frame: &Frame, settings: &Settings, wrong: &[(String, String)], may_give: bool) -> String {
     let main = html! {
         p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
         h1 { "Add a webhook" }
@@ -142,7 +143,12 @@ pub fn new(frame: &Frame, settings: &Settings, wrong: &[(String, String)]) -> St
         form.fields method="post" action={ (Section::Webhooks.path()) "/new" } {
             (page::csrf(frame))
             (fields(settings, frame.is_of_tenant))
-            p.hint { "Docket makes the secret that signs deliveries, and shows it once." }
+            @if may_give {
+                label { "Secret (optional)" input name="secret" minlength="16" maxlength="256" autocomplete="off" spellcheck="false"; }
+                p.hint { "Leave it empty: then Docket makes the secret that signs deliveries, and shows it once." }
+            } @else {
+                p.hint { "Docket makes the secret that signs deliveries, and shows it once." }
+            }
             button.primary type="submit" { "Add the webhook" }
         }
     };
@@ -367,7 +373,7 @@ mod tests {
             list(&frame(), &[webhook()], true),
             detail(&frame(), &webhook(), &keeper, None),
             detail(&frame(), &webhook(), &own, unsaved),
-            new(&frame(), &webhook().settings, &wrong),
+            new(&frame(), &webhook().settings, &wrong, true),
         ] {
             for raw in ["<b>Orders", "<i>C-1", "=<u>", "<a>", "<pre><code><pre>", "<x>", "<y>"] {
                 assert!(!text.contains(raw), "{raw}: {text}");

@@ -20,6 +20,7 @@ use docket_store::contacts;
 use docket_store::health::{self, WebhookHealth};
 use docket_store::shown_secrets;
 use http::StatusCode;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -38,6 +39,9 @@ use crate::tenants::ServedTenant;
 const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound("There is no such webhook");
 /// How long a page waits until a change is served: of a folder, and of a cluster, where the operator compiles it.
 const SERVED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
+/// The length of a secret that a user chooses, in characters.
+const MIN_SECRET: usize = 16;
+const MAX_SECRET: usize = 256;
 /// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
 const MOST_OF_CONTACTS: usize = 20;
 /// How often it looks.
@@ -48,6 +52,8 @@ pub struct WebhookForm {
     settings: Settings,
     /// The version that the form was made from; `None`: of a new webhook.
     version: Option<String>,
+    /// The secret that the user chose; `None`: one is made.
+    secret: Option<SecretString>,
 }
 
 impl FromFields for WebhookForm {
@@ -63,7 +69,12 @@ impl FromFields for WebhookForm {
         let (display_name, target_url) = (text("displayName"), text("targetUrl"));
         let customer_code = text("customerCode");
         let version = fields.opt::<Line<64>>("version");
-        Some(Self { settings: Settings { display_name, customer_code, target_url, events, active }, version })
+        let secret = fields.opt::<Line<MAX_SECRET>>("secret").map(SecretString::from);
+        Some(Self {
+            secret,
+            settings: Settings { display_name, customer_code, target_url, events, active },
+            version,
+        })
     }
 }
 
@@ -115,17 +126,17 @@ pub async fn form(
     Extension(writes): Extension<Writes>,
     viewer: Viewer,
 ) -> Result<Html<String>, ApiError> {
-    can_write(&writes)?;
+    let may_give = can_write(&writes)?.is_folder();
     let customer_code = viewer.caller.customer.clone().unwrap_or_default();
     let settings = Settings { active: true, customer_code, ..Settings::default() };
-    Ok(Html(webhooks::new(&viewer.frame(&state), &settings, &[])))
+    Ok(Html(webhooks::new(&viewer.frame(&state), &settings, &[], may_give)))
 }
 
 /// POST /portal/webhooks/new: shows the secret, this once.
 pub async fn create(
     State(state): State<Arc<ApiState>>,
     Extension(writes): Extension<Writes>,
-    Posted { viewer, form: WebhookForm { settings, .. } }: Posted<WebhookForm>,
+    Posted { viewer, form: WebhookForm { settings, secret, .. } }: Posted<WebhookForm>,
 ) -> Result<Response, ApiError> {
     let writer = can_write(&writes)?;
     // A contact's customer is the user's own, whatever the form says.
@@ -134,12 +145,22 @@ pub async fn create(
     // Until the new one is served, and counts.
     let _adding = writer.add(&viewer.caller.tenant.uid)?;
     let config = &viewer.caller.tenant.config;
-    let declared = Declared {
+    let mut declared = Declared {
         namespace: config.namespace.clone(),
         name: format!("portal-{}", hex::encode(random::bytes::<5>())),
-        spec: spec(&viewer, &settings, GenerateSecret::default()),
+        spec: spec(&viewer, &settings),
+        given: None,
     };
     let mut wrong = wrong(&declared);
+    if let Some(secret) = secret {
+        let secret = secret.expose_secret();
+        if !writer.is_folder() {
+            wrong.push(("secret".to_owned(), "can't be chosen here; Docket makes it".to_owned()));
+        } else if secret.chars().count() < MIN_SECRET {
+            wrong.push(("secret".to_owned(), format!("must have at least {MIN_SECRET} characters")));
+        }
+        declared.give(secret.to_owned());
+    }
     let mut reader = viewer.caller.reader(&state).await?;
     if wrong.is_empty() && !contacts::customer_exists(&mut reader, &settings.customer_code).await? {
         let what = "the tenant has no customer with this code; use one that it has, as in orders";
@@ -150,10 +171,17 @@ pub async fn create(
     let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
     wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
     if !wrong.is_empty() {
-        let page = webhooks::new(&viewer.frame(&state), &settings, &wrong);
+        let page = webhooks::new(&viewer.frame(&state), &settings, &wrong, writer.is_folder());
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
     writer.create(&declared).await?;
+    if declared.given.is_some() {
+        // Its user knows it.
+        let is_served = changed(&state, &viewer, writer, &declared).await.is_some();
+        let page = format!("{}/{}", declared.namespace, declared.name);
+        let page = if is_served { webhooks::link(&page) } else { Section::Webhooks.path().to_owned() };
+        return Ok(Redirect::to(&page).into_response());
+    }
     show_secret(&state, &viewer, writer, &declared).await
 }
 
@@ -193,7 +221,7 @@ pub async fn save(
     State(state): State<Arc<ApiState>>,
     Extension(writes): Extension<Writes>,
     name: Name,
-    Posted { viewer, form: WebhookForm { settings, version } }: Posted<WebhookForm>,
+    Posted { viewer, form: WebhookForm { settings, version, .. } }: Posted<WebhookForm>,
 ) -> Result<Response, ApiError> {
     let writer = can_write(&writes)?;
     let webhook = find(&viewer, name)?;
@@ -201,8 +229,9 @@ pub async fn save(
     let before = declared(writer, &viewer, webhook).await?;
     let customer_code = webhook.customer_code.to_string();
     let settings = Settings { customer_code, ..settings };
-    let secret = before.spec.generate_secret.clone().unwrap_or_default();
-    let declared = Declared { spec: spec(&viewer, &settings, secret), ..before };
+    let WebhookSpec { secret_ref, generate_secret, .. } = before.spec.clone();
+    let spec = WebhookSpec { secret_ref, generate_secret, ..spec(&viewer, &settings) };
+    let declared = Declared { spec, ..before };
     let wrong = wrong(&declared);
     if !wrong.is_empty() {
         let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
@@ -227,16 +256,15 @@ pub async fn act(
     let webhook = find(&viewer, Ok(Path((namespace, name))))?;
     let mut declared = declared(writer, &viewer, webhook).await?;
     // What is declared and what is served differ while a change is under way; then the secrets stay as they are.
-    let has_next = (declared.secret().next, webhook.next_secret.is_some());
+    let has_next = (declared.has_next(), webhook.next_secret.is_some());
     match (&*action, has_next) {
         ("activate", _) => declared.spec.active = true,
         ("deactivate", _) => declared.spec.active = false,
-        ("rotate", (false, false)) => declared.secret().next = true,
-        ("promote", (true, true)) => {
-            let rotation_generation = declared.secret().rotation_generation.saturating_add(1);
-            *declared.secret() = GenerateSecret { rotation_generation, next: false };
+        ("rotate", (false, false)) => {
+            declared.make_next(hex::encode(random::bytes::<32>()).into_bytes().into());
         }
-        ("withdraw", (true, true)) => declared.secret().next = false,
+        ("promote", (true, true)) => declared.promote_next(),
+        ("withdraw", (true, true)) => declared.drop_next(),
         ("remove", _) => {
             writer.remove(&declared, &version).await?;
             audit(&state, &viewer, AuditEvent::WebhookRemoved, &declared);
@@ -325,7 +353,7 @@ fn shown(viewer: &Viewer, webhook: &WebhookConfig, healths: &[WebhookHealth]) ->
     }
 }
 
-fn spec(viewer: &Viewer, settings: &Settings, secret: GenerateSecret) -> WebhookSpec {
+fn spec(viewer: &Viewer, settings: &Settings) -> WebhookSpec {
     let Settings { display_name, customer_code, target_url, events, active } = settings.clone();
     // As it will be served, so that the change can be recognised: https://h.example becomes https://h.example/.
     let target_url = target_url.parse::<TargetUrl>().map_or(target_url, |parsed| parsed.url().to_string());
@@ -335,7 +363,7 @@ fn spec(viewer: &Viewer, settings: &Settings, secret: GenerateSecret) -> Webhook
         customer_code,
         target_url,
         secret_ref: None,
-        generate_secret: Some(secret),
+        generate_secret: Some(GenerateSecret::default()),
         ca_bundle_ref: None,
         events,
         active,
@@ -389,8 +417,9 @@ fn other(place: String, object: Option<Value>, viewer: &Viewer, webhook: &Webhoo
             name: webhook.name.clone(),
             spec: WebhookSpec {
                 generate_secret: None,
-                ..spec(viewer, &shown(viewer, webhook, &[]).settings, GenerateSecret::default())
+                ..spec(viewer, &shown(viewer, webhook, &[]).settings)
             },
+            given: None,
         };
         let mut object = declared.object();
         object["metadata"] = json!({"name": webhook.name, "namespace": webhook.namespace});
@@ -462,7 +491,7 @@ async fn show_secret(
     declared: &Declared,
 ) -> Result<Response, ApiError> {
     let webhook = changed(state, viewer, writer, declared).await;
-    let is_next = declared.spec.generate_secret.as_ref().is_some_and(|secret| secret.next);
+    let is_next = declared.has_next();
     let made = webhook.and_then(|webhook| if is_next { webhook.next_secret } else { webhook.secret });
     let mut shown = None;
     if let Some(secret) = made {

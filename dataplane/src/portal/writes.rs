@@ -8,8 +8,8 @@ mod objects;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use docket_crds::webhook::GenerateSecret;
-use docket_crds::{API_VERSION, Metadata, Violation, Webhook, WebhookConfig, WebhookSpec};
+use docket_crds::webhook::{GenerateSecret, SecretRef};
+use docket_crds::{API_VERSION, Metadata, SecretBytes, Violation, Webhook, WebhookConfig, WebhookSpec};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -62,8 +62,19 @@ pub struct Declared {
     pub namespace: String,
     /// The webhook's name.
     pub name: String,
-    /// Its spec, which always has `generateSecret`.
+    /// Its spec, which always has `generateSecret`, unless its secret is given.
     pub spec: WebhookSpec,
+    /// The secret that its user chose, in `docket dev`.
+    pub given: Option<GivenSecret>,
+}
+
+/// A signing secret that a user of `docket dev` chose. The portal's file has it, too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenSecret {
+    /// Signs every delivery.
+    pub current: SecretBytes,
+    /// Signs beside it, until it takes its place; made by the portal.
+    pub next: Option<SecretBytes>,
 }
 
 /// What declares a webhook.
@@ -178,18 +189,18 @@ impl Writer {
 
 impl Declared {
     /// The webhook with this spec, if it has nothing but what the portal declares.
-    fn of_spec(namespace: &str, name: &str, spec: &Value) -> Option<Self> {
+    fn of_spec(namespace: &str, name: &str, spec: &Value, given: Option<GivenSecret>) -> Option<Self> {
         let spec: WebhookSpec = serde_json::from_value(spec.clone()).ok()?;
-        let is_plain = spec.generate_secret.is_some()
-            && spec.secret_ref.is_none()
+        let is_plain = spec.generate_secret.is_some() != given.is_some()
+            && spec.secret_ref.is_some() == given.is_some()
             && spec.ca_bundle_ref.is_none()
             && spec.tenant_ref.namespace.is_none();
-        is_plain.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), spec })
+        is_plain.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), spec, given })
     }
 
     /// The Webhook object.
     pub fn object(&self) -> Value {
-        let Self { namespace, name, spec } = self;
+        let Self { namespace, name, spec, .. } = self;
         let (label, value) = MANAGED_BY;
         let metadata = json!({"name": name, "namespace": namespace, "labels": {label: value}});
         json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec})
@@ -197,19 +208,58 @@ impl Declared {
 
     /// What is wrong with it, by the rules of the kind.
     pub fn violations(&self) -> Vec<Violation> {
-        let Self { namespace, name, spec } = self.clone();
+        let Self { namespace, name, spec, .. } = self.clone();
         Webhook { metadata: Metadata { name, namespace, generation: None }, spec }.validate()
     }
 
-    /// What it asks of its secret.
-    pub fn secret(&mut self) -> &mut GenerateSecret {
-        self.spec.generate_secret.get_or_insert_default()
+    /// Signs with a secret that its user chose, in place of a generated one.
+    pub fn give(&mut self, secret: String) {
+        let name = format!("{}-signing", self.name);
+        self.spec.generate_secret = None;
+        self.spec.secret_ref =
+            Some(SecretRef { name, key: "secret".to_owned(), next_key: Some("next".to_owned()) });
+        self.given = Some(GivenSecret { current: secret.into_bytes().into(), next: None });
+    }
+
+    /// Whether it has a next secret.
+    pub fn has_next(&self) -> bool {
+        match &self.given {
+            Some(given) => given.next.is_some(),
+            None => self.spec.generate_secret.as_ref().is_some_and(|secret| secret.next),
+        }
+    }
+
+    /// Asks for a next secret; one beside a given secret is this one.
+    pub fn make_next(&mut self, next: SecretBytes) {
+        match &mut self.given {
+            Some(given) => given.next = Some(next),
+            None => self.spec.generate_secret.get_or_insert_default().next = true,
+        }
+    }
+
+    /// Makes the next secret the current one.
+    pub fn promote_next(&mut self) {
+        match &mut self.given {
+            Some(given) => given.current = given.next.take().unwrap_or_else(|| given.current.clone()),
+            None => {
+                let secret = self.spec.generate_secret.get_or_insert_default();
+                let rotation_generation = secret.rotation_generation.saturating_add(1);
+                *secret = GenerateSecret { rotation_generation, next: false };
+            }
+        }
+    }
+
+    /// Ends the next secret.
+    pub fn drop_next(&mut self) {
+        match &mut self.given {
+            Some(given) => given.next = None,
+            None => self.spec.generate_secret.get_or_insert_default().next = false,
+        }
     }
 
     /// Whether this is how a webhook is served.
     pub fn is_served_as(&self, webhook: &WebhookConfig) -> bool {
         let WebhookSpec { display_name, customer_code, target_url, events, active, .. } = &self.spec;
-        let wants_next = self.spec.generate_secret.as_ref().is_some_and(|secret| secret.next);
         webhook.display_name == *display_name
             && webhook.customer_code.to_string() == *customer_code
             && webhook.target_url.url().as_str() == target_url
@@ -217,7 +267,7 @@ impl Declared {
             && events.iter().all(|code| webhook.events.contains(code))
             && webhook.active == *active
             && webhook.secret.is_some()
-            && webhook.next_secret.is_some() == wants_next
+            && webhook.next_secret.is_some() == self.has_next()
     }
 }
 

@@ -228,9 +228,11 @@ async fn host_without_a_tenant_says_where_the_portal_is() {
 async fn assets_are_served_with_their_types() {
     let rig = Rig::start().await;
     let browser = Browser::new(&rig.server, "acme");
-    for (path, kind) in
-        [("portal.css", "text/css; charset=utf-8"), ("portal.js", "text/javascript; charset=utf-8"), ("icon.svg", "image/svg+xml")]
-    {
+    for (path, kind) in [
+        ("portal.css", "text/css; charset=utf-8"),
+        ("portal.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ] {
         let reply = browser.get(&format!("/portal/{path}")).await;
         assert_eq!((reply.status, &*reply.headers["content-type"]), (200, kind));
         assert_eq!(reply.headers["x-content-type-options"], "nosniff");

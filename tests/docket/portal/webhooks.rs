@@ -128,6 +128,51 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secret_may_be_chosen_and_rotated() {
+    let (home, server, url) = start().await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let new = "/portal/webhooks/new";
+    let of = |secret: &'static str| {
+        [
+            ("customerCode", "C-1"),
+            ("targetUrl", url.as_str()),
+            ("order.created", "yes"),
+            ("active", "yes"),
+            ("secret", secret),
+        ]
+    };
+    let short = send(&browser, new, new, &of("too short")).await;
+    assert!(short.status == 400 && short.text().contains("at least 16 characters"), "{short:?}");
+    assert!(!short.text().contains("too short") && !home.config().join("portal").exists());
+    let chosen = "a secret of my own";
+    let made = send(&browser, new, new, &of(chosen)).await;
+    let page = made.headers["location"].clone();
+    assert!(made.status == 303 && page.starts_with("/portal/webhooks/default/portal-"), "{made:?}");
+    let detail = browser.get(&page).await;
+    assert!(detail.text().contains("Make a next secret") && !detail.text().contains(chosen), "{detail:?}");
+    let client = server.sign_in(&api_key('a'), ADA).await;
+    let save = async || client.post("/Orders/Save", &json!({"orderType": "Court"})).await;
+    assert_eq!(save().await.status, 200);
+    eventually("the chosen one signs", SOON, async || verified(&home) == 2).await;
+    let next = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);
+    assert_eq!(send(&browser, &page, &format!("{page}/promote"), &[]).await.status, 303);
+    let name = page.rsplit('/').next().expect("a name");
+    let file = home.config().join("portal").join(format!("default.{name}.yaml"));
+    let file = std::fs::read_to_string(file).expect("a file");
+    assert!(file.contains(&next) && !file.contains(chosen), "{file}");
+    let renamed = [
+        ("displayName", "Renamed"),
+        ("targetUrl", url.as_str()),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    assert_eq!(send(&browser, &page, &page, &renamed).await.status, 303);
+    assert_eq!(save().await.status, 200);
+    eventually("the next one signs", SOON, async || verified(&home) == 4).await;
+    assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limit_of_webhooks_holds_for_forms_that_are_sent_at_once() {
     let given = webhook_yaml("acme", "given", "C-1", "https://hooks.example/given");
     let tenant = tenant_yaml("acme", 'a').replace("spec:\n", "spec:\n  limits: {webhooks: 3}\n");

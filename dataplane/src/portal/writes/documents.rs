@@ -5,12 +5,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use docket_crds::SecretBytes;
 use docket_source::PORTAL_FOLDER;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Declared, Found, NotWritten};
+use super::{Declared, Found, GivenSecret, NotWritten};
 
+/// JSON has no such line.
+const BETWEEN: &str = "---\n";
 const FIRST_LINE: &str = "# Written by the portal of docket dev, which also changes and removes it.\n";
 
 /// The folder.
@@ -32,10 +35,7 @@ impl Documents {
         let Some(text) = self.read(namespace, name)? else {
             return Ok(Found::Other { place: "a file of the configuration folder".to_owned(), object: None });
         };
-        // Only the portal's own: JSON, which is YAML, below its line.
-        let object = text.strip_prefix(FIRST_LINE).and_then(|text| serde_json::from_str::<Value>(text).ok());
-        let declared = object.as_ref().and_then(|object| Declared::of_spec(namespace, name, &object["spec"]));
-        Ok(match declared.filter(|declared| text_of(declared) == text) {
+        Ok(match declared_in(&text, namespace, name).filter(|declared| text_of(declared) == text) {
             Some(declared) => Found::Portal(Box::new(declared), version(&text)),
             None => {
                 let place =
@@ -88,8 +88,40 @@ impl Documents {
     }
 }
 
+/// JSON, which is YAML, below the portal's line: the Webhook, and the Secret that was given.
 fn text_of(webhook: &Declared) -> String {
-    format!("{FIRST_LINE}{:#}\n", webhook.object())
+    let mut text = format!("{FIRST_LINE}{:#}\n", webhook.object());
+    if let (Some(GivenSecret { current, next }), Some(reference)) = (&webhook.given, &webhook.spec.secret_ref)
+    {
+        let value = |secret: &SecretBytes| String::from_utf8_lossy(secret.expose()).into_owned();
+        let mut values = json!({"secret": value(current)});
+        if let Some(next) = next {
+            values["next"] = value(next).into();
+        }
+        let metadata = json!({"name": reference.name, "namespace": webhook.namespace});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values});
+        text += &format!("{BETWEEN}{secret:#}\n");
+    }
+    text
+}
+
+fn declared_in(text: &str, namespace: &str, name: &str) -> Option<Declared> {
+    let text = text.strip_prefix(FIRST_LINE)?;
+    let (webhook, secret) = match text.split_once(BETWEEN) {
+        Some((webhook, secret)) => (webhook, Some(serde_json::from_str::<Value>(secret).ok()?)),
+        None => (text, None),
+    };
+    let webhook: Value = serde_json::from_str(webhook).ok()?;
+    let given = secret.map(|secret| {
+        let value =
+            |key: &str| Some(SecretBytes::from(secret["stringData"][key].as_str()?.as_bytes().to_vec()));
+        Some(GivenSecret { current: value("secret")?, next: value("next") })
+    });
+    match given {
+        None => Declared::of_spec(namespace, name, &webhook["spec"], None),
+        Some(given) => Declared::of_spec(namespace, name, &webhook["spec"], Some(given?)),
+    }
 }
 
 fn version(text: &str) -> String {
@@ -99,8 +131,6 @@ fn version(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-
-    use serde_json::json;
 
     use super::*;
 
@@ -113,7 +143,7 @@ mod tests {
             "events": ["order.created"],
             "generateSecret": {}
         });
-        Declared::of_spec("default", "orders-1", &spec).expect("the portal's")
+        Declared::of_spec("default", "orders-1", &spec, None).expect("the portal's")
     }
 
     #[test]
@@ -138,9 +168,27 @@ mod tests {
     }
 
     #[test]
+    fn given_secret_is_kept_in_the_file() {
+        let mut given = declared();
+        given.give("a secret of my own\n---\n".to_owned());
+        assert_eq!(
+            given.spec.secret_ref.as_ref().map(|reference| &*reference.name),
+            Some("orders-1-signing")
+        );
+        let read = |webhook: &Declared| declared_in(&text_of(webhook), "default", "orders-1");
+        assert_eq!(read(&given).as_ref(), Some(&given));
+        let next = SecretBytes::from(b"another".to_vec());
+        given.make_next(next.clone());
+        assert!(given.has_next() && read(&given).as_ref() == Some(&given));
+        given.promote_next();
+        assert!(!given.has_next());
+        assert_eq!(read(&given).and_then(|read| read.given).map(|given| given.current), Some(next));
+    }
+
+    #[test]
     fn what_the_portal_does_not_declare_is_not_its_own() {
         let good = declared().object()["spec"].clone();
-        assert!(Declared::of_spec("a", "b", &good).is_some());
+        assert!(Declared::of_spec("a", "b", &good, None).is_some());
         for (field, value) in [
             ("secretRef", json!({"name": "s"})),
             ("caBundleRef", json!({"kind": "Secret", "name": "s"})),
@@ -149,7 +197,7 @@ mod tests {
         ] {
             let mut spec = good.clone();
             spec[field] = value;
-            assert_eq!(Declared::of_spec("a", "b", &spec), None, "{field}");
+            assert_eq!(Declared::of_spec("a", "b", &spec, None), None, "{field}");
         }
     }
 
@@ -172,7 +220,7 @@ mod tests {
         assert_eq!(mode(documents.folder.clone()), 0o700);
         assert!(matches!(documents.write(&declared(), None), Err(NotWritten::Changed)));
         let mut next = declared();
-        next.secret().next = true;
+        next.make_next(Vec::new().into());
         documents.write(&next, Some(&first)).expect("written");
         assert!(matches!(documents.write(&declared(), Some(&first)), Err(NotWritten::Changed)));
         assert!(matches!(documents.remove(&next, &first), Err(NotWritten::Changed)));

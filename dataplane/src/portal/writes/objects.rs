@@ -107,8 +107,8 @@ impl Objects {
             "generateSecret": {}
         });
         let name = format!("portal-try-{}", hex::encode(random::bytes::<5>()));
-        let declared =
-            Declared::of_spec(&self.namespace, &name, &spec).ok_or("the object is none of the portal's")?;
+        let declared = Declared::of_spec(&self.namespace, &name, &spec, None)
+            .ok_or("the object is none of the portal's")?;
         let mut object = object_of(&declared);
         object.metadata.labels = None;
         let parameters = PostParams { dry_run: true, ..parameters() };
@@ -158,7 +158,7 @@ impl Objects {
     /// Writes an object of the portal that is in the expected version. The write carries the object's resource version, which
     /// the operator's changes of its status raise, too: then it is repeated.
     async fn write(&self, webhook: &Declared, expected: &str, write: Write) -> Result<(), NotWritten> {
-        let Declared { namespace, name, spec } = webhook;
+        let Declared { namespace, name, spec, .. } = webhook;
         let webhooks = self.webhooks(namespace);
         for _ in 0..TRIES {
             let mut object = self.get(namespace, name).await?;
@@ -272,7 +272,7 @@ fn own(object: &DynamicObject, namespace: &str, name: &str) -> Option<Declared> 
     let (label, value) = MANAGED_BY;
     let is_ours =
         object.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|is| is == value);
-    is_ours.then(|| Declared::of_spec(namespace, name, &object.data["spec"])).flatten()
+    is_ours.then(|| Declared::of_spec(namespace, name, &object.data["spec"], None)).flatten()
 }
 
 /// Changes with each change of the spec, and not with the status.

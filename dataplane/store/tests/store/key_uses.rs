@@ -14,7 +14,11 @@ fn uses<const N: usize>(uses: [(&str, i64); N]) -> HashMap<String, i64> {
     uses.into_iter().map(|(key, at_ms)| (key.to_owned(), at_ms)).collect()
 }
 
-async fn put<const N: usize>(rig: &TenantDatabase, given: [(&str, i64); N], now_ms: i64) -> HashMap<String, i64> {
+async fn put<const N: usize>(
+    rig: &TenantDatabase,
+    given: [(&str, i64); N],
+    now_ms: i64,
+) -> HashMap<String, i64> {
     let given = uses(given);
     rig.write(async |t| store(t, &given, now_ms).await).await;
     all(&mut rig.reader().await).await.expect("a statement")
