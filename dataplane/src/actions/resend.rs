@@ -49,7 +49,7 @@ pub struct Many {
     pub from_ms: Option<i64>,
     /// Created before.
     pub to_ms: Option<i64>,
-    /// At most this many, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
+    /// At most this many, the oldest first: 1 to [`MAX_COUNT`].
     pub limit: i64,
     /// Deliveries due per second, 1 to [`MAX_PER_SECOND`](docket_domain::resend::MAX_PER_SECOND).
     pub per_second: i64,
