@@ -74,6 +74,8 @@ pub(crate) async fn pages(database: &Database, client: &Client, tables: &[&str])
     let mut reader = database.reader().await.expect("the connection");
     reader.query("SELECT pg_stat_force_next_flush()", Vec::new()).await.expect("its counts are written");
     drop(reader);
+    // Or what it has vacuumed and analyzed is counted up to a minute later, as if others had read it.
+    client.batch_execute("SELECT pg_stat_force_next_flush()").await.expect("its counts are written");
     let sql = "SELECT sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))::bigint \
                FROM pg_statio_user_tables WHERE relname = ANY ($1)";
     client.query_one(sql, &[&tables]).await.expect("a statement").get(0)
