@@ -18,7 +18,8 @@ const UNHURT: Duration = Duration::from_secs(2);
 fn contact(name: &str, from: &str) -> String {
     format!(
         "CREATE VIEW contact AS SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, {name} AS name, \
-         NULL::text AS password_hash, true AS active, 0::bigint AS sign_outs, '{USER}'::text AS email_key {from}"
+         NULL::text AS password_hash, true AS active, 0::bigint AS sign_outs, false AS manages_webhooks, \
+         '{USER}'::text AS email_key {from}"
     )
 }
 
