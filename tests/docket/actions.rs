@@ -5,3 +5,4 @@ mod invoices;
 mod odd_rows;
 mod resends;
 mod retention;
+mod test_events;

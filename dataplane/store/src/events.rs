@@ -87,11 +87,14 @@ pub async fn mark_as_test(
     transaction.execute(sql, params![id.as_str(), webhook]).await.map(drop)
 }
 
-/// Whether a delivery of a test event to this webhook, by uid, has not ended.
-pub async fn is_test_under_way(connection: &mut Connection, webhook: &str) -> Result<bool, StoreError> {
+/// Whether a delivery of a test event to this webhook, by uid, has not ended. Other transactions that ask it wait until this one
+/// ends.
+pub async fn is_test_under_way(transaction: &mut Transaction, webhook: &str) -> Result<bool, StoreError> {
+    let lock = "SELECT pg_advisory_xact_lock(hashtext('test event'), hashtext($1))";
+    transaction.lock(lock, params![webhook]).await?;
     let sql =
         "SELECT 1 FROM test_event t JOIN delivery_queue q ON q.event_id = t.id WHERE t.webhook = $1 LIMIT 1";
-    Ok(connection.query_opt(sql, params![webhook]).await?.is_some())
+    Ok(transaction.query_opt(sql, params![webhook]).await?.is_some())
 }
 
 /// Locks the event until the transaction ends: other transactions that work on its deliveries wait.
