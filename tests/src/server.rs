@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use docket_egress::Trust;
 use docket_rig::memory_group::MemoryGroup;
 use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
-use http_body_util::{BodyExt, Full};
-use hyper::Request;
-use hyper_util::rt::TokioIo;
+use http::Method;
+use reqwest::redirect::Policy;
+use reqwest::retry;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 
 /// The binary under test: built by `tests/run`, or named by DOCKET_BINARY.
 #[expect(clippy::disallowed_methods, reason = "the one place of the tests that reads the environment")]
@@ -443,7 +444,6 @@ impl Reply {
 }
 
 /// One request on its own connection, within 30 s.
-#[expect(clippy::disallowed_methods, reason = "a test client, to loopback only")]
 pub async fn request(
     to: SocketAddr,
     method: &str,
@@ -451,33 +451,31 @@ pub async fn request(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Reply, String> {
-    let exchange = async {
-        let stream = TcpStream::connect(to).await.map_err(|error| error.to_string())?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| error.to_string())?;
-        let connection = tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path);
-        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            request = request.header("host", to.to_string());
-        }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request =
-            request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).map_err(|e| e.to_string())?;
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
-        connection.abort();
-        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        Ok(Reply { status: parts.status.as_u16(), headers, body })
-    };
-    tokio::time::timeout(Duration::from_secs(30), exchange)
-        .await
-        .map_err(|_| "no answer in 30 s".to_owned())?
+    let method = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
+    let mut request = CLIENT.request(method, format!("http://{to}{path}")).body(body.to_owned());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = request.send().await.map_err(|error| format!("{error:?}"))?;
+    let status = response.status().as_u16();
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let body = response.bytes().await.map_err(|error| format!("{error:?}"))?;
+    Ok(Reply { status, headers, body })
 }
+
+static CLIENT: LazyLock<reqwest::Client> = LazyLock::new(|| {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(Trust::public().tls())
+        .redirect(Policy::none())
+        .retry(retry::never())
+        .http1_only()
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .timeout(Duration::from_secs(30))
+        .build()
+        .expect("a client")
+});
 
 /// Waits until `condition` holds, checking often; panics with `what` after `limit`.
 pub async fn eventually(what: &str, limit: Duration, mut condition: impl AsyncFnMut() -> bool) {

@@ -1,6 +1,7 @@
 //! The calls to the API server, with the rights of the user. Its errors quote nothing of an object.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use docket_crds::AUDIENCE;
@@ -23,7 +24,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::io::DuplexStream;
+use tokio::io::{DuplexStream, copy_bidirectional};
+use tokio::net::TcpListener;
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use crate::args::{Account, ClusterArguments};
@@ -250,8 +252,8 @@ impl Cluster {
         Ok(Api::<Pod>::namespaced(self.client.clone(), namespace).logs(pod, &parameters).await?)
     }
 
-    /// A stream to this port of a pod of the API that is ready.
-    pub(crate) async fn forwarded(&self, namespace: &str, port: u16) -> Result<DuplexStream, Problem> {
+    /// A port of 127.0.0.1 whose connections reach this port of a pod of the API that is ready, until the program ends.
+    pub(crate) async fn forwarded(&self, namespace: &str, port: u16) -> Result<u16, Problem> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let is_ready = |pod: &Pod| {
             let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -265,8 +267,24 @@ impl Cluster {
             );
             Problem::Found(text)
         };
-        let mut forwarder = pods.portforward(&pod.ok_or_else(none)?, &[port]).await?;
-        forwarder.take_stream(port).ok_or_else(|| Problem::Found("the port can't be forwarded".to_owned()))
+        let pod = pod.ok_or_else(none)?;
+        let mut opened = Some(stream(&pods, &pod, port).await?);
+        let unbound = |error| Problem::Found(format!("no port of 127.0.0.1 can be opened: {error}"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(unbound)?;
+        let local = listener.local_addr().map_err(unbound)?.port();
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let next = match opened.take() {
+                    Some(stream) => Ok(stream),
+                    None => stream(&pods, &pod, port).await,
+                };
+                // Without a stream the connection ends, which the request on it says.
+                if let Ok(mut stream) = next {
+                    tokio::spawn(async move { copy_bidirectional(&mut connection, &mut stream).await });
+                }
+            }
+        });
+        Ok(local)
     }
 
     pub(crate) async fn tenants(&self) -> Result<Vec<TenantObject>, Problem> {
@@ -408,4 +426,10 @@ async fn all<K: Clone + DeserializeOwned + fmt::Debug>(api: &Api<K>) -> Result<V
             return Ok(found);
         }
     }
+}
+
+/// A stream to a port of a pod.
+async fn stream(pods: &Api<Pod>, pod: &str, port: u16) -> Result<DuplexStream, Problem> {
+    let mut forwarder = pods.portforward(pod, &[port]).await?;
+    forwarder.take_stream(port).ok_or_else(|| Problem::Found("the port can't be forwarded".to_owned()))
 }

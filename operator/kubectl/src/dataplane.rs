@@ -1,19 +1,17 @@
 //! The data plane's routes for the platform's staff, on the management port of a pod of the API: by a forwarded port, with a
 //! token of the user. Its errors quote nothing of an answer but the data plane's own `detail`.
 
+use std::error::Error as _;
+use std::iter::successors;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, StatusCode};
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder, retry};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 use url::form_urlencoded::Serializer;
 
 use crate::args::{Object, ReachArguments};
@@ -27,9 +25,10 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection to the data plane.
+/// The data plane, with the user's token.
 pub(crate) struct DataPlane {
-    sender: SendRequest<Full<Bytes>>,
+    client: Client,
+    port: u16,
     bearer: HeaderValue,
 }
 
@@ -39,41 +38,34 @@ pub(crate) type Query<'a> = &'a [(&'a str, Option<String>)];
 impl DataPlane {
     pub(crate) async fn connect(cluster: &Cluster, reach: &ReachArguments) -> Result<Self, Problem> {
         let bearer = cluster.bearer(reach.account.as_ref()).await?;
-        Ok(Self { sender: reached(cluster, reach).await?, bearer })
+        Ok(Self { client: client()?, port: reached(cluster, reach).await?, bearer })
     }
 
     /// GET of a route of an object in the user's namespace.
     pub(crate) async fn get(
-        &mut self,
+        &self,
         cluster: &Cluster,
         object: &Object,
         route: &str,
         query: Query<'_>,
     ) -> Result<Value, Problem> {
-        self.call(Method::GET, &path(cluster, object, route, query), Bytes::new()).await
+        self.call(self.client.get(url(self.port, &path(cluster, object, route, query)))).await
     }
 
     /// POST to a route of an object in the user's namespace.
     pub(crate) async fn post(
-        &mut self,
+        &self,
         cluster: &Cluster,
         object: &Object,
         route: &str,
         body: &Value,
     ) -> Result<Value, Problem> {
-        self.call(Method::POST, &path(cluster, object, route, &[]), body.to_string().into()).await
+        let to = url(self.port, &path(cluster, object, route, &[]));
+        self.call(self.client.post(to).json(body)).await
     }
 
-    async fn call(&mut self, method: Method, path: &str, body: Bytes) -> Result<Value, Problem> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, "docket")
-            .header(AUTHORIZATION, self.bearer.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .map_err(|error| Problem::Found(error.to_string()))?;
-        let (status, body) = sent(&mut self.sender, request).await?;
+    async fn call(&self, request: RequestBuilder) -> Result<Value, Problem> {
+        let (status, body) = sent(request.header(AUTHORIZATION, self.bearer.clone())).await?;
         let answer = serde_json::from_slice::<Value>(&body).ok();
         if let (true, Some(answer)) = (status.is_success(), &answer) {
             return Ok(answer.clone());
@@ -84,52 +76,58 @@ impl DataPlane {
 
 /// `/metrics` of a pod of the API, as text.
 pub(crate) async fn metrics(cluster: &Cluster, reach: &ReachArguments) -> Result<Vec<u8>, Problem> {
-    let mut sender = reached(cluster, reach).await?;
-    let request = Request::get("/metrics").header(HOST, "docket").body(Full::default());
-    let request = request.map_err(|error| Problem::Found(error.to_string()))?;
-    let (status, body) = sent(&mut sender, request).await?;
-    if status.is_success() { Ok(body.into()) } else { Err(refusal(status, None)) }
+    let (status, body) = sent(client()?.get(url(reached(cluster, reach).await?, "/metrics"))).await?;
+    if status.is_success() { Ok(body) } else { Err(refusal(status, None)) }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a port of the user's own machine, which the user names")]
-async fn reached(cluster: &Cluster, reach: &ReachArguments) -> Result<SendRequest<Full<Bytes>>, Problem> {
+/// The port of 127.0.0.1 that reaches the data plane.
+async fn reached(cluster: &Cluster, reach: &ReachArguments) -> Result<u16, Problem> {
     match reach.local_port {
-        Some(port) => {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
-            let away = |error| Problem::NoAccess(format!("nothing answers at 127.0.0.1:{port}: {error}"));
-            opened(stream.map_err(away)?).await
-        }
-        None => opened(cluster.forwarded(&reach.release_namespace, PORT).await?).await,
+        Some(port) => Ok(port),
+        None => cluster.forwarded(&reach.release_namespace, PORT).await,
     }
 }
 
-async fn opened(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<SendRequest<Full<Bytes>>, Problem> {
-    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| away(&error))?;
-    // It ends with the sender; a request says what went wrong.
-    tokio::spawn(connection);
-    Ok(sender)
+fn url(port: u16, path: &str) -> String {
+    format!("http://{}:{port}{path}", Ipv4Addr::LOCALHOST)
 }
 
-async fn sent(
-    sender: &mut SendRequest<Full<Bytes>>,
-    request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), Problem> {
-    let answered = timeout(TIMEOUT, async {
-        sender.ready().await.map_err(|error| away(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| away(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let body = body.map_err(|_| Problem::Found("the data plane's answer did not arrive whole".into()))?;
-        Ok((status, body.to_bytes()))
-    });
-    let slow = || Problem::NoAccess(format!("the data plane did not answer within {} s", TIMEOUT.as_secs()));
-    answered.await.map_err(|_| slow())?
+/// It trusts no authority, since it speaks plain HTTP to the user's own machine.
+fn client() -> Result<Client, Problem> {
+    let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .redirect(Policy::none())
+        .retry(retry::never())
+        .no_proxy()
+        .timeout(TIMEOUT)
+        .build()
+        .map_err(failed)
 }
 
-fn away(error: &hyper::Error) -> Problem {
-    Problem::NoAccess(format!("the connection to the data plane failed: {error}"))
+async fn sent(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), Problem> {
+    let mut response = request.send().await.map_err(failed)?;
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(failed)? {
+        body.extend_from_slice(&part);
+        if body.len() > MAX_ANSWER {
+            return Err(Problem::Found(format!("the data plane's answer is longer than {MAX_ANSWER} bytes")));
+        }
+    }
+    Ok((response.status(), body))
+}
+
+fn failed(error: reqwest::Error) -> Problem {
+    if error.is_timeout() {
+        return Problem::NoAccess(format!("the data plane did not answer within {} s", TIMEOUT.as_secs()));
+    }
+    let what = if error.is_connect() {
+        "nothing answers at the port of the data plane"
+    } else {
+        "the connection to the data plane failed"
+    };
+    let cause = successors(error.source(), |&cause| cause.source()).last().map(ToString::to_string);
+    Problem::NoAccess(format!("{what}: {}", cause.unwrap_or_else(|| error.without_url().to_string())))
 }
 
 fn path(cluster: &Cluster, object: &Object, route: &str, query: Query<'_>) -> String {

@@ -35,7 +35,7 @@ async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<Vec<Val
         (None, Some(name)) => Object { kind: Kind::Tenant, name: name.clone() },
         (None, None) => return Err(Problem::Found("name a Webhook, or a Tenant with -t".into())),
     };
-    let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
+    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let from = asked.since.map(since).transpose()?;
     let status = if asked.dead { Some("DeadLetter".to_owned()) } else { asked.status.clone() };
     let (mut found, mut cursor, mut empty) = (Vec::new(), None, 0);

@@ -20,6 +20,7 @@ const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Output) -> Result<(), Problem> {
     let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
+    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let mut request = json!({"perSecond": asked.rate});
     if let Some(ago) = asked.since {
         request["from"] = since(ago)?.into();
@@ -27,7 +28,6 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     if let Some(limit) = asked.limit {
         request["limit"] = limit.into();
     }
-    let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let preview = dataplane.post(cluster, &object, "preview", &request).await?;
     let count = preview["count"].as_i64().unwrap_or(0);
     if !asked.yes || count == 0 {
@@ -42,7 +42,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
         let mut one = request.clone();
         one["limit"] = 1.into();
         let probe = dataplane.post(cluster, &object, "resend", &one).await?;
-        let progress = followed(cluster, &object, &mut dataplane, &probe).await?;
+        let progress = followed(cluster, &object, &dataplane, &probe).await?;
         if progress["succeeded"] != 1 {
             return Err(Problem::Found(format!(
                 "resend {}: the first was not taken, so nothing else was resent; `kubectl docket deliveries {}` says why",
@@ -58,7 +58,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     }
     let resend = dataplane.post(cluster, &object, "resend", &request).await?;
     let id = cell(&resend, "resendId");
-    let progress = followed(cluster, &object, &mut dataplane, &resend).await?;
+    let progress = followed(cluster, &object, &dataplane, &resend).await?;
     if output == Output::Json {
         show::json(&progress)?;
     }
@@ -82,7 +82,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
 async fn followed(
     cluster: &Cluster,
     object: &Object,
-    dataplane: &mut DataPlane,
+    dataplane: &DataPlane,
     resend: &Value,
 ) -> Result<Value, Problem> {
     let seconds = Duration::from_secs(resend["seconds"].as_u64().unwrap_or(0));

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(cluster: &Cluster, asked: &TestArguments, output: Output) -> Result<(), Problem> {
     let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
-    let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
+    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let sent = dataplane.post(cluster, &object, "test", &json!({"event": asked.event})).await?;
     let query = [("deliveryId", sent["deliveryId"].as_str().map(str::to_owned))];
     let begun = Instant::now();

@@ -14,7 +14,7 @@ pub(crate) async fn print(cluster: &Cluster, asked: &TraceArguments, output: Out
         Traced::Order => "number",
         Traced::Delivery => "deliveryId",
     };
-    let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
+    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let query = [(parameter, Some(asked.id.clone()))];
     let trace = dataplane.get(cluster, &object, "trace", &query).await?;
     match output {
