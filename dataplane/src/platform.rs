@@ -3,7 +3,7 @@
 //!
 //! `kubectl docket` asks on the management port with a token of the Kubernetes cluster. Each request needs a verb on the
 //! subresource `deliveries` of a Tenant or Webhook: `list` for searches and previews, `get` for one delivery or order with its
-//! attempts, `resend` for resends, `test` for test events. The right is checked before the object is looked up, so that no user learns which exist.
+//! attempts, `resend` for resends and to stop them, `test` for test events. The right is checked before the object is looked up, so that no user learns which exist.
 
 pub mod answers;
 pub mod reviews;
@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use self::answers::{Trace, TracedDelivery, TracedOrder};
 use self::reviews::{Reviews, Right};
-use crate::actions::resend::{Many, progress};
+use crate::actions::resend::{Many, Progress, progress};
 use crate::api::body::json_bytes;
 use crate::api::caller::{Principal, bearer};
 use crate::api::error::ApiError;
@@ -66,6 +66,7 @@ pub fn router(state: &Arc<ApiState>, reviews: Reviews) -> Router {
         .route("/platform/namespaces/{namespace}/webhooks/{name}/preview", post(preview))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/resend", post(resend))
         .route("/platform/namespaces/{namespace}/webhooks/{name}/resend", get(resend_progress))
+        .route("/platform/namespaces/{namespace}/webhooks/{name}/stop", post(stop))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::answer))
         .with_state(platform)
 }
@@ -112,6 +113,14 @@ struct TestAnswer {
 request! {
     /// A bulk resend.
     query ResendQuery {
+        /// Its id.
+        req resend_id: ResendIdText;
+    }
+}
+
+request! {
+    /// A bulk resend to stop.
+    body ResendToStop {
         /// Its id.
         req resend_id: ResendIdText;
     }
@@ -355,8 +364,33 @@ async fn resend_progress(
     let object = Object::new(WEBHOOKS, object);
     let principal = platform.principal(&parts, "list", &object).await?;
     let Query(ResendQuery { resend_id }) = Query::from_request_parts(&mut parts, &()).await?;
+    Ok(Json(resend_of(&platform, &principal, &object, &resend_id).await?.into()))
+}
+
+/// POST …/webhooks/{name}/stop: takes back what a bulk resend has not sent yet.
+async fn stop(
+    State(platform): State<Arc<Platform>>,
+    Path(object): ObjectPath,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let object = Object::new(WEBHOOKS, object);
+    let (parts, body) = request.into_parts();
+    let principal = platform.principal(&parts, "resend", &object).await?;
+    let body = json_bytes(&parts.headers, body, LIMIT).await?;
+    let ResendToStop { resend_id } = ResendToStop::from_body(&body)?;
+    resend_of(&platform, &principal, &object, &resend_id).await?;
+    resends::stop_one(&platform.api, &principal, resend_id, Write::each_time()).await
+}
+
+/// A bulk resend, if it is one to this webhook.
+async fn resend_of(
+    platform: &Platform,
+    principal: &Principal,
+    object: &Object,
+    id: &str,
+) -> Result<Progress, ApiError> {
     let mut reader = principal.reader(&platform.api).await?;
-    let found = progress(&mut reader, None, Some(&resend_id), None, 1).await?.into_iter().next();
+    let found = progress(&mut reader, None, Some(id), None, 1).await?.into_iter().next();
     let its = found.filter(|found| found.resend.webhook_name == object.full_name());
-    Ok(Json(its.ok_or(ApiError::NotFound("The webhook has no such resend"))?.into()))
+    its.ok_or(ApiError::NotFound("The webhook has no such resend"))
 }

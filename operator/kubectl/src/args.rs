@@ -226,7 +226,7 @@ pub(crate) struct ResendArguments {
     #[arg(value_name = "WEBHOOK", value_parser = name)]
     pub(crate) webhook: String,
     /// The dead letters, of each event the latest.
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "stop")]
     pub(crate) dead: bool,
     /// Only created so long ago at most, such as 30m or 24h.
     #[arg(long, value_name = "DURATION", value_parser = since)]
@@ -243,6 +243,9 @@ pub(crate) struct ResendArguments {
     /// Send one first, and the others only if it succeeds.
     #[arg(long, requires = "yes")]
     pub(crate) probe: bool,
+    /// Stop the resend with this id instead: take back what was not attempted yet.
+    #[arg(long, value_name = "RESEND-ID", conflicts_with_all = ["dead", "since", "rate", "limit", "yes", "probe"])]
+    pub(crate) stop: Option<String>,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
 }

@@ -21,6 +21,14 @@ const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Output) -> Result<(), Problem> {
     let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
     let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
+    if let Some(id) = &asked.stop {
+        let stopped = dataplane.post(cluster, &object, "stop", &json!({"resendId": id})).await?;
+        match output {
+            Output::Json => show::json(&stopped)?,
+            Output::Table | Output::Wide => print!("{}", self::stopped(&stopped)),
+        }
+        return Ok(());
+    }
     let mut request = json!({"perSecond": asked.rate});
     if let Some(ago) = asked.since {
         request["from"] = since(ago)?.into();
@@ -100,6 +108,13 @@ async fn followed(
         }
         sleep(PAUSE).await;
     }
+}
+
+fn stopped(answer: &Value) -> String {
+    let [id, taken_back, gone] = ["resendId", "takenBack", "gone"].map(|name| cell(answer, name));
+    format!(
+        "Resend {id} is stopped: {taken_back} taken back, which can be resent again; {gone} attempted before.\n"
+    )
 }
 
 fn line(progress: &Value) -> String {

@@ -11,7 +11,7 @@ use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::SOON;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
-use docket_tests::server::{Home, PASSWORD, Reply, Server, api_key, eventually, request, tenant_yaml};
+use docket_tests::server::{Home, JSON, PASSWORD, Reply, Server, api_key, eventually, request, tenant_yaml};
 use serde_json::{Value, json};
 
 use super::{docket, documented, parsed, rules};
@@ -40,16 +40,7 @@ impl Stage {
     pub(super) async fn new(more: &str) -> Self {
         cluster().install_crds();
         let namespace = cluster().namespace("support");
-        let reviewer = cluster().service_account(&namespace, "docket-api");
-        bind(
-            &namespace,
-            "docket-api",
-            None,
-            &json!([
-                {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-                {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
-            ]),
-        );
+        let reviewer = reviewer(&namespace);
         Self::reviewed_by(namespace, reviewer, more).await
     }
 
@@ -127,10 +118,14 @@ impl Stage {
 
     /// GET of a route for the platform in the tenant's namespace.
     async fn get(&self, token: &str, path: &str) -> Reply {
+        self.ask("GET", token, path, "").await
+    }
+
+    async fn ask(&self, method: &str, token: &str, path: &str, body: &str) -> Reply {
         let bearer = format!("Bearer {token}");
         let path = format!("/platform/namespaces/default/{path}");
-        let headers = [("authorization", bearer.as_str())];
-        request(self.server.management, "GET", &path, &headers, "").await.expect("an answer")
+        let headers = [("authorization", bearer.as_str()), JSON];
+        request(self.server.management, method, &path, &headers, body).await.expect("an answer")
     }
 
     /// Waits until the tenant has so many dead letters.
@@ -142,6 +137,21 @@ impl Stage {
         })
         .await;
     }
+}
+
+/// An account that may ask the API server who a user is and what it may do.
+fn reviewer(namespace: &str) -> PathBuf {
+    let reviewer = cluster().service_account(namespace, "docket-api");
+    bind(
+        namespace,
+        "docket-api",
+        None,
+        &json!([
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+            {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+        ]),
+    );
+    reviewer
 }
 
 /// Binds rules to an account: in a namespace, or in the cluster.
@@ -265,6 +275,43 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
     for secret in [CAPTION, ANSWER, USER, PASSWORD, "Zqname", &api_key('a')] {
         assert!(!said.contains(secret), "{secret}: {said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resend_is_stopped_by_who_may_resend_to_the_webhook() {
+    let stage = Stage::new("--platform").await;
+    let support = stage.account("support", &["list", "resend"], "default");
+    let reader = stage.account("reader", &["list"], "default");
+    for _ in 0..9 {
+        stage.save().await;
+    }
+    stage.dead(9).await;
+    let other = "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: other}\nspec: {tenantRef: {name: acme}, \
+                 customerCode: C-1, targetURL: 'https://h.example/', events: [note.created]}\n";
+    stage.home.write("other.yaml", other);
+    let token = cluster().token(&stage.namespace, "support", AUDIENCE);
+    eventually("it is served", SOON, async || {
+        stage.get(&token, "webhooks/other/deliveries").await.status == 200
+    })
+    .await;
+    // The last of them is due after eight seconds.
+    let reply = stage.ask("POST", &token, "webhooks/orders/resend", r#"{"perSecond": 1}"#).await;
+    let id = reply.json()["resendId"].as_str().expect("an id").to_owned();
+    let stop = |account: &Path, webhook: &str| {
+        stage.asks(account, &["resend", webhook, "--stop", &id, "-o", "json"])
+    };
+    let (code, _, err) = stop(&reader, "orders");
+    assert!(code == 3 && err.contains("the data plane refuses: You may not "), "{err}");
+    let (code, _, err) = stop(&support, "other");
+    assert!(code == 1 && err.contains("The webhook has no such resend"), "{err}");
+    let (code, out, err) = stop(&support, "orders");
+    let stopped: Value = serde_json::from_str(&out).expect(&err);
+    let [back, gone] = ["takenBack", "gone"].map(|name| stopped[name].as_i64().expect("a number"));
+    assert!(code == 0 && back > 0 && back + gone == 9, "{out}");
+    let (_, out, _) = stage.asks(&support, &["resend", "orders", "--stop", &id]);
+    assert!(out.contains(&format!("Resend {id} is stopped: 0 taken back")), "{out}");
+    let (code, _, err) = stage.asks(&support, &["resend", "orders", "--stop", &id, "--rate", "1/s"]);
+    assert!(code == 2 && err.contains("cannot be used with"), "{err}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
