@@ -159,7 +159,8 @@ impl Platform {
             return Err(ApiError::BadRequest("The namespace or the name is not a name of an object"));
         }
         let right = Right { verb, resource, namespace: namespace.clone(), name: name.clone() };
-        let user = self.reviews.user(token, &right).await?;
+        let (source, origin) = origin(parts, &self.api)?;
+        let user = self.reviews.user(source, token, &right).await?;
         let mut tenants = self.api.tenants.all().into_iter();
         let tenant = tenants.find(|tenant| match *resource {
             TENANTS => tenant.config.namespace == *namespace && tenant.config.name == *name,
@@ -172,7 +173,6 @@ impl Platform {
             }
         };
         let tenant = tenant.ok_or(ApiError::NotFound(missing))?;
-        let (_, origin) = origin(parts, &self.api)?;
         Ok(Principal { tenant, actor: Actor::ClusterUser(user), origin, customer: None })
     }
 }

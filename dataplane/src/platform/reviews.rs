@@ -13,17 +13,19 @@ use kube::api::PostParams;
 use kube::{Api, Client, Config};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::api::error::ApiError;
+use crate::fair_share::FairShare;
+use crate::throttle::Source;
 
 /// How long an answer of the API server counts.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// The most answers that are kept.
 const MOST_KEPT: usize = 1_024;
-/// Questions to the API server at the same time.
-const AT_ONCE: usize = 8;
-/// How long the reviews may take, waiting for their turn included.
+/// Questions to the API server at the same time, of which one source has at most half.
+const AT_ONCE: u32 = 8;
+/// How long the reviews of one request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest name of a user that is recorded, in characters.
 const MAX_NAME: usize = 100;
@@ -105,7 +107,7 @@ pub struct Reviews {
     rights: Api<SubjectAccessReview>,
     clock: Clock,
     kept: Mutex<Kept>,
-    turns: Semaphore,
+    turns: FairShare<Source>,
 }
 
 impl Reviews {
@@ -126,7 +128,7 @@ impl Reviews {
             rights: Api::all(client),
             clock,
             kept: Mutex::default(),
-            turns: Semaphore::new(AT_ONCE),
+            turns: FairShare::new(AT_ONCE, 1),
         })
     }
 
@@ -134,15 +136,15 @@ impl Reviews {
     ///
     /// # Errors
     ///
-    /// The API server does not know the token, the user may not, or the API server can't be asked.
-    pub async fn user(&self, token: &str, right: &Right) -> Result<String, ApiError> {
+    /// The API server does not know the token, the user may not, the API server can't be asked, or there was no turn to ask it.
+    pub async fn user(&self, source: Source, token: &str, right: &Right) -> Result<String, ApiError> {
         let key = key(token, right);
         let now = self.clock.elapsed();
         let kept = self.kept.lock().get(&key, now);
         let verdict = match kept {
             Some(verdict) => verdict,
             None => {
-                let verdict = self.asked(token, right).await?;
+                let verdict = self.asked(source, token, right).await?;
                 self.kept.lock().put(key, now, verdict.clone());
                 verdict
             }
@@ -154,11 +156,9 @@ impl Reviews {
         }
     }
 
-    async fn asked(&self, token: &str, right: &Right) -> Result<Verdict, ApiError> {
-        let reviewed = tokio::time::timeout(TIMEOUT, async {
-            let _turn = self.turns.acquire().await.expect("nothing closes it");
-            self.review(token, right).await
-        });
+    async fn asked(&self, source: Source, token: &str, right: &Right) -> Result<Verdict, ApiError> {
+        let _turn = self.turns.take(source, 1).await?;
+        let reviewed = timeout(TIMEOUT, self.review(token, right));
         let why = match reviewed.await {
             Ok(Ok(verdict)) => return Ok(verdict),
             Ok(Err(error)) => ApiServerError::of(&error).to_string(),

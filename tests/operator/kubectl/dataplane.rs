@@ -1,14 +1,17 @@
 //! The commands that ask the data plane: `docket serve --platform` on a real PostgreSQL and Redis, and the rights that a real API
 //! server reviews.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use docket_crds::AUDIENCE;
+use docket_egress::Trust;
 use docket_rig::postgres;
 use docket_rig::redis::RedisServer;
-use docket_tests::apiserver::cluster;
+use docket_rig::scratch::Folder;
+use docket_tests::apiserver::{Gate, cluster};
 use docket_tests::operator::SOON;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{Home, JSON, PASSWORD, Reply, Server, api_key, eventually, request, tenant_yaml};
@@ -504,4 +507,34 @@ async fn a_data_plane_that_does_not_serve_it_says_what_to_set() {
     let support = stage.account("support", &["list"], "default");
     let (code, _, err) = stage.asks(&support, &["deliveries", "orders"]);
     assert_eq!((code, err.contains("set platform.enabled=true")), (1, true), "{err}");
+}
+
+/// The reviews of one pod's requests never end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_address_leaves_turns_to_others() {
+    cluster().install_crds();
+    let namespace = cluster().namespace("turns");
+    let (gate, kubeconfig) = Gate::new(cluster(), &reviewer(&namespace)).await;
+    let folder = Folder::new("turns");
+    let file = folder.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).expect("writable");
+    let stage = Stage::reviewed_by(namespace, file, "--platform").await;
+    stage.account("support", &["list"], "default");
+    let token = cluster().token(&stage.namespace, "support", AUDIENCE);
+    let pod = reqwest::Client::builder()
+        .tls_backend_preconfigured(Trust::public().tls())
+        .local_address(IpAddr::from([127, 0, 0, 2]))
+        .build()
+        .expect("a client");
+    gate.allow(0);
+    for number in 0..20 {
+        let url = format!(
+            "http://{}/platform/namespaces/default/webhooks/orders/deliveries",
+            stage.server.management
+        );
+        tokio::spawn(pod.get(url).bearer_auth(number).send());
+    }
+    eventually("half of the turns are taken", SOON, async || gate.waiting() == 4).await;
+    gate.allow_all();
+    assert_eq!(stage.get(&token, "webhooks/orders/deliveries").await.status, 200);
 }
