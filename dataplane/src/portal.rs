@@ -15,9 +15,8 @@ pub mod writes;
 
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use docket_portal::{ICON, SCRIPT, STYLES, message};
@@ -25,7 +24,6 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::api::error::{ApiError, Unnumbered};
 use crate::api::middleware;
-use crate::api::origin::RequestId;
 use crate::api::state::ApiState;
 pub use session::Cookies;
 pub use writes::{Documents, Objects, Writer, Writes};
@@ -97,7 +95,6 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
     pages
         .merge(assets)
         .route_layer(from_fn_with_state(Arc::clone(state), middleware::only_v2))
-        .route_layer(from_fn(finish))
         .route_layer(Extension(cookies))
         .route_layer(Extension(writes))
 }
@@ -108,14 +105,13 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 }
 
 /// Makes a page of an error, and adds the headers that protect pages.
-async fn finish(request: Request, next: Next) -> Response {
-    let id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone()).unwrap_or_default();
-    let mut response = next.run(request).await;
+pub fn finished(mut response: Response, request_id: &str) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
-        let text = message::page(&problem.message(&problem.fields(), &id));
-        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
-        response = (response.status(), Html(text)).into_response();
-        response.headers_mut().extend(retry_after.map(|value| (header::RETRY_AFTER, value)));
+        let text = message::page(&problem.message(&problem.fields(), request_id));
+        let (mut parts, _) = response.into_parts();
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        response = Response::from_parts(parts, text.into());
     }
     protect(response.headers_mut());
     response

@@ -16,6 +16,7 @@ use super::host::{HostKind, host};
 use super::origin::RequestId;
 use super::server::Place;
 use super::state::ApiState;
+use crate::portal;
 
 const REQUEST_ID: &str = "x-request-id";
 
@@ -51,7 +52,9 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     {
         response = state.bodies.send(tenant, response).unwrap_or_else(IntoResponse::into_response);
     }
-    if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
+    if route.starts_with(docket_portal::ROOT) {
+        response = portal::finished(response, &id);
+    } else if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
         *response.body_mut() = problem.body(&id);
         response.headers_mut().remove(header::CONTENT_LENGTH);
     }

@@ -1,7 +1,7 @@
 //! Every route of the portal for everyone who may try it. A route that is missing here fails the test.
 
 use docket_tests::people::{ADA, ALEX, BEA, MO};
-use docket_tests::server::Reply;
+use docket_tests::server::{Reply, request};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -204,5 +204,21 @@ async fn no_form_is_accepted_without_the_token_of_its_session_or_from_elsewhere(
             let reply = browser.post_from(&[("origin", origin)], &path(route), &fields).await;
             assert_eq!(reply.status, 403, "{route} from {origin}: {reply:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_method_gets_a_page() {
+    let rig = Rig::start().await;
+    for (method, path, allow) in [
+        ("PUT", "/portal/webhooks", "GET,HEAD"),
+        ("GET", "/portal/sign-out", "POST"),
+        ("DELETE", "/portal/portal.css", "GET,HEAD"),
+    ] {
+        let reply = request(rig.server.api, method, path, &[], "").await.expect("an answer");
+        assert_eq!((reply.status, &*reply.headers["allow"]), (405, allow), "{method} {path}");
+        assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
+        assert!(reply.text().contains("does not accept this method"), "{reply:?}");
+        is_protected(&reply);
     }
 }
