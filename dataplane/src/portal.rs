@@ -32,10 +32,11 @@ pub use writes::{Documents, Objects, Writer, Writes};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// The routes, as metrics name them.
-const ROUTES: [&str; 18] = [
+const ROUTES: [&str; 19] = [
     "/portal",
     "/portal/sign-in",
     "/portal/sign-out",
+    "/portal/sign-out-everywhere",
     "/portal/logs",
     "/portal/logs/resend",
     "/portal/logs/{id}",
@@ -69,6 +70,7 @@ pub fn router(state: &Arc<ApiState>, Portal { cookies, writes }: Portal) -> Rout
         .route("/portal", get(overview::get))
         .route("/portal/sign-in", get(sign_in::page).post(sign_in::sign_in))
         .route("/portal/sign-out", post(sign_in::sign_out))
+        .route("/portal/sign-out-everywhere", post(sign_in::sign_out_everywhere))
         .route("/portal/logs", get(logs::search))
         .route("/portal/logs/resend", post(logs::resend))
         .route("/portal/logs/{id}", get(logs::get))

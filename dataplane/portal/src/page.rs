@@ -91,17 +91,21 @@ pub struct Frame {
 /// A whole page for a user who has signed in, in this section.
 pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> String {
     let bar = html! {
+        form.user method="post" action={ (ROOT) "/sign-out" } {
+            (csrf(frame))
+            details {
+                summary { "Signed in as " (frame.user) }
+                p { "Ends all of your sessions and tokens, those of the API too." }
+                button type="submit" formaction={ (ROOT) "/sign-out-everywhere" } { "Sign out everywhere" }
+            }
+            button type="submit" { "Sign out" }
+        }
         nav aria-label="Portal" {
             ul {
                 @for other in Section::ALL.into_iter().filter(|section| frame.is_of_tenant || !section.is_of_tenant()) {
                     li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.name()) } }
                 }
             }
-        }
-        form.sign-out method="post" action={ (ROOT) "/sign-out" } {
-            (csrf(frame))
-            span { "Signed in as " (frame.user) " " }
-            button type="submit" { "Sign out" }
         }
     };
     document(&format!("{title} · {}", frame.tenant), Some((&frame.tenant, &bar)), main)

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{FromRequestParts, RawQuery, Request, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use docket_domain::audit::AuditEvent;
+use docket_domain::token::TokenSubject;
 use docket_portal::ROOT;
 use docket_portal::sign_in::{self, SignIn};
+use docket_store::{Transaction, contacts, employees};
 use http::StatusCode;
 use http::header::SET_COOKIE;
 use http::request::Parts;
@@ -20,6 +23,7 @@ use crate::api::kinds::{Line, Password};
 use crate::api::origin::origin;
 use crate::api::request::{FromFields, request};
 use crate::api::state::ApiState;
+use crate::api::writes::{Done, Write};
 use crate::tenants::ServedTenant;
 
 request! {
@@ -92,6 +96,32 @@ pub async fn sign_out(
     Extension(cookies): Extension<Cookies>,
     Posted { .. }: Posted<()>,
 ) -> Result<Response, ApiError> {
+    signed_out(cookies)
+}
+
+/// POST /portal/sign-out-everywhere: ends all tokens of the user within five seconds, those of the API too.
+pub async fn sign_out_everywhere(
+    State(state): State<Arc<ApiState>>,
+    Extension(cookies): Extension<Cookies>,
+    Posted { viewer, .. }: Posted<()>,
+) -> Result<Response, ApiError> {
+    let (caller, subject) = (&viewer.caller, viewer.caller.subject.clone());
+    let end = async |transaction: &mut Transaction, _| {
+        let (kind, code) = match &subject {
+            TokenSubject::Contact { contact_code, .. } => ("contact", contact_code),
+            TokenSubject::Employee { employee_code, .. } => ("employee", employee_code),
+        };
+        match &subject {
+            TokenSubject::Contact { .. } => contacts::end_tokens(transaction, code).await?,
+            TokenSubject::Employee { .. } => employees::end_tokens(transaction, code).await?,
+        }
+        Ok(Done::new(&()).record(caller.entry(&state, AuditEvent::SignedOut).about(kind, code)))
+    };
+    Write::each_time().perform(&state, caller, end).await?;
+    signed_out(cookies)
+}
+
+fn signed_out(cookies: Cookies) -> Result<Response, ApiError> {
     let cookie = cookies.set("", 0)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/portal/sign-in")).into_response())
 }

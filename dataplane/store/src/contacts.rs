@@ -95,6 +95,12 @@ pub async fn sign_out(transaction: &mut Transaction, email: &str) -> Result<Opti
     row.map(|row| row.get(0)).transpose()
 }
 
+/// Ends the tokens of the contact with this code.
+pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE contact SET sign_outs = sign_outs + 1 WHERE code = $1";
+    transaction.execute(sql, params![code]).await.map(drop)
+}
+
 /// Gives the contact whose e-mail address this is another password, as a PHC string, which ends its tokens. Returns its code.
 pub async fn set_password(
     transaction: &mut Transaction,

@@ -77,6 +77,12 @@ pub async fn sign_out(transaction: &mut Transaction, user_name: &str) -> Result<
     row.map(|row| row.get(0)).transpose()
 }
 
+/// Ends the tokens of the employee with this code.
+pub async fn end_tokens(transaction: &mut Transaction, code: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE employee SET sign_outs = sign_outs + 1 WHERE code = $1";
+    transaction.execute(sql, params![code]).await.map(drop)
+}
+
 /// Gives the employee whose check-in name this is another password, as a PHC string, which ends its tokens. Returns its code.
 pub async fn set_password(
     transaction: &mut Transaction,

@@ -61,6 +61,8 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/portal.css", Nothing, 200),
     ("GET", "/portal/portal.js", Nothing, 200),
     ("GET", "/portal/icon.svg", Nothing, 200),
+    // The last, since it ends the session.
+    ("POST", "/portal/sign-out-everywhere", Manager, 303),
 ];
 
 /// The methods and routes that the router declares.
@@ -139,7 +141,7 @@ async fn expect(rig: &Rig, who: &str, cookie: &str, status: impl Fn(Needs, u16) 
             reply.headers.get("location").is_some_and(|to| to.starts_with("/portal/sign-in"));
         assert_eq!(
             leads_to_sign_in,
-            reply.status == 303 && (granted != 303 || route == "/portal/sign-out" || !is_let_in),
+            reply.status == 303 && (granted != 303 || route.starts_with("/portal/sign-out") || !is_let_in),
             "{who}: {method} {route}: {reply:?}"
         );
     }
@@ -180,6 +182,7 @@ async fn each_route_answers_each_user_as_the_table_says() {
         needs => own(needs, granted),
     };
     expect(&rig, "a contact that manages those of another customer", &bea, foreign).await;
+    let (administrator, ada) = (session("acme", ALEX).await, session("acme", ADA).await);
     rig.change("UPDATE contact SET manages_webhooks = FALSE");
     expect(&rig, "a contact whose right was withdrawn", &ada, or(403)).await;
     rig.change("UPDATE employee SET administrator = FALSE");

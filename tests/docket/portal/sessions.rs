@@ -171,6 +171,31 @@ async fn form_that_another_page_sends_is_refused() {
 }
 
 #[tokio::test]
+async fn sign_out_everywhere_ends_all_sessions_and_tokens_of_the_user_alone() {
+    let rig = Rig::start().await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let other = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let api = rig.server.sign_in_employee(&api_key('a'), ALEX).await;
+    let mo = rig.server.sign_in_employee(&api_key('a'), MO).await;
+    let token = hidden(&browser.get("/portal").await, "csrf");
+    assert_eq!(api.get("/WebhookLogs/Search").await.status, 200);
+    let reply = browser.post("/portal/sign-out-everywhere", &[("csrf", &*token)]).await;
+    assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/sign-in"), "{reply:?}");
+    assert!(reply.headers["set-cookie"].starts_with("docket=; Path=/; Max-Age=0;"));
+    eventually("all sessions and tokens end", Duration::from_secs(8), async || {
+        let ended = [&browser, &other].map(async |one| one.get("/portal").await.status == 303);
+        let [one, other] = ended;
+        one.await && other.await && api.get("/WebhookLogs/Search").await.status == 401
+    })
+    .await;
+    assert_eq!(mo.get("/Orders/Search").await.status, 200, "another user's token");
+    let entries = "SELECT count(*) FROM audit WHERE event = 'SignedOut' AND actor LIKE 'employee %' AND subject LIKE 'employee %'";
+    assert_eq!(rig.count(entries), 1);
+    let again = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    assert_eq!(again.get("/portal").await.status, 200);
+}
+
+#[tokio::test]
 async fn session_ends_within_five_seconds_after_its_user_is_signed_out_everywhere() {
     let rig = Rig::start().await;
     let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
