@@ -90,6 +90,11 @@ impl Browser {
         self.must("POST", "/url", json!({"url": url})).await;
     }
 
+    /// Goes into the first frame of the page, until another page is opened.
+    pub async fn enter_frame(&self) {
+        self.must("POST", "/frame", json!({"id": 0})).await;
+    }
+
     /// What a function body returns in the page.
     pub async fn run(&self, script: &str) -> Value {
         self.must("POST", "/execute/sync", json!({"script": script, "args": []})).await

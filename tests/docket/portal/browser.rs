@@ -1,6 +1,8 @@
 //! The pages in Chromium: [`story`] is what an administrator does, [`pages`] holds each page against the accessibility
-//! contract, [`hostile`] has the texts that must stay texts. A new page is a line in [`world::World::pages`].
+//! contract, [`hostile`] has the texts that must stay texts, [`elsewhere`] what other sites try. A new page is a line in
+//! [`world::World::pages`].
 
+mod elsewhere;
 mod hands;
 mod hostile;
 mod inspect;
