@@ -21,7 +21,7 @@ pub mod webhooks;
 /// The path of every page begins with this.
 pub const ROOT: &str = "/portal";
 /// The styles, at `/portal/portal.css`.
-pub const STYLES: &str = include_str!("portal.css");
+pub const STYLES: &str = concat!(include_str!("palette.css"), include_str!("portal.css"));
 /// The script, at `/portal/portal.js`.
 pub const SCRIPT: &str = include_str!("portal.js");
 /// The icon of all pages, as SVG.
