@@ -4,6 +4,7 @@ pub mod auth;
 pub mod body;
 pub mod caller;
 pub mod client;
+mod docs;
 pub mod error;
 pub mod fields;
 mod head_limit;
@@ -77,6 +78,7 @@ fn api(state: &Arc<ApiState>) -> Router<Arc<ApiState>> {
         .route("/swagger", get(swagger::redirect))
         .route("/swagger/", get(swagger::index))
         .route("/swagger/{*file}", get(swagger::file))
+        .merge(docs::router())
         .route_layer(axum::middleware::from_fn_with_state(Arc::clone(state), middleware::only_v2));
     Router::new()
         // On the legacy host this route only explains the mistake.
@@ -100,6 +102,7 @@ pub fn management(state: Arc<ApiState>, platform: Option<Reviews>) -> Router {
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(management::readyz))
         .route("/metrics", get(management::metrics))
+        .merge(docs::router())
         .with_state(state)
         .merge(platform)
 }

@@ -4,6 +4,7 @@
 mod audit;
 mod deliveries;
 mod dev;
+mod docs;
 mod healthcheck;
 mod listen;
 mod people;
@@ -18,6 +19,7 @@ use clap::{Parser, Subcommand};
 pub use audit::AuditCommand;
 pub use deliveries::{DeliveriesCommand, ManyArguments};
 pub use dev::DevArguments;
+pub use docs::DocsArguments;
 pub use healthcheck::HealthcheckArguments;
 pub use listen::{ListenArguments, ListenOutput};
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
@@ -68,6 +70,8 @@ pub enum Command {
     Verify(VerifyArguments),
     /// Check that processes are healthy: exits with 0 if each URL responds 200.
     Healthcheck(HealthcheckArguments),
+    /// Write the documentation as the files of a website. A server has it at /docs/.
+    Docs(DocsArguments),
     /// Print the licences of Docket and of everything that its image contains.
     Licenses,
 }

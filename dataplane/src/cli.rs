@@ -1,8 +1,9 @@
 //! The commands beside the servers: people, deliveries and the audit of a tenant, also while `docket dev` or `docket serve` runs on
-//! the same data; for a receiver's author; a health check.
+//! the same data; for a receiver's author; the documentation as files; a health check.
 
 pub mod audit;
 pub mod deliveries;
+pub mod docs;
 pub mod healthcheck;
 mod http;
 pub mod listen;

@@ -38,6 +38,7 @@ fn run() -> Result<ExitCode> {
             Command::Listen(arguments) => cli::listen::run(arguments).await,
             Command::Trigger(arguments) => cli::trigger::run(arguments).await,
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
+            Command::Docs(arguments) => cli::docs::run(&arguments),
             Command::Licenses => Ok(docket_program::licenses::print()?),
         };
         done.map(|()| ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! The administration portal from the outside: its sessions, its pages as a browser without JavaScript uses them, and the
 //! pages in Chromium.
 
-mod browser;
+pub(crate) mod browser;
 mod cluster;
 mod contacts;
 mod logs;

@@ -4,6 +4,7 @@
 //! [`swagger`], `chromium` and `chromedriver`; tests/run installs them.
 
 mod contract;
+mod docs;
 mod documents;
 mod example;
 mod first_run;

@@ -31,6 +31,7 @@ pub fn text(
     line(&mut out, &format!("Docket {version} is ready after {:.2} s.", took.as_secs_f64()));
     line(&mut out, &format!("  API         {api}"));
     line(&mut out, &format!("  Swagger     {api}/swagger/"));
+    line(&mut out, &format!("  Docs        {api}/docs/"));
     line(&mut out, "  Portal      /portal at the address of a tenant below, for its administrators");
     line(&mut out, &format!("  Management  http://{}/metrics  /healthz  /readyz", arguments.management));
     line(&mut out, &format!("  Receiver    {receiver}"));

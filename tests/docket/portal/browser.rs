@@ -5,7 +5,7 @@
 mod elsewhere;
 mod hands;
 mod hostile;
-mod inspect;
+pub(crate) mod inspect;
 mod pages;
 mod story;
 mod world;

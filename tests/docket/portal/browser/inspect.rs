@@ -90,13 +90,13 @@ pub(super) async fn theme(browser: &Browser, scheme: &str) {
 }
 
 /// What the console says since the last look, such as of the content security policy; not which pages had an error's status.
-pub(super) async fn complaints(browser: &Browser) -> Vec<Value> {
+pub(crate) async fn complaints(browser: &Browser) -> Vec<Value> {
     let said = browser.log("browser").await;
     said.into_iter().filter(|entry| entry["source"] != "network").collect()
 }
 
 /// What is wrong with the page that a browser shows, a line each.
-pub(super) async fn wrong(browser: &Browser) -> Vec<String> {
+pub(crate) async fn wrong(browser: &Browser) -> Vec<String> {
     let has_axe = !without("npm");
     if has_axe {
         browser.run(&AXE).await;

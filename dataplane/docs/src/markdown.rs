@@ -1,0 +1,215 @@
+//! From Markdown to HTML: headings get the anchors that GitHub gives them, links lead to pages of the site, and a link to what
+//! is only in the repository becomes its text.
+
+use std::collections::HashMap;
+
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+
+use crate::sources::{FILES, PAGES, name, place, resolved};
+
+/// A page's own part.
+#[derive(Debug, Default)]
+pub(crate) struct Rendered {
+    /// The text of its first heading.
+    pub(crate) title: String,
+    /// The HTML.
+    pub(crate) html: String,
+    /// The text below each heading, the page's first one included.
+    pub(crate) sections: Vec<Section>,
+    /// The files of the repository that its links lead to, with anchors.
+    pub(crate) links: Vec<String>,
+}
+
+/// A heading with the text below it, up to the next heading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// The title of the page.
+    pub(crate) page: String,
+    /// The name of the page.
+    pub(crate) name: String,
+    pub(crate) heading: String,
+    /// 1 for the page's own.
+    pub(crate) level: u8,
+    pub(crate) anchor: String,
+    pub(crate) text: String,
+}
+
+impl Section {
+    /// Its address, from any page.
+    pub(crate) fn href(&self) -> String {
+        format!("{}#{}", self.name, self.anchor)
+    }
+}
+
+/// Renders the page that is this file of the repository.
+pub(crate) fn render(path: &str, text: &str) -> Rendered {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_GFM | Options::ENABLE_STRIKETHROUGH;
+    let events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();
+    let mut rendered = Rendered::default();
+    let (mut out, mut anchors, mut kept) = (Vec::with_capacity(events.len()), HashMap::new(), Vec::new());
+    for (at, event) in events.iter().enumerate() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => {
+                let heading = text_of(&events[at..]);
+                let anchor = unique(&mut anchors, slug(&heading));
+                if rendered.title.is_empty() {
+                    rendered.title.clone_from(&heading);
+                }
+                rendered.sections.push(Section {
+                    page: rendered.title.clone(),
+                    name: name(path),
+                    heading,
+                    level: *level as u8,
+                    anchor: anchor.clone(),
+                    text: String::new(),
+                });
+                let id = Some(CowStr::from(anchor));
+                out.push(Event::Start(Tag::Heading { level: *level, id, classes: vec![], attrs: vec![] }));
+            }
+            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                let target = target(path, dest_url, &mut rendered.links);
+                kept.push(target.is_some());
+                if let Some(target) = target {
+                    let (title, id) = (title.clone(), id.clone());
+                    out.push(Event::Start(Tag::Link {
+                        link_type: *link_type,
+                        dest_url: target.into(),
+                        title,
+                        id,
+                    }));
+                }
+            }
+            Event::End(TagEnd::Link) => {
+                if kept.pop() == Some(true) {
+                    out.push(event.clone());
+                }
+            }
+            Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
+                let target = target(path, dest_url, &mut rendered.links).unwrap_or_default();
+                let (title, id) = (title.clone(), id.clone());
+                out.push(Event::Start(Tag::Image {
+                    link_type: *link_type,
+                    dest_url: target.into(),
+                    title,
+                    id,
+                }));
+            }
+            // An alignment would be an inline style. A wide table scrolls, by keyboard too.
+            Event::Start(Tag::Table(columns)) => {
+                out.push(Event::Html(
+                    "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Table\">".into(),
+                ));
+                out.push(Event::Start(Tag::Table(vec![pulldown_cmark::Alignment::None; columns.len()])));
+            }
+            Event::End(TagEnd::Table) => out.extend([event.clone(), Event::Html("</div>".into())]),
+            // The corner of a table that names its rows is no heading.
+            Event::Start(Tag::TableCell) if is_empty_heading(&events, at) => {
+                out.push(Event::Html("<td>".into()))
+            }
+            Event::End(TagEnd::TableCell) if is_empty_heading(&events, at - 1) => {
+                out.push(Event::Html("</td>".into()))
+            }
+            Event::Html(text) | Event::InlineHtml(text) => out.push(Event::Text(text.clone())),
+            other => out.push(other.clone()),
+        }
+        if let (Event::Text(text) | Event::Code(text), Some(section)) = (event, rendered.sections.last_mut())
+        {
+            section.text.push_str(text);
+        } else if let (Event::SoftBreak | Event::End(_), Some(section)) =
+            (event, rendered.sections.last_mut())
+        {
+            section.text.push(' ');
+        }
+    }
+    html::push_html(&mut rendered.html, out.into_iter());
+    rendered
+}
+
+/// Whether a cell of a table's first row begins here, and ends at once.
+fn is_empty_heading(events: &[Event<'_>], at: usize) -> bool {
+    let row =
+        events[..at].iter().rev().find(|event| matches!(event, Event::Start(Tag::TableHead | Tag::TableRow)));
+    matches!(row, Some(Event::Start(Tag::TableHead)))
+        && matches!(events.get(at), Some(Event::Start(Tag::TableCell)))
+        && matches!(events.get(at + 1), Some(Event::End(TagEnd::TableCell)))
+}
+
+/// The text of the heading that begins here.
+fn text_of(events: &[Event<'_>]) -> String {
+    let inner = events.iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+    let texts = inner.filter_map(|event| match event {
+        Event::Text(text) | Event::Code(text) => Some(&**text),
+        Event::SoftBreak => Some(" "),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Where a link leads on the site; `None`: to what is only in the repository.
+fn target(path: &str, link: &str, links: &mut Vec<String>) -> Option<String> {
+    if link.contains("://") {
+        return Some(link.to_owned());
+    }
+    let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+    let file = if file.is_empty() { path.to_owned() } else { resolved(path, file) };
+    let with_anchor = |target: &str| match anchor {
+        Some(anchor) => format!("{target}#{anchor}"),
+        None => target.to_owned(),
+    };
+    links.push(with_anchor(&file));
+    if PAGES.iter().any(|(page, _)| *page == file) {
+        return Some(with_anchor(&name(&file)));
+    }
+    FILES.iter().any(|(other, _)| *other == file).then(|| place(&file).to_owned())
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The second heading of a text gets `-1`.
+fn unique(anchors: &mut HashMap<String, u32>, slug: String) -> String {
+    let count = anchors.entry(slug.clone()).or_default();
+    *count += 1;
+    if *count == 1 { slug } else { format!("{slug}-{}", *count - 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_get_anchors_and_links_lead_to_pages() {
+        let text = "# The `API`, in short\n\nSee [webhooks](webhooks.md#a-test-event), [here](#errors), [code](../operator/rbac.yaml) \
+                    and [elsewhere](https://h.example/).\n\n## Errors\n\nOne.\n\n## Errors\n\nTwo.\n";
+        let rendered = render("docs/api.md", text);
+        assert_eq!(rendered.title, "The API, in short");
+        for part in [
+            "<h1 id=\"the-api-in-short\">The <code>API</code>, in short</h1>",
+            "<a href=\"webhooks.html#a-test-event\">webhooks</a>",
+            "<a href=\"api.html#errors\">here</a>, code",
+            "<a href=\"https://h.example/\">",
+            "<h2 id=\"errors-1\">",
+        ] {
+            assert!(rendered.html.contains(part), "{part}: {}", rendered.html);
+        }
+        assert_eq!(
+            rendered.links,
+            ["docs/webhooks.md#a-test-event", "docs/api.md#errors", "operator/rbac.yaml"]
+        );
+        let sections: Vec<_> = rendered.sections.iter().map(|one| (&*one.anchor, one.level)).collect();
+        assert_eq!(sections, [("the-api-in-short", 1), ("errors", 2), ("errors-1", 2)]);
+        assert!(rendered.sections[2].text.contains("Two."));
+    }
+
+    #[test]
+    fn html_of_a_page_is_text_and_tables_have_no_style() {
+        let rendered =
+            render("docs/api.md", "# A\n\n<script>x</script> <b>y</b>\n\n| | b |\n|---|--:|\n| 1 | 2 |\n");
+        assert!(!rendered.html.contains("<script") && !rendered.html.contains("<b>"), "{}", rendered.html);
+        assert!(rendered.html.contains("<table>") && rendered.html.contains("<tr><td></td><th>b</th></tr>"));
+        assert!(!rendered.html.contains("style="), "{}", rendered.html);
+    }
+}

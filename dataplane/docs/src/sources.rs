@@ -1,0 +1,143 @@
+//! What the site is made of, and where it is on the site.
+
+/// The order of the pages.
+pub(crate) const SUMMARY: &str = include_str!("../../../docs/SUMMARY.md");
+/// The styles, at `docs.css`.
+pub(crate) const STYLES: &str =
+    concat!(include_str!("../../portal/src/palette.css"), include_str!("docs.css"));
+
+/// A file of the repository with its text or its bytes.
+macro_rules! embedded {
+    ($include:ident: $($path:literal),* $(,)?) => {
+        &[$(($path, $include!(concat!("../../../", $path)))),*]
+    };
+}
+
+/// The pages.
+pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
+    "docs/README.md",
+    "docs/alerts.md",
+    "docs/api.md",
+    "docs/audit.md",
+    "docs/back-office.md",
+    "docs/conditions.md",
+    "docs/configuration.md",
+    "docs/decisions.md",
+    "docs/kubectl.md",
+    "docs/kubernetes.md",
+    "docs/operator.md",
+    "docs/personal-data.md",
+    "docs/portal.md",
+    "docs/scaling.md",
+    "docs/threat-model.md",
+    "docs/verify.md",
+    "docs/webhooks.md",
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "charts/docket/README.md",
+    "image/README.md",
+    "tests/bench/README.md",
+);
+
+/// What pages show or link to beside pages.
+pub(crate) const FILES: &[(&str, &[u8])] = embedded!(include_bytes:
+    "docs/images/a-dead-letter.webp",
+    "docs/images/logs-filtered.webp",
+    "docs/images/overview.webp",
+    "docs/images/webhooks.webp",
+    "docs/vectors.json",
+    "examples/acme.yaml",
+    "examples/globex.yaml",
+);
+
+/// The name of a page of the site: `docs/api.md` is `api.html`, and the first page `index.html`.
+pub(crate) fn name(path: &str) -> String {
+    if path == "docs/README.md" {
+        return "index.html".to_owned();
+    }
+    let path = path.strip_prefix("docs/").unwrap_or(path);
+    path.strip_suffix(".md").unwrap_or(path).replace('/', "-").to_lowercase() + ".html"
+}
+
+/// Where a file is on the site.
+pub(crate) fn place(file: &str) -> &str {
+    file.strip_prefix("docs/").unwrap_or(file)
+}
+
+/// The file of the repository that a link of a page leads to.
+pub(crate) fn resolved(from: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Pages that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Empty: of the first page, which stands alone.
+    pub(crate) title: String,
+    /// Each with its title in the navigation and its file.
+    pub(crate) pages: Vec<(String, String)>,
+}
+
+/// The parts of a summary: a heading each, and links.
+pub(crate) fn parts(summary: &str) -> Vec<Part> {
+    let mut parts = vec![Part { title: String::new(), pages: Vec::new() }];
+    for line in summary.lines().skip(1) {
+        if let Some(title) = line.strip_prefix("# ") {
+            parts.push(Part { title: title.to_owned(), pages: Vec::new() });
+        }
+        let link = line.trim_start_matches("- ").strip_prefix('[').and_then(|link| link.strip_suffix(')'));
+        if let (Some((title, path)), Some(part)) =
+            (link.and_then(|link| link.split_once("](")), parts.last_mut())
+        {
+            part.pages.push((title.to_owned(), resolved("docs/SUMMARY.md", path)));
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_resolved_and_pages_named() {
+        for (from, link, expected) in [
+            ("docs/api.md", "webhooks.md", "docs/webhooks.md"),
+            ("docs/api.md", "../README.md", "README.md"),
+            ("charts/docket/README.md", "../../docs/kubernetes.md", "docs/kubernetes.md"),
+            ("README.md", "dataplane/board/", "dataplane/board"),
+        ] {
+            assert_eq!(resolved(from, link), expected);
+        }
+        assert_eq!(name("docs/README.md"), "index.html");
+        assert_eq!(name("README.md"), "readme.html");
+        assert_eq!(name("charts/docket/README.md"), "charts-docket-readme.html");
+    }
+
+    #[test]
+    fn a_summary_has_parts_of_pages() {
+        let found =
+            parts("# Summary\n\n[First](README.md)\n\n# Part\n\n- [One](one.md)\n- [Two](../two.md)\n");
+        let part = |title: &str, pages: &[(&str, &str)]| Part {
+            title: title.into(),
+            pages: pages.iter().map(|(title, path)| ((*title).into(), (*path).into())).collect(),
+        };
+        let expected = [
+            part("", &[("First", "docs/README.md")]),
+            part("Part", &[("One", "docs/one.md"), ("Two", "two.md")]),
+        ];
+        assert_eq!(found, expected);
+    }
+}

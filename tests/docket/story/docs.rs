@@ -1,0 +1,88 @@
+//! /docs/ and `docket docs`: the documentation as web pages.
+
+use std::process::Command;
+
+use docket_docs::Site;
+use docket_rig::scratch::Folder;
+use docket_tests::browser::Browser;
+use docket_tests::server::{Options, Server, binary, request};
+
+use crate::api::rig::{Rig, get, refused};
+use crate::portal::browser::inspect::{complaints, wrong};
+use crate::serve::stage::Stage;
+
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+#[tokio::test]
+async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
+    let rig = Rig::start().await;
+    let at = async |path: &str| get(rig.server.api, path, &[]).await;
+    let redirect = at("/docs").await;
+    assert_eq!((redirect.status, redirect.headers["location"].as_str()), (308, "/docs/"));
+    for (path, kind, part) in [
+        ("/docs/", "text/html; charset=utf-8", "Receiving webhooks"),
+        ("/docs/webhooks.html", "text/html; charset=utf-8", "id=\"a-test-event\""),
+        ("/docs/search?q=idempotency+key", "text/html; charset=utf-8", "api.html#"),
+        ("/docs/search", "text/html; charset=utf-8", "Give one or more words."),
+        ("/docs/docs.css", "text/css; charset=utf-8", "--ground"),
+        ("/docs/vectors.json", "application/json", "signature"),
+        ("/docs/examples/acme.yaml", "text/plain; charset=utf-8", "kind: Tenant"),
+    ] {
+        let reply = at(path).await;
+        assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, kind), "{path}");
+        assert!(reply.text().contains(part), "{path}: {}", reply.text());
+        assert_eq!(reply.headers["content-security-policy"], POLICY);
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+    }
+    assert_eq!(at("/docs/images/overview.webp").await.headers["content-type"], "image/webp");
+    let found = at("/docs/search?q=%3Cscript%3Ealert(1)%3C/script%3E").await;
+    assert!(found.text().contains("&lt;script&gt;") && !found.text().contains("<script"), "{}", found.text());
+    for missing in ["/docs/nothing.html", "/docs/..%2FCargo.toml", "/docs/%FF", "/docs/images/"] {
+        refused(&at(missing).await, 404, "There is no such route; see /swagger");
+    }
+}
+
+#[tokio::test]
+async fn the_documentation_is_on_the_management_port_of_every_role() {
+    let stage = Stage::new().await;
+    let worker = stage.serve("worker").await;
+    let reply = request(worker.management, "GET", "/docs/kubernetes.html", &[], "").await.expect("an answer");
+    assert_eq!((reply.status, reply.headers["content-security-policy"].as_str()), (200, POLICY));
+    assert!(request(worker.api, "GET", "/docs/", &[], "").await.is_err(), "a worker has no API");
+}
+
+#[test]
+fn the_documentation_is_written_as_files() {
+    let folder = Folder::new("docs");
+    let out = folder.path().join("site");
+    let write = || Command::new(binary()).args(["docs", "--out"]).arg(&out).output().expect("it runs");
+    let written = write();
+    assert!(written.status.success(), "{written:?}");
+    let site = Site::new(false);
+    for path in site.paths() {
+        let file = std::fs::read(out.join(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(file == site.get(&path).expect("it is there").bytes, "{path}");
+    }
+    let again = write();
+    assert!(!again.status.success());
+    let text = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(text.contains("site is not empty; name a folder that is empty"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_page_can_be_read_by_everyone_in_either_theme_at_any_width() {
+    let home = docket_tests::server::Home::new();
+    let server = Server::start(&home, Options::flags("")).await;
+    let browser = Browser::open().await;
+    let site = Site::new(true);
+    let pages = site.paths().filter(|path| path.ends_with(".html"));
+    let mut all = Vec::new();
+    for page in pages.chain(["search?q=rotate+secret".to_owned(), "search?q=zzzz".to_owned()]) {
+        browser.go(&format!("http://{}/docs/{page}", server.api)).await;
+        browser.look("document.querySelectorAll('details').forEach((one) => { one.open = true; })").await;
+        all.extend(wrong(&browser).await.into_iter().map(|line| format!("{page}: {line}")));
+    }
+    assert!(all.is_empty(), "{} findings:\n{}", all.len(), all.join("\n"));
+    let said = complaints(&browser).await;
+    assert!(said.is_empty(), "{said:#?}");
+}
