@@ -20,6 +20,7 @@ pub mod orders;
 pub mod origin;
 mod pace;
 pub mod paging;
+pub mod problem_type;
 pub mod processes;
 mod refusals;
 pub mod request;

@@ -11,6 +11,7 @@ mod first_run;
 mod listen;
 mod openapi;
 mod privacy;
+mod reference;
 mod snippets;
 mod swagger;
 mod verify;

@@ -1,4 +1,4 @@
-//! Errors of the API as RFC 9457 problem+json. No other file chooses a status code.
+//! Errors of the API as RFC 9457 problem+json. No other file chooses a type of problem, which has the status code.
 //!
 //! A 5xx has a fixed public text; its cause is logged once, here.
 
@@ -6,13 +6,15 @@ use std::fmt;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use docket_crds::Limit;
 use docket_orders::{Problem, Problems};
 use docket_portal::message::Message;
 use docket_store::StoreError;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::problem_type::ProblemType;
 use crate::actions::Refusal;
 use crate::actions::sign_in::SignInError;
 use crate::fair_share::Busy;
@@ -75,10 +77,10 @@ pub enum ApiError {
     Internal,
 }
 
-/// Prints the status only, never a userId or a key that was sent as client code.
+/// Prints the type only, never a userId or a key that was sent as client code.
 impl fmt::Debug for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ApiError({})", self.status())
+        write!(f, "ApiError({:?})", self.kind())
     }
 }
 
@@ -86,9 +88,9 @@ impl fmt::Debug for ApiError {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// The type of problem. `about:blank` means that the status describes it.
+    /// The type of problem: a page and heading of the documentation at the API's own address.
     #[serde(rename = "type")]
-    #[schema(example = "about:blank")]
+    #[schema(example = "/docs/problems.html#invalid-fields", format = "uri-reference")]
     pub kind: String,
     /// The name of the status.
     #[schema(example = "Bad Request")]
@@ -102,6 +104,9 @@ pub struct ProblemBody {
     /// On a 400: each field that is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Problem>,
+    /// On a 429: the limit that the tenant is at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<&'static str>,
     /// The same as the header X-Request-Id. Quote it when you ask for help.
     #[serde(rename = "requestId", skip_serializing_if = "Option::is_none")]
     #[schema(example = "0193f0c2a1b07c3e9d6f")]
@@ -111,10 +116,10 @@ pub struct ProblemBody {
 /// A problem without the request's id, which the outermost middleware fills in.
 #[derive(Debug, Clone)]
 pub(crate) struct Unnumbered {
-    kind: String,
-    status: StatusCode,
+    kind: ProblemType,
     detail: String,
     errors: Vec<Problem>,
+    limit: Option<Limit>,
 }
 
 impl Unnumbered {
@@ -124,7 +129,7 @@ impl Unnumbered {
         fields: &'a [(&'a str, &'a str)],
         request_id: &'a str,
     ) -> Message<'a> {
-        Message { status: self.status.as_u16(), detail: &self.detail, fields, request_id }
+        Message { status: self.kind.status().as_u16(), detail: &self.detail, fields, request_id }
     }
 
     /// The fields that are wrong, each with what would be right.
@@ -133,12 +138,14 @@ impl Unnumbered {
     }
 
     pub(super) fn body(&self, request_id: &str) -> Body {
+        let status = self.kind.status();
         let body = ProblemBody {
-            kind: self.kind.clone(),
-            title: self.status.canonical_reason().unwrap_or("Error"),
-            status: self.status.as_u16(),
+            kind: self.kind.reference(),
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
             detail: self.detail.clone(),
             errors: self.errors.clone(),
+            limit: self.limit.map(Limit::as_str),
             request_id: Some(request_id.to_owned()),
         };
         Body::from(serde_json::to_vec(&body).expect("plain structs serialise"))
@@ -146,34 +153,32 @@ impl Unnumbered {
 }
 
 impl ApiError {
-    fn status(&self) -> StatusCode {
+    fn kind(&self) -> ProblemType {
         match self {
-            Self::Invalid(_) | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::InvalidApiKey | Self::InvalidToken | Self::InvalidSession | Self::UnknownClusterUser => {
-                StatusCode::UNAUTHORIZED
-            }
-            Self::ApiAccessOff(_) | Self::NotAdministrator | Self::NoClusterRight(_) | Self::ForeignForm => {
-                StatusCode::FORBIDDEN
-            }
-            Self::TenantNotFound | Self::UnknownUser(_) | Self::NotFound(_) | Self::NoSuchRoute => {
-                StatusCode::NOT_FOUND
-            }
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Conflict(_) | Self::Refused(_) => StatusCode::CONFLICT,
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TryLater(_) | Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable | Self::ReviewsAway | Self::ClusterAway => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    /// The type of problem, which tells limits apart.
-    fn kind(&self) -> String {
-        match self {
-            Self::OverLimit(over) => format!("urn:docket:limit:{}", over.limit),
-            _ => "about:blank".to_owned(),
+            Self::Invalid(_) => ProblemType::InvalidFields,
+            Self::BadRequest(_) => ProblemType::InvalidRequest,
+            Self::InvalidApiKey => ProblemType::InvalidApiKey,
+            Self::InvalidToken | Self::InvalidSession => ProblemType::InvalidToken,
+            Self::UnknownClusterUser => ProblemType::UnknownClusterUser,
+            Self::ApiAccessOff(_) => ProblemType::ApiAccessOff,
+            Self::NotAdministrator => ProblemType::NotAdministrator,
+            Self::NoClusterRight(_) => ProblemType::NoClusterRight,
+            Self::ForeignForm => ProblemType::ForeignForm,
+            Self::TenantNotFound => ProblemType::TenantNotFound,
+            Self::UnknownUser(_) => ProblemType::UnknownUser,
+            Self::NotFound(_) => ProblemType::NotFound,
+            Self::NoSuchRoute => ProblemType::NoSuchRoute,
+            Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
+            Self::RequestTimeout => ProblemType::BodyTooSlow,
+            Self::Conflict(_) => ProblemType::Conflict,
+            Self::Refused(_) => ProblemType::RefusedByCluster,
+            Self::TooLarge(_) => ProblemType::BodyTooLong,
+            Self::UnsupportedMediaType => ProblemType::UnsupportedMediaType,
+            Self::TryLater(_) => ProblemType::TooManySignIns,
+            Self::OverLimit(_) => ProblemType::AtLimit,
+            Self::Internal => ProblemType::InternalError,
+            Self::Unavailable => ProblemType::Unavailable,
+            Self::ReviewsAway | Self::ClusterAway => ProblemType::ClusterAway,
         }
     }
 
@@ -230,9 +235,8 @@ fn first_of(problems: &Problems) -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.status();
         let (kind, detail) = (self.kind(), self.detail());
-        let mut response = status.into_response();
+        let mut response = kind.status().into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let retry_after = match &self {
@@ -255,11 +259,12 @@ impl IntoResponse for ApiError {
             }
             _ => {}
         }
-        let errors = match self {
-            Self::Invalid(problems) => problems.into_iter().collect(),
-            _ => Vec::new(),
+        let (errors, limit) = match self {
+            Self::Invalid(problems) => (problems.into_iter().collect(), None),
+            Self::OverLimit(over) => (Vec::new(), Some(over.limit)),
+            _ => (Vec::new(), None),
         };
-        response.extensions_mut().insert(Unnumbered { kind, status, detail, errors });
+        response.extensions_mut().insert(Unnumbered { kind, detail, errors, limit });
         response
     }
 }

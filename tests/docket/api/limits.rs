@@ -37,7 +37,7 @@ async fn strangers_do_not_take_the_sign_ins_of_users_who_are_known() {
     assert_eq!(sign_in("/Auth/Token", BEA).await.status, 200);
     let refused = sign_in("/Employee/SignIn", MO).await;
     assert_eq!(refused.status, 429, "the half of strangers is used up: {refused:?}");
-    assert_eq!(refused.json()["type"], "urn:docket:limit:signInsPerMinute");
+    assert_eq!(refused.json()["limit"], "signInsPerMinute");
     let seconds: u64 = refused.headers["retry-after"].parse().expect("seconds");
     assert!((1..=30).contains(&seconds), "{seconds}");
     assert_eq!(sign_in("/Auth/Token", ADA).await.status, 200, "she is known here");

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use docket::api::problem_type::ProblemType;
 use docket_orders::OrderType;
 use docket_tests::people::{self, ADA, ALEX, BEA, MO};
 use docket_tests::server::{
@@ -196,11 +197,17 @@ pub(crate) fn problem(reply: &Reply, status: u16) -> Value {
     let id = body.as_object_mut().expect("an object").remove("requestId").expect("a requestId");
     assert_eq!(Some(id.as_str().expect("text")), reply.headers.get("x-request-id").map(String::as_str));
     let title = StatusCode::from_u16(status).expect("a status").canonical_reason();
-    assert_eq!((&body["type"], &body["status"]), (&json!("about:blank"), &json!(status)));
+    assert_eq!(body["status"], json!(status));
+    let kinds = ProblemType::ALL.into_iter().filter(|kind| kind.status().as_u16() == status);
+    assert!(kinds.map(ProblemType::reference).any(|kind| body["type"] == kind), "{body}");
     assert_eq!(body["title"].as_str(), title);
     assert!(body["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{body}");
     let names = body.as_object().expect("an object").keys().map(String::as_str);
-    assert!(names.into_iter().all(|name| ["type", "title", "status", "detail", "errors"].contains(&name)));
+    assert!(
+        names
+            .into_iter()
+            .all(|name| ["type", "title", "status", "detail", "errors", "limit"].contains(&name))
+    );
     body
 }
 

@@ -49,7 +49,7 @@ async fn processes_share_the_requests_of_a_tenant_also_without_redis() {
     assert!((16..=64).contains(&taken), "{taken} alone in two seconds");
     let refused = refused.expect("a flood is refused");
     assert_eq!(refused.headers["retry-after"], "1");
-    assert_eq!(refused.json()["type"], "urn:docket:limit:requestsPerSecond");
+    assert_eq!(refused.json()["limit"], "requestsPerSecond");
     assert_eq!(refused.detail(), "The tenant is at its limit requestsPerSecond; try again in 1 seconds");
     assert!(first.metric("docket_tenant_limited_total{limit=\"requestsPerSecond\"}").await > 0.0);
 

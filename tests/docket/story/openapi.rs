@@ -242,7 +242,7 @@ async fn every_operation_documents_its_problems() {
     let problem = &document["components"]["schemas"]["Problem"];
     let fields: BTreeSet<&str> =
         problem["properties"].as_object().expect("fields").keys().map(String::as_str).collect();
-    assert_eq!(fields, ["type", "title", "status", "detail", "errors", "requestId"].into());
+    assert_eq!(fields, ["type", "title", "status", "detail", "errors", "limit", "requestId"].into());
     for needed in ["type", "title", "status", "detail"] {
         assert!(words(&problem["required"]).contains(&needed), "{needed}");
     }
