@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use docket_program::clock::millis;
 
 /// How many wrong guesses are free. Each further one doubles the wait, up to the longest. One guess is forgotten in the
 /// longest wait, so that this is also the pace of a patient guesser.
@@ -60,7 +63,8 @@ pub struct TryLater {
     pub seconds: u64,
 }
 
-/// The counts. They are in memory only: a restart gives a guesser five more tries.
+/// The counts. They are in memory only: a restart gives a guesser five more tries. Their time is that of a monotonic clock
+/// ([`Clock::elapsed`](docket_program::clock::Clock::elapsed)), so that no one waits longer when the machine's clock is set back.
 #[derive(Debug, Default)]
 pub struct Throttle {
     entries: Mutex<Entries>,
@@ -94,14 +98,12 @@ impl Count {
         Self { debt_ms: (self.debt_ms - patience.longest_ms).max(0), ..self }
     }
 
-    /// When the next guess may begin.
-    fn open_at(self, patience: Patience) -> i64 {
+    /// When the next guess may begin; `None`: at once, also one that read the clock before the last was counted.
+    fn open_at(self, patience: Patience) -> Option<i64> {
         let wrong = self.debt_ms.div_euclid(patience.longest_ms)
             + i64::from(self.debt_ms.rem_euclid(patience.longest_ms) > 0);
-        match wrong - patience.free {
-            over @ 0.. => self.last_ms + (1000i64 << over.min(16)).min(patience.longest_ms),
-            _ => self.last_ms,
-        }
+        let over = wrong - patience.free;
+        (over >= 0).then(|| self.last_ms + (1000i64 << over.min(16)).min(patience.longest_ms))
     }
 }
 
@@ -128,13 +130,13 @@ impl Keys {
 
 impl Throttle {
     /// Refuses a guess that has to wait. Counts nothing.
-    pub fn check(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
-        self.lock().wait(&self.keys(guess), now_ms)
+    pub fn check(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
+        self.lock().wait(&self.keys(guess), millis(now))
     }
 
     /// Counts a guess, or refuses one that has to wait. A refused guess is not counted.
-    pub fn begin(&self, guess: &Guess, now_ms: i64) -> Result<(), TryLater> {
-        let keys = self.keys(guess);
+    pub fn begin(&self, guess: &Guess, now: Duration) -> Result<(), TryLater> {
+        let (keys, now_ms) = (self.keys(guess), millis(now));
         let mut entries = self.lock();
         entries.wait(&keys, now_ms)?;
         if entries.counts.len() + keys.counts().count() > MAX_ENTRIES {
@@ -150,8 +152,8 @@ impl Throttle {
 
     /// Records that a guess was right: the user's count at the source is reset, the others are taken back, and the user is known
     /// there.
-    pub fn right(&self, guess: &Guess, now_ms: i64) {
-        let Keys { user, at_source } = self.keys(guess);
+    pub fn right(&self, guess: &Guess, now: Duration) {
+        let (Keys { user, at_source }, now_ms) = (self.keys(guess), millis(now));
         let mut entries = self.lock();
         if let Some(count) = entries.counts.get_mut(&user) {
             *count = count.without_guess(PER_USER);
@@ -168,8 +170,8 @@ impl Throttle {
     }
 
     /// Whether the user has signed in from this source in the last seven days.
-    pub fn is_known(&self, guess: &Guess, now_ms: i64) -> bool {
-        self.lock().is_known(&self.keys(guess), now_ms)
+    pub fn is_known(&self, guess: &Guess, now: Duration) -> bool {
+        self.lock().is_known(&self.keys(guess), millis(now))
     }
 
     fn keys(&self, guess: &Guess) -> Keys {
@@ -202,7 +204,7 @@ impl Entries {
         let counts = keys.counts().filter(|(key, _)| !is_known || Some(*key) == own);
         let waits = counts.filter_map(|(key, patience)| {
             let count = self.counts.get(&key).filter(|count| now_ms - count.last_ms < FORGET_MS)?;
-            Some(count.open_at(patience) - now_ms)
+            Some(count.open_at(patience)? - now_ms)
         });
         match waits.max().and_then(|wait_ms| u64::try_from(wait_ms).ok()) {
             None | Some(0) => Ok(()),
@@ -231,6 +233,10 @@ fn forget_older_half<T>(entries: &mut HashMap<u64, T>, time_of: impl Fn(&T) -> i
 mod tests {
     use super::*;
 
+    fn ms(number: i64) -> Duration {
+        Duration::from_millis(u64::try_from(number).expect("a time"))
+    }
+
     fn at(tenant: &str, user: &str, source: u8) -> Guess {
         let source = Source::Client(IpAddr::from([192, 0, 2, source]));
         Guess { tenant: tenant.into(), user: user.into(), source }
@@ -244,34 +250,34 @@ mod tests {
     fn guesses_at_one_tenant_do_not_hold_up_another_at_the_same_source() {
         let throttle = Throttle::default();
         for n in 0..1000 {
-            let _ = throttle.begin(&at("a", &format!("u{n}"), 1), 1);
+            let _ = throttle.begin(&at("a", &format!("u{n}"), 1), ms(1));
         }
-        assert!(throttle.begin(&at("a", "someone", 1), 1).is_err());
-        assert_eq!(throttle.begin(&at("b", "someone", 1), 1), Ok(()));
+        assert!(throttle.begin(&at("a", "someone", 1), ms(1)).is_err());
+        assert_eq!(throttle.begin(&at("b", "someone", 1), ms(1)), Ok(()));
     }
 
     #[test]
     fn known_user_is_held_up_neither_by_guesses_at_others_nor_by_those_from_elsewhere() {
         let throttle = Throttle::default();
-        throttle.begin(&guess("ada", 1), 0).expect("the first");
-        throttle.right(&guess("ada", 1), 0);
+        throttle.begin(&guess("ada", 1), ms(0)).expect("the first");
+        throttle.right(&guess("ada", 1), ms(0));
         for n in 0..1000 {
-            let _ = throttle.begin(&guess(&format!("u{n}"), 1), 1);
-            let _ = throttle.begin(&guess("ada", 2), n);
+            let _ = throttle.begin(&guess(&format!("u{n}"), 1), ms(1));
+            let _ = throttle.begin(&guess("ada", 2 + (n % 9) as u8), ms(1));
         }
-        assert!(throttle.check(&guess("new", 1), 1).is_err());
-        assert!(throttle.check(&guess("ada", 3), 1).is_err());
-        assert_eq!(throttle.begin(&guess("ada", 1), 1), Ok(()));
-        assert!(throttle.is_known(&guess("ada", 1), KNOWN_MS - 1));
-        assert!(!throttle.is_known(&guess("ada", 1), KNOWN_MS));
-        assert!(!throttle.is_known(&guess("ada", 2), 1));
+        assert!(throttle.check(&guess("new", 1), ms(1)).is_err());
+        assert!(throttle.check(&guess("ada", 99), ms(1)).is_err());
+        assert_eq!(throttle.begin(&guess("ada", 1), ms(1)), Ok(()));
+        assert!(throttle.is_known(&guess("ada", 1), ms(KNOWN_MS - 1)));
+        assert!(!throttle.is_known(&guess("ada", 1), ms(KNOWN_MS)));
+        assert!(!throttle.is_known(&guess("ada", 2), ms(1)));
     }
 
     #[test]
     fn known_user_may_not_be_guessed_at_from_its_own_source() {
         let throttle = Throttle::default();
-        throttle.right(&guess("ada", 1), 0);
-        let tried = (0..1000).take_while(|_| throttle.begin(&guess("ada", 1), 1).is_ok()).count();
+        throttle.right(&guess("ada", 1), ms(0));
+        let tried = (0..1000).take_while(|_| throttle.begin(&guess("ada", 1), ms(1)).is_ok()).count();
         assert_eq!(tried, 5);
     }
 
@@ -279,8 +285,8 @@ mod tests {
     fn proxy_that_names_no_client_has_no_count_of_its_own() {
         let throttle = Throttle::default();
         let from_proxy = |n: usize| Guess { source: Source::Proxy, ..guess(&format!("u{n}"), 0) };
-        assert!((0..1000).all(|n| throttle.begin(&from_proxy(n), 1).is_ok()));
-        let tried = (0..1000).take_while(|_| throttle.begin(&from_proxy(1), 2).is_ok()).count();
+        assert!((0..1000).all(|n| throttle.begin(&from_proxy(n), ms(1)).is_ok()));
+        let tried = (0..1000).take_while(|_| throttle.begin(&from_proxy(1), ms(2)).is_ok()).count();
         assert_eq!(tried, 19, "of one user");
     }
 
@@ -290,10 +296,10 @@ mod tests {
         let mut now_ms = 0;
         for n in 0..500 {
             now_ms += PER_SOURCE.longest_ms;
-            assert_eq!(throttle.begin(&guess(&format!("u{n}"), 1), now_ms), Ok(()), "{n}");
+            assert_eq!(throttle.begin(&guess(&format!("u{n}"), 1), ms(now_ms)), Ok(()), "{n}");
             let right = guess(&format!("right{n}"), 1);
-            assert_eq!(throttle.begin(&right, now_ms), Ok(()), "{n}");
-            throttle.right(&right, now_ms);
+            assert_eq!(throttle.begin(&right, ms(now_ms)), Ok(()), "{n}");
+            throttle.right(&right, ms(now_ms));
         }
     }
 
@@ -301,56 +307,66 @@ mod tests {
     fn sixth_wrong_guess_waits_and_the_wait_doubles() {
         let throttle = Throttle::default();
         for _ in 0..5 {
-            assert_eq!(throttle.begin(&guess("u", 1), 1_000_000), Ok(()));
+            assert_eq!(throttle.begin(&guess("u", 1), ms(1_000_000)), Ok(()));
         }
-        assert_eq!(throttle.begin(&guess("u", 1), 1_000_000), Err(TryLater { seconds: 1 }));
-        assert_eq!(throttle.begin(&guess("u", 1), 1_001_000), Ok(()));
-        assert_eq!(throttle.begin(&guess("u", 1), 1_001_000), Err(TryLater { seconds: 2 }));
-        assert_eq!(throttle.begin(&guess("other", 1), 1_001_000), Ok(()));
-        assert_eq!(throttle.begin(&guess("u", 2), 1_001_000), Ok(()));
+        assert_eq!(throttle.begin(&guess("u", 1), ms(1_000_000)), Err(TryLater { seconds: 1 }));
+        assert_eq!(throttle.begin(&guess("u", 1), ms(1_001_000)), Ok(()));
+        assert_eq!(throttle.begin(&guess("u", 1), ms(1_001_000)), Err(TryLater { seconds: 2 }));
+        assert_eq!(throttle.begin(&guess("other", 1), ms(1_001_000)), Ok(()));
+        assert_eq!(throttle.begin(&guess("u", 2), ms(1_001_000)), Ok(()));
+    }
+
+    #[test]
+    fn free_guess_does_not_wait_for_one_that_was_counted_first_and_read_the_clock_later() {
+        let throttle = Throttle::default();
+        for now in [1_001, 1_000, 1_002, 999] {
+            assert_eq!(throttle.begin(&guess("u", 1), ms(now)), Ok(()), "{now}");
+        }
     }
 
     #[test]
     fn refused_guess_is_not_counted() {
         let throttle = Throttle::default();
         for _ in 0..5 {
-            assert_eq!(throttle.begin(&guess("u", 1), 1_000), Ok(()));
+            assert_eq!(throttle.begin(&guess("u", 1), ms(1_000)), Ok(()));
         }
         for _ in 0..1000 {
-            assert_eq!(throttle.begin(&guess("u", 1), 1_000), Err(TryLater { seconds: 1 }));
+            assert_eq!(throttle.begin(&guess("u", 1), ms(1_000)), Err(TryLater { seconds: 1 }));
         }
-        assert_eq!(throttle.begin(&guess("v", 1), 1_000), Ok(()));
+        assert_eq!(throttle.begin(&guess("v", 1), ms(1_000)), Ok(()));
     }
 
     #[test]
     fn right_guess_resets_the_count_and_a_check_counts_nothing() {
         let throttle = Throttle::default();
         for _ in 0..100 {
-            assert_eq!(throttle.check(&guess("u", 1), 0), Ok(()));
-            assert_eq!(throttle.begin(&guess("u", 1), 0), Ok(()));
-            throttle.right(&guess("u", 1), 0);
+            assert_eq!(throttle.check(&guess("u", 1), ms(0)), Ok(()));
+            assert_eq!(throttle.begin(&guess("u", 1), ms(0)), Ok(()));
+            throttle.right(&guess("u", 1), ms(0));
         }
     }
 
     #[test]
     fn one_source_may_try_fifty_users() {
         let throttle = Throttle::default();
-        let tried = (0..1000).take_while(|n| throttle.begin(&guess(&format!("u{n}"), 1), 1).is_ok()).count();
+        let tried =
+            (0..1000).take_while(|n| throttle.begin(&guess(&format!("u{n}"), 1), ms(1)).is_ok()).count();
         assert_eq!(tried, 50);
-        assert_eq!(throttle.begin(&guess("someone", 2), 1), Ok(()));
+        assert_eq!(throttle.begin(&guess("someone", 2), ms(1)), Ok(()));
     }
 
     #[test]
     fn many_sources_may_try_one_user_but_not_lock_it_out() {
         let throttle = Throttle::default();
-        let tried = (0..=255).take_while(|source| throttle.begin(&guess("u", *source), 1).is_ok()).count();
+        let tried =
+            (0..=255).take_while(|source| throttle.begin(&guess("u", *source), ms(1)).is_ok()).count();
         assert_eq!(tried, 20);
         let mut now = 1;
         for source in 0..=255 {
             now += PER_USER.longest_ms;
-            assert_eq!(throttle.begin(&guess("u", source), now), Ok(()));
+            assert_eq!(throttle.begin(&guess("u", source), ms(now)), Ok(()));
         }
-        assert_eq!(throttle.begin(&guess("u", 7), now), Err(TryLater { seconds: 1 }));
+        assert_eq!(throttle.begin(&guess("u", 7), ms(now)), Err(TryLater { seconds: 1 }));
     }
 
     #[test]
@@ -361,7 +377,7 @@ mod tests {
             user: user.to_string(),
             source: Source::Client(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host).into()),
         };
-        let tried = (0..1000).take_while(|n| throttle.begin(&from(*n as u16, *n), 1).is_ok()).count();
+        let tried = (0..1000).take_while(|n| throttle.begin(&from(*n as u16, *n), ms(1)).is_ok()).count();
         assert_eq!(tried, 50);
     }
 
@@ -370,14 +386,14 @@ mod tests {
         let throttle = Throttle::default();
         let mut now = 0;
         for _ in 0..60 {
-            if let Err(TryLater { seconds }) = throttle.begin(&guess("u", 1), now) {
+            if let Err(TryLater { seconds }) = throttle.begin(&guess("u", 1), ms(now)) {
                 now += 1000 * i64::try_from(seconds).expect("at most 300");
-                assert_eq!(throttle.begin(&guess("u", 1), now), Ok(()));
+                assert_eq!(throttle.begin(&guess("u", 1), ms(now)), Ok(()));
             }
         }
-        assert_eq!(throttle.begin(&guess("u", 1), now), Err(TryLater { seconds: 300 }));
+        assert_eq!(throttle.begin(&guess("u", 1), ms(now)), Err(TryLater { seconds: 300 }));
         for _ in 0..5 {
-            assert_eq!(throttle.begin(&guess("u", 1), now + FORGET_MS), Ok(()));
+            assert_eq!(throttle.begin(&guess("u", 1), ms(now + FORGET_MS)), Ok(()));
         }
     }
 
@@ -390,7 +406,7 @@ mod tests {
                 user: n.to_string(),
                 source: Source::Client(IpAddr::from((0x0a00_0000 + n).to_be_bytes())),
             };
-            assert_eq!(throttle.begin(&guess, i64::from(n)), Ok(()));
+            assert_eq!(throttle.begin(&guess, ms(i64::from(n))), Ok(()));
         }
         assert!(throttle.lock().counts.len() <= MAX_ENTRIES);
     }

@@ -123,14 +123,14 @@ impl SignIn<'_> {
         let user = format!("{kind} {}", contacts::user_key(&credentials.user_id));
         let guess = Guess { tenant: tenant.to_owned(), user, source: credentials.source };
         self.throttle
-            .check(&guess, self.clock.now_ms())
+            .check(&guess, self.clock.elapsed())
             .inspect_err(|_| self.metrics.signed_in("throttled"))?;
         Ok(guess)
     }
 
     /// Refuses a user of a tenant with too many sign-ins, before any look-up.
     fn limit(self, tenant: &ServedTenant, guess: &Guess) -> Result<(), OverLimit> {
-        let known = self.throttle.is_known(guess, self.clock.now_ms());
+        let known = self.throttle.is_known(guess, self.clock.elapsed());
         let counted = self.rates.sign_in(&tenant.uid, &tenant.config.limits, known, self.clock.elapsed());
         counted.inspect_err(|over| {
             self.metrics.signed_in("throttled");
@@ -183,15 +183,15 @@ impl SignIn<'_> {
         stored: Option<String>,
         password: SecretString,
     ) -> Result<bool, SignInError> {
-        let guests = Guests { tenant, are_known: self.throttle.is_known(guess, self.clock.now_ms()) };
+        let guests = Guests { tenant, are_known: self.throttle.is_known(guess, self.clock.elapsed()) };
         let turn = self.passwords.turn(guests, stored).await;
         let turn = turn.inspect_err(|_| self.metrics.signed_in("busy"))?;
         self.throttle
-            .begin(guess, self.clock.now_ms())
+            .begin(guess, self.clock.elapsed())
             .inspect_err(|_| self.metrics.signed_in("throttled"))?;
         let right = turn.verify(password).await;
         if right {
-            self.throttle.right(guess, self.clock.now_ms());
+            self.throttle.right(guess, self.clock.elapsed());
         }
         self.metrics.signed_in(if right { "ok" } else { "refused" });
         Ok(right)
