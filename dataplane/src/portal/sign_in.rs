@@ -108,13 +108,15 @@ pub async fn sign_out_everywhere(
     let (caller, subject) = (&viewer.caller, viewer.caller.subject.clone());
     let end = async |transaction: &mut Transaction, _| {
         let (kind, code) = match &subject {
-            TokenSubject::Contact { contact_code, .. } => ("contact", contact_code),
-            TokenSubject::Employee { employee_code, .. } => ("employee", employee_code),
+            TokenSubject::Contact { contact_code, .. } => {
+                contacts::end_tokens(transaction, contact_code).await?;
+                ("contact", contact_code)
+            }
+            TokenSubject::Employee { employee_code, .. } => {
+                employees::end_tokens(transaction, employee_code).await?;
+                ("employee", employee_code)
+            }
         };
-        match &subject {
-            TokenSubject::Contact { .. } => contacts::end_tokens(transaction, code).await?,
-            TokenSubject::Employee { .. } => employees::end_tokens(transaction, code).await?,
-        }
         Ok(Done::new(&()).record(caller.entry(&state, AuditEvent::SignedOut).about(kind, code)))
     };
     Write::each_time().perform(&state, caller, end).await?;
