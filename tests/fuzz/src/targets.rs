@@ -37,9 +37,11 @@ fn check_refusal(error: &ApiError) {
     }
 }
 
-/// Whether a URL has the secret in one part only. Hosts are read in lower case, and `%21` is another way to write its `!`.
+/// Whether a URL has the secret in one part only. Hosts are read in lower case, `%21` is another way to write its `!`, and
+/// readers of URLs leave out tabs and ends of lines.
 fn names_secret_once(url: &str) -> bool {
-    url.to_ascii_lowercase().matches(SECRET).count() == 1 && !url.contains('%')
+    let read = url.replace(['\t', '\n', '\r'], "").to_ascii_lowercase();
+    read.matches(SECRET).count() == 1 && !read.contains('%')
 }
 
 /// Runs what is async.
