@@ -1,80 +1,46 @@
-//! Every command shown in the repository's *.md and docs/*.md works.
+//! Every command shown in the repository's *.md and below docs/ works, and prints what the page says.
 //!
-//! A fenced block whose info string is `sh test` is run; one with plain `sh` is only shown:
-//!
-//! ````text
-//! ```sh test
-//! docket deliveries list --tenant ACME
-//! ```
-//! ````
-//!
-//! The blocks of one document run in order in one `bash -euo pipefail`, so that a variable of one block is there in the
-//! next, and a command that fails, also one within a pipe, fails the test. They run in a copy of the repository, with
-//! the binary on the PATH as `docket`, beside a `docket dev` that was started there without any flag. The default ports
-//! (8080, 9090, 8443, and 9443 of `docket listen`) stand for free ones, here and in the copied examples/. A document
-//! without such a block is left alone.
+//! The blocks `sh test` of one document ([`docket_tests::pages`]) run in order in one `bash -euo pipefail`, so that a variable
+//! of one block is there in the next, and a command that fails, also one within a pipe, fails the test. They run in a copy of
+//! the repository, with the binary on the PATH as `docket`, beside a `docket dev` that was started there without any flag; a
+//! block `text printed` has lines that this `docket dev` prints. The default ports (8080, 9090, 8443, and 9443 of
+//! `docket listen`) stand for free ones, here and in the copied examples/. A document without such a block is left alone.
 
 use std::fmt::Write;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docket_rig::ports::free_port;
 use docket_rig::scratch::Folder;
+use docket_tests::pages::{blocks, differences, first_missing, printed, script};
 use docket_tests::server::{binary, eventually, request};
 
 use super::example::repository;
 
-/// A block that is to be run, with the line it begins at.
-#[derive(Debug, PartialEq, Eq)]
-struct Block {
-    line: usize,
-    text: String,
-}
-
-fn blocks(document: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    // The fence we are in, and whether its block is to be run.
-    let mut open: Option<(&str, Option<Block>)> = None;
-    for (at, line) in document.lines().enumerate() {
-        let trimmed = line.trim_start();
-        let fence = &trimmed[..trimmed.len() - trimmed.trim_start_matches('`').len()];
-        match &mut open {
-            None if fence.len() >= 3 => {
-                let info = trimmed[fence.len()..].trim();
-                let block = (info == "sh test").then(|| Block { line: at + 1, text: String::new() });
-                open = Some((fence, block));
-            }
-            None => {}
-            Some((opened, block)) if fence.len() >= opened.len() && trimmed.trim_end() == fence => {
-                blocks.extend(block.take());
-                open = None;
-            }
-            Some((_, Some(block))) => writeln!(block.text, "{line}").expect("a String takes all"),
-            Some((_, None)) => {}
-        }
-    }
-    assert!(open.is_none(), "a fence is not closed");
-    blocks
-}
-
-/// One script of them all, which says where it failed.
-fn script(blocks: &[Block]) -> String {
-    let mut script =
-        "set -Eeuo pipefail\ntrap 'echo \"failed in the block at line $BLOCK\" >&2' ERR\n".to_owned();
-    for Block { line, text } in blocks {
-        write!(script, "BLOCK={line}\n{text}").expect("a String takes all");
-    }
-    script
-}
+/// How long `docket dev` may take to print what a page shows.
+const PRINTED_WITHIN: Duration = Duration::from_secs(15);
 
 fn documents() -> Vec<PathBuf> {
-    let folders = [repository(), repository().join("docs")];
-    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("readable"));
-    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    let mut all: Vec<PathBuf> = std::fs::read_dir(repository()).expect("readable").map(path_of).collect();
+    let mut folders = vec![repository().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).expect("readable").map(path_of) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                all.push(path);
+            }
+        }
+    }
     all.retain(|path| path.extension().is_some_and(|ending| ending == "md") && path.exists());
     all.sort();
     all
+}
+
+fn path_of(entry: std::io::Result<DirEntry>) -> PathBuf {
+    entry.expect("readable").path()
 }
 
 /// All but hidden files and what is built.
@@ -139,7 +105,7 @@ impl Place {
 
     /// What `docket dev` has printed.
     fn printed(&self) -> String {
-        std::fs::read_to_string(self.scratch.path().join("out")).expect("readable")
+        off(&self.ports, &std::fs::read_to_string(self.scratch.path().join("out")).expect("readable"))
     }
 
     /// Runs a script; returns whether it succeeded, and what it wrote.
@@ -156,8 +122,7 @@ impl Place {
             .stdin(Stdio::null())
             .output()
             .expect("bash runs");
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+        (output.status.success(), off(&self.ports, &String::from_utf8_lossy(&output.stdout)))
     }
 }
 
@@ -172,20 +137,42 @@ fn on(ports: &[(&str, u16)], text: &str) -> String {
     ports.iter().fold(text.to_owned(), |text, (default, port)| text.replace(default, &port.to_string()))
 }
 
+/// The reverse of [`on`].
+fn off(ports: &[(&str, u16)], text: &str) -> String {
+    ports.iter().fold(text.to_owned(), |text, (default, port)| text.replace(&port.to_string(), default))
+}
+
+/// Runs the blocks of a document; returns what is wrong with it.
+async fn problems_of(document: &str) -> Vec<String> {
+    let (blocks, printed) = (blocks(document, "test"), printed(document));
+    if blocks.is_empty() && printed.is_empty() {
+        return Vec::new();
+    }
+    let place = Place::new().await;
+    let (done, output) = place.run(&script(&blocks));
+    let mut wrong = differences(&blocks, &output);
+    if !done {
+        let log = std::fs::read_to_string(place.scratch.path().join("log")).expect("a log");
+        wrong.push(format!("{output}\n{log}"));
+    }
+    let until = Instant::now() + PRINTED_WITHIN;
+    while let Some(line) = first_missing(&printed, &place.printed()) {
+        if Instant::now() > until {
+            wrong.push(format!("`docket dev` does not print {line:?} but:\n{}", place.printed()));
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    wrong
+}
+
 #[tokio::test]
-async fn every_command_shown_works() {
+async fn every_command_shown_works_and_prints_what_is_shown() {
     let mut failed = String::new();
     for document in documents() {
         let text = std::fs::read_to_string(&document).expect("readable");
-        let blocks = blocks(&text);
-        if blocks.is_empty() {
-            continue;
-        }
-        let place = Place::new().await;
-        let (done, output) = place.run(&script(&blocks));
-        if !done {
-            let log = std::fs::read_to_string(place.scratch.path().join("log")).expect("a log");
-            writeln!(failed, "{}: {output}\n{log}", document.display()).expect("a String takes all");
+        for problem in problems_of(&text).await {
+            writeln!(failed, "{}: {problem}", document.display()).expect("a String takes all");
         }
     }
     assert!(failed.is_empty(), "{failed}");
@@ -195,7 +182,7 @@ async fn every_command_shown_works() {
 async fn what_the_readme_tells_to_paste_shows_the_events_it_names() {
     let place = Place::new().await;
     let text = std::fs::read_to_string(repository().join("README.md")).expect("readable");
-    let (done, output) = place.run(&script(&blocks(&text)));
+    let (done, output) = place.run(&script(&blocks(&text, "test")));
     assert!(done, "{output}");
     for said in
         ["\"lineItem\":", "\"servee\":\"Orrin Brindle\"", "\"failureClass\":\"ServerError\"", "\"resendOf\":"]
@@ -212,16 +199,13 @@ async fn what_the_readme_tells_to_paste_shows_the_events_it_names() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_is_reported_with_its_block() {
-    let place = Place::new().await;
-    let block = |line, text: &str| Block { line, text: text.to_owned() };
-    let (done, output) = place.run(&script(&[
-        block(3, "A=1\n"),
-        block(7, "echo $A; false | cat\n"),
-        block(9, "echo never\n"),
-    ]));
-    assert!(!done && output.contains("1\n") && !output.contains("never"), "{output}");
-    assert!(output.contains("failed in the block at line 7"), "{output}");
+async fn a_command_that_fails_and_one_that_prints_something_else_are_reported_with_their_block() {
+    let page = "```sh test\nA=1\necho other\n```\n```text output\none\n```\n```sh test\necho $A; false | cat\n```\n\
+                ```sh test\necho never\n```\n";
+    let wrong = problems_of(page).await;
+    let [other, failed] = wrong.as_slice() else { panic!("{wrong:#?}") };
+    assert!(other.starts_with("the block at line 1 does not print \"one\" but:\nother"), "{other}");
+    assert!(failed.contains("failed in the block at line 8") && !failed.contains("never"), "{failed}");
 }
 
 #[test]
@@ -234,15 +218,4 @@ fn links_between_documents_lead_somewhere() {
             assert!(!local || to.exists(), "{} links to {link}, which is not there", document.display());
         }
     }
-}
-
-#[test]
-fn blocks_are_found_by_their_info_string() {
-    let document = "# T\n```sh\nno\n```\n```sh test\na=1\n```\n\n````text\n```sh test\nshown only\n```\n````\n\n  \
-                    ```sh test\n  echo $a\n  ```\n";
-    let found = blocks(document);
-    let texts: Vec<(usize, &str)> = found.iter().map(|block| (block.line, block.text.as_str())).collect();
-    assert_eq!(texts, [(5, "a=1\n"), (15, "  echo $a\n")]);
-    assert_eq!(blocks("nothing\n"), []);
-    assert!(script(&found).contains("BLOCK=15\n  echo $a\n"));
 }

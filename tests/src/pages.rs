@@ -1,0 +1,192 @@
+//! The commands that a page of the documentation shows, and what it says that they print.
+//!
+//! A fenced block whose info string is `sh test` or `sh cluster` is run; one with plain `sh` is only shown. A block `text output`
+//! directly after it has lines that it must print, in this order; `…` within a line stands for any text:
+//!
+//! ````text
+//! ```sh test
+//! docket --version
+//! ```
+//! ```text output
+//! docket …
+//! ```
+//! ````
+//!
+//! Ids, times, durations and the width of gaps are not compared.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Begins the output of each block, before its line.
+const MARK: char = '\u{1e}';
+
+/// A block that is to be run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The line of the page that it begins at.
+    pub line: usize,
+    /// The commands.
+    pub text: String,
+    /// The lines that they print.
+    pub output: Vec<String>,
+}
+
+/// The fenced blocks of a page: the line of each, its info string and its text.
+fn fences(page: &str) -> Vec<(usize, &str, String)> {
+    let mut found: Vec<(usize, &str, String)> = Vec::new();
+    let mut open: Option<&str> = None;
+    for (at, line) in page.lines().enumerate() {
+        let trimmed = line.trim_start();
+        let fence = &trimmed[..trimmed.len() - trimmed.trim_start_matches('`').len()];
+        match open {
+            None if fence.len() >= 3 => {
+                found.push((at + 1, trimmed[fence.len()..].trim(), String::new()));
+                open = Some(fence);
+            }
+            None => {}
+            Some(opened) if fence.len() >= opened.len() && trimmed.trim_end() == fence => open = None,
+            Some(_) => {
+                let (_, _, text) = found.last_mut().expect("it is open");
+                writeln!(text, "{line}").expect("a String takes all");
+            }
+        }
+    }
+    assert!(open.is_none(), "a fence is not closed");
+    found
+}
+
+/// The blocks `sh <kind>` of a page.
+///
+/// # Panics
+///
+/// A fence is not closed, or a `text output` follows no block that is run.
+pub fn blocks(page: &str, kind: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut before = "";
+    for (line, info, text) in fences(page) {
+        if info.strip_prefix("sh ") == Some(kind) {
+            blocks.push(Block { line, text, output: Vec::new() });
+        } else if info == "text output" {
+            assert!(before.starts_with("sh "), "line {line}: no block that is run stands before this output");
+            if before.strip_prefix("sh ") == Some(kind) {
+                let block = blocks.last_mut().expect("the block before");
+                block.output = text.lines().map(str::to_owned).collect();
+            }
+        }
+        before = info;
+    }
+    blocks
+}
+
+/// The lines of the blocks `text printed`: what a program that runs beside the commands prints.
+///
+/// # Panics
+///
+/// A fence is not closed.
+pub fn printed(page: &str) -> Vec<String> {
+    let blocks = fences(page).into_iter().filter(|(_, info, _)| *info == "text printed");
+    blocks.flat_map(|(_, _, text)| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// One script of all blocks, which says where it failed.
+pub fn script(blocks: &[Block]) -> String {
+    let mut script =
+        "set -Eeuo pipefail\nexec 2>&1\ntrap 'echo \"failed in the block at line $BLOCK\"' ERR\n".to_owned();
+    for Block { line, text, .. } in blocks {
+        write!(script, "BLOCK={line}\nprintf '{MARK}%s\\n' {line}\n{text}").expect("a String takes all");
+    }
+    script
+}
+
+/// What a page says that its blocks print, and the output of their script lacks.
+pub fn differences(blocks: &[Block], output: &str) -> Vec<String> {
+    let of_blocks = output.split(MARK).filter_map(|part| {
+        let (line, text) = part.split_once('\n')?;
+        Some((line.parse::<usize>().ok()?, text))
+    });
+    let of_blocks: Vec<(usize, &str)> = of_blocks.collect();
+    let mut all = Vec::new();
+    for block in blocks.iter().filter(|block| !block.output.is_empty()) {
+        let text = of_blocks.iter().find(|(line, _)| *line == block.line).map_or("", |(_, text)| *text);
+        if let Some(line) = first_missing(&block.output, text) {
+            all.push(format!("the block at line {} does not print {line:?} but:\n{text}", block.line));
+        }
+    }
+    all
+}
+
+/// The first of these lines that a text lacks after the ones before it.
+pub fn first_missing<'a>(lines: &'a [String], text: &str) -> Option<&'a str> {
+    let mut rest = text.lines().map(comparable);
+    lines.iter().map(String::as_str).find(|wanted| {
+        let wanted = comparable(wanted);
+        !rest.any(|line| matches(&wanted, &line))
+    })
+}
+
+/// A line without what differs from run to run.
+fn comparable(line: &str) -> String {
+    static DIFFERS: LazyLock<[Regex; 5]> = LazyLock::new(|| {
+        [
+            r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?",
+            r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+            r"\b\d\d:\d\d:\d\d(\.\d+)?\b",
+            r"[0-9a-f]{8,}",
+            r"\b(\d+(\.\d+)? ?(ms|s|m|h|d)\b|(\d+[dhms]){2,}\b)",
+        ]
+        .map(|expression| Regex::new(expression).expect("an expression"))
+    });
+    let line = DIFFERS.iter().fold(line.to_owned(), |line, regex| regex.replace_all(&line, "#").into_owned());
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a line is this one, in which each `…` stands for any text.
+fn matches(wanted: &str, line: &str) -> bool {
+    let parts: Vec<&str> = wanted.split('…').collect();
+    let Some((last, first)) = parts.split_last() else { return false };
+    if first.is_empty() {
+        return line == *last;
+    }
+    let Some(mut rest) = line.strip_prefix(first[0]) else { return false };
+    for part in &first[1..] {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_by_their_info_string_with_their_output() {
+        let page = "# T\n```sh\nno\n```\n```sh test\na=1\n```\n\n````text\n```sh test\nshown only\n```\n````\n\n  \
+                    ```sh test\n  echo $a\n  ```\n```text output\n1\n```\n```text printed\nready\n```\n";
+        let block = |line, text: &str, output: &[&str]| Block {
+            line,
+            text: text.into(),
+            output: output.iter().map(|line| (*line).into()).collect(),
+        };
+        assert_eq!(blocks(page, "test"), [block(5, "a=1\n", &[]), block(15, "  echo $a\n", &["1"])]);
+        assert_eq!((blocks(page, "cluster"), printed(page)), (vec![], vec!["ready".to_owned()]));
+        assert!(script(&blocks(page, "test")).contains("BLOCK=15\nprintf '\u{1e}%s\\n' 15\n  echo $a\n"));
+    }
+
+    #[test]
+    fn output_is_compared_without_what_differs_from_run_to_run() {
+        let blocks = [Block {
+            line: 3,
+            text: String::new(),
+            output: vec!["a …  12 ms".into(), "{\"id\":\"…\"}".into()],
+        }];
+        let printed =
+            |text: &str| differences(&blocks, &format!("\u{1e}3\n{text}\n\u{1e}9\nother")).is_empty();
+        assert!(printed("first\na 2026-11-23T10:00:00Z 7.5 s\nbetween\n{\"id\":\"evt_0123456789ab\"}"));
+        assert!(!printed("{\"id\":\"x\"}\na b 1 s"), "in another order");
+        assert!(!printed("a b 1 s\n{\"id\":\"x\"} and more") && !printed("a b 1 s"));
+        assert!(!printed("b\u{1e}9\na b 1 s\n{\"id\":\"x\"}"), "of another block");
+    }
+}
