@@ -1,6 +1,6 @@
 //! Condition types, reason codes and Event reasons, by the names users see in `kubectl describe`.
 //!
-//! Each name is written once, as a variant: its text is the variant's name. `docs/conditions.md` has a section for each
+//! Each name is written once, as a variant: its text is the variant's name. `docs/reference/conditions.md` has a section for each
 //! [`ReasonCode`] and a row for each [`Occurrence`].
 
 use std::fmt;
@@ -304,7 +304,7 @@ mod tests {
 
     use super::*;
 
-    const PAGE: &str = include_str!("../../docs/conditions.md");
+    const PAGE: &str = include_str!("../../docs/reference/conditions.md");
 
     #[test]
     fn every_name_reads_back_from_its_text_and_from_json() {

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_event_of_the_audit_is_documented_and_no_other() {
-        let document = include_str!("../../docs/audit.md");
+        let document = include_str!("../../docs/reference/audit.md");
         let (_, events) = document.split_once("## Events").expect("its section");
         let (events, _) = events.split_once("## Fields").expect("the next section");
         let rows = events.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));

@@ -1,4 +1,4 @@
-//! `kubectl docket` against a real API server, and the rights that docs/kubectl.md says it needs.
+//! `kubectl docket` against a real API server, and the rights that docs/reference/kubectl-docket.md says it needs.
 
 mod dataplane;
 mod report;
@@ -119,7 +119,7 @@ type Right = (String, String);
 
 /// The rows of the document: a command with its rights in the cluster, in the release's namespace, in the Tenants'.
 fn documented() -> Vec<(String, [Vec<Right>; 3])> {
-    let document = include_str!("../../docs/kubectl.md");
+    let document = include_str!("../../docs/reference/kubectl-docket.md");
     let (_, table) = document.split_once("## Rights").expect("its section");
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     rows.map(|(command, cells)| {
@@ -172,7 +172,11 @@ fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
             cluster().kubectl_as(&kubeconfig, &ask, "").out.trim() == "yes"
         };
         let (code, _, err) = docket(&kubeconfig, &arguments);
-        assert_eq!((code, err.contains("docs/kubectl.md")), (3, true), "{command} without rights: {err}");
+        assert_eq!(
+            (code, err.contains("docs/reference/kubectl-docket.md")),
+            (3, true),
+            "{command} without rights: {err}"
+        );
 
         for (rights, namespace) in rights.iter().zip(names) {
             // What every user may is not given here.

@@ -91,10 +91,19 @@ mod tests {
     #[test]
     fn every_page_of_the_folder_is_in_the_summary_and_on_the_site() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let folder = std::fs::read_dir(root.join("docs")).expect("a folder");
-        let names = folder.map(|file| format!("docs/{}", file.expect("a file").file_name().display()));
-        let of_folder: BTreeSet<String> =
-            names.filter(|name| name.ends_with(".md") && !name.ends_with("/SUMMARY.md")).collect();
+        let mut of_folder = BTreeSet::new();
+        let mut folders = vec!["docs".to_owned()];
+        while let Some(folder) = folders.pop() {
+            for file in std::fs::read_dir(root.join(&folder)).expect("a folder") {
+                let file = file.expect("a file");
+                let path = format!("{folder}/{}", file.file_name().display());
+                if file.file_type().expect("a type").is_dir() {
+                    folders.push(path);
+                } else if path.ends_with(".md") && path != "docs/SUMMARY.md" {
+                    of_folder.insert(path);
+                }
+            }
+        }
         let listed: BTreeSet<String> =
             sources::parts(SUMMARY).into_iter().flat_map(|part| part.pages).map(|(_, path)| path).collect();
         let embedded: BTreeSet<String> = PAGES.iter().map(|(path, _)| (*path).to_owned()).collect();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-use crate::sources::{FILES, PAGES, name, place, resolved};
+use crate::sources::{FILES, PAGES, name, place, resolved, to_root};
 
 /// A page's own part.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Its address, from any page.
+    /// Its address, from the root of the site.
     pub(crate) fn href(&self) -> String {
         format!("{}#{}", self.name, self.anchor)
     }
@@ -156,11 +156,12 @@ fn target(path: &str, link: &str, links: &mut Vec<String>) -> Option<String> {
         Some(anchor) => format!("{target}#{anchor}"),
         None => target.to_owned(),
     };
+    let here = |target: &str| to_root(path) + target;
     links.push(with_anchor(&file));
     if PAGES.iter().any(|(page, _)| *page == file) {
-        return Some(with_anchor(&name(&file)));
+        return Some(with_anchor(&here(&name(&file))));
     }
-    FILES.iter().any(|(other, _)| *other == file).then(|| place(&file).to_owned())
+    FILES.iter().any(|(other, _)| *other == file).then(|| here(place(&file)))
 }
 
 /// The anchor of a heading, as GitHub makes it.

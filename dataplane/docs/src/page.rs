@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::markdown::Rendered;
 use crate::search::{Found, MOST};
-use crate::sources::{Part, name};
+use crate::sources::{Part, name, to_root};
 
 /// A page with fewer headings has no list of them.
 const LISTED_HEADINGS: usize = 3;
@@ -18,6 +18,7 @@ pub(crate) struct Frame {
 
 /// The page of a file of the repository.
 pub(crate) fn article(frame: &Frame, path: &str, rendered: &Rendered) -> String {
+    let root = to_root(path);
     let headings: Vec<_> = rendered.sections.iter().filter(|section| section.level == 2).collect();
     let all: Vec<&(String, String)> = frame.parts.iter().flat_map(|part| &part.pages).collect();
     let at = all.iter().position(|(_, other)| other == path);
@@ -27,13 +28,13 @@ pub(crate) fn article(frame: &Frame, path: &str, rendered: &Rendered) -> String 
         @if headings.len() >= LISTED_HEADINGS {
             details.contents {
                 summary { "On this page" }
-                ul { @for section in headings { li { a href=(section.href()) { (section.heading) } } } }
+                ul { @for section in headings { li { a href={ "#" (section.anchor) } { (section.heading) } } } }
             }
         }
         article { (PreEscaped(&rendered.html)) }
         nav.around aria-label="Before and after" {
-            @if let Some((title, path)) = before { a rel="prev" href=(name(path)) { "← " (title) } }
-            @if let Some((title, path)) = after { a rel="next" href=(name(path)) { (title) " →" } }
+            @if let Some((title, path)) = before { a rel="prev" href={ (root) (name(path)) } { "← " (title) } }
+            @if let Some((title, path)) = after { a rel="next" href={ (root) (name(path)) } { (title) " →" } }
         }
     };
     document(frame, Some(path), &rendered.title, "", &main)
@@ -66,6 +67,7 @@ pub(crate) fn results(frame: &Frame, query: &str, found: &[Found<'_>]) -> String
 }
 
 fn document(frame: &Frame, path: Option<&str>, title: &str, query: &str, main: &Markup) -> String {
+    let root = path.map(to_root).unwrap_or_default();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -74,21 +76,21 @@ fn document(frame: &Frame, path: Option<&str>, title: &str, query: &str, main: &
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Docket " (env!("CARGO_PKG_VERSION")) }
-                link rel="stylesheet" href="docs.css";
+                link rel="stylesheet" href={ (root) "docs.css" };
             }
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header {
-                    a.brand href="index.html" { "Docket " (env!("CARGO_PKG_VERSION")) }
+                    a.brand href={ (root) "index.html" } { "Docket " (env!("CARGO_PKG_VERSION")) }
                     @if frame.with_search {
-                        form role="search" action="search" {
+                        form role="search" action={ (root) "search" } {
                             label { "Search " input type="search" name="q" value=(query) maxlength="200" required; }
                             button type="submit" { "Find" }
                         }
                     }
                 }
                 div.columns {
-                    (navigation(frame, path))
+                    (navigation(frame, path, &root))
                     main #main tabindex="-1" { (main) }
                 }
             }
@@ -97,14 +99,14 @@ fn document(frame: &Frame, path: Option<&str>, title: &str, query: &str, main: &
     page.into_string()
 }
 
-fn navigation(frame: &Frame, path: Option<&str>) -> Markup {
+fn navigation(frame: &Frame, path: Option<&str>, root: &str) -> Markup {
     html! {
         nav.pages aria-label="Pages" {
             @for part in &frame.parts {
                 @if !part.title.is_empty() { p { (part.title) } }
                 ul {
                     @for (title, other) in &part.pages {
-                        li { a href=(name(other)) aria-current=[(path == Some(other)).then_some("page")] { (title) } }
+                        li { a href={ (root) (name(other)) } aria-current=[(path == Some(other)).then_some("page")] { (title) } }
                     }
                 }
             }

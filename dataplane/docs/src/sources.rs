@@ -16,23 +16,23 @@ macro_rules! embedded {
 /// The pages.
 pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/README.md",
-    "docs/alerts.md",
+    "docs/troubleshoot/alerts.md",
     "docs/api.md",
-    "docs/audit.md",
+    "docs/reference/audit.md",
     "docs/back-office.md",
-    "docs/conditions.md",
+    "docs/reference/conditions.md",
     "docs/configuration.md",
-    "docs/decisions.md",
-    "docs/failure-classes.md",
-    "docs/kubectl.md",
+    "docs/project/decisions.md",
+    "docs/reference/failure-classes.md",
+    "docs/reference/kubectl-docket.md",
     "docs/kubernetes.md",
     "docs/operator.md",
-    "docs/personal-data.md",
-    "docs/portal.md",
-    "docs/problems.md",
+    "docs/project/personal-data.md",
+    "docs/webhooks/portal.md",
+    "docs/reference/problems.md",
     "docs/scaling.md",
-    "docs/threat-model.md",
-    "docs/verify.md",
+    "docs/project/threat-model.md",
+    "docs/webhooks/verify.md",
     "docs/webhooks.md",
     "README.md",
     "ARCHITECTURE.md",
@@ -55,13 +55,18 @@ pub(crate) const FILES: &[(&str, &[u8])] = embedded!(include_bytes:
     "examples/globex.yaml",
 );
 
-/// The name of a page of the site: `docs/api.md` is `api.html`, and the first page `index.html`.
+/// The name of a page of the site: `docs/api/orders.md` is `api/orders.html`, and the first page `index.html`.
 pub(crate) fn name(path: &str) -> String {
     if path == "docs/README.md" {
         return "index.html".to_owned();
     }
     let path = path.strip_prefix("docs/").unwrap_or(path);
-    path.strip_suffix(".md").unwrap_or(path).replace('/', "-").to_lowercase() + ".html"
+    path.strip_suffix(".md").unwrap_or(path).to_lowercase() + ".html"
+}
+
+/// The way from a page to the root of the site: `../` for each folder of its name.
+pub(crate) fn to_root(path: &str) -> String {
+    "../".repeat(name(path).matches('/').count())
 }
 
 /// Where a file is on the site.
@@ -125,7 +130,8 @@ mod tests {
         }
         assert_eq!(name("docs/README.md"), "index.html");
         assert_eq!(name("README.md"), "readme.html");
-        assert_eq!(name("charts/docket/README.md"), "charts-docket-readme.html");
+        assert_eq!(name("charts/docket/README.md"), "charts/docket/readme.html");
+        assert_eq!((to_root("docs/api/orders.md"), to_root("README.md")), ("../".to_owned(), String::new()));
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl fmt::Debug for ApiError {
 pub struct ProblemBody {
     /// The type of problem: a page and heading of the documentation at the API's own address.
     #[serde(rename = "type")]
-    #[schema(example = "/docs/problems.html#invalid-fields", format = "uri-reference")]
+    #[schema(example = "/docs/reference/problems.html#invalid-fields", format = "uri-reference")]
     pub kind: String,
     /// The name of the status.
     #[schema(example = "Bad Request")]

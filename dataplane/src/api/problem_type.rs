@@ -1,4 +1,4 @@
-//! The types of problems: each has a heading in docs/problems.md, which is made from here, and to which `type` leads.
+//! The types of problems: each has a heading in docs/reference/problems.md, which is made from here, and to which `type` leads.
 
 use std::fmt::Write;
 
@@ -79,7 +79,7 @@ impl ProblemType {
 
     /// The value of `type`: where the documentation of this very program describes it, relative to the API's own address.
     pub fn reference(self) -> String {
-        format!("{ROOT}problems.html#{}", self.described().name)
+        format!("{ROOT}reference/problems.html#{}", self.described().name)
     }
 
     fn described(self) -> Described {
@@ -130,7 +130,7 @@ impl ProblemType {
                 "no-cluster-right",
                 StatusCode::FORBIDDEN,
                 "The user of the cluster lacks a right, which `detail` names.",
-                "Have it granted: [kubectl docket](kubectl.md#rights) lists the rights of each command.",
+                "Have it granted: [kubectl docket](kubectl-docket.md#rights) lists the rights of each command.",
             ),
             Self::ForeignForm => (
                 "foreign-form",
@@ -208,7 +208,7 @@ impl ProblemType {
                 "at-limit",
                 StatusCode::TOO_MANY_REQUESTS,
                 "The tenant is at one of its limits, which `limit` names: `requestsPerSecond` or `signInsPerMinute`.",
-                "Wait for the seconds in `Retry-After`; who runs the platform sets [the limits](configuration.md#what-a-tenant-may-use).",
+                "Wait for the seconds in `Retry-After`; who runs the platform sets [the limits](../configuration.md#what-a-tenant-may-use).",
             ),
             Self::InternalError => (
                 "internal-error",
@@ -235,7 +235,7 @@ impl ProblemType {
     }
 }
 
-/// docs/problems.md.
+/// docs/reference/problems.md.
 pub fn page() -> String {
     let mut page = "# Problems\n\nEvery response of the API that is not a success is a problem of RFC 9457, `application/problem+json`. \
                     Its `type` leads to a\nheading of this page, `detail` says what is wrong in this case, and `requestId` finds the \

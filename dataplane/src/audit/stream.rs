@@ -28,7 +28,7 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// A line; docs/audit.md describes it.
+/// A line; docs/reference/audit.md describes it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn every_field_is_documented() {
         let (_, fields) =
-            include_str!("../../../docs/audit.md").split_once("## Fields").expect("its section");
+            include_str!("../../../docs/reference/audit.md").split_once("## Fields").expect("its section");
         let line: serde_json::Value = serde_json::from_str(&line(None, &longest())).expect("JSON");
         for field in line.as_object().expect("an object").keys() {
-            assert!(fields.contains(&format!("\n| `{field}` |")), "docs/audit.md lacks {field}");
+            assert!(fields.contains(&format!("\n| `{field}` |")), "docs/reference/audit.md lacks {field}");
         }
     }
 

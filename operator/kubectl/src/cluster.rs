@@ -86,7 +86,10 @@ impl fmt::Display for Problem {
             Self::Found(text) => f.write_str(&clean_lines(text)),
             Self::NoAccess(text) => {
                 let text = clean_lines(text);
-                write!(f, "no access: {text}; docs/kubectl.md lists the rights of each command")
+                write!(
+                    f,
+                    "no access: {text}; docs/reference/kubectl-docket.md lists the rights of each command"
+                )
             }
         }
     }

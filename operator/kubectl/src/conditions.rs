@@ -1,11 +1,11 @@
-//! What `docs/conditions.md` says about a reason: the page of this very version.
+//! What `docs/reference/conditions.md` says about a reason: the page of this very version.
 
 /// The page, for the last column of a failed line.
-pub(crate) const PAGE: &str = "docs/conditions.md";
+pub(crate) const PAGE: &str = "docs/reference/conditions.md";
 
 /// The text of the section of `reason` on one line, without the marks of Markdown; `None`: no such section.
 pub(crate) fn about(reason: &str) -> Option<String> {
-    let document = include_str!("../../../docs/conditions.md");
+    let document = include_str!("../../../docs/reference/conditions.md");
     let (_, rest) = document.split_once(&format!("\n### {reason}\n"))?;
     let section = rest.split("\n#").next()?;
     let words = section.lines().filter(|line| !line.starts_with("```")).flat_map(str::split_whitespace);

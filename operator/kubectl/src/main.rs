@@ -6,7 +6,7 @@
 //! - `deliveries`, `trace`: what the data plane tells of tenants, never payloads; `dataplane`: the way to it
 //! - `report`: all of it in a file for support
 //! - `reconcile`, `rotate_key`, `resend`, `test_event`: the changes
-//! - `conditions`: what `docs/conditions.md` says about a reason; `rights`: what each command needs;
+//! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: what each command needs;
 //!   `krew`: what krew installs it by
 //! - `show`: tables and JSON
 

@@ -1,4 +1,4 @@
-//! The rights of each command, as `docs/kubectl.md` lists them. The operator's suite tries them on an API server.
+//! The rights of each command, as `docs/reference/kubectl-docket.md` lists them. The operator's suite tries them on an API server.
 
 use clap::CommandFactory;
 
@@ -6,7 +6,7 @@ use crate::args::Arguments;
 
 #[test]
 fn every_command_has_a_row_in_the_document() {
-    let document = include_str!("../../../docs/kubectl.md");
+    let document = include_str!("../../../docs/reference/kubectl-docket.md");
     let (_, table) = document.split_once("## Rights").expect("its section");
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: Vec<&str> = rows.map(|(command, _)| command).collect();

@@ -30,8 +30,8 @@ fn the_tests_of_the_threat_model_are_there() {
     for (target, file) in targets(&root) {
         collect(&file, true, &target, &mut tests);
     }
-    let (rows, offenders) = check(&read(&root.join("docs/threat-model.md")), &tests);
-    assert!(offenders.is_empty(), "docs/threat-model.md:\n{}", offenders.join("\n"));
+    let (rows, offenders) = check(&read(&root.join("docs/project/threat-model.md")), &tests);
+    assert!(offenders.is_empty(), "docs/project/threat-model.md:\n{}", offenders.join("\n"));
     assert!(rows >= 25, "{rows} rows");
 }
 

@@ -20,7 +20,7 @@ fn failure_classes() -> String {
 
 #[test]
 fn generated_pages_are_up_to_date() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
     for (name, text) in [("problems.md", problem_type::page()), ("failure-classes.md", failure_classes())] {
         let path = docs.join(name);
         if std::env::var_os("UPDATE_DOCS").is_some() {

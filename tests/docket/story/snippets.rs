@@ -1,4 +1,4 @@
-//! The functions of docs/verify.md and the libraries of Standard Webhooks, each in its own language, judge each vector of
+//! The functions of docs/webhooks/verify.md and the libraries of Standard Webhooks, each in its own language, judge each vector of
 //! docs/vectors.json. A language that is not here fails, unless DOCKET_TEST_WITHOUT names it, as tests/run does after it
 //! has counted the missing one.
 
@@ -145,15 +145,15 @@ end
 ];
 
 fn document() -> String {
-    std::fs::read_to_string(repository().join("docs/verify.md")).expect("readable")
+    std::fs::read_to_string(repository().join("docs/webhooks/verify.md")).expect("readable")
 }
 
 /// The one block of this language in the document.
 fn snippet(language: &str) -> String {
     let (document, fence) = (document(), format!("```{language}\n"));
     let mut blocks = document.split(&fence).skip(1);
-    let block = blocks.next().unwrap_or_else(|| panic!("docs/verify.md has no {language}"));
-    assert!(blocks.next().is_none(), "docs/verify.md has two blocks of {language}");
+    let block = blocks.next().unwrap_or_else(|| panic!("docs/webhooks/verify.md has no {language}"));
+    assert!(blocks.next().is_none(), "docs/webhooks/verify.md has two blocks of {language}");
     block.split("```").next().expect("closed").to_owned()
 }
 

@@ -36,7 +36,7 @@ const WORKER: &str = "up{job='docket-worker-management',pod='w'}";
 const DETECTOR: &str = "up{job='docket-detector-management',pod='d'}";
 const READY: &str = "docket_tenant_condition{exported_namespace='t',name='acme',type='Ready'";
 
-/// In the order of docs/alerts.md.
+/// In the order of docs/troubleshoot/alerts.md.
 fn cases() -> Vec<Case> {
     vec![
         // One dead letter after ten minutes without any.

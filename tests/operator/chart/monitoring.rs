@@ -81,13 +81,15 @@ fn rules_are_about_this_release_and_lead_to_their_explanation() {
     assert!(first.get("runbook_url").is_none(), "there is no page that everybody can read");
     assert!(first.get("dashboard_url").is_none());
     let refused =
-        try_render(&format!("{MINIMAL}\nprometheusRule: {{runbookURL: docs/alerts.md}}")).unwrap_err();
+        try_render(&format!("{MINIMAL}\nprometheusRule: {{runbookURL: docs/troubleshoot/alerts.md}}"))
+            .unwrap_err();
     assert!(refused.contains("runbookURL"), "{refused}");
 }
 
 #[test]
 fn each_alert_is_explained() {
-    let page = std::fs::read_to_string(repository().join("docs/alerts.md")).expect("docs/alerts.md is there");
+    let page = std::fs::read_to_string(repository().join("docs/troubleshoot/alerts.md"))
+        .expect("docs/troubleshoot/alerts.md is there");
     let explained: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     let alerts = alerts();
     let there: Vec<&str> = alerts.iter().map(|alert| text(&alert["alert"])).collect();

@@ -1,4 +1,4 @@
-//! The block of docs/verify.md.
+//! The block of docs/webhooks/verify.md.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
