@@ -79,6 +79,18 @@ impl EventCode {
         }
     }
 
+    /// When an event of this code is published.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::OrderCreated => "An order was saved for the first time.",
+            Self::OrderUpdated => "A saved order was saved again, and something changed.",
+            Self::OrderExported => "An export created the work orders of an order.",
+            Self::OrderStatusChanged => "A note has a milestone of a photocopy order.",
+            Self::NoteCreated => "A note was added to a work order by the API.",
+            Self::InvoiceCreated => "The back office has a new invoice.",
+        }
+    }
+
     /// The category of this code in the catalog.
     pub const fn category(self) -> EventCategory {
         match self {

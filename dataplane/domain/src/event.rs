@@ -9,6 +9,7 @@ use docket_crds::EventCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// The id of an event: `evt_` and 32 hexadecimal characters. Time-ordered, so that rows land together in an index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -84,71 +85,102 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// data of order.created and order.updated.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+/// `data` of `order.created` and `order.updated`. Payloads do not print: they are legal content.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderSaved {
+    /// The type of the order.
     pub order_type: String,
+    /// The web order.
     pub web_order_id: String,
     /// Only on photocopy orders: whether the save finalized the order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalize: Option<bool>,
 }
 
-/// data of order.exported.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+/// `data` of `order.exported`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderExported {
+    /// The type of the order.
     pub order_type: String,
+    /// The web order.
     pub web_order_id: String,
+    /// The work order that the response of Orders/Export names.
     pub work_order_id: String,
+    /// The court work order that the export of a file-and-serve order created; null if there is none.
+    #[schema(required)]
     pub court_work_order: Option<String>,
+    /// The process work orders that the export created; null if there are none.
+    #[schema(required)]
     pub process_work_orders: Option<Vec<String>>,
 }
 
-/// data of order.status_changed.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+/// `data` of `order.status_changed`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct OrderStatusChanged {
+    /// The work order.
     pub work_order: String,
+    /// The type of the order.
     pub order_type: String,
+    /// The stop: `<workOrder>:<facilityLineItem>` if the note named it so, else the `workOrder` of the request as it was
+    /// sent, such as `<workOrder>-<facilityId>`.
     pub facility_key: String,
+    /// The line of the stop on its work order; null if unknown.
+    #[schema(required)]
     pub facility_line_item: Option<i64>,
+    /// The code of the milestone.
     pub milestone_code: i64,
-    /// Absent when the milestone has no title.
+    /// The title of the milestone; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub milestone: Option<String>,
+    /// The code of the milestone before; null if there was none.
+    #[schema(required)]
     pub previous_milestone_code: Option<i64>,
+    /// The title of the milestone before; null if there was none or it has no title.
+    #[schema(required)]
     pub previous_milestone: Option<String>,
 }
 
-/// data of note.created.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+/// `data` of `note.created`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct NoteCreated {
+    /// The work order.
     pub work_order: String,
+    /// The type of the work order.
     pub work_order_type: String,
+    /// The note's text.
     pub report: String,
+    /// The number of the note on its work order, from 1.
     pub line_item: i64,
+    /// The line of the stop on its work order; null if unknown.
+    #[schema(required)]
     pub facility_line_item: Option<i64>,
 }
 
-/// data of invoice.created.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+/// `data` of `invoice.created`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are the contract's; payloads do not print")]
 pub struct InvoiceCreated {
+    /// The work order.
     pub work_order: String,
+    /// The type of the order.
     pub order_type: String,
+    /// The invoice.
     pub invoice_number: String,
-    /// Date-time without a zone suffix.
+    /// The invoice's date and time, without a zone; null if unknown.
+    #[schema(required)]
     pub invoice_date: Option<String>,
+    /// The customer who gets the invoice; null if unknown.
+    #[schema(required)]
     pub bill_to_customer_code: Option<String>,
+    /// The line of the stop on its work order; null if unknown.
+    #[schema(required)]
     pub facility_line_item: Option<i64>,
+    /// The total in dollars; null if unknown, and on orders that are no photocopy orders.
+    #[schema(required)]
     pub amount: Option<f64>,
 }
 

@@ -20,18 +20,6 @@ pub struct Event {
     pub webhooks: Vec<String>,
 }
 
-/// When an event is published.
-const fn when(code: EventCode) -> &'static str {
-    match code {
-        EventCode::OrderCreated => "An order was saved for the first time.",
-        EventCode::OrderUpdated => "A saved order was saved again, and something changed.",
-        EventCode::OrderExported => "An export made the work orders of an order.",
-        EventCode::OrderStatusChanged => "A note has a milestone of a photocopy order.",
-        EventCode::NoteCreated => "A note was added to a work order by the API.",
-        EventCode::InvoiceCreated => "The back office has a new invoice.",
-    }
-}
-
 /// The page.
 pub fn page(frame: &Frame, events: &[Event]) -> String {
     let main = html! {
@@ -43,7 +31,7 @@ pub fn page(frame: &Frame, events: &[Event]) -> String {
         @for Event { code, is_on, sample, webhooks } in events {
             section aria-labelledby=(code.as_str()) {
                 h2 id=(code.as_str()) { (code.as_str()) }
-                p { (when(*code)) }
+                p { (code.about()) }
                 @if !is_on {
                     p.wait { span aria-hidden="true" { "○ " } "Switched off for this tenant: it is not published. The platform can switch it on." }
                 } @else if webhooks.is_empty() {

@@ -1,5 +1,7 @@
 //! The OpenAPI document: generated from the handlers and their types, and completed with what all operations share.
 
+pub mod webhooks;
+
 use std::collections::BTreeMap;
 
 use docket_orders::openapi::SAVE_ORDER_REQUEST;
@@ -51,6 +53,7 @@ POST /Employee/SignIn, the webhook logs, and this documentation.";
         (name = "Process status", description = "The status of each service of process, with every attempt."),
         (name = "Invoices", description = "Invoices of the back office."),
         (name = "WebhookLogs", description = "Webhook deliveries and their attempts, and resends. For administrators of the tenant."),
+        (name = "Events", description = "What a webhook's receiver gets: one POST for each attempt of a delivery."),
         (name = "Legacy host", description = LEGACY_HOST),
     ),
     components(schemas(
@@ -83,6 +86,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     let components = document.components.get_or_insert_default();
     components.schemas.extend(docket_orders::schemas());
+    components.schemas.extend(webhooks::schemas());
     let key = ApiKeyValue::with_description(
         "X-Api-Key",
         "The tenant's API key, a long hexadecimal string. Not needed on the tenant's subdomain.",
@@ -99,6 +103,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         }
     }
     link(&mut document);
+    document.webhooks = Some(webhooks::paths());
     document
 }
 

@@ -54,7 +54,10 @@ async fn the_documentation_works_in_a_browser() {
 
     let operations = "return document.querySelectorAll('.opblock').length";
     let document = running.server.send("GET", "/openapi.json", &[], "").await.json();
-    let methods = document["paths"].as_object().expect("paths").values().filter_map(Value::as_object);
+    let items = ["paths", "webhooks"]
+        .into_iter()
+        .flat_map(|part| document[part].as_object().expect("a section").values());
+    let methods = items.filter_map(Value::as_object);
     // One in each of its sections.
     let shown: usize = methods
         .flat_map(|methods| methods.values())

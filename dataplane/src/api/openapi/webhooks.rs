@@ -1,0 +1,139 @@
+//! The section `webhooks` of the OpenAPI document: the request that a receiver gets for each event.
+
+use docket_crds::EventCode;
+use docket_domain::event::{
+    EventId, InvoiceCreated, NoteCreated, OrderExported, OrderSaved, OrderStatusChanged, envelope,
+};
+use docket_domain::sample;
+use docket_domain::signature::{
+    DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, WEBHOOK_ID_HEADER, WEBHOOK_SIGNATURE_HEADER,
+    WEBHOOK_TIMESTAMP_HEADER,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{
+    ContentBuilder, PathItem, Paths, PathsBuilder, Ref, RefOr, Required, ResponseBuilder, Schema,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The customer of the examples.
+const CUSTOMER: &str = "C-1001";
+/// When the events of the examples were published: 2026-11-21T05:06:07.123Z.
+const PUBLISHED: Timestamp = Timestamp::constant(1_795_237_567, 123_000_000);
+
+/// The headers of a delivery, with what each is.
+pub const HEADERS: [(&str, bool, &str); 7] = [
+    (EVENT_HEADER, true, "The event code."),
+    (
+        DELIVERY_ID_HEADER,
+        true,
+        "The delivery: one event to one webhook. The same on every attempt; a resend has another one.",
+    ),
+    (
+        SIGNATURE_HEADER,
+        false,
+        "HMAC-SHA256 of the raw body with the webhook's secret, 64 lowercase hexadecimal digits. Left out if the webhook has no secret.",
+    ),
+    (
+        sample::TEST_HEADER,
+        false,
+        "`true` on a test event, whose data is a sample. Left out on other deliveries.",
+    ),
+    (WEBHOOK_ID_HEADER, true, "The event's id, as Standard Webhooks names it."),
+    (
+        WEBHOOK_TIMESTAMP_HEADER,
+        true,
+        "The time of the attempt in whole seconds since 1970, as Standard Webhooks names it.",
+    ),
+    (
+        WEBHOOK_SIGNATURE_HEADER,
+        false,
+        "One or more signatures by Standard Webhooks, separated by spaces. Left out if the webhook has no secret.",
+    ),
+];
+
+/// One request for each event code.
+pub(super) fn paths() -> Paths {
+    let all = EventCode::ALL.into_iter();
+    all.fold(PathsBuilder::new(), |paths, code| paths.path(code.as_str(), item(code))).build()
+}
+
+/// The component that is the schema of the event's `data`.
+pub(super) fn component(code: EventCode) -> String {
+    match code {
+        EventCode::OrderCreated | EventCode::OrderUpdated => OrderSaved::name(),
+        EventCode::OrderExported => OrderExported::name(),
+        EventCode::OrderStatusChanged => OrderStatusChanged::name(),
+        EventCode::NoteCreated => NoteCreated::name(),
+        EventCode::InvoiceCreated => InvoiceCreated::name(),
+    }
+    .into_owned()
+}
+
+/// The schemas of the events' `data`.
+pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
+    [
+        (component(EventCode::OrderCreated), OrderSaved::schema()),
+        (component(EventCode::OrderExported), OrderExported::schema()),
+        (component(EventCode::OrderStatusChanged), OrderStatusChanged::schema()),
+        (component(EventCode::NoteCreated), NoteCreated::schema()),
+        (component(EventCode::InvoiceCreated), InvoiceCreated::schema()),
+    ]
+}
+
+/// The body of a delivery of the event, with sample data and a time that is always the same.
+pub fn example(code: EventCode) -> Vec<u8> {
+    envelope(&EventId::new(PUBLISHED, [0; 10]), PUBLISHED, CUSTOMER, &sample::payload(code))
+}
+
+fn item(code: EventCode) -> PathItem {
+    let example: Value = serde_json::from_slice(&example(code)).expect("an envelope is JSON");
+    let body = ContentBuilder::new().schema(Some(envelope_schema(code))).example(Some(example)).build();
+    let response = |description: &str| ResponseBuilder::new().description(description).build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("Events.{code}")))
+        .tag("Events")
+        .summary(Some(code.about()))
+        .parameters(Some(HEADERS.map(header)))
+        .request_body(Some(
+            RequestBodyBuilder::new()
+                .content("application/json; charset=utf-8", body)
+                .required(Some(Required::True))
+                .build(),
+        ))
+        .response("2XX", response("The receiver has the event. Docket reads no more of the response."))
+        .response("default", response("A failed attempt. Docket tries again, five attempts in all."));
+    PathItem::new(HttpMethod::Post, operation)
+}
+
+fn header((name, required, about): (&str, bool, &str)) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(if required { Required::True } else { Required::False })
+        .description(Some(about))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .build()
+}
+
+fn envelope_schema(code: EventCode) -> Schema {
+    let text = |about: &str| ObjectBuilder::new().schema_type(Type::String).description(Some(about));
+    let members = ["id", "event", "occurredAt", "customerCode", "data"];
+    let envelope = ObjectBuilder::new()
+        .property(
+            "id",
+            text("The event, the same on every attempt and resend. A receiver ignores one that it has seen."),
+        )
+        .property("event", text("The event code.").enum_values(Some([code.as_str()])))
+        .property(
+            "occurredAt",
+            text("When the event was published, in UTC.")
+                .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))),
+        )
+        .property("customerCode", text("The customer whose order it is."))
+        .property("data", Ref::from_schema_name(component(code)));
+    members.into_iter().fold(envelope, ObjectBuilder::required).build().into()
+}
