@@ -15,11 +15,11 @@ pub struct UnknownName(pub String);
 
 /// An enum whose variants are written as their names, everywhere.
 macro_rules! names {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+    ($(#[$about:meta])* $name:ident { $($(#[doc = $doc:literal])* $variant:ident,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum $name {
-            $($(#[$doc])* $variant,)*
+            $($(#[doc = $doc])* $variant,)*
         }
 
         impl $name {
@@ -30,6 +30,13 @@ macro_rules! names {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => stringify!($variant),)*
+                }
+            }
+
+            /// What it means, for the documentation.
+            pub fn about(self) -> String {
+                match self {
+                    $(Self::$variant => [$($doc.trim()),*].join(" "),)*
                 }
             }
         }

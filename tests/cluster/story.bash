@@ -5,12 +5,18 @@ build_image() {
     image/build --profile "${DOCKET_IMAGE_PROFILE:-release}" --output "$work/docket.tar" | tee "$work/image"
 }
 
-# The n-th block of a page that is marked `sh cluster`.
-shown() {
-    awk -v wanted="$2" '/^```/ { if (inside) inside = 0; else if ($0 == "```sh cluster") { count++; inside = count == wanted } ; next }
-        inside' "$1" >"$work/shown"
-    [ -s "$work/shown" ] || { echo "$1 has no block $2 marked \`sh cluster\`"; return 1; }
-    cat "$work/shown"
+# Runs the blocks of a page that are marked `sh cluster`, and compares what they print with what the page shows. All pages run
+# in one folder, so that one reads what another has written there.
+page() {
+    cargo build --quiet --locked --workspace --bin page
+    mkdir -p "$work/pages"
+    cp -r charts examples "$work/pages"
+    (cd "$work/pages" && "$root/target/debug/page" "$root/$1" cluster)
+}
+
+# The first block of a page that is marked `sh cluster`.
+first_block() {
+    awk '/^```/ { if (inside) exit; inside = $0 == "```sh cluster"; next } inside' "$1"
 }
 
 import_images() {
@@ -73,7 +79,7 @@ until_true() {
 # The values of the second installation.
 chart_values() { echo "--namespace docket --create-namespace --wait --timeout 4m --set baseDomain=$base"; }
 
-# As README.md shows it: no registry can be asked here, so PostgreSQL and Redis are those of this machine.
+# As README.md and the page show it: no registry can be asked here, so PostgreSQL and Redis are those of this machine.
 quickstart() {
     kubectl create namespace docket
     # Every pod has to meet the strictest of the Pod Security Standards.
@@ -82,20 +88,49 @@ quickstart() {
         command helm "$@" --timeout 4m --set baseDomain="$base" \
             --set quickstart.postgresql.image=docket.test/postgres:1 --set quickstart.redis.image=docket.test/redis:1
     }
-    eval "$(shown README.md 1)"
-    [ "$(shown README.md 1)" = "$(shown docs/kubernetes.md 1)" ] || { echo "docs/kubernetes.md shows other commands"; return 1; }
+    export base
+    export -f helm   # the page runs in a bash of its own
+    [ -n "$(first_block README.md)" ]
+    [ "$(first_block README.md)" = "$(first_block docs/start/kubernetes.md)" ] ||
+        { echo "docs/start/kubernetes.md shows other commands than README.md"; return 1; }
+    page docs/start/kubernetes.md
     examples_ready
     ! may api docket docket-quickstart-postgresql || return 1
 }
 
-people_of_the_docs() { eval "$(shown docs/kubernetes.md 2)"; }
+# The pages of docs/kubernetes with blocks that are run, in their order: the first creates the tenant `northwind` that the
+# others change, and the last removes it.
+pages="install tenant webhook portal rotate-api-key rotate-signing-secret rotate-database-password rotate-store-urls
+    several-servers suspend rbac network monitor scale upgrade backup restore move uninstall"
 
-scale_as_in_the_docs() {
-    eval "$(shown docs/kubernetes.md 3)" | tee "$work/slices"
-    grep -q "$node_address" "$work/slices"
-    eval "$(shown docs/kubernetes.md 4)"
+every_page_is_run() {
+    # shellcheck disable=SC2086
+    diff <(grep -l '^```sh cluster$' docs/kubernetes/*.md | xargs -n 1 basename -s .md | sort) <(printf '%s\n' $pages | sort)
+    [ "$(grep -rlE '^ *```sh cluster$' docs --include '*.md' | grep -v '^docs/kubernetes/')" = docs/start/kubernetes.md ]
+}
+
+page_network() {
+    page docs/kubernetes/network.md
+    kubectl get endpointslices kubernetes --namespace default | grep -q "$node_address"
+}
+
+page_scale() {
+    page docs/kubernetes/scale.md
     [ "$(kubectl -n docket get deployment docket-worker -o jsonpath='{.status.readyReplicas}')" -eq 3 ]
-    ! shown docs/kubernetes.md 5 >/dev/null || { echo "a block of docs/kubernetes.md is not run here"; return 1; }
+}
+
+# As after the loss of the Tenant: Kubernetes removes its Secrets too.
+page_restore() {
+    kubectl --namespace tenants delete tenant northwind --timeout 1m
+    page docs/kubernetes/restore.md
+    sql postgres 'SELECT datname FROM pg_database' | grep -x tenant_northwind
+    # The keys are those of before.
+    [ "$(kubectl -n tenants get events --field-selector reason=SecretRemade -o name | wc -l)" -eq 0 ]
+}
+
+page_uninstall() {
+    page docs/kubernetes/uninstall.md
+    ! sql postgres 'SELECT datname FROM pg_database' | grep -x tenant_northwind || return 1
 }
 
 # may <component> <namespace> <secret>

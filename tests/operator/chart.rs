@@ -11,6 +11,7 @@ mod kinds;
 mod monitoring;
 mod network;
 mod quickstart;
+mod reference;
 mod refused;
 mod rights;
 mod served;

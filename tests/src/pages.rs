@@ -80,7 +80,7 @@ pub fn blocks(page: &str, kind: &str) -> Vec<Block> {
     blocks
 }
 
-/// The lines of the blocks `text printed`: what a program that runs beside the commands prints.
+/// The lines of the blocks `text printed`: what a program that runs beside the commands prints, in any order.
 ///
 /// # Panics
 ///

@@ -61,6 +61,7 @@ impl Site {
         }
         let (_, bytes) = FILES.iter().find(|(file, _)| sources::place(file) == path)?;
         let kind = match path.rsplit_once('.') {
+            Some((_, "svg")) => "image/svg+xml",
             Some((_, "webp")) => "image/webp",
             Some((_, "json")) => "application/json",
             _ => "text/plain; charset=utf-8",
@@ -145,7 +146,7 @@ mod tests {
     fn a_search_finds_sections_with_all_words_and_escapes_the_query() {
         let site = Site::new(true);
         let found = site.search("rotate signing SECRET");
-        assert!(found.contains("kubernetes.html#"), "{found}");
+        assert!(found.contains("kubernetes/rotate-signing-secret.html#"), "{found}");
         let found = site.search("<b>zzz</b>");
         assert!(found.contains("Nothing has all of these words") && !found.contains("<b>zzz"), "{found}");
         assert!(site.search("").contains("Search"), "an empty query asks for words");

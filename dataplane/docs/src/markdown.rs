@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn headings_get_anchors_and_links_lead_to_pages() {
-        let text = "# The `API`, in short\n\nSee [webhooks](webhooks.md#a-test-event), [here](#errors), [code](../operator/rbac.yaml) \
+        let text = "# The `API`, in short\n\nSee [webhooks](../webhooks/verify.md#headers), [here](#errors), [code](../../operator/rbac.yaml) \
                     and [elsewhere](https://h.example/).\n\n## Errors\n\nOne.\n\n## Errors\n\nTwo.\n";
-        let rendered = render("docs/api.md", text);
+        let rendered = render("docs/api/orders.md", text);
         assert_eq!(rendered.title, "The API, in short");
         for part in [
             "<h1 id=\"the-api-in-short\">The <code>API</code>, in short</h1>",
-            "<a href=\"webhooks.html#a-test-event\">webhooks</a>",
-            "<a href=\"api.html#errors\">here</a>, code",
+            "<a href=\"../webhooks/verify.html#headers\">webhooks</a>",
+            "<a href=\"../api/orders.html#errors\">here</a>, code",
             "<a href=\"https://h.example/\">",
             "<h2 id=\"errors-1\">",
         ] {
@@ -198,7 +198,7 @@ mod tests {
         }
         assert_eq!(
             rendered.links,
-            ["docs/webhooks.md#a-test-event", "docs/api.md#errors", "operator/rbac.yaml"]
+            ["docs/webhooks/verify.md#headers", "docs/api/orders.md#errors", "operator/rbac.yaml"]
         );
         let sections: Vec<_> = rendered.sections.iter().map(|one| (&*one.anchor, one.level)).collect();
         assert_eq!(sections, [("the-api-in-short", 1), ("errors", 2), ("errors-1", 2)]);
@@ -207,8 +207,10 @@ mod tests {
 
     #[test]
     fn html_of_a_page_is_text_and_tables_have_no_style() {
-        let rendered =
-            render("docs/api.md", "# A\n\n<script>x</script> <b>y</b>\n\n| | b |\n|---|--:|\n| 1 | 2 |\n");
+        let rendered = render(
+            "docs/api/orders.md",
+            "# A\n\n<script>x</script> <b>y</b>\n\n| | b |\n|---|--:|\n| 1 | 2 |\n",
+        );
         assert!(!rendered.html.contains("<script") && !rendered.html.contains("<b>"), "{}", rendered.html);
         assert!(rendered.html.contains("<table>") && rendered.html.contains("<tr><td></td><th>b</th></tr>"));
         assert!(!rendered.html.contains("style="), "{}", rendered.html);

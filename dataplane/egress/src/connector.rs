@@ -34,7 +34,7 @@ use crate::trust::Trust;
 
 /// Limit of DNS, connecting and TLS, each. A receiver that needs longer for one of them is as good as gone; the slot
 /// is better used for others.
-const PHASE_LIMIT: Duration = Duration::from_secs(5);
+pub const PHASE_LIMIT: Duration = Duration::from_secs(5);
 /// Addresses tried of one DNS answer. All are checked, but a fifth one would leave each too little of the 5 s.
 const MAX_TRIED: usize = 4;
 

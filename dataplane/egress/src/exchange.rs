@@ -17,13 +17,14 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
-/// Bounds of an answer's header block, in number and in size. The number is hyper's default, made explicit.
-const MAX_HEADERS: usize = 100;
-const MAX_HEADER_BYTES: usize = 32 * 1024;
+/// The most headers of a response: hyper's default, made explicit.
+pub const MAX_HEADERS: usize = 100;
+/// The most bytes of a response's headers.
+pub const MAX_HEADER_BYTES: usize = 32 * 1024;
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 /// Limit for reading the body of a 2xx answer. The headers have decided already and the text is only for the log, so a
 /// receiver that drips it must not hold a slot for the whole attempt.
-const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
+pub const SUCCESS_BODY_LIMIT: Duration = Duration::from_secs(2);
 
 /// HTTP/1.1 on an open stream. Dropping it closes the stream at once, whatever the receiver is doing.
 ///

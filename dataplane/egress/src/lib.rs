@@ -55,7 +55,9 @@ mod trust;
 mod tests;
 
 pub use address::{EgressPolicy, literal_address};
-pub use exchange::{BodyEnd, Exchange, Unanswered};
+pub use connector::PHASE_LIMIT;
+pub use exchange::{BodyEnd, Exchange, MAX_HEADER_BYTES, MAX_HEADERS, SUCCESS_BODY_LIMIT, Unanswered};
+pub use pool::{IDLE_LIMIT, MAX_PER_TARGET};
 pub use resolve::{FixedDns, Resolve, ResolveError, Resolving, SystemDns};
 pub use sender::{Post, Sender};
 pub use trust::{BadBundle, Trust};

@@ -12,10 +12,10 @@ use crate::target::Target;
 
 /// How long an unused connection is kept. Receivers close theirs after 5 s by default (Node.js, Apache, uvicorn), and a
 /// POST that crosses with that close is a failed attempt; so this side closes well before.
-const IDLE_LIMIT: Duration = Duration::from_millis(1500);
+pub const IDLE_LIMIT: Duration = Duration::from_millis(1500);
 /// Connections kept per target: as many attempts as a webhook can have at a time. A POST on a new connection costs seven
 /// times the CPU of one on a kept connection.
-const MAX_PER_TARGET: usize = 256;
+pub const MAX_PER_TARGET: usize = 256;
 /// Connections kept in total. Each takes 35 KiB, most of it hyper's buffers, and two file descriptors.
 const MAX_KEPT: usize = 512;
 

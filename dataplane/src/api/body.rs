@@ -32,7 +32,7 @@ const TREE: usize = 6 * 1024 * 1024;
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The time in which a body must arrive.
-const TIME: Duration = Duration::from_secs(20);
+pub const TIME: Duration = Duration::from_secs(20);
 
 /// The largest share of a response: a page of notes has somewhat less.
 const LARGEST_RESPONSE: usize = 2 * 1024 * 1024;

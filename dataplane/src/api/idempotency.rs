@@ -18,7 +18,7 @@ const HEADER: &str = "Idempotency-Key";
 /// Set to `true` on a response that was kept from an earlier request.
 const REPLAYED: &str = "idempotency-replayed";
 /// Characters of a key.
-const MAX_CHARS: usize = 128;
+pub const MAX_CHARS: usize = 128;
 
 /// The key of a request, and what the request was.
 #[derive(Clone)]

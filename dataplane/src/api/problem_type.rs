@@ -208,7 +208,7 @@ impl ProblemType {
                 "at-limit",
                 StatusCode::TOO_MANY_REQUESTS,
                 "The tenant is at one of its limits, which `limit` names: `requestsPerSecond` or `signInsPerMinute`.",
-                "Wait for the seconds in `Retry-After`; who runs the platform sets [the limits](../configuration.md#what-a-tenant-may-use).",
+                "Wait for the seconds in `Retry-After`; who runs the platform sets [the limits](limits.md).",
             ),
             Self::InternalError => (
                 "internal-error",

@@ -31,11 +31,11 @@ use crate::throttle::network;
 /// How long a connection is kept that waits for its first or next request. Longer than proxies keep theirs (60 s in nginx
 /// and in AWS), and than clients keep those that they open in advance: they would otherwise send requests into connections
 /// that are just being closed.
-const IDLE_TIME: Duration = Duration::from_secs(75);
+pub const IDLE_TIME: Duration = Duration::from_secs(75);
 /// The most connections at once; further ones wait to be accepted.
-const CONNECTIONS: usize = 8192;
+pub const CONNECTIONS: usize = 8192;
 /// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
-const BUFFER: usize = 32 * 1024;
+pub const BUFFER: usize = 32 * 1024;
 /// The memory that a connection takes which fills its buffer and stalls.
 pub const BYTES_PER_CONNECTION: u64 = 64 * 1024;
 /// How long requests that are under way at shutdown may take.

@@ -23,13 +23,14 @@ const AT_ONCE: usize = 1;
 /// The delay of the first round after the start, when the process is busy with other work.
 const FIRST: Duration = Duration::from_secs(60);
 /// How long bulk resend requests are kept at least.
-const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long audit entries are kept by default.
-const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
-/// The most audit entries that a round leaves in a database, some 30 MB, and the most of refused sign-ins among them: these
-/// anyone can cause, and they must not push out the others.
-const MAX_AUDIT: i64 = 100_000;
-const MAX_REFUSED: i64 = 20_000;
+pub const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The most audit entries that a round leaves in a database, some 30 MB. Refused sign-ins, which
+/// anyone can cause, have a limit of their own: they must not push out the others.
+pub const MAX_AUDIT: i64 = 100_000;
+/// The most audit entries of refused sign-ins that a round leaves in a database.
+pub const MAX_REFUSED: i64 = 20_000;
 /// How long a tenant has the place before others do. The owner of a database can make it one that never ends.
 const TURN: Duration = Duration::from_secs(30);
 /// The longest and the shortest time between two rounds.

@@ -16,7 +16,7 @@ use crate::show;
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
 /// The oldest API server that the chart installs on.
 const OLDEST: (u32, u32) = (1, 32);
-const INSTALLATION: &str = "docs/kubernetes.md";
+const INSTALLATION: &str = "docs/kubernetes/install.md";
 
 /// How a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -198,7 +198,7 @@ fn objects(found: &Found) -> Vec<Line> {
                 Result::Warning,
                 format!("{name} has {dead} dead letters"),
                 "when its receiver is back, an administrator of the tenant sends them again".to_owned(),
-                "docs/webhooks.md#send-it-again".to_owned(),
+                "docs/webhooks/resend.md".to_owned(),
             ));
         }
     }

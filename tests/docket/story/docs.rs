@@ -8,7 +8,7 @@ use docket_tests::browser::Browser;
 use docket_tests::server::{Options, Server, binary, request};
 
 use crate::api::rig::{Rig, get, refused};
-use crate::portal::browser::inspect::{complaints, wrong};
+use crate::portal::browser::inspect::{complaints, wrong, wrong_in_short};
 use crate::serve::stage::Stage;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -20,9 +20,9 @@ async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
     let redirect = at("/docs").await;
     assert_eq!((redirect.status, redirect.headers["location"].as_str()), (308, "/docs/"));
     for (path, kind, part) in [
-        ("/docs/", "text/html; charset=utf-8", "Receiving webhooks"),
-        ("/docs/webhooks.html", "text/html; charset=utf-8", "id=\"a-test-event\""),
-        ("/docs/search?q=idempotency+key", "text/html; charset=utf-8", "api.html#"),
+        ("/docs/", "text/html; charset=utf-8", "Verify a delivery"),
+        ("/docs/reference/problems.html", "text/html; charset=utf-8", "id=\"at-limit\""),
+        ("/docs/search?q=idempotency+key", "text/html; charset=utf-8", "api/retry-safely.html#"),
         ("/docs/search", "text/html; charset=utf-8", "Give one or more words."),
         ("/docs/docs.css", "text/css; charset=utf-8", "--ground"),
         ("/docs/vectors.json", "application/json", "signature"),
@@ -46,7 +46,8 @@ async fn the_documentation_is_served_to_everyone_on_the_hosts_of_the_api() {
 async fn the_documentation_is_on_the_management_port_of_every_role() {
     let stage = Stage::new().await;
     let worker = stage.serve("worker").await;
-    let reply = request(worker.management, "GET", "/docs/kubernetes.html", &[], "").await.expect("an answer");
+    let reply =
+        request(worker.management, "GET", "/docs/kubernetes/install.html", &[], "").await.expect("an answer");
     assert_eq!((reply.status, reply.headers["content-security-policy"].as_str()), (200, POLICY));
     assert!(request(worker.api, "GET", "/docs/", &[], "").await.is_err(), "a worker has no API");
 }
@@ -75,11 +76,18 @@ async fn every_page_can_be_read_by_everyone_in_either_theme_at_any_width() {
     let server = Server::start(&home, Options::flags("")).await;
     let browser = Browser::open().await;
     let site = Site::new(true);
-    let pages = site.paths().filter(|path| path.ends_with(".html"));
-    let mut all = Vec::new();
-    for page in pages.chain(["search?q=rotate+secret".to_owned(), "search?q=zzzz".to_owned()]) {
+    let pages: Vec<String> = site.paths().filter(|path| path.ends_with(".html")).collect();
+    let go = async |page: &str| {
         browser.go(&format!("http://{}/docs/{page}", server.api)).await;
         browser.look("document.querySelectorAll('details').forEach((one) => { one.open = true; })").await;
+    };
+    let mut all = Vec::new();
+    for page in &pages {
+        go(page).await;
+        all.extend(wrong_in_short(&browser).await.into_iter().map(|line| format!("{page}: {line}")));
+    }
+    for page in ["index.html", "start/embedded.html", "search?q=rotate+secret", "search?q=zzzz"] {
+        go(page).await;
         all.extend(wrong(&browser).await.into_iter().map(|line| format!("{page}: {line}")));
     }
     assert!(all.is_empty(), "{} findings:\n{}", all.len(), all.join("\n"));

@@ -1,32 +1,189 @@
 //! Pages that are made from the program are those of this very program.
 
+mod commands;
+mod http;
+mod kinds;
+mod limits;
+mod metrics;
+mod names;
+mod tables;
+
 use std::path::Path;
 
+use clap::CommandFactory;
+use docket::api::openapi;
 use docket::api::problem_type::{self, ProblemType};
+use docket_crds::Tenant;
 use docket_docs::{ROOT, Site};
 use docket_domain::delivery::FailureClass;
+use docket_operator::metrics::Store;
+use docket_operator::state::name::Name;
+use docket_schema::MIGRATIONS;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+/// What every generated page begins with.
+fn head(title: &str, about: &str) -> String {
+    format!(
+        "# {title}\n\n{about}\n\nThis page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference`.\n"
+    )
+}
+
+/// A text in a cell of a table.
+fn cell(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    // Every second part is code.
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(at, part)| if at % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() });
+    parts.collect::<Vec<_>>().join("`")
+}
 
 fn failure_classes() -> String {
-    let mut page = "# Failure classes\n\nAn attempt that failed has a class: in the webhook logs, in the portal, in `docket deliveries` and \
-                    `kubectl docket deliveries`, and as\nthe label `class` of the metric `docket_delivery_attempts_total`. All but `WebhookGone` \
-                    are tried again, five attempts in all.\n\nThis page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests \
-                    --test docket story::reference`.\n"
-        .to_owned();
+    let mut page = head(
+        "Failure classes",
+        "An attempt that failed has a class: in the webhook logs, in the portal, in `docket deliveries` and `kubectl docket deliveries`,\n\
+         and as the label `class` of the metric `docket_delivery_attempts_total`. All but `WebhookGone` are tried again, five attempts\n\
+         in all.",
+    );
     for class in FailureClass::ALL {
         page += &format!("\n## {class}\n\n{}\n", class.remedy());
     }
     page
 }
 
+fn metrics_page() -> String {
+    let docket = docket::telemetry::Metrics::default();
+    docket.serves(["/Orders/Save"]);
+    docket.configured(0, 0);
+    let operator = docket_operator::metrics::Metrics::default();
+    operator.leads(true);
+    operator.store(Store::Redis, true);
+    let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
+    let condition: Condition = serde_json::from_value(condition).expect("a condition");
+    operator.conditions::<Tenant>(&Name { namespace: "tenants".into(), name: "acme".into() }, &[condition]);
+    let about = "What Prometheus gets at `/metrics` of the management port, 9090. No label has a tenant's name, but for the conditions of\n\
+                 Tenants. [Alerts](../troubleshoot/alerts.md) has the alerts that come with the chart.";
+    format!(
+        "{}\n## docket\n{}\n## docket-operator\n{}",
+        head("Metrics", about),
+        metrics::sections(&docket.text()),
+        metrics::sections(&operator.text()),
+    )
+}
+
+fn pages() -> Vec<(&'static str, String)> {
+    let [tenant, webhook] =
+        docket_crds::crd::definitions().map(|it| serde_json::to_value(it).expect("plain data"));
+    let document: Value = serde_json::to_value(openapi::document()).expect("string keys only");
+    let version = MIGRATIONS.last().map_or(0, |last| last.version);
+    vec![
+        ("problems.md", problem_type::page()),
+        ("failure-classes.md", failure_classes()),
+        (
+            "docket.md",
+            commands::page(
+                "docket",
+                "The program of the API, the workers, the detector and the portal, and its tools. Without a command, `docket dev` runs.\n\
+                 An argument on the command line wins over its environment variable.",
+                docket::args::Arguments::command(),
+            ),
+        ),
+        (
+            "docket-operator.md",
+            commands::page(
+                "docket-operator",
+                "The operator of Docket. The chart sets its arguments; [its values](../../charts/docket/README.md) are what you change.",
+                docket_operator::args::Arguments::command(),
+            ),
+        ),
+        (
+            "tenant.md",
+            kinds::page(
+                "Tenant",
+                "One customer database with its keys, its subdomains and its limits.",
+                &tenant,
+            ),
+        ),
+        (
+            "webhook.md",
+            kinds::page("Webhook", "One URL of one customer that gets events of a Tenant.", &webhook),
+        ),
+        (
+            "http-api.md",
+            head(
+                "HTTP API",
+                "Every running Docket has this description to try at `/swagger/`, and for programs at `/openapi.json`. Failed requests have\n\
+                 an [`application/problem+json`](problems.md) body. The fields of the seven order types are in the OpenAPI document.",
+            ) + &http::operations(&document),
+        ),
+        (
+            "events.md",
+            format!(
+                "{}\n## Headers\n\n{}{}",
+                head(
+                    "Events",
+                    "What a receiver gets: one POST for each attempt of a delivery, described for programs in the section `webhooks` of\n\
+                     `/openapi.json`. [Verify a delivery](../webhooks/verify.md) has code that checks the signatures.",
+                ),
+                http::headers(),
+                http::events(&document),
+            ),
+        ),
+        ("metrics.md", metrics_page()),
+        (
+            "kubernetes-events.md",
+            format!(
+                "{}\n## Conditions\n\n{}{}",
+                head(
+                    "Kubernetes Events",
+                    "The operator publishes an Event about a Tenant or a Webhook when something happened, and when a condition has another status\n\
+                     or reason. `kubectl describe` shows them. [Conditions](conditions.md) has the command that helps for each reason.",
+                ),
+                names::conditions(),
+                names::events(),
+            ),
+        ),
+        (
+            "labels.md",
+            format!(
+                "{}\n{}",
+                head("Labels and annotations", "What you or the operator set on objects."),
+                names::labels()
+            ),
+        ),
+        (
+            "tables.md",
+            head(
+                "Tables",
+                &format!(
+                    "The tables of a tenant's database in schema version {version}, on PostgreSQL and SQLite alike. The\n\
+                     [back office](../back-office/work-orders.md) writes some of them; every other table belongs to Docket and may change with\n\
+                     each version. A column whose name ends in `_ms` is a time in milliseconds since 1970 in UTC; one that ends in\n\
+                     `_cents` is money in cents."
+                ),
+            ) + &tables::sections(),
+        ),
+        (
+            "limits.md",
+            format!(
+                "{}\n## Of one tenant\n\nSet in [`spec.limits`](tenant.md#spec) of a Tenant. The platform sets other defaults, and maxima.\n\n{}{}",
+                head("Limits", "Every bound that a user of Docket can meet."),
+                limits::of_tenants(&tenant),
+                limits::of_all(),
+            ),
+        ),
+    ]
+}
+
 #[test]
 fn generated_pages_are_up_to_date() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
-    for (name, text) in [("problems.md", problem_type::page()), ("failure-classes.md", failure_classes())] {
+    for (name, text) in pages() {
         let path = docs.join(name);
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(&path, &text).expect("writable");
         }
-        let kept = std::fs::read_to_string(&path).expect("a page");
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(kept == text, "{name} is of another version; make it again with UPDATE_DOCS=1");
     }
 }

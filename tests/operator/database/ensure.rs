@@ -322,7 +322,7 @@ async fn another_installation_gets_them_as_documented() {
     let moved =
         WantedDatabase { owner_uid: OTHER, installation: "after-the-move", adopt: true, ..rig.wanted() };
     rig.servers.ensure(&moved).await.expect_err("it is the other's");
-    let page = include_str!("../../../docs/operator.md");
+    let page = include_str!("../../../docs/kubernetes/move.md");
     let sql =
         page.split("```sql\n").nth(1).and_then(|rest| rest.split(" \\gexec").next()).expect("a statement");
     let sql = sql.replace("<old>", "before-the-move").replace("<new>", "after-the-move");

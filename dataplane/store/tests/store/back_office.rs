@@ -1,4 +1,4 @@
-//! docs/back-office.md, as a program of the back office would run it: each block of SQL, on both databases.
+//! The pages of docs/back-office/, as a program of the back office would run them: each block of SQL, on both databases.
 
 use std::path::Path;
 
@@ -6,9 +6,12 @@ use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_store::Database;
 
-on_both_databases!(the_statements_of_the_document_work);
+/// The pages, in the order of the documentation.
+const PAGES: [&str; 4] = ["work-orders", "service", "notes", "invoices"];
 
-/// The statements that the document shows for this database.
+on_both_databases!(the_statements_of_the_pages_work);
+
+/// The statements that a page shows for this database.
 fn statements(document: &str, database: &str) -> Vec<String> {
     let mut statements = Vec::new();
     for block in document.split("```sql").skip(1) {
@@ -23,14 +26,14 @@ fn statements(document: &str, database: &str) -> Vec<String> {
     statements
 }
 
-async fn the_statements_of_the_document_work(rig: TenantDatabase) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/back-office.md");
-    let document = std::fs::read_to_string(path).expect("readable");
+async fn the_statements_of_the_pages_work(rig: TenantDatabase) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/back-office");
     let kind = match rig.database {
         Database::Sqlite(_) => "sqlite",
         Database::Postgres(_) => "postgresql",
     };
-    let statements = statements(&document, kind);
+    let page = |name: &str| std::fs::read_to_string(folder.join(format!("{name}.md"))).expect("readable");
+    let statements: Vec<String> = PAGES.iter().flat_map(|name| statements(&page(name), kind)).collect();
     assert!(statements.len() >= 12, "{statements:#?}");
     // What an export of the examples would have made.
     let customer = format!("INSERT INTO customer VALUES ('C-1001', 'Quillfeather', {T0})");

@@ -127,6 +127,23 @@ pub(crate) async fn wrong(browser: &Browser) -> Vec<String> {
     wrong
 }
 
+/// What is wrong with one of many pages of one form: what axe finds in either theme, and what is too wide for a narrow window.
+pub(crate) async fn wrong_in_short(browser: &Browser) -> Vec<String> {
+    let [narrow, usual] = WIDTHS;
+    resize(browser, narrow).await;
+    let mut found = vec![browser.look(TOO_WIDE).await.expect("a page")];
+    resize(browser, usual).await;
+    if !without("npm") {
+        browser.run(&AXE).await;
+        for scheme in ["dark", "light"] {
+            theme(browser, scheme).await;
+            found.push(browser.resolve(RUN).await);
+        }
+    }
+    let lines = found.iter().flat_map(|found| found.as_array().unwrap_or_else(|| panic!("{found}")));
+    lines.map(|line| line.as_str().unwrap_or_default().to_owned()).collect()
+}
+
 /// Holds the page that a browser shows against the contract.
 pub(super) async fn inspect(browser: &Browser, what: &str) {
     let wrong = wrong(browser).await;

@@ -1,0 +1,107 @@
+//! The commands of a program with their arguments, from its command line.
+
+use std::fmt::Write;
+
+use clap::{Arg, Command};
+
+/// The page of a program.
+pub(super) fn page(program: &str, about: &str, mut command: Command) -> String {
+    command.build();
+    let mut page = super::head(program, about);
+    let mut all = Vec::new();
+    collect(&command, &mut Vec::new(), &mut all);
+    for (path, command) in all {
+        write!(page, "\n## {}\n\n{}\n", path.join(" "), text(command)).expect("a String takes all");
+        let arguments: Vec<&Arg> = command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set() && argument.get_id() != "help")
+            .collect();
+        if arguments.is_empty() {
+            continue;
+        }
+        let with_variables = arguments.iter().any(|argument| argument.get_env().is_some());
+        page += if with_variables {
+            "\n| Argument | Variable | Default | |\n|---|---|---|---|\n"
+        } else {
+            "\n| Argument | Default | |\n|---|---|---|\n"
+        };
+        for argument in arguments {
+            let defaults = argument.get_default_values().iter().map(|value| value.to_string_lossy());
+            let default = defaults.collect::<Vec<_>>().join(",");
+            let variable = argument.get_env().map(|name| name.to_string_lossy()).unwrap_or_default();
+            let variable = if with_variables { format!(" {} |", code(&variable)) } else { String::new() };
+            writeln!(
+                page,
+                "| {} |{variable} {} | {} |",
+                code(&written(argument)),
+                code(&default),
+                help(argument)
+            )
+            .expect("a String takes all");
+        }
+    }
+    page
+}
+
+/// The commands that do something, each with its words, in the order of the program's own help.
+fn collect<'a>(command: &'a Command, path: &mut Vec<String>, all: &mut Vec<(Vec<String>, &'a Command)>) {
+    path.push(command.get_name().to_owned());
+    let inner: Vec<&Command> = command
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help" && !command.is_hide_set())
+        .collect();
+    if inner.is_empty() {
+        all.push((path.clone(), command));
+    }
+    for command in inner {
+        collect(command, path, all);
+    }
+    path.pop();
+}
+
+fn text(command: &Command) -> String {
+    let about =
+        command.get_long_about().or(command.get_about()).expect("each command says what it does").to_string();
+    let mut text = about.trim().to_owned();
+    if !text.ends_with('.') {
+        text.push('.');
+    }
+    text.replace('<', "\\<")
+}
+
+/// `--flag <VALUE>` or `<VALUE>`.
+fn written(argument: &Arg) -> String {
+    let values = argument.get_value_names().unwrap_or_default().iter().map(|name| format!("<{name}>"));
+    let values = if argument.get_action().takes_values() {
+        values.collect::<Vec<_>>().join(" ")
+    } else {
+        String::new()
+    };
+    match argument.get_long() {
+        Some(long) => format!("--{long} {values}").trim_end().to_owned(),
+        None => values,
+    }
+}
+
+/// What it is for and what it may be, in one line.
+fn help(argument: &Arg) -> String {
+    let help = argument
+        .get_long_help()
+        .or(argument.get_help())
+        .expect("each argument says what it is for")
+        .to_string();
+    let mut line = super::cell(&help);
+    if !line.ends_with(['.', ']']) {
+        line.push('.');
+    }
+    let choices: Vec<String> =
+        argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+    if argument.get_action().takes_values() && !choices.is_empty() {
+        write!(line, " One of {}.", choices.join(", ")).expect("a String takes all");
+    }
+    line
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{}`", text.replace('|', "\\|")) }
+}

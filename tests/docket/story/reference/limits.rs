@@ -1,0 +1,128 @@
+//! Every bound that a user can meet, from the constants that hold it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use docket::api::{body, idempotency, paging, server};
+use docket::passwords::MAX_PASSWORD_CHARS;
+use docket::worker::retention;
+use docket_crds::{Limit, Limits};
+use docket_domain::{delivery, resend, token};
+use docket_orders::json;
+use docket_orders::problem::MAX_PROBLEMS;
+use serde_json::Value;
+
+/// The table of what a tenant can be limited to, from the definition of the kind.
+pub(super) fn of_tenants(definition: &Value) -> String {
+    let version = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let fields = &version["properties"]["spec"]["properties"]["limits"]["properties"];
+    let mut table = "| Limit | Default | Least | Most | |\n|---|---|---|---|---|\n".to_owned();
+    for limit in Limit::ALL {
+        let field = &fields[limit.as_str()];
+        let whole = |name: &str| field[name].as_f64().expect("a number");
+        let default = match limit {
+            Limit::DatabaseConnections => "that of the process".to_owned(),
+            limit => Limits::default().get(*limit).to_string(),
+        };
+        let about = super::cell(field["description"].as_str().expect("a text"));
+        writeln!(table, "| `{limit}` | {default} | {} | {} | {about} |", whole("minimum"), whole("maximum"))
+            .expect("a String takes all");
+    }
+    table
+}
+
+/// The tables of the bounds that are the same for all.
+pub(super) fn of_all() -> String {
+    let table = |title: &str, rows: &[(&str, String)]| {
+        let rows: String = rows.iter().map(|(what, bound)| format!("| {what} | {bound} |\n")).collect();
+        format!("\n## {title}\n\n| | Bound |\n|---|---|\n{rows}")
+    };
+    let requests = table(
+        "Requests",
+        &[
+            ("Body of an order", bytes(body::ORDER_LIMIT)),
+            ("Body of a sign-in", bytes(body::SIGN_IN_LIMIT)),
+            ("Other bodies", bytes(body::LIMIT)),
+            ("Time for a body to arrive", time(body::TIME)),
+            ("Headers that always fit", bytes(server::BUFFER)),
+            ("`Idempotency-Key`", format!("{} characters", idempotency::MAX_CHARS)),
+            ("Bearer token", bytes(token::MAX_TOKEN_BYTES)),
+            ("Password", format!("{MAX_PASSWORD_CHARS} characters")),
+            ("Depth of JSON", format!("{} levels", json::MAX_DEPTH)),
+            ("Values in a JSON document", count(json::MAX_VALUES)),
+            ("Objects and lists in a JSON document", count(json::MAX_CONTAINERS)),
+            ("Fields that one response lists as wrong", count(MAX_PROBLEMS)),
+            ("Rows of a page unless `pageSize` says otherwise", paging::DEFAULT_PAGE_SIZE.to_string()),
+            ("Connections of clients to one pod", count(server::CONNECTIONS)),
+            ("Time that an idle connection is kept", time(server::IDLE_TIME)),
+        ],
+    );
+    let deliveries = table(
+        "Deliveries",
+        &[
+            ("Attempts of a delivery", delivery::MAX_ATTEMPTS.to_string()),
+            (
+                "An attempt, from the look-up of the name to the response's headers",
+                time(delivery::ATTEMPT_TIMEOUT),
+            ),
+            ("Of these: looking up the name, connecting, and TLS, each", time(docket_egress::PHASE_LIMIT)),
+            ("Time for the body of a 2xx response", time(docket_egress::SUCCESS_BODY_LIMIT)),
+            (
+                "Headers of a response",
+                format!("{}, {}", count(docket_egress::MAX_HEADERS), bytes(docket_egress::MAX_HEADER_BYTES)),
+            ),
+            ("Bytes of a response that are read", bytes(delivery::READ_ANSWER_BYTES)),
+            ("Characters of a response that are kept", count(delivery::KEPT_ANSWER_CHARS)),
+            ("Connections kept open to one receiver", count(docket_egress::MAX_PER_TARGET)),
+            ("Time that an unused connection is kept open", time(docket_egress::IDLE_LIMIT)),
+            ("Deliveries of one bulk resend", count(resend::MAX_COUNT.unsigned_abs() as usize)),
+            (
+                "Pace of a bulk resend",
+                format!(
+                    "{} a second; {} unless the request says otherwise",
+                    resend::MAX_PER_SECOND,
+                    resend::DEFAULT_PER_SECOND
+                ),
+            ),
+        ],
+    );
+    let kept = table(
+        "What is kept",
+        &[
+            ("Bulk resends", days(retention::KEEP_RESENDS)),
+            ("Audit entries, unless `--audit-retention` says otherwise", days(retention::KEEP_AUDIT)),
+            ("Audit entries in a database", count(retention::MAX_AUDIT.unsigned_abs() as usize)),
+            ("Of these, refused sign-ins", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
+        ],
+    );
+    [requests, deliveries, kept].concat()
+}
+
+fn bytes(bytes: usize) -> String {
+    match bytes {
+        bytes if bytes % (1024 * 1024) == 0 => format!("{} MiB", bytes / (1024 * 1024)),
+        bytes if bytes % 1024 == 0 => format!("{} KiB", bytes / 1024),
+        bytes => format!("{bytes} bytes"),
+    }
+}
+
+fn time(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
+}
+
+fn days(time: Duration) -> String {
+    format!("{} days", time.as_secs() / (24 * 3600))
+}
+
+/// 10,000.
+fn count(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

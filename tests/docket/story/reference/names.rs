@@ -1,0 +1,108 @@
+//! Names that users meet in Kubernetes: reasons of Events, labels and annotations.
+
+use std::fmt::Write;
+
+use docket_crds::{ConditionType, Occurrence, ReasonCode, Remedy};
+use docket_operator::state::labels;
+
+/// The tables of the reasons of Events.
+pub(super) fn events() -> String {
+    let mut page = "\n## Something happened once\n\n| Reason | |\n|---|---|\n".to_owned();
+    for occurrence in Occurrence::ALL {
+        writeln!(page, "| `{occurrence}` | {} |", super::cell(&occurrence.about()))
+            .expect("a String takes all");
+    }
+    page += "\n## A condition changed\n\n| Reason | Type | |\n|---|---|---|\n";
+    for code in ReasonCode::ALL {
+        let kind = match code.remedy() {
+            Remedy::Nothing | Remedy::Chosen => "Normal",
+            Remedy::Retry | Remedy::Change => "Warning",
+        };
+        let about = super::cell(&code.about());
+        writeln!(page, "| [`{code}`](conditions.md#{}) | {kind} | {about} |", code.as_str().to_lowercase())
+            .expect("a String takes all");
+    }
+    page
+}
+
+/// What each type of condition says.
+pub(super) fn conditions() -> String {
+    let rows =
+        ConditionType::ALL.iter().map(|kind| format!("| `{kind}` | {} |\n", super::cell(&kind.about())));
+    format!("| Condition | |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+/// The labels, annotations and finalizers, with who sets each.
+pub(super) fn labels() -> String {
+    let row =
+        |name: &str, on: &str, who: &str, about: &str| format!("| `{name}` | {on} | {who} | {about} |\n");
+    let rows = [
+        row(
+            labels::WATCH,
+            "label of a Secret or ConfigMap",
+            "you",
+            "With the value `true`, a change of the object takes effect at once; without it, within ten minutes.",
+        ),
+        row(
+            labels::RECONCILE,
+            "annotation of a Tenant or Webhook",
+            "you",
+            "With the value `disabled`, the operator leaves the object as it is.",
+        ),
+        row(
+            labels::REQUESTED_AT,
+            "annotation of a Tenant or Webhook",
+            "you",
+            "Any new value requests a reconciliation. The operator repeats the value in `status.lastHandledReconcileAt`.",
+        ),
+        row(
+            labels::ADOPT_DATABASE,
+            "annotation of a Tenant",
+            "you",
+            "The name of the database of an earlier Tenant that this one takes over.",
+        ),
+        row(
+            labels::MANAGED_BY,
+            "label",
+            "the operator",
+            "`docket-operator` on the Secrets that the operator creates.",
+        ),
+        row(
+            labels::TENANT_UID,
+            "label of a Secret",
+            "the operator",
+            "The uid of the Tenant that the Secret was created for.",
+        ),
+        row(
+            labels::TENANT,
+            "annotation of a Secret",
+            "the operator",
+            "The Tenant that the Secret was created for, as `namespace/name`.",
+        ),
+        row(
+            labels::ROTATION,
+            "annotation of a Secret",
+            "the operator",
+            "The rotation generation that the value was generated for.",
+        ),
+        row(
+            labels::CUSTOMER,
+            "annotation of a Secret",
+            "the operator",
+            "The customer whose Webhook the signing secret was generated for.",
+        ),
+        row(
+            docket_crds::runtime::LABEL,
+            "label of a Secret",
+            "the operator",
+            "Marks the runtime Secrets that the data plane reads.",
+        ),
+        row(
+            labels::FINALIZER,
+            "finalizer of a Tenant",
+            "the operator",
+            "Holds the Tenant until its database is dropped, with the deletion policy `Delete`.",
+        ),
+    ];
+    format!("| Name | On | Set by | |\n|---|---|---|---|\n{}", rows.concat())
+}
