@@ -1,9 +1,10 @@
 """A container image as one tar, made without a daemon: an OCI layout that `docker load` reads as well.
 
 The same files give the same bytes: entries are sorted, every time is the given one, and layers are not compressed. The tool that
-pushes the image compresses them.
+pushes the image compresses them, or release/build.
 """
 
+import gzip as gzip_format
 import hashlib
 import io
 import json
@@ -40,24 +41,24 @@ def folder(path: str) -> dict[str, Entry]:
 
 def write(out: str, reference: str, config: dict, entries: dict[str, Entry], seconds: int) -> str:
     """Writes the archive and returns the image's id. `config` is the OCI image configuration: User, Entrypoint, Labels …"""
-    layer = _layer(entries, seconds)
+    layer = tar(entries, seconds)
     created = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     image = {
         "created": created,
         "architecture": ARCHITECTURES[platform.machine()],
         "os": "linux",
         "config": config,
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(layer)}"]},
         "history": [{"created": created, "created_by": "image/archive.py"}],
     }
-    image_json = _json(image)
-    manifest = _json({
+    image_json = json_bytes(image)
+    manifest = json_bytes({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": _descriptor("application/vnd.oci.image.config.v1+json", image_json),
-        "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
+        "config": descriptor("application/vnd.oci.image.config.v1+json", image_json),
+        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
     })
-    named = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
+    named = descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
     named["annotations"] = {
         "io.containerd.image.name": _full(reference),
         "org.opencontainers.image.ref.name": reference.rsplit(":", 1)[1],
@@ -66,39 +67,39 @@ def write(out: str, reference: str, config: dict, entries: dict[str, Entry], sec
     # For `docker load` before version 25.
     docker = [{"Config": _blob(image_json), "RepoTags": [reference], "Layers": [_blob(layer)]}]
     files = {
-        "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
-        "index.json": _json(index),
-        "manifest.json": _json(docker),
+        "oci-layout": json_bytes({"imageLayoutVersion": "1.0.0"}),
+        "index.json": json_bytes(index),
+        "manifest.json": json_bytes(docker),
         **{_blob(data): data for data in (layer, image_json, manifest)},
     }
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(f"{out}.new", "wb") as file:
-        file.write(_layer({name: Entry(data) for name, data in files.items()}, seconds))
+        file.write(tar({name: Entry(data) for name, data in files.items()}, seconds))
     os.rename(f"{out}.new", out)
-    return f"sha256:{_digest(image_json)}"
+    return f"sha256:{digest(image_json)}"
 
 
-def _layer(entries: dict[str, Entry], seconds: int) -> bytes:
+def tar(entries: dict[str, Entry], seconds: int) -> bytes:
     """A tar of these entries and of the folders that they are in."""
     whole = dict(entries)
     for path in entries:
         while path := os.path.dirname(path):
             whole.setdefault(path, Entry(mode=0o755))
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as file:
         for path in sorted(whole):
             entry = whole[path]
             info = tarfile.TarInfo(path)
             info.mtime, info.mode, info.uid, info.gid = seconds, entry.mode, entry.owner, entry.owner
             if entry.link is not None:
                 info.type, info.linkname = tarfile.SYMTYPE, entry.link
-                tar.addfile(info)
+                file.addfile(info)
             elif entry.content is None:
                 info.type = tarfile.DIRTYPE
-                tar.addfile(info)
+                file.addfile(info)
             else:
                 info.size = len(entry.content)
-                tar.addfile(info, io.BytesIO(entry.content))
+                file.addfile(info, io.BytesIO(entry.content))
     return buffer.getvalue()
 
 
@@ -110,17 +111,25 @@ def _full(reference: str) -> str:
     return "docker.io/" + (reference if len(parts) > 1 else f"library/{reference}")
 
 
-def _digest(data: bytes) -> str:
+def gzip(data: bytes) -> bytes:
+    """Compressed without a name or a time. Other versions of zlib may give other bytes."""
+    buffer = io.BytesIO()
+    with gzip_format.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as file:
+        file.write(data)
+    return buffer.getvalue()
+
+
+def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
 def _blob(data: bytes) -> str:
-    return f"blobs/sha256/{_digest(data)}"
+    return f"blobs/sha256/{digest(data)}"
 
 
-def _descriptor(media_type: str, data: bytes) -> dict:
-    return {"mediaType": media_type, "digest": f"sha256:{_digest(data)}", "size": len(data)}
+def descriptor(media_type: str, data: bytes) -> dict:
+    return {"mediaType": media_type, "digest": f"sha256:{digest(data)}", "size": len(data)}
 
 
-def _json(value: object) -> bytes:
+def json_bytes(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
