@@ -61,6 +61,7 @@ pub(crate) const PAGES: &[(&str, &str)] = embedded!(include_str:
     "docs/project/personal-data.md",
     "docs/project/releases.md",
     "docs/project/threat-model.md",
+    "docs/project/verify.md",
     "docs/reference/audit.md",
     "docs/reference/conditions.md",
     "docs/reference/docket-operator.md",
