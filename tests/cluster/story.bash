@@ -1,10 +1,5 @@
 # The steps of e2e: functions that are sourced there, and use its $here, $work, $base, $node_address.
 
-# By the name that it has without --reference, which is the chart's default.
-build_image() {
-    image/build --profile "${DOCKET_IMAGE_PROFILE:-release}" --output "$work/docket.tar" | tee "$work/image"
-}
-
 # Runs the blocks of a page that are marked `sh cluster`, and compares what they print with what the page shows. All pages run
 # in one folder, so that one reads what another has written there.
 page() {
@@ -84,16 +79,18 @@ quickstart() {
     kubectl create namespace docket
     # Every pod has to meet the strictest of the Pod Security Standards.
     kubectl label namespace docket pod-security.kubernetes.io/enforce=restricted
+    # The registry beside the node has no TLS.
     helm() {
-        command helm "$@" --timeout 4m --set baseDomain="$base" \
+        on_node helm "$@" --plain-http --timeout 4m \
             --set quickstart.postgresql.image=docket.test/postgres:1 --set quickstart.redis.image=docket.test/redis:1
     }
-    export base
-    export -f helm   # the page runs in a bash of its own
+    export here REGISTRY=$node_registry
+    export -f helm on_node   # the page runs in a bash of its own
     [ -n "$(first_block README.md)" ]
     [ "$(first_block README.md)" = "$(first_block docs/start/kubernetes.md)" ] ||
         { echo "docs/start/kubernetes.md shows other commands than README.md"; return 1; }
     page docs/start/kubernetes.md
+    pods_run_the_digest
     examples_ready
     ! may api docket docket-quickstart-postgresql || return 1
 }
@@ -153,6 +150,7 @@ uninstall_quickstart() {
     [ "$(kubectl get tenants -o name | wc -l)" -eq 2 ]
     [ "$(kubectl get webhooks -o name | wc -l)" -eq 3 ]
     # The trial has ended and its database is gone. Deleting these must not hang without an operator.
+    kubectl delete deployment/receiver service/receiver secret/receiver configmap/receiver-ca
     kubectl delete -f examples/acme.yaml -f examples/globex.yaml --timeout=30s
     kubectl delete namespace docket-runtime --timeout=1m
 }
@@ -162,12 +160,7 @@ install() {
     kubectl -n stores rollout status deployment/postgres deployment/redis --timeout=2m
     kubectl -n docket apply -f "$here/stores-secrets.yaml"
     kubectl create namespace docket-runtime
-    install_release
-}
-
-install_release() {
-    # shellcheck disable=SC2046
-    helm install docket charts/docket --values "$here/values.yaml" $(chart_values)
+    install_previous
 }
 
 apply_examples() {
@@ -207,17 +200,6 @@ token() {
 }
 
 order='{"orderType":"Process","clientMatterNumber":"e2e"}'
-
-# order_through_service <Ada's password>
-order_through_service() {
-    local service token
-    service=$(kubectl -n docket get service docket-api -o jsonpath='{.spec.clusterIP}:{.spec.ports[0].port}')
-    token=$("$here/node" exec curl --silent --show-error --fail-with-body -H "Host: acme.$base" \
-        -H 'Content-Type: application/json' "http://$service/Auth/Token" \
-        --data "{\"userId\":\"ada@quillfeather.example\",\"password\":\"$1\"}" | field token)
-    "$here/node" exec curl --silent --show-error --fail-with-body -H "Host: acme.$base" \
-        -H "Authorization: Bearer $token" -H 'Content-Type: application/json' "http://$service/Orders/Save" --data "$order"
-}
 
 # A certificate for the name by which workers reach the receiver.
 receiver_certificate() {
@@ -316,8 +298,7 @@ declare_in_portal() {
 ask_kubectl_docket() {
     local before
     before=$(received_once)
-    cargo build --quiet -p docket-kubectl
-    PATH=$PWD/target/debug:$PATH
+    PATH=$work/plugin:$PATH
     kubectl -n docket create serviceaccount support
     ! kubectl docket test acme-orders --account docket/support || { echo "an account without a right may"; return 1; }
     kubectl apply -f - <<END
@@ -438,17 +419,7 @@ nothing_pending() {
 
 sql() { kubectl -n stores exec -i deployment/postgres -- psql -h 127.0.0.1 -U postgres -d "$1" -AtXqc "$2"; }
 
-upgrade() {
-    # shellcheck disable=SC2046
-    helm upgrade docket charts/docket --values "$here/values.yaml" $(chart_values) --set log.level=debug
-}
-
-upgrade_under_saves() {
-    kubectl -n docket get pods -o name | sort >"$work/before"
-    while_saving upgrade
-    until_true 60 no_pod_is_old || { echo "a pod is still the old one"; return 1; }
-    [ ! -s "$work/others" ]
-}
+upgrade_under_saves() { upgraded_under_saves from_registry upgrade --set log.level=debug; }
 
 no_pod_is_old() {
     [ -z "$(comm -12 "$work/before" <(kubectl -n docket get pods -o name | sort))" ]
@@ -501,7 +472,7 @@ uninstall() {
 }
 
 install_again() {
-    install_release
+    from_registry install
     examples_ready
     [ "$(sql tenant_acme 'SELECT count(*) FROM web_order')" = "$(cat "$work/orders")" ]
     # The person of before signs in, and her next order is delivered.
