@@ -3,6 +3,8 @@
 mod dataplane;
 mod report;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -79,6 +81,44 @@ async fn a_tenant_is_shown_looked_at_and_gets_another_key() {
     ]);
     let (code, _, err) = at(&["rotate-key", "plugged/primary-2"]);
     assert_eq!((code, err.contains("is managed by the Flux Kustomization flux/apps")), (1, true), "{err}");
+}
+
+#[test]
+fn kubectl_completes_commands_flags_and_names() {
+    let release = Release::new("completed");
+    release.apply(&tenant_yaml("offered"));
+    release.apply(&webhook_yaml("offered-orders", "offered", ""));
+    let (code, script, err) = as_admin(&["completion"]);
+    assert_eq!(code, 0, "{err}");
+    let program = release.file("kubectl_complete-docket", &script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let own = std::env::current_exe().expect("a test has a path");
+    let plugin = own.parent().and_then(Path::parent).expect("below target");
+    let path = [program.parent().expect("a folder"), plugin, Path::new("/usr/bin"), Path::new("/bin")];
+    let path = std::env::join_paths(path).expect("no colons");
+    // kubectl itself asks, as its completion does in each shell. What it offers for the last word, without the help.
+    let offered = |words: &[&str]| {
+        let mut command = cluster().program();
+        command
+            .env("PATH", &path)
+            .env("KUBECONFIG", cluster().admin())
+            .args(["__complete", "docket"])
+            .args(words);
+        let output = command.output().expect("kubectl starts");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let lines = text.lines().filter(|line| !line.starts_with(':'));
+        lines.map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let namespace = release.tenants.as_str();
+    assert_eq!(offered(&["sta"]), ["status"]);
+    assert_eq!(offered(&["resend", "--pro"]), ["--probe"]);
+    assert_eq!(offered(&["-n", namespace, "status", ""]), ["offered"]);
+    assert_eq!(offered(&["deliveries", "-n", namespace, "off"]), ["offered-orders"]);
+    assert_eq!(offered(&["trace", "order", "1", "-n", namespace, "--tenant", "o"]), ["offered"]);
+    assert_eq!(offered(&["reconcile", "-n", namespace, ""]), ["tenant/offered", "webhook/offered-orders"]);
+    assert_eq!(offered(&["rotate-key", "-n", namespace, "offered/"]), ["offered/primary"]);
+    assert!(offered(&["status", "-n", &namespace[..namespace.len() - 1]]).iter().any(|one| one == namespace));
+    assert_eq!(offered(&["status", "-n", "no-such-namespace", ""]), <[&str; 0]>::default());
 }
 
 #[tokio::test]

@@ -124,8 +124,13 @@ impl Cluster {
         KubectlOutput { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
     }
 
+    /// kubectl, which does not know the cluster yet.
+    pub fn program(&self) -> Command {
+        Command::new(&self.kubectl)
+    }
+
     fn command_as(&self, kubeconfig: &Path) -> Command {
-        let mut command = Command::new(&self.kubectl);
+        let mut command = self.program();
         command.arg("--kubeconfig").arg(kubeconfig);
         command.env("KUBECACHEDIR", self.files.join("cache"));
         command

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCompleter;
 use docket_crds::is_object_name;
 use docket_program::arguments;
+
+use crate::completion;
 
 /// What someone who runs Docket on Kubernetes asks first. Shows Tenants, Webhooks and deliveries, never a Secret and never a
 /// payload.
@@ -32,7 +35,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
     /// Namespace of the Tenants and Webhooks [default: that of the context].
-    #[arg(short, long, global = true, value_name = "NAME", value_parser = name)]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
     pub(crate) namespace: Option<String>,
     /// All namespaces.
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
@@ -65,13 +68,13 @@ pub(crate) enum Command {
         #[arg(long)]
         pre: bool,
         /// Namespace of the operator and the data plane.
-        #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name)]
+        #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
         release_namespace: String,
     },
     /// Show Tenants with their API keys, databases and Webhooks.
     Status {
         /// Name of one Tenant [default: all].
-        #[arg(value_name = "TENANT", value_parser = name)]
+        #[arg(value_name = "TENANT", value_parser = name, add = ArgValueCompleter::new(completion::tenants))]
         tenant: Option<String>,
     },
     /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
@@ -85,7 +88,7 @@ pub(crate) enum Command {
     /// Have the operator look at an object now.
     Reconcile {
         /// The object, such as tenant/acme or webhook/orders.
-        #[arg(value_name = "KIND/NAME")]
+        #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(completion::objects))]
         object: Object,
         /// Wait until the operator has done it.
         #[arg(long)]
@@ -97,7 +100,7 @@ pub(crate) enum Command {
     /// Replace an API key that the operator generated, by overlap: add a second one, and deactivate the old one with --finish.
     RotateKey {
         /// The key, such as acme/primary.
-        #[arg(value_name = "TENANT/KEY")]
+        #[arg(value_name = "TENANT/KEY", add = ArgValueCompleter::new(completion::keys))]
         key: Key,
         /// Deactivate the key: requests with it get 401.
         #[arg(long)]
@@ -105,11 +108,11 @@ pub(crate) enum Command {
     },
     /// Write a zip file for support: versions, checks, conditions, Events, logs and metrics, no Secrets and no payloads.
     Report(ReportArguments),
-    /// Print the completions for a shell.
+    /// Print the program by which kubectl completes commands, flags and names: put it on the PATH as kubectl_complete-docket.
     Completion {
-        /// The shell.
+        /// Print completions of this shell for `kubectl-docket` instead, without names.
         #[arg(value_enum)]
-        shell: Shell,
+        shell: Option<Shell>,
     },
 }
 
@@ -117,7 +120,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ReachArguments {
     /// Namespace of the operator and the data plane.
-    #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name)]
+    #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
     pub(crate) release_namespace: String,
     /// Port of 127.0.0.1 that reaches port 9090 of a pod of the API already, as `kubectl port-forward` opens it [default: the
     /// plugin forwards one itself].
@@ -150,10 +153,10 @@ impl FromStr for Account {
 #[derive(Debug, Args)]
 pub(crate) struct DeliveriesArguments {
     /// Name of the Webhook.
-    #[arg(value_name = "WEBHOOK", value_parser = name, required_unless_present = "tenant")]
+    #[arg(value_name = "WEBHOOK", value_parser = name, required_unless_present = "tenant", add = ArgValueCompleter::new(completion::webhooks))]
     pub(crate) webhook: Option<String>,
     /// All of this Tenant, also to Webhooks that are gone.
-    #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook")]
+    #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook", add = ArgValueCompleter::new(completion::tenants))]
     pub(crate) tenant: Option<String>,
     /// Only dead letters.
     #[arg(long, conflicts_with = "status")]
@@ -206,7 +209,7 @@ pub(crate) struct TraceArguments {
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// The Tenant.
-    #[arg(short, long, value_name = "NAME", value_parser = name)]
+    #[arg(short, long, value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::tenants))]
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
@@ -223,7 +226,7 @@ pub(crate) enum Traced {
 #[derive(Debug, Args)]
 pub(crate) struct ResendArguments {
     /// Name of the Webhook.
-    #[arg(value_name = "WEBHOOK", value_parser = name)]
+    #[arg(value_name = "WEBHOOK", value_parser = name, add = ArgValueCompleter::new(completion::webhooks))]
     pub(crate) webhook: String,
     /// The dead letters, of each event the latest.
     #[arg(long, required_unless_present = "stop")]
@@ -254,7 +257,7 @@ pub(crate) struct ResendArguments {
 #[derive(Debug, Args)]
 pub(crate) struct TestArguments {
     /// Name of the Webhook, which must be active.
-    #[arg(value_name = "WEBHOOK", value_parser = name)]
+    #[arg(value_name = "WEBHOOK", value_parser = name, add = ArgValueCompleter::new(completion::webhooks))]
     pub(crate) webhook: String,
     /// The event, such as order.created [default: the first that the Webhook takes].
     #[arg(long, value_name = "CODE")]

@@ -15,7 +15,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
@@ -296,6 +296,12 @@ impl Cluster {
 
     pub(crate) async fn webhooks(&self) -> Result<Vec<WebhookObject>, Problem> {
         all(&self.api()).await
+    }
+
+    /// Names of all namespaces.
+    pub(crate) async fn namespaces(&self) -> Result<Vec<String>, Problem> {
+        let found: Vec<Namespace> = all(&Api::all(self.client.clone())).await?;
+        Ok(found.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
     }
 
     pub(crate) async fn found(&self, release_namespace: &str) -> Result<Found, Problem> {

@@ -8,11 +8,12 @@
 //! - `reconcile`, `rotate_key`, `resend`, `test_event`: the changes
 //! - `conditions`: what `docs/reference/conditions.md` says about a reason; `rights`: what each command needs;
 //!   `krew`: what krew installs it by
-//! - `show`: tables and JSON
+//! - `show`: tables and JSON; `completion`: what Tab offers
 
 mod args;
 mod check;
 mod cluster;
+mod completion;
 mod conditions;
 mod dataplane;
 mod deliveries;
@@ -37,12 +38,22 @@ use crate::args::{Arguments, Command};
 use crate::cluster::{Cluster, Problem};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    if let Command::Completion { shell } = arguments.command {
-        clap_complete::generate(shell, &mut Arguments::command(), "kubectl-docket", &mut std::io::stdout());
+    rustls::crypto::ring::default_provider().install_default().expect("no provider is installed before");
+    if std::env::args_os().nth(1).is_some_and(|first| first == completion::ASK) {
+        completion::print(std::env::args_os().skip(2));
         return ExitCode::SUCCESS;
     }
-    rustls::crypto::ring::default_provider().install_default().expect("no provider is installed before");
+    let arguments = Arguments::parse();
+    if let Command::Completion { shell } = arguments.command {
+        match shell {
+            Some(shell) => {
+                let mut command = Arguments::command();
+                clap_complete::generate(shell, &mut command, "kubectl-docket", &mut std::io::stdout());
+            }
+            None => print!("{}", completion::SCRIPT),
+        }
+        return ExitCode::SUCCESS;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(run(arguments)),

@@ -1,0 +1,113 @@
+//! What kubectl offers when Tab is pressed after `kubectl docket`. kubectl runs the program `kubectl_complete-docket` with the
+//! words so far, and reads one candidate per line and a directive, as programs made with cobra print them.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches};
+use clap_complete::engine::{CompletionCandidate, complete};
+
+use crate::args::{Arguments, ClusterArguments};
+use crate::cluster::{Cluster, Problem};
+
+/// `kubectl_complete-docket`, which the user puts on the `PATH`.
+pub(crate) const SCRIPT: &str = "#!/bin/sh\nexec kubectl-docket __complete \"$@\"\n";
+/// The first argument with which that program asks.
+pub(crate) const ASK: &str = "__complete";
+/// cobra's directive that says: add no names of files.
+const NO_FILES: &str = ":4";
+/// How long Tab waits for the API server.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Prints what the last of these words may become, each with its help.
+pub(crate) fn print(words: impl Iterator<Item = OsString>) {
+    let mut words: Vec<OsString> = std::iter::once("kubectl-docket".into()).chain(words).collect();
+    if words.len() == 1 {
+        words.push(OsString::new());
+    }
+    let last = words.len() - 1;
+    let is_flag = |word: &OsStr| word.as_encoded_bytes().starts_with(b"-");
+    let wants_flag = is_flag(&words[last]);
+    let folder = std::env::current_dir().ok();
+    // A word that is not UTF-8 has no candidates.
+    let found = complete(&mut Arguments::command(), words, last, folder.as_deref()).unwrap_or_default();
+    // As kubectl itself, it offers flags only after a hyphen.
+    let shown = |candidate: &&CompletionCandidate| {
+        !candidate.is_hide_set() && (wants_flag || !is_flag(candidate.get_value()))
+    };
+    for candidate in found.iter().filter(shown) {
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.lines().next().unwrap_or_default();
+        println!("{}\t{help}", candidate.get_value().to_string_lossy());
+    }
+    println!("{NO_FILES}");
+}
+
+pub(crate) fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(current, async |cluster| {
+        Ok(cluster.tenants().await?.into_iter().filter_map(|tenant| tenant.metadata.name).collect())
+    })
+}
+
+pub(crate) fn webhooks(current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(current, async |cluster| {
+        Ok(cluster.webhooks().await?.into_iter().filter_map(|webhook| webhook.metadata.name).collect())
+    })
+}
+
+/// As `tenant/acme` and `webhook/orders`.
+pub(crate) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(current, async |cluster| {
+        let (tenants, webhooks) = tokio::try_join!(cluster.tenants(), cluster.webhooks())?;
+        let tenants = tenants.into_iter().filter_map(|tenant| tenant.metadata.name);
+        let webhooks = webhooks.into_iter().filter_map(|webhook| webhook.metadata.name);
+        Ok(tenants
+            .map(|name| format!("tenant/{name}"))
+            .chain(webhooks.map(|name| format!("webhook/{name}")))
+            .collect())
+    })
+}
+
+/// As `acme/primary`.
+pub(crate) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(current, async |cluster| {
+        let mut found = Vec::new();
+        for tenant in cluster.tenants().await? {
+            let name = tenant.metadata.name.unwrap_or_default();
+            found.extend(tenant.spec.api_keys.iter().map(|key| format!("{name}/{}", key.name)));
+        }
+        Ok(found)
+    })
+}
+
+pub(crate) fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(current, async |cluster| cluster.namespaces().await)
+}
+
+/// Those that begin with what was typed. Without access to the cluster there are none: an error would be in the way of the user,
+/// who is typing.
+fn candidates(
+    current: &OsStr,
+    list: impl AsyncFnOnce(&Cluster) -> Result<Vec<String>, Problem>,
+) -> Vec<CompletionCandidate> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return vec![];
+    };
+    let found = runtime.block_on(async {
+        let asked = async { list(&Cluster::connect(&where_to_look()?).await?).await };
+        tokio::time::timeout(TIMEOUT, asked).await.ok()?.ok()
+    });
+    let current = current.to_string_lossy();
+    let found = found.unwrap_or_default().into_iter().filter(|name| name.starts_with(&*current));
+    found.map(CompletionCandidate::new).collect()
+}
+
+/// What the words so far say about cluster and namespace.
+fn where_to_look() -> Result<ClusterArguments, Problem> {
+    let words = std::env::args_os().skip(2);
+    let matches = Arguments::command()
+        .ignore_errors(true)
+        .try_get_matches_from(std::iter::once("kubectl-docket".into()).chain(words));
+    let matches = matches.and_then(|matches| ClusterArguments::from_arg_matches(&matches));
+    matches.map_err(|error| Problem::Found(error.to_string()))
+}
