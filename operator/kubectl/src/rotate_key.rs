@@ -127,11 +127,29 @@ fn owner(meta: &ObjectMeta) -> Option<String> {
         .or_else(|| flux("helm").map(|name| format!("the Flux HelmRelease {name}")))
         .or_else(|| annotation("argocd.argoproj.io/tracking-id").map(|id| format!("Argo CD ({id})")))
         .or_else(|| helm().map(|name| format!("the Helm release {name}")))
+        .or_else(|| applier(meta))
 }
+
+/// Those that mark their objects by labels of the user's choice, as Argo CD may, are known by the fields that they own.
+fn applier(meta: &ObjectMeta) -> Option<String> {
+    let mut managers = meta.managed_fields.iter().flatten().filter_map(|entry| entry.manager.as_deref());
+    let (_, name) = managers.find_map(|manager| APPLIERS.iter().find(|(known, _)| *known == manager))?;
+    Some((*name).to_owned())
+}
+
+const APPLIERS: [(&str, &str); 5] = [
+    ("argocd-controller", "Argo CD"),
+    ("argocd-application-controller", "Argo CD"),
+    ("kustomize-controller", "Flux"),
+    ("helm-controller", "Flux"),
+    ("helm", "Helm"),
+];
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
     use super::*;
 
@@ -194,5 +212,11 @@ mod tests {
         let helm = [("app.kubernetes.io/managed-by", "Helm")];
         assert_eq!(of(&helm, &[("meta.helm.sh/release-name", "r")]).as_deref(), Some("the Helm release r"));
         assert_eq!(of(&[("app.kubernetes.io/managed-by", "hand")], &[]), None);
+        let of_manager = |name: &str| {
+            let entry = ManagedFieldsEntry { manager: Some(name.to_owned()), ..Default::default() };
+            owner(&ObjectMeta { managed_fields: Some(vec![entry]), ..Default::default() })
+        };
+        assert_eq!(of_manager("argocd-controller").as_deref(), Some("Argo CD"));
+        assert_eq!(of_manager("kubectl-client-side-apply"), None);
     }
 }
