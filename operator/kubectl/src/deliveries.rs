@@ -20,16 +20,20 @@ pub(crate) async fn print(
     asked: &DeliveriesArguments,
     output: Output,
 ) -> Result<(), Problem> {
-    let found = found(cluster, asked).await?;
+    let (found, more) = found(cluster, asked).await?;
     match output {
-        Output::Json => show::json(&json!({ "deliveries": found }))?,
+        Output::Json => show::json(&json!({ "deliveries": found, "more": more }))?,
         Output::Table | Output::Wide if found.is_empty() => println!("No delivery matches."),
         Output::Table | Output::Wide => print!("{}", text(&found, output == Output::Wide)),
+    }
+    if more && output != Output::Json {
+        eprintln!("There are more, which are older; --limit shows up to 1000, and the filters find others.");
     }
     Ok(())
 }
 
-async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<Vec<Value>, Problem> {
+/// The deliveries, and whether more match.
+async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(Vec<Value>, bool), Problem> {
     let object = match (&asked.webhook, &asked.tenant) {
         (Some(name), _) => Object { kind: Kind::Webhook, name: name.clone() },
         (None, Some(name)) => Object { kind: Kind::Tenant, name: name.clone() },
@@ -56,8 +60,12 @@ async fn found(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<Vec<Val
         empty = if items.is_empty() { empty + 1 } else { 0 };
         found.extend(items);
         cursor = page["nextCursor"].as_str().map(str::to_owned);
-        if cursor.is_none() || found.len() >= asked.limit || empty > MAX_EMPTY {
-            return Ok(found);
+        if cursor.is_none() || found.len() >= asked.limit {
+            return Ok((found, cursor.is_some()));
+        }
+        if empty > MAX_EMPTY {
+            let text = "the search takes too long; narrow it with --since or another filter";
+            return Err(Problem::Found(text.to_owned()));
         }
     }
 }
