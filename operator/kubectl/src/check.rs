@@ -197,7 +197,11 @@ fn objects(found: &Found) -> Vec<Line> {
                 "docket-webhooks",
                 Result::Warning,
                 format!("{name} has {dead} dead letters"),
-                "when its receiver is back, an administrator of the tenant sends them again".to_owned(),
+                format!(
+                    "when its receiver is back, `kubectl docket resend {} --namespace {} --dead` shows what it would resend",
+                    webhook.name_any(),
+                    webhook.namespace().unwrap_or_default()
+                ),
                 "docs/webhooks/resend.md".to_owned(),
             ));
         }

@@ -71,6 +71,14 @@ impl Problem {
 }
 
 impl Problem {
+    /// The same, of this.
+    pub(crate) fn about(self, what: &str) -> Self {
+        match self {
+            Self::Found(text) => Self::Found(format!("{what}: {text}")),
+            Self::NoAccess(text) => Self::NoAccess(format!("{what}: {text}")),
+        }
+    }
+
     /// What is wrong, without what to read about it.
     pub(crate) fn text(&self) -> &str {
         match self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::args::{Kind, Object, Output, ResendArguments};
+use crate::args::{Kind, Object, Output, ReachArguments, ResendArguments};
 use crate::cluster::{Cluster, Problem};
 use crate::dataplane::DataPlane;
 use crate::deliveries::{cell, since};
@@ -15,12 +15,14 @@ use crate::show;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How many dead letters the data plane counts; one more stands for all above.
 const MOST_COUNTED: i64 = 10_000;
+/// How long the data plane may fail to answer before the command gives up.
+const WITHOUT_ANSWER: Duration = Duration::from_secs(60);
 /// How long to wait for attempts after the last is due.
 const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Output) -> Result<(), Problem> {
     let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
-    let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
+    let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     if let Some(id) = &asked.stop {
         let stopped = dataplane.post(cluster, &object, "stop", &json!({"resendId": id})).await?;
         match output {
@@ -50,7 +52,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
         let mut one = request.clone();
         one["limit"] = 1.into();
         let probe = dataplane.post(cluster, &object, "resend", &one).await?;
-        let progress = followed(cluster, &object, &dataplane, &probe).await?;
+        let progress = followed(cluster, &object, &mut dataplane, &asked.reach, &probe).await?;
         if progress["succeeded"] != 1 {
             return Err(Problem::Found(format!(
                 "resend {}: the first was not taken, so nothing else was resent; `kubectl docket deliveries {}` says why",
@@ -66,38 +68,60 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     }
     let resend = dataplane.post(cluster, &object, "resend", &request).await?;
     let id = cell(&resend, "resendId");
-    let progress = followed(cluster, &object, &dataplane, &resend).await?;
+    let progress = followed(cluster, &object, &mut dataplane, &asked.reach, &resend).await?;
     if output == Output::Json {
         show::json(&progress)?;
     }
-    let number = |name: &str| progress[name].as_i64().unwrap_or(0);
-    let (pending, again) = (number("pending"), number("failed") + number("deadLetter"));
-    match (pending, again) {
-        (0, 0) => Ok(()),
-        (0, again) => Err(Problem::Found(format!(
-            "resend {id}: {again} were not taken again; `kubectl docket deliveries {}` says why",
-            asked.webhook
-        ))),
-        (pending, _) => Err(Problem::Found(format!(
-            "resend {id}: {pending} were not attempted yet; the data plane continues with them, and `kubectl docket \
-             deliveries {}` shows them",
-            asked.webhook
-        ))),
-    }
+    outcome(&id, &asked.webhook, &progress)
 }
 
-/// Shows the progress until each delivery was attempted, or the time for it ends.
+/// Whether all were delivered.
+fn outcome(id: &str, webhook: &str, progress: &Value) -> Result<(), Problem> {
+    let number = |name: &str| progress[name].as_i64().unwrap_or(0);
+    let (count, delivered, pending) = (number("count"), number("succeeded"), number("pending"));
+    if delivered == count {
+        return Ok(());
+    }
+    let why = if !progress["stoppedBy"].is_null() {
+        format!("{} stopped it, and what was not attempted yet was withdrawn", cell(progress, "stoppedBy"))
+    } else if pending > 0 {
+        format!("the data plane continues with {pending}, which `kubectl docket deliveries {webhook}` shows")
+    } else {
+        format!("`kubectl docket deliveries {webhook}` says why the others were not")
+    };
+    Err(Problem::Found(format!("resend {id}: {delivered} of {count} were delivered; {why}")))
+}
+
+/// Shows the progress until each delivery was attempted, or the time for it ends. A pod that is replaced and a token that expires
+/// meanwhile are not the end of it: another pod is asked, with another token.
 async fn followed(
     cluster: &Cluster,
     object: &Object,
-    dataplane: &DataPlane,
+    dataplane: &mut DataPlane,
+    reach: &ReachArguments,
     resend: &Value,
 ) -> Result<Value, Problem> {
     let seconds = Duration::from_secs(resend["seconds"].as_u64().unwrap_or(0));
     let (begun, query) = (Instant::now(), [("resendId", resend["resendId"].as_str().map(str::to_owned))]);
-    let mut shown = String::new();
+    let (mut shown, mut answered) = (String::new(), begun);
     loop {
-        let progress = dataplane.get(cluster, object, "resend", &query).await?;
+        let progress = match dataplane.get(cluster, object, "resend", &query).await {
+            Ok(progress) => progress,
+            Err(problem) if answered.elapsed() > WITHOUT_ANSWER => {
+                let id = cell(resend, "resendId");
+                return Err(
+                    problem.about(&format!("resend {id} continues, and this command no longer sees it"))
+                );
+            }
+            Err(_) => {
+                sleep(PAUSE).await;
+                if let Ok(another) = DataPlane::connect(cluster, reach).await {
+                    *dataplane = another;
+                }
+                continue;
+            }
+        };
+        answered = Instant::now();
         let line = line(&progress);
         if line != shown {
             eprintln!("{line}");
@@ -156,6 +180,23 @@ fn previewed(webhook: &str, rate: u16, preview: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_resend_has_succeeded_when_all_were_delivered() {
+        let of = |succeeded: i64, pending: i64, stopped_by: Value| {
+            let progress =
+                json!({"count": 3, "succeeded": succeeded, "pending": pending, "stoppedBy": stopped_by});
+            outcome("r", "orders", &progress).map_err(|problem| problem.text().to_owned())
+        };
+        assert_eq!(of(3, 0, Value::Null), Ok(()));
+        let stopped = of(1, 0, json!("employee E-1")).expect_err("two were withdrawn");
+        assert_eq!(
+            stopped,
+            "resend r: 1 of 3 were delivered; employee E-1 stopped it, and what was not attempted yet was withdrawn"
+        );
+        assert!(of(1, 2, Value::Null).is_err_and(|text| text.contains("continues with 2")));
+        assert!(of(2, 0, Value::Null).is_err_and(|text| text.contains("says why")));
+    }
 
     #[test]
     fn a_preview_says_how_many_and_how_old() {
