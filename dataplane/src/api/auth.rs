@@ -262,7 +262,7 @@ where
         read: fn(Fields) -> Result<SessionTokenRequest, ApiError>,
     ) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let (source, origin) = origin(&parts, state)?;
+        let (source, origin) = origin(&parts, &state.proxies)?;
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = read(Fields::of_body(&body)?)?;

@@ -131,7 +131,7 @@ impl Caller {
             .rates
             .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.metrics.limited(&tenant.uid, over.limit))?;
-        let (subject, (_, origin)) = (verified.subject, origin(parts, state)?);
+        let (subject, (_, origin)) = (verified.subject, origin(parts, &state.proxies)?);
         if let Some(OfTenant(of)) = parts.extensions.get() {
             let _ = of.set(tenant.config.uid.clone());
         }

@@ -3,19 +3,18 @@
 use docket_domain::audit::Origin;
 use http::request::Parts;
 
-use super::client::Peer;
+use super::client::{Peer, Proxies};
 use super::error::ApiError;
-use super::state::ApiState;
 use crate::throttle::Source;
 
 /// The id of a request, which the middleware gives it.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 
-/// Returns the source of a request, and what the audit records of it.
-pub fn origin(parts: &Parts, state: &ApiState) -> Result<(Source, Origin), ApiError> {
+/// Returns the source of a request behind these proxies, and what the audit records of it.
+pub fn origin(parts: &Parts, proxies: &Proxies) -> Result<(Source, Origin), ApiError> {
     let peer = *parts.extensions.get::<Peer>().ok_or(ApiError::Internal)?;
-    let source = state.proxies.source(peer, &parts.headers);
+    let source = proxies.source(peer, &parts.headers);
     let address = match source {
         Source::Client(address) => Some(address),
         Source::Proxy => None,

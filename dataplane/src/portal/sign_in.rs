@@ -65,7 +65,7 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     let tenant = tenant_of(&parts, &state)?;
     // A form of another site would sign its victim in as the attacker.
     check_origin(&parts)?;
-    let (source, origin) = origin(&parts, &state)?;
+    let (source, origin) = origin(&parts, &state.proxies)?;
     let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
     let SignInForm { to, kind, user_id, password } = SignInForm::read(fields_of_form(&bytes)?)?;
     let to = local(to);
