@@ -264,8 +264,8 @@ async fn traced(
         }
         _ => return Err(ApiError::field("number", "give either number or deliveryId")),
     };
-    // A right to one webhook is a right to the orders whose deliveries went there.
-    let number = query.number.as_deref().filter(|_| webhook.is_none() || !found.is_empty());
+    // A right to one webhook is a right to the orders whose deliveries went there. An invoice may have the number of another order.
+    let number = query.number.as_deref().filter(|_| webhook.is_none() && found.is_empty());
     let order = order(&mut reader, number, found.first()).await?;
     if order.is_none() && found.is_empty() {
         return Err(ApiError::NotFound("There is no web order, work order or invoice of this number"));
