@@ -65,7 +65,8 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         p { a href=(Section::Logs.path()) { "Webhook Logs" } }
         h1 { "Delivery of " (delivery.event.as_str()) }
         @if !has_ended { (page::live(true)) }
-        div data-live[!has_ended] {
+        // Also when it has ended, so that a page that was opened before finds its last state.
+        div data-live {
             (state(frame, delivery, event_id))
             @if has_ended { (resend(frame, delivery)) }
             @else { p.hint { "The delivery has not ended, so there is nothing to resend." } }
@@ -318,6 +319,11 @@ mod tests {
         ] {
             let text = page(&frame(), &detail(Delivery { status, ..delivery() }));
             assert_eq!(text.contains("action=\"/portal/logs/resend\""), offered, "{status}");
+            assert_eq!(text.contains("id=\"live\""), !offered, "{status}");
+            assert!(
+                text.contains("data-live"),
+                "a page that was opened before finds the last state: {status}"
+            );
         }
     }
 

@@ -32,10 +32,14 @@ const live = document.querySelector("[data-live]");
 const box = document.getElementById("live");
 const refresh = async () => {
   if (document.hidden || !box.checked || live.contains(document.activeElement)) return;
+  if (live.querySelector("details[open]")) return;
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok || answer.redirected) { box.checked = false; return; }
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live]");
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.querySelector("[data-live]");
   if (fresh) live.replaceChildren(...fresh.childNodes);
+  // What has ended does not change any more.
+  if (!page.getElementById("live")) { box.checked = false; box.closest("label").hidden = true; }
 };
 if (live && box) {
   box.closest("label").hidden = false;
