@@ -274,7 +274,9 @@ async fn traced(
     // Oldest first, as they happened.
     for listed in found.into_iter().rev() {
         let id = listed.id.parse().map_err(|_| ApiError::Internal)?;
-        let attempts = deliveries::attempts(&mut reader, id).await?;
+        // Retention may have deleted it meanwhile.
+        let found = deliveries::find_with_attempts(&mut reader, id).await?;
+        let (listed, attempts) = found.unwrap_or_else(|| (listed, Vec::new()));
         deliveries.push(TracedDelivery::new(listed, attempts));
     }
     Ok(Json(Trace { order, deliveries, more }))

@@ -136,10 +136,9 @@ pub struct Read {
 /// Reads a delivery with its payload, and records that the caller did.
 pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Result<Read, ApiError> {
     let mut reader = caller.reader(state).await?;
-    let listed = deliveries::find(&mut reader, id).await?;
-    let listed = listed.filter(|listed| caller.concerns(&listed.customer_code));
-    let listed = listed.ok_or(ApiError::NotFound("There is no such delivery"))?;
-    let attempts = deliveries::attempts(&mut reader, id).await?;
+    let found = deliveries::find_with_attempts(&mut reader, id).await?;
+    let found = found.filter(|(listed, _)| caller.concerns(&listed.customer_code));
+    let (listed, attempts) = found.ok_or(ApiError::NotFound("There is no such delivery"))?;
     let body = events::body(&mut reader, &listed.event_id).await?.ok_or(ApiError::Internal)?;
     let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
     let payload = payload.ok_or(ApiError::Internal)?;

@@ -61,8 +61,8 @@ pub async fn run(command: DeliveriesCommand) -> Result<()> {
         }
         DeliveriesCommand::Show { at, id } => {
             let mut reader = open(&at, &clock, IfNew::Refuse).await?.reader().await?;
-            let listed = deliveries::find(&mut reader, id).await?.with_context(|| no_such(id))?;
-            let attempts = deliveries::attempts(&mut reader, id).await?;
+            let found = deliveries::find_with_attempts(&mut reader, id).await?;
+            let (listed, attempts) = found.with_context(|| no_such(id))?;
             print!("{}", shown::details(&listed, &attempts));
         }
         DeliveriesCommand::Resend { at, id, many } => {

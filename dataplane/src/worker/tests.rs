@@ -174,11 +174,11 @@ impl Rig {
     async fn attempted(&self, id: DeliveryId, attempts: i64) -> ListedDelivery {
         for _ in 0..5_000 {
             let mut reader = self.tenant.store.database().reader().await.expect("a reader");
-            let attempt = deliveries::attempts(&mut reader, id).await.expect("a statement").pop();
-            let ended =
-                attempt.is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
-            // Read after the attempts: read before, it could show the state during the attempt.
-            let listed = self.delivery(id).await;
+            let found = deliveries::find_with_attempts(&mut reader, id).await.expect("a statement");
+            let (listed, mut stored) = found.expect("the delivery");
+            let ended = stored
+                .pop()
+                .is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
             if listed.attempt_count == attempts && ended {
                 return listed;
             }

@@ -24,4 +24,4 @@ pub use finish::{End, Stored, end_lost_attempts, finish_attempt, finish_attempts
 pub use lease::{Dead, Lease, give_back, release_leases, renew};
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
-pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, attempts, find, search};
+pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, search};

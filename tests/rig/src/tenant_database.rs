@@ -192,7 +192,8 @@ impl TenantDatabase {
 
     /// The attempts of a delivery.
     pub async fn attempts(&self, id: DeliveryId) -> Vec<rows::StoredAttempt> {
-        rows::attempts(&mut self.reader().await, id).await.expect("a statement")
+        let found = rows::find_with_attempts(&mut self.reader().await, id).await.expect("a statement");
+        found.expect("the delivery is there").1
     }
 
     /// Whose lease a delivery has, which is what [`begin`](Self::begin) calls its token, and when it expires.

@@ -270,29 +270,40 @@ pub struct StoredAttempt {
     pub total_us: Option<i64>,
 }
 
-/// The attempts of a delivery, first to last.
-pub async fn attempts(connection: &mut Connection, id: DeliveryId) -> Result<Vec<StoredAttempt>, StoreError> {
-    let sql = "SELECT attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, remote_address, \
-               response_body, dns_us, connect_us, tls_us, first_byte_us, total_us \
-               FROM attempt WHERE delivery_id = $1 ORDER BY attempt_no";
-    let rows = connection.query(sql, params![id.to_string()]).await?;
-    rows.iter()
-        .map(|row| {
-            let class = row.get::<Option<String>>(3)?.map(|word| word.parse()).transpose();
-            Ok(StoredAttempt {
-                number: row.get(0)?,
-                started_at_ms: row.get(1)?,
-                finished_at_ms: row.get(2)?,
-                failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
-                http_status: row.get(4)?,
-                remote_address: row.get(5)?,
-                response_body: row.get(6)?,
-                dns_us: row.get(7)?,
-                connect_us: row.get(8)?,
-                tls_us: row.get(9)?,
-                first_byte_us: row.get(10)?,
-                total_us: row.get(11)?,
-            })
-        })
-        .collect()
+/// One delivery and its attempts, first to last. One statement reads both, so both are of one moment: an attempt that has
+/// ended is never beside the delivery as it was before.
+pub async fn find_with_attempts(
+    connection: &mut Connection,
+    id: DeliveryId,
+) -> Result<Option<(ListedDelivery, Vec<StoredAttempt>)>, StoreError> {
+    let sql = format!(
+        "{LISTED}, a.attempt_no, a.started_at_ms, a.finished_at_ms, a.failure_class, a.http_status, a.remote_address, \
+         a.response_body, a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us \
+         FROM {ALL} {JOINED} LEFT JOIN (SELECT * FROM attempt WHERE delivery_id = $1) a ON TRUE \
+         WHERE d.id = $1 ORDER BY a.attempt_no"
+    );
+    let rows = connection.query(&sql, params![id.to_string()]).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let attempts = rows.iter().filter_map(|row| attempt(row).transpose()).collect::<Result<_, _>>()?;
+    Ok(Some((listed(first)?, attempts)))
+}
+
+/// The attempt of a row; `None`: the delivery has none.
+fn attempt(row: &Row) -> Result<Option<StoredAttempt>, StoreError> {
+    let Some(number) = row.get(21)? else { return Ok(None) };
+    let class = row.get::<Option<String>>(24)?.map(|word| word.parse()).transpose();
+    Ok(Some(StoredAttempt {
+        number,
+        started_at_ms: row.get(22)?,
+        finished_at_ms: row.get(23)?,
+        failure_class: class.map_err(|_| StoreError::Unexpected("failure_class"))?,
+        http_status: row.get(25)?,
+        remote_address: row.get(26)?,
+        response_body: row.get(27)?,
+        dns_us: row.get(28)?,
+        connect_us: row.get(29)?,
+        tls_us: row.get(30)?,
+        first_byte_us: row.get(31)?,
+        total_us: row.get(32)?,
+    }))
 }

@@ -21,6 +21,7 @@ on_both_databases!(
     due_again_is_the_end_of_the_lease_or_the_due_time,
     the_newest_are_listed_by_status_and_number,
     an_unknown_delivery_is_not_found,
+    a_delivery_and_its_attempts_are_read_at_one_moment,
 );
 
 async fn a_delivery_is_pending_and_due_at_once(rig: TenantDatabase) {
@@ -242,8 +243,38 @@ async fn the_newest_are_listed_by_status_and_number(rig: TenantDatabase) {
     }
 }
 
+async fn a_delivery_and_its_attempts_are_read_at_one_moment(rig: TenantDatabase) {
+    let ids = rig.queued(40, T0).await;
+    let started = rig.begin(&ids, "mine", T0, T0 + 40_000).await;
+    let last = ids[ids.len() - 1];
+    let mut reader = rig.opened_again().reader().await.expect("a connection");
+    let reading = tokio::spawn(async move {
+        let mut reads = 0;
+        loop {
+            for id in &ids {
+                let found = deliveries::find_with_attempts(&mut reader, *id).await.expect("a statement");
+                let (listed, attempts) = found.expect("the delivery");
+                let has_ended = attempts[0].finished_at_ms.is_some();
+                assert_eq!(attempts.len(), 1);
+                assert_eq!(has_ended, listed.status == Status::Succeeded, "{id} after {reads} reads");
+                reads += 1;
+                if has_ended && *id == last {
+                    return;
+                }
+            }
+        }
+    });
+    for started in &started {
+        let outcome = Outcome::Succeeded(Report::default());
+        assert!(rig.finish(started, "mine", &outcome, Next::Succeeded, T0 + 1).await);
+    }
+    reading.await.expect("no panic");
+}
+
 async fn an_unknown_delivery_is_not_found(rig: TenantDatabase) {
     let mut reader = rig.reader().await;
     assert!(deliveries::find(&mut reader, delivery_id(1)).await.expect("a statement").is_none());
-    assert!(deliveries::attempts(&mut reader, delivery_id(1)).await.expect("a statement").is_empty());
+    assert!(
+        deliveries::find_with_attempts(&mut reader, delivery_id(1)).await.expect("a statement").is_none()
+    );
 }
