@@ -3,6 +3,7 @@
 //! No request waits for entries, and none fails because of them, except where the entry is a part of the request's own transaction:
 //! resends and commands. What can't be stored is counted, and is in the stream alone.
 
+mod reads;
 mod refusals;
 mod stream;
 
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::groups::{Groups, Turn};
 use crate::telemetry::{Lost, Metrics};
 use crate::tenants::ServedTenant;
+use reads::{Read, Reads};
 use refusals::{Refusal, Refusals};
 pub use stream::Stream;
 
@@ -49,6 +51,7 @@ pub struct Audit {
     writers: Semaphore,
     /// By the uid of a tenant; of a sign-in at a tenant that does not exist, none.
     refused: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
+    reads: Mutex<Reads>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
@@ -122,6 +125,7 @@ impl Audit {
             waiting: Arc::default(),
             writers: Semaphore::new(WRITERS),
             refused: Mutex::default(),
+            reads: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         })
@@ -141,6 +145,20 @@ impl Audit {
         let row = Row { tenant: Arc::clone(tenant), record, place };
         if let Some(turn) = self.groups.add(&tenant.uid, row) {
             self.tasks.spawn(Arc::clone(self).store(turn));
+        }
+    }
+
+    /// Like [`record`](Self::record), once in five minutes for each user, address and subject.
+    pub fn record_read(self: &Arc<Self>, tenant: &Arc<ServedTenant>, record: AuditRecord) {
+        let read = Read {
+            tenant_uid: Arc::clone(&tenant.uid),
+            actor: record.actor.clone(),
+            subject: record.subject.clone(),
+            address: record.origin.address,
+        };
+        let is_first = self.reads.lock().is_first(read, self.clock.now_ms());
+        if is_first {
+            self.record(tenant, record);
         }
     }
 

@@ -133,7 +133,7 @@ pub struct Read {
     pub payload: Box<RawValue>,
 }
 
-/// Reads a delivery with its payload, and records that the caller did.
+/// Reads a delivery with its payload, and records that the caller did, once in five minutes.
 pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Result<Read, ApiError> {
     let mut reader = caller.reader(state).await?;
     let found = deliveries::find_with_attempts(&mut reader, id).await?;
@@ -143,7 +143,7 @@ pub async fn read(state: &ApiState, caller: &Principal, id: DeliveryId) -> Resul
     let payload = String::from_utf8(body).ok().and_then(|text| RawValue::from_string(text).ok());
     let payload = payload.ok_or(ApiError::Internal)?;
     let entry = caller.entry(state, AuditEvent::PayloadRead).about("delivery", &id.to_string());
-    state.audit.record(&caller.tenant, entry);
+    state.audit.record_read(&caller.tenant, entry);
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), delivery.id = %id, "delivery read");
     Ok(Read { listed, attempts, payload })

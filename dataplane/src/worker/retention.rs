@@ -27,10 +27,12 @@ pub const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long audit entries are kept by default.
 pub const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
 /// The most audit entries that a round leaves in a database, some 30 MB. Refused sign-ins, which
-/// anyone can cause, have a limit of their own: they must not push out the others.
+/// anyone can cause, and reads have limits of their own: they must not push out the others.
 pub const MAX_AUDIT: i64 = 100_000;
 /// The most audit entries of refused sign-ins that a round leaves in a database.
 pub const MAX_REFUSED: i64 = 20_000;
+/// The most audit entries of payloads that were read that a round leaves in a database.
+pub const MAX_READS: i64 = 50_000;
 /// How long a tenant has the place before others do. The owner of a database can make it one that never ends.
 const TURN: Duration = Duration::from_secs(30);
 /// The longest and the shortest time between two rounds.
@@ -234,7 +236,11 @@ impl Retention {
     /// Returns whether all old entries were deleted before the time was up.
     async fn delete_old_audit(&self, tenant: &ServedTenant, end: Duration) -> Result<bool, StoreError> {
         let database = tenant.store.ready(&self.clock).await?;
-        for (event, most) in [(Some(AuditEvent::SignInRefused), MAX_REFUSED), (None, MAX_AUDIT)] {
+        for (event, most) in [
+            (Some(AuditEvent::SignInRefused), MAX_REFUSED),
+            (Some(AuditEvent::PayloadRead), MAX_READS),
+            (None, MAX_AUDIT),
+        ] {
             let mut transaction = database.begin(&self.clock).await?;
             let old_ms = transaction.now_ms() - millis(self.keep_audit);
             let surplus_ms = audit::surplus(&mut transaction, event, most).await?;

@@ -83,6 +83,8 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     ));
     let reads = "SELECT count(*) FROM audit WHERE event = 'PayloadRead' AND actor = 'employee 52'";
     eventually("the reading is recorded", SOON, async || count(&home, reads) == 1).await;
+    // As the page does by itself.
+    assert_eq!(browser.get(&format!("/portal/logs/{id}")).await.status, 200);
 
     let form = [("csrf", &*hidden(&page, "csrf")), ("deliveryId", id)];
     let reply = browser.post("/portal/logs/resend", &form).await;
@@ -103,6 +105,7 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
         activity.text().contains("<td>employee 52</td>") && !activity.text().contains("<td>SignedIn</td>")
     );
     assert_eq!(browser.get("/portal/activity?event=Broken").await.status, 400);
+    eventually("two deliveries were read", SOON, async || count(&home, reads) == 2).await;
     let overview = browser.get("/portal").await;
     assert!(overview.text().contains("Works again; dead letters are left"), "{overview:?}");
 }

@@ -93,6 +93,7 @@ pub(super) fn of_all() -> String {
             ("Audit entries, unless `--audit-retention` says otherwise", days(retention::KEEP_AUDIT)),
             ("Audit entries in a database", count(retention::MAX_AUDIT.unsigned_abs() as usize)),
             ("Of these, refused sign-ins", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
+            ("Of these, reads of payloads", count(retention::MAX_READS.unsigned_abs() as usize)),
         ],
     );
     [requests, deliveries, kept].concat()
