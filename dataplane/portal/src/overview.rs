@@ -43,6 +43,8 @@ pub struct Problem {
     pub class: FailureClass,
     /// How many, of the last ones.
     pub count: i64,
+    /// How many of the last ones were looked at; `None`: all.
+    pub of_last: Option<i64>,
 }
 
 /// What needs an administrator, the worst first.
@@ -69,17 +71,25 @@ impl Webhook {
     }
 }
 
-/// The page. `problems`: the most frequent first.
-pub fn page(frame: &Frame, mut webhooks: Vec<Webhook>, problems: &[Problem], day: &Day) -> String {
+/// The page. `held`: how many webhooks are declared and not served, if that is known. `problems`: the most frequent first.
+pub fn page(
+    frame: &Frame,
+    mut webhooks: Vec<Webhook>,
+    held: Option<usize>,
+    problems: &[Problem],
+    day: &Day,
+) -> String {
     webhooks.sort_by_key(|webhook| (webhook.state(), std::cmp::Reverse(webhook.dead_letter)));
     let wrong = webhooks.iter().filter(|webhook| webhook.state() != State::Fine).count();
     let main = html! {
         h1 { "Overview" }
-        @if webhooks.is_empty() {
+        (page::held(held))
+        @if webhooks.is_empty() && held == Some(0) {
             p role="status" { "No webhook is declared yet, so no event is sent." }
         } @else {
             p role="status" {
                 @match wrong {
+                    0 if held != Some(0) => {}
                     0 => { span.good { span aria-hidden="true" { "✓ " } "Nothing is wrong." } }
                     1 => { span.bad { span aria-hidden="true" { "✕ " } "1 webhook needs attention." } }
                     _ => { span.bad { span aria-hidden="true" { "✕ " } (wrong) " webhooks need attention." } }
@@ -96,17 +106,19 @@ pub fn page(frame: &Frame, mut webhooks: Vec<Webhook>, problems: &[Problem], day
 
 fn reasons(problems: &[Problem]) -> Markup {
     html! {
-        @for Problem { webhook, status, class, count } in problems {
+        @for Problem { webhook, status, class, count, of_last } in problems {
             div.wrong {
                 p {
                     a href=(crate::webhooks::link(webhook)) { (webhook) } ": "
                     a href=(href(Section::Logs.path(), [("webhook", webhook.as_str()), ("status", status.as_str()), ("failureClass", class.as_str())])) {
                         (count)
+                        @if let Some(last) = of_last { " of the last " (last) }
                         @match (status, count) {
-                            (Status::DeadLetter, 1) => { " dead letter" }
+                            (Status::DeadLetter, 1) if of_last.is_none() => { " dead letter" }
                             (Status::DeadLetter, _) => { " dead letters" }
-                            (_, 1) => { " delivery is tried again" }
-                            (_, _) => { " deliveries are tried again" }
+                            (_, 1) if of_last.is_none() => { " delivery is tried again" }
+                            (_, _) if of_last.is_none() => { " deliveries are tried again" }
+                            (_, _) => { " deliveries that are tried again" }
                         }
                     }
                     ", " strong { (class.as_str()) }
@@ -208,9 +220,12 @@ mod tests {
             status: Status::DeadLetter,
             class: FailureClass::Dns,
             count: 1,
+            of_last: None,
         };
+        let sampled = Problem { count: 300, of_last: Some(500), ..problem.clone() };
         let day = Day::default();
-        let text = page(&frame(), webhooks, &[problem], &day);
+        let text = page(&frame(), webhooks, Some(0), &[problem, sampled], &day);
+        assert!(text.contains("300 of the last 500 dead letters</a>"), "{text}");
         assert!(
             text.contains("status=DeadLetter&amp;failureClass=Dns\">1 dead letter</a>, <strong>Dns</strong>"),
             "{text}"
@@ -222,7 +237,12 @@ mod tests {
             text.contains("3 webhooks need attention.") && text.contains("(inactive: gets no new event)")
         );
         assert!(text.contains("href=\"/portal/resends?webhook=lost\"") && !text.contains("/<b>"), "{text}");
-        assert!(page(&frame(), vec![webhook("a", 0, 0, [10, 0])], &[], &day).contains("Nothing is wrong."));
-        assert!(page(&frame(), Vec::new(), &[], &day).contains("No webhook is declared yet"));
+        let fine = |held| page(&frame(), vec![webhook("a", 0, 0, [10, 0])], held, &[], &day);
+        assert!(fine(Some(0)).contains("Nothing is wrong.") && !fine(Some(0)).contains("not served"));
+        assert!(fine(Some(2)).contains("2 webhooks are declared and not served."));
+        assert!(!fine(Some(1)).contains("Nothing is wrong.") && !fine(None).contains("Nothing is wrong."));
+        let none = |held| page(&frame(), Vec::new(), held, &[], &day);
+        assert!(none(Some(0)).contains("No webhook is declared yet"));
+        assert!(!none(None).contains("No webhook is declared yet"));
     }
 }

@@ -74,12 +74,14 @@ pub fn link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())
 }
 
-/// The list. `can_add`: whether the portal can declare webhooks here.
-pub fn list(frame: &Frame, webhooks: &[Webhook], can_add: bool) -> String {
+/// The list. `held`: how many webhooks are declared and not served, if that is known. `can_add`: whether the portal can declare
+/// webhooks here.
+pub fn list(frame: &Frame, webhooks: &[Webhook], held: Option<usize>, can_add: bool) -> String {
     let main = html! {
         h1 { "Customer ▸ Webhooks" }
         @if can_add { p { a.button href={ (Section::Webhooks.path()) "/new" } { "Add a webhook" } } }
         @else { p.hint { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." } }
+        (page::held(held))
         @if webhooks.is_empty() {
             p role="status" { "No webhook yet. A webhook sends the events of one customer to a receiver of theirs." }
         } @else {
@@ -370,7 +372,7 @@ mod tests {
             Some((&webhook().settings, &wrong[..])).map(|(settings, wrong)| (settings.clone(), wrong));
         let unsaved = unsaved.as_ref().map(|(settings, wrong)| (settings, *wrong));
         for text in [
-            list(&frame(), &[webhook()], true),
+            list(&frame(), &[webhook()], Some(1), true),
             detail(&frame(), &webhook(), &keeper, None),
             detail(&frame(), &webhook(), &own, unsaved),
             new(&frame(), &webhook().settings, &wrong, true),
@@ -405,10 +407,10 @@ mod tests {
 
     #[test]
     fn health_names_what_is_wrong_and_leads_to_it() {
-        let text = list(&frame(), &[webhook()], false);
+        let text = list(&frame(), &[webhook()], Some(0), false);
         assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;status=DeadLetter"), "{text}");
         assert!(text.contains("3 dead letters") && text.contains("2 retrying") && text.contains("3 waiting"));
         let calm = Webhook { dead_letter: 0, pending: 0, retrying: 0, ..webhook() };
-        assert!(list(&frame(), &[calm], false).contains("nothing waits"));
+        assert!(list(&frame(), &[calm], Some(0), false).contains("nothing waits"));
     }
 }

@@ -10,7 +10,7 @@ use docket_domain::delivery::Status;
 use docket_portal::day::{Count, Day, Hour};
 use docket_portal::overview::{self, Problem, Webhook};
 use docket_store::health::{WebhookHealth, by_webhook};
-use docket_store::recent::{self, Ended, MAX_COUNT, SAMPLE};
+use docket_store::recent::{self, Ended, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
 use jiff::Timestamp;
 
@@ -50,7 +50,8 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
     let retrying = health.iter().map(|health| health.retrying).sum();
     let only = viewer.caller.customer.as_ref().map(|_| &uids[..]);
     let day = Day { retrying, ..day(&mut reader, &uids, only, state.clock.now()).await? };
-    Ok(Html(overview::page(&viewer.frame(&state), webhooks, &problems, &day)))
+    let held = viewer.caller.webhooks().held();
+    Ok(Html(overview::page(&viewer.frame(&state), webhooks, held, &problems, &day)))
 }
 
 async fn problems(
@@ -64,9 +65,16 @@ async fn problems(
     let (webhooks, lines) = EXPLAINED;
     let uids: Vec<String> = failing.iter().take(webhooks).map(|health| health.webhook.clone()).collect();
     let failures = recent::failures(reader, &uids).await?.into_iter().take(lines);
-    let problem = |failures: recent::Failures| {
-        let webhook = names.get(failures.webhook.as_str()).cloned().unwrap_or_default();
-        Problem { webhook, status: failures.status, class: failures.class, count: failures.count }
+    let retried: i64 = failing.iter().map(|health| health.retrying).sum();
+    let problem = |recent::Failures { webhook, status, class, count }: recent::Failures| {
+        let dead =
+            failing.iter().find(|health| health.webhook == webhook).map_or(0, |health| health.dead_letter);
+        let (all, looked_at) = match status {
+            Status::DeadLetter => (dead, MAX_DEAD),
+            _ => (retried, MAX_RETRIED),
+        };
+        let webhook = names.get(webhook.as_str()).cloned().unwrap_or_default();
+        Problem { webhook, status, class, count, of_last: (all > looked_at).then_some(looked_at) }
     };
     Ok(failures.map(problem).collect())
 }

@@ -1,6 +1,7 @@
 //! Customer ▸ Webhooks. The portal declares webhooks where [`writes`](super::writes) can, and shows those that others declare,
 //! with the YAML to change.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,10 +115,13 @@ pub async fn list(
 ) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
     let healths = health::by_webhook(&mut reader).await?;
+    let healths: HashMap<String, WebhookHealth> =
+        healths.into_iter().map(|health| (health.webhook.clone(), health)).collect();
     let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     all.sort_by_key(|webhook| (&webhook.namespace, &webhook.name));
-    let shown: Vec<Webhook> = all.into_iter().map(|webhook| shown(&viewer, webhook, &healths)).collect();
-    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, is_open(&writes))))
+    let shown: Vec<Webhook> =
+        all.into_iter().map(|webhook| shown(&viewer, webhook, healths.get(&webhook.uid))).collect();
+    Ok(Html(webhooks::list(&viewer.frame(&state), &shown, viewer.caller.webhooks().held(), is_open(&writes))))
 }
 
 /// GET /portal/webhooks/new.
@@ -211,9 +215,14 @@ pub async fn get(
     name: Name,
 ) -> Result<Html<String>, ApiError> {
     let webhook = find(&viewer, name)?;
-    let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
+    let health = health_of(&state, &viewer, webhook).await?;
     let keeper = keeper(&writes, &viewer, webhook).await?;
-    Ok(Html(webhooks::detail(&viewer.frame(&state), &shown(&viewer, webhook, &healths), &keeper, None)))
+    Ok(Html(webhooks::detail(
+        &viewer.frame(&state),
+        &shown(&viewer, webhook, health.as_ref()),
+        &keeper,
+        None,
+    )))
 }
 
 /// POST /portal/webhooks/{namespace}/{name}.
@@ -234,8 +243,8 @@ pub async fn save(
     let declared = Declared { spec, ..before };
     let wrong = wrong(&declared);
     if !wrong.is_empty() {
-        let healths = health::by_webhook(&mut viewer.caller.reader(&state).await?).await?;
-        let (frame, shown) = (viewer.frame(&state), shown(&viewer, webhook, &healths));
+        let health = health_of(&state, &viewer, webhook).await?;
+        let (frame, shown) = (viewer.frame(&state), shown(&viewer, webhook, health.as_ref()));
         let page = webhooks::detail(&frame, &shown, &Keeper::Portal(version), Some((&settings, &wrong)));
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
@@ -329,8 +338,17 @@ fn find(viewer: &Viewer, name: Name) -> Result<&WebhookConfig, ApiError> {
         .ok_or(NO_SUCH_WEBHOOK)
 }
 
-fn shown(viewer: &Viewer, webhook: &WebhookConfig, healths: &[WebhookHealth]) -> Webhook {
-    let health = healths.iter().find(|health| health.webhook == webhook.uid).cloned().unwrap_or_default();
+async fn health_of(
+    state: &ApiState,
+    viewer: &Viewer,
+    webhook: &WebhookConfig,
+) -> Result<Option<WebhookHealth>, ApiError> {
+    let healths = health::by_webhook(&mut viewer.caller.reader(state).await?).await?;
+    Ok(healths.into_iter().find(|health| health.webhook == webhook.uid))
+}
+
+fn shown(viewer: &Viewer, webhook: &WebhookConfig, health: Option<&WebhookHealth>) -> Webhook {
+    let health = health.cloned().unwrap_or_default();
     Webhook {
         full_name: webhook.full_name(),
         settings: Settings {
@@ -417,7 +435,7 @@ fn other(place: String, object: Option<Value>, viewer: &Viewer, webhook: &Webhoo
             name: webhook.name.clone(),
             spec: WebhookSpec {
                 generate_secret: None,
-                ..spec(viewer, &shown(viewer, webhook, &[]).settings)
+                ..spec(viewer, &shown(viewer, webhook, None).settings)
             },
             given: None,
         };

@@ -127,6 +127,15 @@ impl<'a> Webhooks<'a> {
         is_held || self.get(uid).is_some()
     }
 
+    /// How many are declared and not served; `None`: it is not known. Whose they are is not known: a customer has none.
+    pub fn held(&self) -> Option<usize> {
+        match self.held {
+            _ if self.customer.is_some() => Some(0),
+            HeldWebhooks::These(uids) => Some(uids.iter().filter(|uid| self.get(uid).is_none()).count()),
+            HeldWebhooks::AllUnknown => None,
+        }
+    }
+
     /// Whether a webhook receives this event: subscribed, and active in the catalog.
     pub fn takes(&self, webhook: &WebhookConfig, code: EventCode) -> bool {
         webhook.takes(code, self.active_events)

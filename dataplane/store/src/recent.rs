@@ -11,8 +11,10 @@ use crate::sql::{Param, SLOTS, filled, params, slots};
 pub const MAX_COUNT: i64 = 10_000;
 /// The most deliveries of one hour in a [`sample`].
 pub const SAMPLE: i64 = 200;
-/// The most failures of one webhook that [`failures`] looks at, and of all webhooks those that are retried.
-const MAX_FAILURES: (i64, i64) = (500, 5_000);
+/// The most dead letters of one webhook that [`failures`] looks at.
+pub const MAX_DEAD: i64 = 500;
+/// The most deliveries to all webhooks that are tried again and that [`failures`] looks at.
+pub const MAX_RETRIED: i64 = 5_000;
 
 const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
 
@@ -105,18 +107,17 @@ pub struct Failures {
 /// How deliveries to these webhooks, by uid, fail now and became dead letters last, the most frequent first. It looks at the
 /// last 500 dead letters of each, and at 5,000 deliveries that are tried again.
 pub async fn failures(connection: &mut Connection, webhooks: &[String]) -> Result<Vec<Failures>, StoreError> {
-    let (dead, retried) = MAX_FAILURES;
     let one = |place: usize| {
         format!(
             "SELECT webhook, failure_class FROM (SELECT d.webhook, d.failure_class FROM delivery_history d \
              WHERE d.webhook = ${place} AND d.status = 'DeadLetter' AND d.finished_at_ms IS NOT NULL AND {NO_TEST} \
-             ORDER BY d.finished_at_ms DESC LIMIT {dead}) AS last"
+             ORDER BY d.finished_at_ms DESC LIMIT {MAX_DEAD}) AS last"
         )
     };
     let dead = (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");
     let retried = format!(
         "SELECT d.webhook, d.failure_class FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook IN ({}) \
-         AND {NO_TEST} LIMIT {retried}",
+         AND {NO_TEST} LIMIT {MAX_RETRIED}",
         slots(1)
     );
     let mut failures = Vec::new();
