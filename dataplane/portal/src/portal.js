@@ -28,6 +28,16 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     setTimeout(() => { button.textContent = label; }, 2000);
   });
 }
+// A form is sent once, however often its button is pressed.
+addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  // Later: the form is sent without what is disabled now.
+  setTimeout(() => { for (const button of event.target.querySelectorAll("button")) button.disabled = true; });
+});
+// A page that a browser takes from its memory is as it was left.
+addEventListener("pageshow", () => {
+  for (const button of document.querySelectorAll("form button:disabled")) button.disabled = false;
+});
 const live = document.querySelector("[data-live]");
 const box = document.getElementById("live");
 const refresh = async () => {

@@ -60,13 +60,20 @@ pub enum Keeper {
     },
 }
 
-/// A secret, which is shown this once.
+/// Whether a secret is shown, once.
 #[derive(Debug, Clone)]
-pub struct ShownSecret {
-    /// The secret, whose bytes sign.
-    pub secret: String,
-    /// The same for libraries of Standard Webhooks.
-    pub whsec: String,
+pub enum Shown {
+    /// Now.
+    Now {
+        /// The secret, whose bytes sign.
+        secret: String,
+        /// The same for libraries of Standard Webhooks.
+        whsec: String,
+    },
+    /// It was before, to the same form.
+    Before,
+    /// The change that made it is not in effect yet.
+    NotYet,
 }
 
 /// Where a webhook's page is.
@@ -136,14 +143,21 @@ fn health(webhook: &Webhook) -> Markup {
 }
 
 /// The form of a new webhook, or of one that could not be saved: `wrong` has each field with what would be right.
-/// `may_give`: whether the user may choose the secret.
-pub fn new(frame: &Frame, settings: &Settings, wrong: &[(String, String)], may_give: bool) -> String {
+/// `form`: its id, which it sends. `may_give`: whether the user may choose the secret.
+pub fn new(
+    frame: &Frame,
+    form: &str,
+    settings: &Settings,
+    wrong: &[(String, String)],
+    may_give: bool,
+) -> String {
     let main = html! {
         p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
         h1 { "Add a webhook" }
         (violations(wrong))
         form.fields method="post" action={ (Section::Webhooks.path()) "/new" } {
             (page::csrf(frame))
+            input type="hidden" name="form" value=(form);
             (fields(settings, frame.is_of_tenant))
             @if may_give {
                 label { "Secret (optional)" input name="secret" minlength="16" maxlength="256" autocomplete="off" spellcheck="false"; }
@@ -311,18 +325,24 @@ fn forms(
     }
 }
 
-/// The answer to the form that made a secret: the current one or the next. `shown`: the secret, if the change is in effect.
-pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: Option<&ShownSecret>) -> String {
+/// The answer to the form that made a secret: the current one or the next.
+pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: &Shown) -> String {
     let title = if is_next { "The next secret" } else { "The secret" };
     let main = html! {
         h1 { (title) }
-        @if let Some(ShownSecret { secret, whsec }) = shown {
+        @match shown {
+          Shown::Now { secret, whsec } => {
             p { strong { "It is shown this once." } " Give it to the author of the receiver over a safe channel." }
             dl {
                 dt { "For X-Service-Signature" } dd { code { (secret) } }
                 dt { "For Standard Webhooks libraries" } dd { code { (whsec) } }
             }
-        } @else {
+          }
+          Shown::Before => {
+            p.wrong role="alert" { "The secret of " code { (full_name) } " was shown before, in the first answer to this form, and is not shown again." }
+            p { "If you don't have it, make a next secret on the webhook's page, which is shown, and make that the current one." }
+          }
+          Shown::NotYet => {
             p.wrong role="alert" { "The change is saved as " code { (full_name) } ", but is not in effect yet, so the secret can't be shown." }
             @if is_next {
                 p { "When the webhook's page shows a next secret, drop it, and make another one, which is shown." }
@@ -330,9 +350,10 @@ pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: Option<&Show
                 p { "When the webhook is in the list, make a next secret on its page, which is shown, and make that the current one." }
             }
             p { "If it stays so, ask who runs Docket: the Webhook object's conditions or the log say why." }
+          }
         }
         p {
-            @if shown.is_some() { a.button href=(link(full_name)) { "Go on to the webhook" } }
+            @if !matches!(shown, Shown::NotYet) { a.button href=(link(full_name)) { "Go on to the webhook" } }
             @else { a.button href=(Section::Webhooks.path()) { "Go on to the webhooks" } }
         }
     };
@@ -375,7 +396,7 @@ mod tests {
             list(&frame(), &[webhook()], Some(1), true),
             detail(&frame(), &webhook(), &keeper, None),
             detail(&frame(), &webhook(), &own, unsaved),
-            new(&frame(), &webhook().settings, &wrong, true),
+            new(&frame(), "<a>", &webhook().settings, &wrong, true),
         ] {
             for raw in ["<b>Orders", "<i>C-1", "=<u>", "<a>", "<pre><code><pre>", "<x>", "<y>"] {
                 assert!(!text.contains(raw), "{raw}: {text}");

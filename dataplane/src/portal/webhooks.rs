@@ -15,7 +15,7 @@ use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
 use docket_portal::logs::link;
 use docket_portal::page::Section;
-use docket_portal::webhooks::{self, Keeper, Settings, ShownSecret, Webhook};
+use docket_portal::webhooks::{self, Keeper, Settings, Shown, Webhook};
 use docket_program::random;
 use docket_store::contacts;
 use docket_store::health::{self, WebhookHealth};
@@ -45,12 +45,17 @@ const MIN_SECRET: usize = 16;
 const MAX_SECRET: usize = 256;
 /// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
 const MOST_OF_CONTACTS: usize = 20;
+/// For so long a form that was sent again may show the secret of its webhook, if nothing has: less than marks of shown secrets
+/// are kept.
+const RECENT_MS: u64 = 10 * 60 * 1000;
 /// How often it looks.
 const LOOKS: Duration = Duration::from_millis(100);
 
 /// The fields of the form of a webhook.
 pub struct WebhookForm {
     settings: Settings,
+    /// The id of the form of a new webhook: sent again, it adds no second one.
+    form: Option<String>,
     /// The version that the form was made from; `None`: of a new webhook.
     version: Option<String>,
     /// The secret that the user chose; `None`: one is made.
@@ -69,11 +74,13 @@ impl FromFields for WebhookForm {
         let mut text = |name| fields.opt::<Line<4096>>(name).unwrap_or_default();
         let (display_name, target_url) = (text("displayName"), text("targetUrl"));
         let customer_code = text("customerCode");
+        let form = fields.opt::<Line<64>>("form");
         let version = fields.opt::<Line<64>>("version");
         let secret = fields.opt::<Line<MAX_SECRET>>("secret").map(SecretString::from);
         Some(Self {
             secret,
             settings: Settings { display_name, customer_code, target_url, events, active },
+            form,
             version,
         })
     }
@@ -133,25 +140,45 @@ pub async fn form(
     let may_give = can_write(&writes)?.is_folder();
     let customer_code = viewer.caller.customer.clone().unwrap_or_default();
     let settings = Settings { active: true, customer_code, ..Settings::default() };
-    Ok(Html(webhooks::new(&viewer.frame(&state), &settings, &[], may_give)))
+    Ok(Html(webhooks::new(&viewer.frame(&state), &form_id(&state), &settings, &[], may_give)))
 }
 
-/// POST /portal/webhooks/new: shows the secret, this once.
+/// The id of a form of a new webhook: when it was made, in milliseconds since 1970, and what no other form has.
+fn form_id(state: &ApiState) -> String {
+    format!("{}.{}", state.clock.now_ms(), hex::encode(random::bytes::<8>()))
+}
+
+/// Whether a form was made so lately that the first answer to it may have been lost on its way.
+fn is_recent(form: &str, now_ms: i64) -> bool {
+    let made_ms = form.split_once('.').and_then(|(made_ms, _)| made_ms.parse::<i64>().ok());
+    made_ms.is_some_and(|made_ms| now_ms.abs_diff(made_ms) <= RECENT_MS)
+}
+
+/// The name of the webhook that this form of this user adds.
+fn name_of_form(viewer: &Viewer, form: &str) -> String {
+    let digest =
+        Sha256::new().chain_update(viewer.caller.name()).chain_update([0]).chain_update(form).finalize();
+    format!("portal-{}", hex::encode(&digest[..5]))
+}
+
+/// POST /portal/webhooks/new: shows the secret, this once. The same form of the same user, sent again, leads to the same
+/// webhook; its secret is shown then if the first answer did not show it.
 pub async fn create(
     State(state): State<Arc<ApiState>>,
     Extension(writes): Extension<Writes>,
-    Posted { viewer, form: WebhookForm { settings, secret, .. } }: Posted<WebhookForm>,
+    Posted { viewer, form: WebhookForm { settings, form, secret, .. } }: Posted<WebhookForm>,
 ) -> Result<Response, ApiError> {
     let writer = can_write(&writes)?;
     // A contact's customer is the user's own, whatever the form says.
     let customer_code = viewer.caller.customer.clone().unwrap_or(settings.customer_code);
     let settings = Settings { customer_code, ..settings };
     // Until the new one is served, and counts.
-    let _adding = writer.add(&viewer.caller.tenant.uid)?;
+    let _adding = writer.add(&state.clock, &viewer.caller.tenant.uid).await?;
     let config = &viewer.caller.tenant.config;
+    let form = form.unwrap_or_else(|| form_id(&state));
     let mut declared = Declared {
         namespace: config.namespace.clone(),
-        name: format!("portal-{}", hex::encode(random::bytes::<5>())),
+        name: name_of_form(&viewer, &form),
         spec: spec(&viewer, &settings),
         given: None,
     };
@@ -165,6 +192,14 @@ pub async fn create(
         }
         declared.give(secret.to_owned());
     }
+    let found = writer.find(&declared.namespace, &declared.name).await;
+    if matches!(found, Ok(Found::Portal(ref found, _)) if **found == declared && is_of(&viewer, found)) {
+        let page = webhooks::link(&format!("{}/{}", declared.namespace, declared.name));
+        return match is_recent(&form, state.clock.now_ms()) {
+            true => added(&state, &viewer, writer, &declared).await,
+            false => Ok(Redirect::to(&page).into_response()),
+        };
+    }
     let mut reader = viewer.caller.reader(&state).await?;
     if wrong.is_empty() && !contacts::customer_exists(&mut reader, &settings.customer_code).await? {
         let what = "the tenant has no customer with this code; use one that it has, as in orders";
@@ -175,18 +210,29 @@ pub async fn create(
     let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
     wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
     if !wrong.is_empty() {
-        let page = webhooks::new(&viewer.frame(&state), &settings, &wrong, writer.is_folder());
+        let (frame, may_give) = (viewer.frame(&state), writer.is_folder());
+        let page = webhooks::new(&frame, &form, &settings, &wrong, may_give);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
     writer.create(&declared).await?;
-    if declared.given.is_some() {
-        // Its user knows it.
-        let is_served = changed(&state, &viewer, writer, &declared).await.is_some();
-        let page = format!("{}/{}", declared.namespace, declared.name);
-        let page = if is_served { webhooks::link(&page) } else { Section::Webhooks.path().to_owned() };
-        return Ok(Redirect::to(&page).into_response());
+    added(&state, &viewer, writer, &declared).await
+}
+
+/// The answer to the form of a new webhook.
+async fn added(
+    state: &ApiState,
+    viewer: &Viewer,
+    writer: &Writer,
+    declared: &Declared,
+) -> Result<Response, ApiError> {
+    if declared.given.is_none() {
+        return show_secret(state, viewer, writer, declared).await;
     }
-    show_secret(&state, &viewer, writer, &declared).await
+    // Its user knows the secret.
+    let is_served = changed(state, viewer, writer, declared).await.is_some();
+    let page = format!("{}/{}", declared.namespace, declared.name);
+    let page = if is_served { webhooks::link(&page) } else { Section::Webhooks.path().to_owned() };
+    Ok(Redirect::to(&page).into_response())
 }
 
 /// Why there is no place for another webhook.
@@ -511,7 +557,7 @@ async fn show_secret(
     let webhook = changed(state, viewer, writer, declared).await;
     let is_next = declared.has_next();
     let made = webhook.and_then(|webhook| if is_next { webhook.next_secret } else { webhook.secret });
-    let mut shown = None;
+    let mut shown = Shown::NotYet;
     if let Some(secret) = made {
         let bytes = secret.expose();
         let mut transaction = viewer.caller.tenant.store.begin(&state.clock).await?;
@@ -522,11 +568,14 @@ async fn show_secret(
         if is_first {
             audit(state, viewer, AuditEvent::SecretShown, declared);
         }
-        shown = is_first.then(|| ShownSecret {
-            secret: String::from_utf8_lossy(bytes).into_owned(),
-            whsec: signature::whsec(bytes),
-        });
+        shown = match is_first {
+            true => Shown::Now {
+                secret: String::from_utf8_lossy(bytes).into_owned(),
+                whsec: signature::whsec(bytes),
+            },
+            false => Shown::Before,
+        };
     }
     let full_name = format!("{}/{}", declared.namespace, declared.name);
-    Ok(Html(webhooks::secret(&viewer.frame(state), &full_name, is_next, shown.as_ref())).into_response())
+    Ok(Html(webhooks::secret(&viewer.frame(state), &full_name, is_next, &shown)).into_response())
 }

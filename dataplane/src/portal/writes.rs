@@ -7,9 +7,11 @@ mod objects;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_crds::webhook::{GenerateSecret, SecretRef};
 use docket_crds::{API_VERSION, Metadata, SecretBytes, Violation, Webhook, WebhookConfig, WebhookSpec};
+use docket_program::clock::Clock;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -22,6 +24,9 @@ use crate::api::error::ApiError;
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");
 
 const KIND: &str = "Webhook";
+/// How long a request waits for its turn to add a webhook, and how often it looks.
+const TURN: Duration = Duration::from_secs(10);
+const LOOKS: Duration = Duration::from_millis(50);
 
 /// Where the portal declares webhooks; `None`: it only shows them.
 pub type Writes = Option<Arc<Writer>>;
@@ -124,18 +129,22 @@ impl Writer {
         matches!(self.place, Place::Folder(_))
     }
 
-    /// Takes the turn to add a webhook to a tenant, by uid, in this process.
+    /// Takes the turn to add a webhook to a tenant, by uid, in this process. A form that is sent twice waits here for the first.
     ///
     /// # Errors
     ///
-    /// Another webhook is being added to it.
-    pub fn add(&self, tenant: &Arc<str>) -> Result<Adding<'_>, NotWritten> {
-        if self.adding.lock().insert(Arc::clone(tenant)) {
-            return Ok(Adding { writer: self, tenant: Arc::clone(tenant) });
+    /// Another webhook is still being added to it after ten seconds.
+    pub async fn add(&self, clock: &Clock, tenant: &Arc<str>) -> Result<Adding<'_>, NotWritten> {
+        let end = clock.elapsed() + TURN;
+        while !self.adding.lock().insert(Arc::clone(tenant)) {
+            if clock.elapsed() >= end {
+                return Err(NotWritten::Refused(
+                    "Another webhook is being added to this tenant; add yours in a moment".to_owned(),
+                ));
+            }
+            clock.sleep(LOOKS).await;
         }
-        Err(NotWritten::Refused(
-            "Another webhook is being added to this tenant; add yours in a moment".to_owned(),
-        ))
+        Ok(Adding { writer: self, tenant: Arc::clone(tenant) })
     }
 
     /// Whether it may be used now.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_rig::ports::free_port;
 use docket_tests::people::{ADA, ALEX, MO, add_people};
-use docket_tests::server::{Home, Options, Server, api_key, eventually, tenant_yaml, webhook_yaml};
+use docket_tests::server::{Home, Options, Reply, Server, api_key, eventually, tenant_yaml, webhook_yaml};
 use serde_json::json;
 
 use super::rig::{Browser, hidden, is_protected, send, shown};
@@ -193,19 +193,53 @@ async fn limit_of_webhooks_holds_for_forms_that_are_sent_at_once() {
         std::fs::read_dir(home.config().join("portal"))
             .map_or(0, |files| files.flatten().filter(|file| file.path().extension().is_some()).count())
     };
-    for made in [1, 2] {
-        let replies = futures_util::future::join_all((0..6).map(|_| browser.post(new, &fields))).await;
-        let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [200, 409, 409, 409, 409, 409]);
-        assert_eq!(count(), made);
+    let replies = futures_util::future::join_all((0..6).map(|_| browser.post(new, &fields))).await;
+    let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 400, 400, 400, 400], "each waits for its turn");
+    for full in replies.iter().filter(|reply| reply.status == 400) {
+        assert!(full.text().contains("the tenant has 3 webhooks, and may have 3"), "{full:?}");
     }
-    let full = browser.post(new, &fields).await;
-    assert!(
-        full.status == 400 && full.text().contains("the tenant has 3 webhooks, and may have 3"),
-        "{full:?}"
-    );
     assert_eq!(count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn form_that_is_sent_again_adds_no_second_webhook() {
+    let (home, server, url) = start().await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let new = "/portal/webhooks/new";
+    let page = browser.get(new).await;
+    let (csrf, form) = (hidden(&page, "csrf"), hidden(&page, "form"));
+    let fields = |form| {
+        let fixed = [("csrf", &*csrf), ("form", form), ("customerCode", "C-1")];
+        [&fixed[..], &[("targetUrl", url.as_str()), ("order.created", "yes"), ("active", "yes")]].concat()
+    };
+    let files = || {
+        let files = std::fs::read_dir(home.config().join("portal")).expect("the portal's folder").flatten();
+        files.filter(|file| file.path().extension().is_some_and(|is| is == "yaml")).count()
+    };
+    // As by a double click.
+    let first = fields(&form);
+    let replies = futures_util::future::join_all((0..3).map(|_| browser.post(new, &first))).await;
+    let is_shown = |reply: &&Reply| reply.text().contains("It is shown this once.");
+    assert_eq!(replies.iter().filter(is_shown).count(), 1, "{replies:?}");
+    let again = browser.post(new, &fields(&form)).await;
+    assert!(again.status == 200 && again.text().contains("was shown before"), "{again:?}");
+    assert_eq!(files(), 1);
+
+    // An old form shows no secret, whether anything has shown it or not.
+    let old = format!("1.{form}");
+    let made = browser.post(new, &fields(&old)).await;
+    assert!(is_shown(&&made) && files() == 2, "{made:?}");
+    let again = browser.post(new, &fields(&old)).await;
+    assert!(
+        again.status == 303 && again.headers["location"].starts_with("/portal/webhooks/default/portal-"),
+        "{again:?}"
+    );
+    // The name that a form leads to is the user's own.
+    let changed = [fields(&form), vec![("displayName", "Another")]].concat();
+    let refused = browser.post(new, &changed).await;
+    assert!(refused.status == 409 && files() == 2, "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
