@@ -57,6 +57,8 @@ pub enum ApiError {
     MethodNotAllowed,
     /// The cluster's API server is not available for what the portal declares.
     ClusterAway,
+    /// The cluster's API server was asked to make a change and gave no answer.
+    ClusterSilent,
     /// The request does not fit what is stored.
     Conflict(&'static str),
     /// The cluster does not accept what the portal declares; says why.
@@ -178,7 +180,7 @@ impl ApiError {
             Self::OverLimit(_) => ProblemType::AtLimit,
             Self::Internal => ProblemType::InternalError,
             Self::Unavailable => ProblemType::Unavailable,
-            Self::ReviewsAway | Self::ClusterAway => ProblemType::ClusterAway,
+            Self::ReviewsAway | Self::ClusterAway | Self::ClusterSilent => ProblemType::ClusterAway,
         }
     }
 
@@ -206,6 +208,11 @@ impl ApiError {
                 "The cluster's API server can't be asked who you are and what you may do; try again".to_owned()
             }
             Self::ClusterAway => "The cluster's API server is not available; nothing was changed".to_owned(),
+            Self::ClusterSilent => {
+                "The cluster's API server did not answer; the change may have been made. Look at the webhooks before you \
+                 repeat it"
+                    .to_owned()
+            }
             Self::Refused(text) => text.clone(),
             Self::ForeignForm => {
                 "The form was not sent by a page of this session; open the page again and send the form from there".to_owned()

@@ -227,8 +227,8 @@ impl ProblemType {
             Self::ClusterAway => (
                 "cluster-away",
                 StatusCode::SERVICE_UNAVAILABLE,
-                "The cluster's API server can't be asked. Nothing was changed.",
-                "Try again.",
+                "The cluster's API server can't be asked, or did not answer. `detail` says whether a change may have been made.",
+                "Try again; if the change may have been made, look first.",
             ),
         };
         Described { name, status, cause, remedy }

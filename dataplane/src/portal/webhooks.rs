@@ -214,7 +214,7 @@ pub async fn create(
         let page = webhooks::new(&frame, &form, &settings, &wrong, may_give);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    writer.create(&declared).await?;
+    audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, writer.create(&declared).await)?;
     added(&state, &viewer, writer, &declared).await
 }
 
@@ -294,7 +294,8 @@ pub async fn save(
         let page = webhooks::detail(&frame, &shown, &Keeper::Portal(version), Some((&settings, &wrong)));
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    writer.replace(&declared, &version).await?;
+    let written = writer.replace(&declared, &version).await;
+    audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, written)?;
     changed(&state, &viewer, writer, &declared).await;
     Ok(Redirect::to(&webhooks::link(&webhook.full_name())).into_response())
 }
@@ -321,15 +322,16 @@ pub async fn act(
         ("promote", (true, true)) => declared.promote_next(),
         ("withdraw", (true, true)) => declared.drop_next(),
         ("remove", _) => {
-            writer.remove(&declared, &version).await?;
-            audit(&state, &viewer, AuditEvent::WebhookRemoved, &declared);
+            let removed = writer.remove(&declared, &version).await;
+            audited(&state, &viewer, AuditEvent::WebhookRemoved, &declared, removed)?;
             served(&state, &viewer, writer, &declared, |webhook| webhook.is_none()).await;
             return Ok(Redirect::to(Section::Webhooks.path()).into_response());
         }
         ("rotate" | "promote" | "withdraw", _) => return Err(NotWritten::Changed.into()),
         _ => return Err(ApiError::NoSuchRoute),
     }
-    writer.replace(&declared, &version).await?;
+    let written = writer.replace(&declared, &version).await;
+    audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, written)?;
     if action == "rotate" {
         return show_secret(&state, &viewer, writer, &declared).await;
     }
@@ -507,6 +509,20 @@ fn audit(state: &ApiState, viewer: &Viewer, event: AuditEvent, declared: &Declar
     state.audit.record(&viewer.caller.tenant, viewer.caller.entry(state, event).about("webhook", &name));
 }
 
+/// Records a change that was made, or may have been.
+fn audited(
+    state: &ApiState,
+    viewer: &Viewer,
+    event: AuditEvent,
+    declared: &Declared,
+    written: Result<(), NotWritten>,
+) -> Result<(), NotWritten> {
+    if matches!(written, Ok(()) | Err(NotWritten::Unknown)) {
+        audit(state, viewer, event, declared);
+    }
+    written
+}
+
 /// Waits until a change is served. Returns the webhook if it is.
 async fn changed(
     state: &ApiState,
@@ -514,7 +530,6 @@ async fn changed(
     writer: &Writer,
     declared: &Declared,
 ) -> Option<WebhookConfig> {
-    audit(state, viewer, AuditEvent::WebhookChanged, declared);
     let is_so =
         |webhook: Option<&WebhookConfig>| webhook.is_some_and(|webhook| declared.is_served_as(webhook));
     served(state, viewer, writer, declared, is_so).await

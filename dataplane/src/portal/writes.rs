@@ -108,6 +108,9 @@ pub enum NotWritten {
     /// The cluster's API server can't be asked.
     #[error("the API server is not available")]
     Away,
+    /// The cluster's API server was asked and gave no answer, so the change may have been made.
+    #[error("the API server gave no answer")]
+    Unknown,
     /// The system's reason.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -288,6 +291,7 @@ impl From<NotWritten> for ApiError {
             ),
             NotWritten::Refused(text) => Self::Refused(text),
             NotWritten::Away => Self::ClusterAway,
+            NotWritten::Unknown => Self::ClusterSilent,
             NotWritten::Io(error) => {
                 tracing::error!(%error, "writing the portal's folder beside --config-dir failed");
                 Self::Internal

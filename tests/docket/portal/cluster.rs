@@ -2,7 +2,7 @@
 //! real kube-apiserver with the operator, PostgreSQL and Redis.
 
 use docket_rig::redis::RedisServer;
-use docket_tests::apiserver::{KubectlOutput, cluster};
+use docket_tests::apiserver::{Gate, KubectlOutput, cluster};
 use docket_tests::operator::{Release, SOON};
 use docket_tests::people::ALEX;
 use docket_tests::server::{Home, PASSWORD, Reply, Server, eventually, tenant_yaml};
@@ -42,8 +42,9 @@ fn hold_to_the_policy(release: &Release) {
         "spec": {"policyName": name, "validationActions": ["Deny"]}}));
 }
 
-/// The tenant `desk` with an administrator, and the API's and the portal's accounts with their rights, but no policy yet.
-async fn start(release: &Release, redis: &RedisServer) -> (Home, Server) {
+/// The tenant `desk` with an administrator, and the API's and the portal's accounts with their rights, but no policy yet. The gate
+/// is on the server's way to the cluster.
+async fn start(release: &Release, redis: &RedisServer) -> (Home, Server, Gate) {
     release.apply(&tenant_yaml("desk", 'a'));
     let home = Home::new();
     std::fs::write(home.log("redis-url"), redis.url()).expect("writable");
@@ -70,7 +71,10 @@ async fn start(release: &Release, redis: &RedisServer) -> (Home, Server) {
         arguments.extend([flag.to_owned(), value]);
     }
     arguments.extend(FAST.split_whitespace().map(str::to_owned));
-    let environment = [("KUBECONFIG".to_owned(), api.display().to_string())];
+    let (gate, kubeconfig) = Gate::new(cluster(), &api).await;
+    let through = home.log("kubeconfig");
+    std::fs::write(&through, kubeconfig.to_string()).expect("writable");
+    let environment = [("KUBECONFIG".to_owned(), through.display().to_string())];
     let server = Server::spawn_server(&home, &arguments, &environment).ready(&home).await;
     let admin = cluster().admin().display().to_string();
     for words in [
@@ -82,7 +86,7 @@ async fn start(release: &Release, redis: &RedisServer) -> (Home, Server) {
         let (done, text) = home.command_in(&[words, &place].concat(), &format!("{PASSWORD}\n"), &more);
         assert!(done, "{text}");
     }
-    (home, server)
+    (home, server, gate)
 }
 
 /// Where the page leads to: `/portal/webhooks/<namespace>/<name>`.
@@ -106,7 +110,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     release.with_postgres().await;
     let redis = release.with_redis();
     let _operator = release.start().await;
-    let (home, server) = start(&release, &redis).await;
+    let (home, server, gate) = start(&release, &redis).await;
     let browser = Browser::signed_in(&server, "desk", ALEX).await;
     let new = "/portal/webhooks/new";
 
@@ -164,6 +168,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
 
     others_objects_are_only_shown(&release, &browser).await;
     the_policy_refuses_the_rest(&release, &name);
+    webhook_is_added_though_the_answer_was_lost(&gate, &browser).await;
 
     assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
     eventually("it is removed", SOON, async || object().is_null()).await;
@@ -194,6 +199,27 @@ async fn others_objects_are_only_shown(release: &Release, browser: &Browser<'_>)
         let fields = [("csrf", csrf.as_str()), ("version", "0")];
         assert_eq!(browser.post(&format!("{page}/{action}"), &fields).await.status, 409, "{action}");
     }
+}
+
+async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Browser<'_>) {
+    let new = "/portal/webhooks/new";
+    let page = browser.get(new).await;
+    let [csrf, form] = ["csrf", "form"].map(|name| hidden(&page, name));
+    let mut fields = [&[("csrf", csrf.as_str()), ("form", form.as_str())][..], &FORM].concat();
+    fields[2].1 = "Lost";
+    let count = async || browser.get("/portal/webhooks").await.text().matches(">Lost<").count();
+    gate.lose_responses();
+    let silent = browser.post(new, &fields).await;
+    assert!(silent.status == 503 && silent.text().contains("the change may have been made"), "{silent:?}");
+    gate.allow_all();
+    eventually("it was made", SOON, async || count().await == 1).await;
+    // Sent again, the form finds what it added, and shows the secret, which no one has seen.
+    let again = browser.post(new, &fields).await;
+    assert!(again.status == 200 && !shown(&again).is_empty(), "{again:?}");
+    assert_eq!(count().await, 1);
+    let name = page_of(&again)["/portal/webhooks/".len()..].to_owned();
+    let recorded = async || browser.get("/portal/activity?event=WebhookChanged").await.text().contains(&name);
+    eventually("the change is recorded", SOON, recorded).await;
 }
 
 /// What the account could not do with the portal's code, it can't do with any other.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -22,8 +22,8 @@ use super::Cluster;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// Passes HTTP on to `kubectl proxy`, which speaks TLS and signs in. Writes beyond the limit get no response and never
-/// reach the API server. Renewals of leases and dry runs do not count.
+/// Passes HTTP on to `kubectl proxy`, which speaks TLS and signs in. Writes beyond the limit get no response, and reach the
+/// API server only if their responses are to be [lost](Gate::lose_responses). Renewals of leases and dry runs do not count.
 #[derive(Debug)]
 pub struct Gate {
     state: Arc<State>,
@@ -34,6 +34,7 @@ pub struct Gate {
 struct State {
     api: SocketAddr,
     limit: AtomicUsize,
+    is_losing: AtomicBool,
     begun: AtomicUsize,
     ended: AtomicUsize,
 }
@@ -52,7 +53,8 @@ impl Gate {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let [begun, ended] = [(); 2].map(|()| AtomicUsize::new(0));
-        let state = Arc::new(State { api, limit: AtomicUsize::new(usize::MAX), begun, ended });
+        let (limit, is_losing) = (AtomicUsize::new(usize::MAX), AtomicBool::new(false));
+        let state = Arc::new(State { api, limit, is_losing, begun, ended });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -75,7 +77,14 @@ impl Gate {
 
     /// Lets everything through.
     pub fn allow_all(&self) {
+        self.state.is_losing.store(false, Ordering::SeqCst);
         self.allow(usize::MAX);
+    }
+
+    /// From now on writes reach the API server, and get no response.
+    pub fn lose_responses(&self) {
+        self.state.is_losing.store(true, Ordering::SeqCst);
+        self.allow(0);
     }
 
     /// How many of the allowed writes have got their response.
@@ -108,7 +117,10 @@ async fn serve(client: TcpStream, state: Arc<State>) {
 async fn pass(request: Request<Incoming>, state: &State) -> Response<Body> {
     let counts = is_write(&request);
     if counts && state.begun.fetch_add(1, Ordering::SeqCst) >= state.limit.load(Ordering::SeqCst) {
-        std::future::pending::<()>().await;
+        if state.is_losing.load(Ordering::SeqCst) {
+            forward(request, state.api).await;
+        }
+        return std::future::pending().await;
     }
     let response = forward(request, state.api).await;
     if counts {

@@ -142,9 +142,9 @@ impl Objects {
 
     pub(super) async fn create(&self, webhook: &Declared) -> Result<(), NotWritten> {
         let object = object_of(webhook);
-        self.call(&webhook.namespace, self.webhooks(&webhook.namespace).create(&parameters(), &object))
-            .await?;
-        Ok(())
+        let webhooks = self.webhooks(&webhook.namespace);
+        let created = self.call(&webhook.namespace, webhooks.create(&parameters(), &object)).await;
+        created.map(drop).map_err(Failed::of_write)
     }
 
     pub(super) async fn replace(&self, webhook: &Declared, expected: &str) -> Result<(), NotWritten> {
@@ -179,7 +179,7 @@ impl Objects {
             };
             match written {
                 Err(Failed::Error(ApiServerError::Conflict)) => {}
-                written => return Ok(written?),
+                written => return written.map_err(Failed::of_write),
             }
         }
         Err(NotWritten::Changed)
@@ -226,6 +226,19 @@ enum Failed {
     TooSlow,
     #[error(transparent)]
     Busy(#[from] Busy),
+}
+
+impl Failed {
+    /// The error of a call that writes.
+    fn of_write(self) -> NotWritten {
+        match self {
+            Self::TooSlow | Self::Error(ApiServerError::Unavailable(_)) => {
+                tracing::warn!(error = %self, "the API server did not answer whether it made a change of the portal");
+                NotWritten::Unknown
+            }
+            failed => failed.into(),
+        }
+    }
 }
 
 impl From<Failed> for NotWritten {
