@@ -29,8 +29,20 @@ words! {
         ResendStarted,
         /// A bulk resend was stopped.
         ResendStopped,
-        /// A webhook was declared or changed in the portal.
+        /// A webhook was added in the portal.
+        WebhookAdded,
+        /// The settings of a webhook were changed in the portal.
         WebhookChanged,
+        /// A webhook was activated in the portal.
+        WebhookActivated,
+        /// A webhook was deactivated in the portal.
+        WebhookDeactivated,
+        /// A next signing secret of a webhook was made in the portal, or the first one of a webhook that had none.
+        NextSecretMade,
+        /// The next signing secret of a webhook was made the current one in the portal.
+        NextSecretPromoted,
+        /// The next signing secret of a webhook was dropped in the portal.
+        NextSecretDropped,
         /// A signing secret of a webhook was shown in the portal.
         SecretShown,
         /// A webhook was removed in the portal.

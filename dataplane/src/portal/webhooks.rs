@@ -214,7 +214,7 @@ pub async fn create(
         let page = webhooks::new(&frame, &form, &settings, &wrong, may_give);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, writer.create(&declared).await)?;
+    audited(&state, &viewer, AuditEvent::WebhookAdded, &declared, writer.create(&declared).await)?;
     added(&state, &viewer, writer, &declared).await
 }
 
@@ -313,14 +313,27 @@ pub async fn act(
     let mut declared = declared(writer, &viewer, webhook).await?;
     // What is declared and what is served differ while a change is under way; then the secrets stay as they are.
     let has_next = (declared.has_next(), webhook.next_secret.is_some());
-    match (&*action, has_next) {
-        ("activate", _) => declared.spec.active = true,
-        ("deactivate", _) => declared.spec.active = false,
+    let event = match (&*action, has_next) {
+        ("activate", _) => {
+            declared.spec.active = true;
+            AuditEvent::WebhookActivated
+        }
+        ("deactivate", _) => {
+            declared.spec.active = false;
+            AuditEvent::WebhookDeactivated
+        }
         ("rotate", (false, false)) => {
             declared.make_next(hex::encode(random::bytes::<32>()).into_bytes().into());
+            AuditEvent::NextSecretMade
         }
-        ("promote", (true, true)) => declared.promote_next(),
-        ("withdraw", (true, true)) => declared.drop_next(),
+        ("promote", (true, true)) => {
+            declared.promote_next();
+            AuditEvent::NextSecretPromoted
+        }
+        ("withdraw", (true, true)) => {
+            declared.drop_next();
+            AuditEvent::NextSecretDropped
+        }
         ("remove", _) => {
             let removed = writer.remove(&declared, &version).await;
             audited(&state, &viewer, AuditEvent::WebhookRemoved, &declared, removed)?;
@@ -329,9 +342,9 @@ pub async fn act(
         }
         ("rotate" | "promote" | "withdraw", _) => return Err(NotWritten::Changed.into()),
         _ => return Err(ApiError::NoSuchRoute),
-    }
+    };
     let written = writer.replace(&declared, &version).await;
-    audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, written)?;
+    audited(&state, &viewer, event, &declared, written)?;
     if action == "rotate" {
         return show_secret(&state, &viewer, writer, &declared).await;
     }

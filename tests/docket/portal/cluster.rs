@@ -218,7 +218,7 @@ async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Brow
     assert!(again.status == 200 && !shown(&again).is_empty(), "{again:?}");
     assert_eq!(count().await, 1);
     let name = page_of(&again)["/portal/webhooks/".len()..].to_owned();
-    let recorded = async || browser.get("/portal/activity?event=WebhookChanged").await.text().contains(&name);
+    let recorded = async || browser.get("/portal/activity?event=WebhookAdded").await.text().contains(&name);
     eventually("the change is recorded", SOON, recorded).await;
 }
 

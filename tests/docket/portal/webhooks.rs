@@ -118,7 +118,9 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     let activity = || home.command(&["audit", "list", "--tenant", "ACME"], "").1;
     eventually("what was done is recorded", SOON, async || {
         let activity = activity();
-        ["WebhookChanged", "WebhookRemoved", "SecretShown"].iter().all(|event| activity.contains(event))
+        let added = ["WebhookAdded", "SecretShown", "NextSecretMade", "NextSecretPromoted"];
+        let changed = ["WebhookDeactivated", "WebhookChanged", "WebhookRemoved"];
+        added.iter().chain(&changed).all(|event| activity.contains(event))
     })
     .await;
     let activity = activity();

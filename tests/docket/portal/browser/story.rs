@@ -60,7 +60,7 @@ async fn tell(hands: Hands, script: Script) {
         inspect(&browser, "a signature that does not match").await;
     }
     user.press("Activity").await;
-    for event in ["WebhookChanged", "DeliveryResent", "ResendStarted"] {
+    for event in ["WebhookAdded", "WebhookChanged", "DeliveryResent", "ResendStarted"] {
         user.sees(event).await;
     }
     user.press("Sign out").await;
