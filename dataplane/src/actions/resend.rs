@@ -18,8 +18,9 @@ use crate::tenants::Webhooks;
 
 const NO_SUCH_DELIVERY: Refusal = Refusal::NotFound("There is no such delivery");
 const NO_SUCH_RESEND: Refusal = Refusal::NotFound("There is no such resend");
-pub(super) const INACTIVE: Refusal =
-    Refusal::Conflict("The webhook is inactive; set active: true to send to it again");
+pub(super) const INACTIVE: Refusal = Refusal::Conflict(
+    "The webhook is inactive; activate it in the portal, or set active: true where it is declared, and send again",
+);
 pub(super) const NOT_DECLARED: Refusal = Refusal::Conflict(
     "The webhook is not declared under this namespace/name or uid; declare it again to send to it",
 );
