@@ -118,7 +118,12 @@ pub fn bare(title: &str, main: &Markup) -> String {
 
 /// The switch of live updates, which only the script shows.
 pub fn live(is_on: bool) -> Markup {
-    html! { p.row { label hidden { input #live type="checkbox" checked[is_on]; " Update every 5 seconds" } } }
+    html! {
+        p.row {
+            label hidden { input #live type="checkbox" checked[is_on]; " Update every 5 seconds" }
+            span #live-state role="status" {}
+        }
+    }
 }
 
 /// Says that webhooks are declared that are not served; `None`: how many is not known.

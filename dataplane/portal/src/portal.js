@@ -40,11 +40,20 @@ addEventListener("pageshow", () => {
 });
 const live = document.querySelector("[data-live]");
 const box = document.getElementById("live");
+const say = (text) => {
+  const state = document.getElementById("live-state");
+  // Said once: a screen reader reads each change.
+  if (state.textContent !== text) state.textContent = text;
+};
+const stop = (why) => { box.checked = false; say("Stopped: " + why + ". Reload the page."); };
 const refresh = async () => {
-  if (document.hidden || !box.checked || live.contains(document.activeElement)) return;
-  if (live.querySelector("details[open]")) return;
+  if (document.hidden || !box.checked) return;
+  const isInUse = live.contains(document.activeElement) || live.querySelector("details[open]");
+  if (isInUse) { say("Paused while you read details."); return; }
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-  if (!answer.ok || answer.redirected) { box.checked = false; return; }
+  if (answer.redirected) { stop("your session has ended"); return; }
+  if (!answer.ok) { stop("the server answered " + answer.status); return; }
+  say("");
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.querySelector("[data-live]");
   if (fresh) live.replaceChildren(...fresh.childNodes);
@@ -53,6 +62,7 @@ const refresh = async () => {
 };
 if (live && box) {
   box.closest("label").hidden = false;
-  setInterval(() => refresh().catch(() => { box.checked = false; }), 5000);
+  box.addEventListener("change", () => say(""));
+  setInterval(() => refresh().catch(() => stop("the server could not be reached")), 5000);
 }
 setInterval(tick, 1000);

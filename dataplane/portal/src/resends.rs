@@ -74,9 +74,7 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
         h1 { "Bulk resend" }
         p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
         (form(page))
-        p.row {
-            label hidden { input #live type="checkbox"; " Update every 5 seconds" }
-        }
+        (page::live(false))
         div data-live {
             @if let Some(probe) = probe { (probed(probe)) }
             @if let Some(preview) = preview { (shown(frame, choice, preview, probe.is_some())) }
