@@ -4,7 +4,7 @@ use docket_domain::audit::AuditEvent;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{Filters, select};
+use crate::logs::{Filters, NOT_SEARCHED, select};
 use crate::page;
 use crate::page::{Frame, Section};
 use crate::time::time;
@@ -31,6 +31,8 @@ pub struct Entry {
 pub struct Activity {
     /// The filters as they were sent.
     pub filters: Filters,
+    /// Those that are wrong, each with what would be right. Then nothing is searched.
+    pub wrong: Vec<(String, String)>,
     /// The entries, newest first.
     pub entries: Vec<Entry>,
     /// The cursor of the next page, if there is more.
@@ -39,11 +41,12 @@ pub struct Activity {
 
 /// The page.
 pub fn page(frame: &Frame, activity: &Activity) -> String {
-    let Activity { filters, entries, next } = activity;
+    let Activity { filters, wrong, entries, next } = activity;
     let value = |name| filters.value(name);
     let section = Section::Activity;
     let main = html! {
         h1 { "Activity" }
+        (page::wrong(NOT_SEARCHED, wrong))
         form.filters method="get" action=(section.path()) role="search" {
             (select("What", "event", value("event"), AuditEvent::ALL.map(AuditEvent::as_str)))
             label { "From" input name="from" value=(value("from")) placeholder="2026-11-01"; }
@@ -53,7 +56,9 @@ pub fn page(frame: &Frame, activity: &Activity) -> String {
                 a href=(section.path()) { "Clear" }
             }
         }
-        @if entries.is_empty() { p role="status" { "No entry matches." } } @else { (table(frame, entries)) }
+        @if !wrong.is_empty() {}
+        @else if entries.is_empty() { p role="status" { "No entry matches." } }
+        @else { (table(frame, entries)) }
         nav.row aria-label="Pages" {
             @if !value("cursor").is_empty() { a.button href=(filters.at(section, "")) { "Newest" } }
             @if let Some(next) = next { a.button href=(filters.at(section, next)) rel="next" { "Older" } }
@@ -102,7 +107,10 @@ mod tests {
             address: Some("192.0.2.7".into()),
         };
         let filters = Filters(vec![("event".into(), "PayloadRead".into())]);
-        let text = page(&frame(), &Activity { filters, entries: vec![entry], next: Some("c".into()) });
+        let text = page(
+            &frame(),
+            &Activity { filters, wrong: Vec::new(), entries: vec![entry], next: Some("c".into()) },
+        );
         assert!(text.contains("employee &lt;b&gt;52") && text.contains("<td>–</td>"), "{text}");
         assert!(text.contains("href=\"/portal/activity?event=PayloadRead&amp;cursor=c\""), "{text}");
     }

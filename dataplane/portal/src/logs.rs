@@ -66,11 +66,16 @@ impl Filters {
     }
 }
 
+/// What became of filters that are wrong.
+pub(crate) const NOT_SEARCHED: &str = "Nothing was searched:";
+
 /// A page of the log.
 #[derive(Debug, Clone)]
 pub struct Log {
     /// The filters.
     pub filters: Filters,
+    /// Those that are wrong, each with what would be right. Then nothing is searched.
+    pub wrong: Vec<(String, String)>,
     /// The names of the tenant's webhooks, to choose from.
     pub webhooks: Vec<String>,
     /// The deliveries, newest first.
@@ -81,13 +86,16 @@ pub struct Log {
 
 /// The page.
 pub fn page(frame: &Frame, log: &Log) -> String {
-    let Log { filters, deliveries, next, .. } = log;
+    let Log { filters, wrong, deliveries, next, .. } = log;
     let main = html! {
         h1 { "Webhook Logs" }
+        (page::wrong(NOT_SEARCHED, wrong))
         (form(log))
-        (page::live(false))
+        @if wrong.is_empty() { (page::live(false)) }
         div data-live {
-            @if deliveries.is_empty() { (empty(filters, next.is_some())) } @else { (table(frame, deliveries)) }
+            @if !wrong.is_empty() {}
+            @else if deliveries.is_empty() { (empty(filters, next.is_some())) }
+            @else { (table(frame, deliveries)) }
             nav.row aria-label="Pages" {
                 @if !filters.value("cursor").is_empty() { a.button href=(filters.at(Section::Logs, "")) { "Newest" } }
                 @if let Some(next) = next { a.button href=(filters.at(Section::Logs, next)) rel="next" { "Older" } }
@@ -247,6 +255,7 @@ pub(crate) mod tests {
     fn log(filters: &[(&str, &str)], deliveries: Vec<Delivery>, next: Option<&str>) -> String {
         let filters = filters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let log = Log {
+            wrong: Vec::new(),
             filters: Filters(filters.collect()),
             webhooks: vec!["default/orders".into()],
             deliveries,

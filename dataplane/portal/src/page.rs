@@ -144,6 +144,18 @@ pub fn held(held: Option<usize>) -> Markup {
     }
 }
 
+/// The fields that are wrong, each with what would be right, below what became of the form.
+pub fn wrong(said: &str, fields: &[(String, String)]) -> Markup {
+    html! {
+        @if !fields.is_empty() {
+            div.wrong role="alert" {
+                p { (said) }
+                ul { @for (field, what) in fields { li { @if !field.is_empty() { strong { (field) } ": " } (what) } } }
+            }
+        }
+    }
+}
+
 /// The hidden field that each form of a session carries.
 pub fn csrf(frame: &Frame) -> Markup {
     html! { input type="hidden" name="csrf" value=(frame.csrf); }

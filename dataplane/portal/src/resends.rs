@@ -5,7 +5,7 @@ use docket_domain::resend::MAX_COUNT;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{Delivery, Filters, link};
+use crate::logs::{Delivery, Filters, NOT_SEARCHED, link};
 use crate::page::{Frame, Section, csrf};
 use crate::time::time;
 use crate::{href, page};
@@ -55,6 +55,8 @@ impl Resend {
 pub struct Resends {
     /// The choice that was sent.
     pub choice: Filters,
+    /// What of it is wrong, each field with what would be right. Then there is no preview.
+    pub wrong: Vec<(String, String)>,
     /// What it would queue, if there is a choice.
     pub preview: Option<Preview>,
     /// The delivery of the choice that was sent first, to see whether the receiver works again.
@@ -69,10 +71,11 @@ pub struct Resends {
 
 /// The page.
 pub fn page(frame: &Frame, page: &Resends) -> String {
-    let Resends { choice, preview, probe, resends, next, .. } = page;
+    let Resends { choice, wrong, preview, probe, resends, next, .. } = page;
     let main = html! {
         h1 { "Bulk resend" }
         p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
+        (page::wrong(NOT_SEARCHED, wrong))
         (form(page))
         (page::live(false))
         div data-live {
@@ -219,6 +222,7 @@ mod tests {
         page(
             &frame(),
             &Resends {
+                wrong: Vec::new(),
                 choice,
                 preview,
                 webhooks: Vec::new(),

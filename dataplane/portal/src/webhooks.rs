@@ -76,6 +76,9 @@ pub enum Shown {
     NotYet,
 }
 
+/// What became of a form that is wrong.
+const NOT_SAVED: &str = "Nothing was saved:";
+
 /// Where a webhook's page is.
 pub fn link(full_name: &str) -> String {
     format!("{}/{full_name}", Section::Webhooks.path())
@@ -154,7 +157,7 @@ pub fn new(
     let main = html! {
         p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
         h1 { "Add a webhook" }
-        (violations(wrong))
+        (page::wrong(NOT_SAVED, wrong))
         form.fields method="post" action={ (Section::Webhooks.path()) "/new" } {
             (page::csrf(frame))
             input type="hidden" name="form" value=(form);
@@ -169,17 +172,6 @@ pub fn new(
         }
     };
     page::page(frame, Section::Webhooks, "Add a webhook", &main)
-}
-
-fn violations(wrong: &[(String, String)]) -> Markup {
-    html! {
-        @if !wrong.is_empty() {
-            div.wrong role="alert" {
-                p { "Nothing was saved:" }
-                ul { @for (field, what) in wrong { li { @if !field.is_empty() { strong { (field) } ": " } (what) } } }
-            }
-        }
-    }
 }
 
 /// The fields of a form, with the customer if it can be chosen.
@@ -295,7 +287,7 @@ fn forms(
     };
     html! {
         h2 { "Settings" }
-        (violations(wrong))
+        (page::wrong(NOT_SAVED, wrong))
         form.fields method="post" action=(link(full_name)) {
             (hidden())
             (fields(shown, false))

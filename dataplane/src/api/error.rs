@@ -240,6 +240,22 @@ fn first_of(problems: &Problems) -> String {
     if more == 0 { shown.join("; ") } else { format!("{}; and {more} more", shown.join("; ")) }
 }
 
+impl ApiError {
+    /// The fields that are wrong, each with what would be right.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if it is about anything else.
+    pub fn wrong_fields(self) -> Result<Vec<(String, String)>, Self> {
+        match self {
+            Self::Invalid(problems) => {
+                Ok(problems.into_iter().map(|problem| (problem.field, problem.message)).collect())
+            }
+            other => Err(other),
+        }
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (kind, detail) = (self.kind(), self.detail());

@@ -9,8 +9,10 @@ use docket_portal::activity::{self, Activity, Entry};
 use docket_portal::logs::Filters;
 use docket_store::audit::{self, AuditFilter};
 use docket_store::walk::Page;
+use http::StatusCode;
 use jiff::Timestamp;
 
+use super::logs::status_of;
 use super::session::{Viewer, fields_of, set};
 use crate::api::error::ApiError;
 use crate::api::paging::{Cursor, DEFAULT_PAGE_SIZE, PageSize, cursor_of};
@@ -47,21 +49,31 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     viewer: Viewer,
     RawQuery(query): RawQuery,
-) -> Result<Html<String>, ApiError> {
+) -> Result<(StatusCode, Html<String>), ApiError> {
     viewer.must_be_administrator()?;
     let filters = set(&query.unwrap_or_default());
-    let search = ActivitySearch::read(fields_of(&filters))?;
+    let (found, wrong) = match ActivitySearch::read(fields_of(&filters)) {
+        Ok(search) => (find(&state, &viewer, search).await?, Vec::new()),
+        Err(error) => (Page { items: Vec::new(), next: None }, error.wrong_fields()?),
+    };
+    let (status, entries) = (status_of(&wrong), found.items.into_iter().map(shown).collect());
+    let activity = Activity { filters: Filters(filters), wrong, entries, next: cursor_of(found.next) };
+    Ok((status, Html(activity::page(&viewer.frame(&state), &activity))))
+}
+
+async fn find(
+    state: &ApiState,
+    viewer: &Viewer,
+    search: ActivitySearch,
+) -> Result<Page<AuditRecord>, ApiError> {
     let filter = AuditFilter {
         event: search.event,
         from_ms: search.from.map(Timestamp::as_millisecond),
         to_ms: search.to.map(Timestamp::as_millisecond),
         after: search.cursor,
     };
-    let mut reader = viewer.caller.reader(&state).await?;
-    let Page { items, next } = audit::search(&mut reader, &filter, search.page_size).await?;
-    let entries = items.into_iter().map(shown).collect();
-    let activity = Activity { filters: Filters(filters), entries, next: cursor_of(next) };
-    Ok(Html(activity::page(&viewer.frame(&state), &activity)))
+    let mut reader = viewer.caller.reader(state).await?;
+    Ok(audit::search(&mut reader, &filter, search.page_size).await?)
 }
 
 fn shown(record: AuditRecord) -> Entry {

@@ -12,6 +12,7 @@ use docket_portal::logs::{Delivery, Filters, Log, link};
 use docket_portal::{delivery, logs};
 use docket_store::deliveries::{ListedDelivery, StoredAttempt};
 use docket_store::events::About;
+use http::StatusCode;
 
 use super::session::{Posted, Viewer, fields_of, set};
 use crate::api::error::ApiError;
@@ -38,17 +39,26 @@ pub async fn search(
     State(state): State<Arc<ApiState>>,
     viewer: Viewer,
     RawQuery(query): RawQuery,
-) -> Result<Html<String>, ApiError> {
+) -> Result<(StatusCode, Html<String>), ApiError> {
     let filters = set(&query.unwrap_or_default());
-    let search = DeliverySearch::read(fields_of(&filters))?;
-    let (found, next) = webhook_logs::find(&state, &viewer.caller, search).await?;
+    let ((found, next), wrong) = match DeliverySearch::read(fields_of(&filters)) {
+        Ok(search) => (webhook_logs::find(&state, &viewer.caller, search).await?, Vec::new()),
+        Err(error) => (<_>::default(), error.wrong_fields()?),
+    };
+    let status = status_of(&wrong);
     let log = Log {
         filters: Filters(filters),
+        wrong,
         webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         deliveries: found.into_iter().map(shown).collect(),
         next,
     };
-    Ok(Html(logs::page(&viewer.frame(&state), &log)))
+    Ok((status, Html(logs::page(&viewer.frame(&state), &log))))
+}
+
+/// The status of a page whose form has these wrong fields.
+pub fn status_of(wrong: &[(String, String)]) -> StatusCode {
+    if wrong.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST }
 }
 
 /// GET /portal/logs/{id}.

@@ -10,6 +10,7 @@ use docket_portal::logs::Filters;
 use docket_portal::page::Section;
 use docket_portal::resends::{self, Preview, Resend, Resends};
 use docket_store::deliveries;
+use http::StatusCode;
 
 use super::session::{Posted, Viewer, fields_of, set};
 use crate::actions::resend::{Many, Progress, preview, progress};
@@ -21,7 +22,7 @@ use crate::api::times::time;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
 use crate::api::writes::Write;
-use crate::portal::logs::shown as shown_delivery;
+use crate::portal::logs::{shown as shown_delivery, status_of};
 
 /// The parameter with the delivery that was sent first, to see whether the receiver works again.
 const PROBE: &str = "probe";
@@ -31,23 +32,34 @@ pub async fn list(
     State(state): State<Arc<ApiState>>,
     viewer: Viewer,
     RawQuery(query): RawQuery,
-) -> Result<Html<String>, ApiError> {
+) -> Result<(StatusCode, Html<String>), ApiError> {
     let mut choice = set(&query.unwrap_or_default());
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let fields = fields_of(&choice);
-    let (many, fields) = match fields.has("webhook") {
-        true => (Some(Many::from(ResendMany::read(fields)?)), fields_of(&[])),
-        false => (None, fields),
+    let (many, fields, mut wrong) = match fields.has("webhook") {
+        false => (None, fields, Vec::new()),
+        true => match ResendMany::read(fields) {
+            Ok(many) => (Some(Many::from(many)), fields_of(&[]), Vec::new()),
+            Err(error) => (None, fields_of(&[]), error.wrong_fields()?),
+        },
     };
     let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;
     let mut reader = viewer.caller.reader(&state).await?;
     let preview = match many {
         None => None,
         Some(many) => {
-            let (extent, total) = preview(&mut reader, viewer.caller.webhooks(), &many).await?;
-            let (count, oldest) = (extent.count, extent.oldest_ms.map(time));
-            Some(Preview { count, total, oldest, seconds: many.seconds(count) })
+            match preview(&mut reader, viewer.caller.webhooks(), &many).await.map_err(ApiError::from) {
+                Ok((extent, total)) => {
+                    let (count, oldest) = (extent.count, extent.oldest_ms.map(time));
+                    Some(Preview { count, total, oldest, seconds: many.seconds(count) })
+                }
+                Err(ApiError::Conflict(why)) => {
+                    wrong.push(("webhook".to_owned(), why.to_owned()));
+                    None
+                }
+                Err(error) => return Err(error),
+            }
         }
     };
     let found = progress(
@@ -66,13 +78,14 @@ pub async fn list(
     let probe = probe.filter(|probe| viewer.caller.concerns(&probe.customer_code));
     let resends = Resends {
         choice: Filters(choice),
+        wrong,
         preview,
         probe: probe.map(shown_delivery),
         webhooks: viewer.caller.webhooks().served().map(|webhook| webhook.full_name()).collect(),
         resends: found.into_iter().map(shown).collect(),
         next,
     };
-    Ok(Html(resends::page(&viewer.frame(&state), &resends)))
+    Ok((status_of(&resends.wrong), Html(resends::page(&viewer.frame(&state), &resends))))
 }
 
 /// POST /portal/resends.

@@ -104,7 +104,9 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     assert!(
         activity.text().contains("<td>employee 52</td>") && !activity.text().contains("<td>SignedIn</td>")
     );
-    assert_eq!(browser.get("/portal/activity?event=Broken").await.status, 400);
+    let wrong = browser.get("/portal/activity?event=Broken&from=2026-11-01").await;
+    assert!(wrong.status == 400 && wrong.text().contains("<strong>event</strong>: "), "{wrong:?}");
+    assert!(wrong.text().contains("value=\"2026-11-01\"") && !wrong.text().contains("No entry"), "{wrong:?}");
     eventually("two deliveries were read", SOON, async || count(&home, reads) == 2).await;
     let overview = browser.get("/portal").await;
     assert!(overview.text().contains("Works again; dead letters are left"), "{overview:?}");
@@ -162,8 +164,14 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     assert_eq!(wrong.status, 400);
     is_protected(&wrong);
     for field in ["status", "from", "x"] {
-        assert!(wrong.text().contains(&format!("<code>{field}</code>: ")), "{field}: {wrong:?}");
+        assert!(wrong.text().contains(&format!("<strong>{field}</strong>: ")), "{field}: {wrong:?}");
     }
+    // What was typed is still there, and nothing claims that there was no match.
+    assert!(
+        wrong.text().contains("value=\"soon\"") && wrong.text().contains("Webhook Logs</h1>"),
+        "{wrong:?}"
+    );
+    assert!(!wrong.text().contains("No delivery") && linked(wrong.text()).is_empty(), "{wrong:?}");
 }
 
 #[tokio::test]

@@ -73,9 +73,14 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
     let wrong = browser.get("/portal/resends?webhook=default%2Forders&limit=0&perSecond=1000").await;
     assert_eq!(wrong.status, 400);
     assert!(
-        wrong.text().contains("<code>limit</code>: ") && wrong.text().contains("<code>perSecond</code>: ")
+        wrong.text().contains("<strong>limit</strong>: ")
+            && wrong.text().contains("<strong>perSecond</strong>: ")
+    );
+    assert!(
+        wrong.text().contains("value=\"1000\"") && wrong.text().contains("Stopped by employee 52"),
+        "{wrong:?}"
     );
     let unknown = browser.get("/portal/resends?webhook=default%2Funknown").await;
-    assert_eq!(unknown.status, 409);
-    assert!(unknown.text().contains("The webhook is not declared"), "{unknown:?}");
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.text().contains("<strong>webhook</strong>: The webhook is not declared"), "{unknown:?}");
 }
