@@ -17,11 +17,13 @@ pub struct SignIn {
     pub is_contact: bool,
     /// Why it was refused.
     pub refusal: Option<String>,
+    /// What a form of the session carries that the browser has already; `None`: it has none.
+    pub csrf: Option<String>,
 }
 
 /// The page.
 pub fn page(sign_in: &SignIn) -> String {
-    let SignIn { tenant, to, user_id, is_contact, refusal } = sign_in;
+    let SignIn { tenant, to, user_id, is_contact, refusal, csrf } = sign_in;
     let main = html! {
         h1 { "Sign in to " (tenant) }
         @if let Some(refusal) = refusal { p.wrong role="alert" { (refusal) } }
@@ -36,6 +38,12 @@ pub fn page(sign_in: &SignIn) -> String {
             label { "Password" input name="password" type="password" autocomplete="current-password" required; }
             p.hint { "The check-in name or e-mail address and the password that the API takes." }
             button.primary type="submit" { "Sign in" }
+        }
+        @if let Some(csrf) = csrf {
+            form method="post" action={ (ROOT) "/sign-out" } {
+                input type="hidden" name="csrf" value=(csrf);
+                p { "This browser is signed in already. " button type="submit" { "Sign out" } }
+            }
         }
     };
     page::bare(&format!("Sign in · {tenant}"), &main)

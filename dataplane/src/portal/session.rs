@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Redirect, Response};
 use docket_portal::page::Frame;
@@ -63,6 +64,11 @@ impl Cookies {
         let mut value = HeaderValue::try_from(text).map_err(|_| ApiError::Internal)?;
         value.set_sensitive(true);
         Ok(value)
+    }
+
+    /// What the forms of the request's session carry; `None`: it has none.
+    pub fn csrf(self, headers: &HeaderMap) -> Option<String> {
+        self.token(headers).map(csrf_of)
     }
 
     /// The token of a request. Two cookies of the name are none: a host above this one may have set the other.
@@ -165,10 +171,15 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
             Err(ApiError::InvalidToken) => return Err(to_sign_in(parts)),
             caller => caller?,
         };
-        let csrf = hex::encode(form_mac(token).finalize().into_bytes());
+        let csrf = csrf_of(token);
         let WebhookManager(caller) = WebhookManager::of_caller(caller, state).await?;
         Ok(Self { caller, csrf })
     }
+}
+
+/// What each form of a session carries.
+fn csrf_of(token: &str) -> String {
+    hex::encode(form_mac(token).finalize().into_bytes())
 }
 
 /// What only the pages of a session can know: its cookie is unreadable for scripts and other sites.
@@ -204,15 +215,37 @@ impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
         let (mut parts, body) = request.into_parts();
         check_origin(&parts)?;
         let viewer = Viewer::from_request_parts(&mut parts, state).await?;
-        let bytes = form_bytes(&parts.headers, body, LIMIT).await?;
-        let (csrf, pairs): (Vec<_>, Vec<_>) =
-            pairs_of(&bytes)?.into_iter().partition(|(name, _)| name == "csrf");
-        let sent = csrf.first().and_then(|(_, sent)| hex::decode(sent).ok());
-        let token = Cookies::of(&parts)?.token(&parts.headers).ok_or(ApiError::Internal)?;
-        match sent.map(|sent| form_mac(token).verify_slice(&sent)) {
-            Some(Ok(())) => Ok(Self { viewer, form: F::from_form(pairs)? }),
-            Some(Err(_)) | None => Err(ApiError::ForeignForm.into()),
+        Ok(Self { viewer, form: F::from_form(fields_of_session(&parts, body).await?)? })
+    }
+}
+
+/// A form without fields of its own that a page of the session has sent, whatever its user may still see.
+pub struct PostedByAnyone;
+
+impl FromRequest<Arc<ApiState>> for PostedByAnyone {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
+        let (parts, body) = request.into_parts();
+        check_origin(&parts)?;
+        tenant_of(&parts, state)?;
+        if Cookies::of(&parts)?.token(&parts.headers).is_none() {
+            return Err(to_sign_in(&parts));
         }
+        fields_of_session(&parts, body).await?;
+        Ok(Self)
+    }
+}
+
+/// The names and values of a form, without `csrf`, which proves that a page of the session has sent it.
+async fn fields_of_session(parts: &Parts, body: Body) -> Result<Vec<(String, String)>, ApiError> {
+    let bytes = form_bytes(&parts.headers, body, LIMIT).await?;
+    let (csrf, pairs): (Vec<_>, Vec<_>) = pairs_of(&bytes)?.into_iter().partition(|(name, _)| name == "csrf");
+    let sent = csrf.first().and_then(|(_, sent)| hex::decode(sent).ok());
+    let token = Cookies::of(parts)?.token(&parts.headers).ok_or(ApiError::Internal)?;
+    match sent.map(|sent| form_mac(token).verify_slice(&sent)) {
+        Some(Ok(())) => Ok(pairs),
+        Some(Err(_)) | None => Err(ApiError::ForeignForm),
     }
 }
 

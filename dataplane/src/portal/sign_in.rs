@@ -10,11 +10,13 @@ use docket_domain::token::TokenSubject;
 use docket_portal::ROOT;
 use docket_portal::sign_in::{self, SignIn};
 use docket_store::{Transaction, contacts, employees};
-use http::StatusCode;
 use http::header::SET_COOKIE;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 
-use super::session::{Cookies, Posted, check_origin, fields_of_form, name_of, set, tenant_of};
+use super::session::{
+    Cookies, Posted, PostedByAnyone, check_origin, fields_of_form, name_of, set, tenant_of,
+};
 use crate::actions::sign_in::{Credentials, Issued, SignInError};
 use crate::api::auth::audit;
 use crate::api::body::{SIGN_IN_LIMIT, form_bytes};
@@ -52,10 +54,16 @@ impl FromRequestParts<Arc<ApiState>> for AtHost {
 }
 
 /// GET /portal/sign-in.
-pub async fn page(AtHost(tenant): AtHost, RawQuery(query): RawQuery) -> Html<String> {
+pub async fn page(
+    Extension(cookies): Extension<Cookies>,
+    AtHost(tenant): AtHost,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Html<String> {
     let to = set(&query.unwrap_or_default()).into_iter().find(|(name, _)| name == "to");
     let to = local(to.map(|(_, to)| to));
-    Html(sign_in::page(&SignIn { tenant: name_of(&tenant), to, ..SignIn::default() }))
+    let csrf = cookies.csrf(&headers);
+    Html(sign_in::page(&SignIn { tenant: name_of(&tenant), to, csrf, ..SignIn::default() }))
 }
 
 /// POST /portal/sign-in.
@@ -84,17 +92,19 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
         Err(SignInError::UnknownUser) => {
             let (tenant, is_contact) = (name_of(&tenant), kind == "contact");
             let refusal = Some(format!("No {kind} has this user id and password."));
-            let text = sign_in::page(&SignIn { tenant, to, user_id, is_contact, refusal });
+            let csrf = None;
+            let text = sign_in::page(&SignIn { tenant, to, user_id, is_contact, refusal, csrf });
             Ok((StatusCode::UNAUTHORIZED, Html(text)).into_response())
         }
         Err(error) => Err(ApiError::from_sign_in(error, user_id)),
     }
 }
 
-/// POST /portal/sign-out: the browser forgets the token, which is valid until it expires.
+/// POST /portal/sign-out: the browser forgets the token, which is valid until it expires. Users that may not see the portal
+/// any more can sign out too.
 pub async fn sign_out(
     Extension(cookies): Extension<Cookies>,
-    Posted { .. }: Posted<()>,
+    PostedByAnyone: PostedByAnyone,
 ) -> Result<Response, ApiError> {
     signed_out(cookies)
 }

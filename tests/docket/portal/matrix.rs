@@ -18,6 +18,8 @@ const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
 enum Needs {
     /// Nothing: everyone gets the same.
     Nothing,
+    /// A session, of anyone.
+    Session,
     /// An administrator of the tenant or a contact that manages webhooks, by the database's last word.
     Manager,
     /// The same; and what a contact gets whose customer does not have the webhook.
@@ -25,7 +27,7 @@ enum Needs {
     /// An administrator.
     Administrator,
 }
-use Needs::{Administrator, Manager, Nothing, Webhook};
+use Needs::{Administrator, Manager, Nothing, Session, Webhook};
 
 /// Method, route, what it needs, and what an administrator gets with the right form.
 const ROUTES: &[(&str, &str, Needs, u16)] = &[
@@ -33,7 +35,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/sign-in", Nothing, 200),
     // Without a user id.
     ("POST", "/portal/sign-in", Nothing, 400),
-    ("POST", "/portal/sign-out", Manager, 303),
+    ("POST", "/portal/sign-out", Session, 303),
     ("GET", "/portal/logs", Manager, 200),
     ("POST", "/portal/logs/resend", Manager, 404),
     ("GET", "/portal/logs/{id}", Manager, 404),
@@ -162,7 +164,9 @@ async fn each_route_answers_each_user_as_the_table_says() {
     );
     let rig = Rig::on(home, "").await;
     let session = async |tenant, user| Browser::signed_in(&rig.server, tenant, user).await.cookie;
-    let or = |refused: u16| move |needs, granted| if needs == Nothing { granted } else { refused };
+    let or = |refused: u16| {
+        move |needs, granted| if matches!(needs, Nothing | Session) { granted } else { refused }
+    };
     let administrator = session("acme", ALEX).await;
     expect(&rig, "no one", "", or(303)).await;
     expect(&rig, "a made-up session", "docket=eyJhbGciOiJub25lIn0.e30.", or(303)).await;

@@ -99,6 +99,13 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
             assert!(reply.text().contains("Only an administrator of the tenant may see this"));
             is_protected(&reply);
         }
+        // They can sign out all the same.
+        let page = browser.get("/portal/sign-in").await;
+        is_protected(&page);
+        assert!(page.text().contains("This browser is signed in already."), "{page:?}");
+        let signed_out = browser.post("/portal/sign-out", &[("csrf", &*hidden(&page, "csrf"))]).await;
+        assert_eq!(signed_out.status, 303, "{signed_out:?}");
+        assert!(signed_out.headers["set-cookie"].contains("docket=; Path=/; Max-Age=0;"), "{signed_out:?}");
         let fields = [("deliveryId", "01900000-0000-7000-8000-00000000dead"), ("csrf", "00")];
         for path in ["/portal/logs/resend", "/portal/resends", "/portal/resends/stop"] {
             assert_eq!(browser.post(path, &fields).await.status, 403, "{user} {path}");
