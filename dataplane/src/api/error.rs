@@ -49,6 +49,8 @@ pub enum ApiError {
     ReviewsAway,
     /// A form of the portal that no page of the session has sent.
     ForeignForm,
+    /// A form of the portal came from a page that was opened over plain HTTP.
+    PlainHttp,
     /// It does not exist for this caller.
     NotFound(&'static str),
     /// No such route.
@@ -165,7 +167,7 @@ impl ApiError {
             Self::ApiAccessOff(_) => ProblemType::ApiAccessOff,
             Self::NotAdministrator => ProblemType::NotAdministrator,
             Self::NoClusterRight(_) => ProblemType::NoClusterRight,
-            Self::ForeignForm => ProblemType::ForeignForm,
+            Self::ForeignForm | Self::PlainHttp => ProblemType::ForeignForm,
             Self::TenantNotFound => ProblemType::TenantNotFound,
             Self::UnknownUser(_) => ProblemType::UnknownUser,
             Self::NotFound(_) => ProblemType::NotFound,
@@ -216,6 +218,11 @@ impl ApiError {
             Self::Refused(text) => text.clone(),
             Self::ForeignForm => {
                 "The form was not sent by a page of this session; open the page again and send the form from there".to_owned()
+            }
+            Self::PlainHttp => {
+                "The portal works over HTTPS only, and this page was opened over plain HTTP; open it at the same address \
+                 with https://"
+                    .to_owned()
             }
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),
             Self::MethodNotAllowed => "This route does not accept this method; see the Allow header".to_owned(),

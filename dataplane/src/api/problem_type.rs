@@ -135,8 +135,9 @@ impl ProblemType {
             Self::ForeignForm => (
                 "foreign-form",
                 StatusCode::FORBIDDEN,
-                "A form of the portal came from a page of another site or of another session.",
-                "Open the page again and send the form from there.",
+                "A form of the portal came from a page of another site or of another session, or was opened over plain HTTP; `detail` \
+                 says which.",
+                "Open the page again, over HTTPS, and send the form from there.",
             ),
             Self::TenantNotFound => (
                 "tenant-not-found",

@@ -292,8 +292,12 @@ pub fn check_origin(parts: &Parts) -> Result<(), ApiError> {
     };
     let host = parts.uri.authority().map(Authority::as_str).or_else(|| one(HOST));
     let site = parts.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    match is_same_origin(one(ORIGIN), site, host) {
+    let origin = one(ORIGIN);
+    let over_https =
+        origin.and_then(|origin| origin.strip_prefix("http:")).map(|rest| format!("https:{rest}"));
+    match is_same_origin(origin, site, host) {
         true => Ok(()),
+        false if is_same_origin(over_https.as_deref(), site, host) => Err(ApiError::PlainHttp),
         false => Err(ApiError::ForeignForm),
     }
 }
@@ -350,6 +354,18 @@ mod tests {
         assert!(is_origin_of("http://acme.localhost:8080", "acme.localhost:8080"));
         assert!(!is_origin_of("http://acme.localhost:8080", "acme.localhost:8081"));
         assert!(!is_same_origin(Some("https://acme.example"), None, None));
+    }
+
+    #[test]
+    fn form_of_a_page_over_plain_http_is_refused_as_such() {
+        let checked = |origin: &str, host: &str| {
+            let request = Request::post("/portal/sign-in").header(HOST, host).header(ORIGIN, origin);
+            check_origin(&request.body(Body::empty()).expect("a request").into_parts().0)
+        };
+        assert!(checked("https://acme.example", "acme.example").is_ok());
+        assert!(matches!(checked("http://acme.example", "acme.example"), Err(ApiError::PlainHttp)));
+        assert!(matches!(checked("http://bolt.example", "acme.example"), Err(ApiError::ForeignForm)));
+        assert!(matches!(checked("https://bolt.example", "acme.example"), Err(ApiError::ForeignForm)));
     }
 
     #[test]
