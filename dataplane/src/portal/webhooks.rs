@@ -37,7 +37,9 @@ use crate::api::webhook_logs::answers::EventWord;
 use crate::api::webhook_logs::test_events::send_test;
 use crate::tenants::ServedTenant;
 
-const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound("There is no such webhook");
+const NO_SUCH_WEBHOOK: ApiError = ApiError::NotFound(
+    "There is no such webhook; if it was added a moment ago, open this page again in some seconds",
+);
 /// How long a page waits until a change is served: of a folder, and of a cluster, where the operator compiles it.
 const SERVED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
 /// The length of a secret that a user chooses, in characters.
