@@ -163,7 +163,8 @@ impl App {
             notifier,
             owners: Owners::new(self.clock.clone()),
             key_uses: KeyUses::new(self.clock.clone()),
-            passwords: Passwords::new(cores, memory / 4),
+            // Twice the cores: one tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in.
+            passwords: Passwords::new(2 * cores, memory / 4),
             diagnoses: FairShare::new(DIAGNOSES, 1),
             bodies: Bodies::new(memory / 4),
             rates: Arc::clone(&self.rates),

@@ -118,10 +118,15 @@ impl<G: Hash> FairShare<G> {
         Ok(Share { shares: Arc::clone(&self.shares), guest, amount })
     }
 
+    /// Whether no guest has a share or waits for one.
+    pub fn is_unused(&self) -> bool {
+        let shares = lock(&self.shares);
+        shares.held.is_empty() && shares.waiting.is_empty()
+    }
+
     /// What is free.
-    #[cfg(test)]
-    pub fn left(&self) -> usize {
-        lock(&self.shares).free as usize
+    pub fn left(&self) -> u32 {
+        lock(&self.shares).free
     }
 }
 

@@ -1,9 +1,12 @@
 //! Passwords: Argon2id with OWASP's parameters. What all hashes at once take of the memory is bounded, even if clients
 //! disconnect, and one tenant's sign-ins take at most half of what is free or their own, and one can always begin.
 
+use std::sync::Arc;
+
 use argon2::password_hash::CustomizedPasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::fair_share::{Busy, FairShare, Share};
@@ -31,9 +34,14 @@ fn argon2id() -> Argon2<'static> {
 /// Checks and hashes passwords, a limited number at a time.
 #[derive(Debug)]
 pub struct Passwords {
-    kib: FairShare<Guests>,
+    kib: Arc<FairShare<Guests>>,
     max_cost_kib: u32,
+    spare: Arc<Spare>,
 }
+
+/// Memory of hashes that have ended, for the next ones: new memory is filled with zeros, by the system and here again, which takes
+/// a third of a hash's time. It is given back when no one hashes or waits.
+type Spare = Mutex<Vec<Vec<Block>>>;
 
 /// Sign-ins that wait for each other: those at one tenant by users who are known where they are, or by others. So guesses
 /// hold up neither the tenant's own people nor another tenant.
@@ -53,7 +61,8 @@ impl Passwords {
         let turns = parallel.min(affordable).clamp(1, 1024);
         let total_kib = COST_KIB * u32::try_from(turns).expect("at most 1024");
         let max_cost_kib = (total_kib / 2).clamp(COST_KIB, MAX_COST_KIB);
-        Self { kib: FairShare::new(total_kib, max_cost_kib), max_cost_kib }
+        let kib = Arc::new(FairShare::new(total_kib, max_cost_kib));
+        Self { kib, max_cost_kib, spare: Arc::default() }
     }
 
     /// Waits for a turn to check a password against the hash `stored`; without a usable one, to do as much work for nothing.
@@ -62,14 +71,57 @@ impl Passwords {
         let kib = stored.as_ref().and_then(usable_kib);
         let (stored, kib) = (stored.filter(|_| kib.is_some()), kib.unwrap_or(COST_KIB));
         let share = self.kib.take(guests, kib).await?;
-        Ok(Turn { stored, _share: share })
+        let (all, spare) = (Arc::clone(&self.kib), Arc::clone(&self.spare));
+        Ok(Turn { stored, memory: Memory { share: Some(share), blocks: Vec::new(), all, spare } })
     }
 }
 
 /// The right to check one password.
 pub struct Turn {
     stored: Option<String>,
-    _share: Share,
+    memory: Memory,
+}
+
+/// What a turn may take of the memory.
+struct Memory {
+    share: Option<Share>,
+    blocks: Vec<Block>,
+    all: Arc<FairShare<Guests>>,
+    spare: Arc<Spare>,
+}
+
+impl Memory {
+    /// Hashes into `out`.
+    fn fill(
+        &mut self,
+        argon2: &Argon2<'_>,
+        password: &[u8],
+        salt: &[u8],
+        out: &mut [u8],
+    ) -> argon2::Result<()> {
+        let count = argon2.params().block_count();
+        self.blocks = self.spare.lock().pop().unwrap_or_else(|| Vec::with_capacity(count.max(FROM_SYSTEM)));
+        self.keep_what_is_free();
+        self.blocks.resize(count, Block::default());
+        argon2.hash_password_into_with_memory(password, salt, out, &mut self.blocks)
+    }
+
+    /// Spare memory and what hashes take are never more than all turns together.
+    fn keep_what_is_free(&self) {
+        let most = if self.all.is_unused() { 0 } else { self.all.left() / COST_KIB };
+        self.spare.lock().truncate(most as usize);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // Before another turn may begin, which then finds it.
+        if self.blocks.len() == argon2id().params().block_count() {
+            self.spare.lock().push(std::mem::take(&mut self.blocks));
+        }
+        self.share = None;
+        self.keep_what_is_free();
+    }
 }
 
 impl Turn {
@@ -77,14 +129,14 @@ impl Turn {
     /// that the time does not reveal whether there is one.
     pub async fn verify(mut self, password: SecretString) -> bool {
         let stored = self.stored.take();
-        let work = move || {
+        let work = move |memory: &mut Memory| {
             let password = password.expose_secret().as_bytes();
             match stored {
-                Some(stored) => matches(&stored, password).unwrap_or(false),
+                Some(stored) => matches(memory, &stored, password).unwrap_or(false),
                 None => {
                     let mut out = [0; 32];
                     // Only the time matters, not the result.
-                    let _ = fill(argon2id(), password, b"no such contact!", &mut out);
+                    let _ = memory.fill(&argon2id(), password, b"no such contact!", &mut out);
                     std::hint::black_box(&out);
                     false
                 }
@@ -95,9 +147,12 @@ impl Turn {
 
     /// Runs `work` on a thread that may block and moves the permit there. If this future held it, a client that disconnects
     /// would free it while its hash still runs.
-    async fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    async fn spend<T: Send + 'static>(
+        mut self,
+        work: impl FnOnce(&mut Memory) -> T + Send + 'static,
+    ) -> Option<T> {
         let task = tokio::task::spawn_blocking(move || {
-            let result = work();
+            let result = work(&mut self.memory);
             drop(self);
             result
         });
@@ -106,22 +161,15 @@ impl Turn {
 }
 
 /// Whether the password has the stored hash; `None` if that is none.
-fn matches(stored: &str, password: &[u8]) -> Option<bool> {
+fn matches(memory: &mut Memory, stored: &str, password: &[u8]) -> Option<bool> {
     let hash = PasswordHash::new(stored).ok()?;
     let (salt, expected) = (hash.salt?, hash.hash?);
     let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
     let argon2 = Argon2::new(Algorithm::Argon2id, version, Params::try_from(&hash).ok()?);
     let mut out = vec![0; expected.len()];
-    fill(argon2, password, salt.as_ref(), &mut out).ok()?;
+    memory.fill(&argon2, password, salt.as_ref(), &mut out).ok()?;
     // In constant time.
     Some(Output::new(&out).ok()? == expected)
-}
-
-fn fill(argon2: Argon2<'_>, password: &[u8], salt: &[u8], out: &mut [u8]) -> argon2::Result<()> {
-    let count = argon2.params().block_count();
-    let mut blocks = Vec::with_capacity(count.max(FROM_SYSTEM));
-    blocks.resize(count, Block::default());
-    argon2.hash_password_into_with_memory(password, salt, out, &mut blocks)
 }
 
 /// The PHC string of a password, to be stored. The salt is sixteen random bytes.
@@ -189,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn memory_bounds_how_many_run_and_how_costly_one_may_be() {
-        let free = |passwords: &Passwords| passwords.kib.left() / COST_KIB as usize;
+        let free = |passwords: &Passwords| passwords.kib.left() / COST_KIB;
         assert_eq!(free(&Passwords::new(64, 64 * MIB)), 3);
         assert_eq!(free(&Passwords::new(2, 64 * MIB)), 2);
         assert_eq!(free(&Passwords::new(64, 0)), 1);
@@ -203,6 +251,24 @@ mod tests {
         let unusable = turn(&passwords, stored(65 * 1024)).await;
         assert!(unusable.stored.is_none());
         assert_eq!(free(&passwords), 7);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn spare_memory_is_kept_while_others_hash_and_never_more_than_is_free() {
+        let passwords = Arc::new(Passwords::new(3, 100 * MIB));
+        let spare = || passwords.spare.lock().len();
+        let others = passwords.turn(guests("b", true), None).await.expect("free");
+        turn(&passwords, None).await.verify(secret("one")).await;
+        assert_eq!(spare(), 1);
+        turn(&passwords, None).await.verify(secret("the same memory")).await;
+        assert_eq!(spare(), 1);
+        let most =
+            [turn(&passwords, None).await, passwords.turn(guests("c", true), None).await.expect("free")];
+        assert_eq!(passwords.kib.left(), 0);
+        others.verify(secret("takes it")).await;
+        assert_eq!(spare(), 1);
+        drop(most);
+        assert_eq!(spare(), 0, "no one hashes or waits");
     }
 
     #[tokio::test(start_paused = true)]
@@ -223,7 +289,7 @@ mod tests {
         let request = tokio::spawn({
             let passwords = Arc::clone(&passwords);
             async move {
-                let work = move || {
+                let work = move |_: &mut Memory| {
                     begun_tx.send(()).expect("listened to");
                     wait.recv().expect("sent");
                 };
@@ -235,6 +301,6 @@ mod tests {
         assert!(request.await.expect_err("aborted").is_cancelled());
         assert_eq!(passwords.kib.left(), 0);
         go.send(()).expect("waited for");
-        assert_eq!(turn(&passwords, None).await.spend(|| 1).await, Some(1));
+        assert_eq!(turn(&passwords, None).await.spend(|_| 1).await, Some(1));
     }
 }
