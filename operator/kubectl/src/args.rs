@@ -19,7 +19,7 @@ use crate::completion;
     name = "kubectl-docket",
     bin_name = "kubectl docket",
     version,
-    after_help = "Exit codes: 0 all is well, 1 a problem was found, 2 wrong arguments, 3 no access to the cluster."
+    after_help = "Exit codes: 0 all is well, 1 a problem was found, 2 wrong arguments, 3 no access, or no answer from the cluster."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use docket_crds::AUDIENCE;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
-use docket_program::apiserver::ApiServerError;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -29,7 +28,7 @@ use tokio::net::TcpListener;
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use crate::args::{Account, ClusterArguments};
-use crate::show::clean_lines;
+use crate::problem::Problem;
 
 /// The label of the part that a Deployment or a pod runs.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -51,78 +50,6 @@ const TOKEN_SECONDS: i64 = 600;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two parts of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Why a command ends with an exit code other than 0.
-#[derive(Debug)]
-pub(crate) enum Problem {
-    /// There is a problem, which the text says.
-    Found(String),
-    /// The API server can't be reached, or the user may not do this.
-    NoAccess(String),
-}
-
-impl Problem {
-    pub(crate) fn exit_code(&self) -> u8 {
-        match self {
-            Self::Found(_) => 1,
-            Self::NoAccess(_) => 3,
-        }
-    }
-}
-
-impl Problem {
-    /// The same, of this.
-    pub(crate) fn about(self, what: &str) -> Self {
-        match self {
-            Self::Found(text) => Self::Found(format!("{what}: {text}")),
-            Self::NoAccess(text) => Self::NoAccess(format!("{what}: {text}")),
-        }
-    }
-
-    /// What is wrong, without what to read about it.
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Self::Found(text) | Self::NoAccess(text) => text,
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // It may quote names that others chose.
-            Self::Found(text) => f.write_str(&clean_lines(text)),
-            Self::NoAccess(text) => {
-                let text = clean_lines(text);
-                write!(
-                    f,
-                    "no access: {text}; docs/reference/kubectl-docket.md lists the rights of each command"
-                )
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_others_chose_move_no_cursor() {
-        let text = Problem::Found("key of \u{1b}[2Jacme\nnext line".to_owned()).to_string();
-        assert_eq!(text, "key of  [2Jacme\nnext line");
-    }
-}
-
-impl From<kube::Error> for Problem {
-    fn from(error: kube::Error) -> Self {
-        let text = ApiServerError::of(&error).to_string();
-        match &error {
-            kube::Error::Api(status) if !matches!(status.code, 401 | 403) => Self::Found(text),
-            _ => Self::NoAccess(text),
-        }
-    }
-}
 
 /// What `check` looks at.
 #[derive(Debug, Default)]
@@ -396,17 +323,12 @@ impl Cluster {
             + fmt::Debug,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.own_namespace);
-        let missing = || {
-            let kind = K::kind(&());
-            Problem::Found(format!(
-                "there is no {kind} {name} in namespace {}; -n names another one",
-                self.own_namespace
-            ))
-        };
+        let missing = || Problem::missing(&K::kind(&()), name, &self.own_namespace);
         api.get_opt(name).await?.ok_or_else(missing)
     }
 
-    pub(crate) async fn patch<K>(&self, name: &str, patch: &Patch<Value>) -> Result<K, Problem>
+    /// Patches an object of the user's namespace. `refused`: what to do if the API server does not accept the change.
+    pub(crate) async fn patch<K>(&self, name: &str, patch: &Patch<Value>, refused: &str) -> Result<K, Problem>
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -415,7 +337,8 @@ impl Cluster {
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.own_namespace);
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        Ok(api.patch(name, &parameters, patch).await?)
+        let failed = |error| Problem::of_patch(error, &K::kind(&()), name, &self.own_namespace, refused);
+        api.patch(name, &parameters, patch).await.map_err(failed)
     }
 
     fn api<K>(&self) -> Api<K>

@@ -8,7 +8,8 @@ use clap::{CommandFactory, FromArgMatches};
 use clap_complete::engine::{CompletionCandidate, complete};
 
 use crate::args::{Arguments, ClusterArguments};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
+use crate::problem::Problem;
 
 /// `kubectl_complete-docket`, which the user puts on the `PATH`.
 pub(crate) const SCRIPT: &str = "#!/bin/sh\nexec kubectl-docket __complete \"$@\"\n";

@@ -15,13 +15,16 @@ use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use crate::args::{Object, ReachArguments};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
+use crate::problem::Problem;
 use crate::show::clean;
 
 /// The port of the pods that the routes are on.
 pub(crate) const PORT: u16 = 9090;
 /// The longest answer, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// A route that every data plane with platform.enabled serves: without a token it answers 401.
+const OLDEST_ROUTE: &str = "/platform/namespaces/default/tenants/any/deliveries";
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -67,10 +70,14 @@ impl DataPlane {
     async fn call(&self, request: RequestBuilder) -> Result<Value, Problem> {
         let (status, body) = sent(request.header(AUTHORIZATION, self.bearer.clone())).await?;
         let answer = serde_json::from_slice::<Value>(&body).ok();
-        if let (true, Some(answer)) = (status.is_success(), &answer) {
-            return Ok(answer.clone());
+        match answer {
+            Some(answer) if status.is_success() => Ok(answer),
+            None if matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
+                let (status, _) = sent(self.client.get(url(self.port, OLDEST_ROUTE))).await?;
+                Err(unserved(status != StatusCode::NOT_FOUND))
+            }
+            answer => Err(refusal(status, answer.as_ref())),
         }
-        Err(refusal(status, answer.as_ref()))
     }
 }
 
@@ -119,7 +126,8 @@ async fn sent(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), Problem>
 
 fn failed(error: reqwest::Error) -> Problem {
     if error.is_timeout() {
-        return Problem::NoAccess(format!("the data plane did not answer within {} s", TIMEOUT.as_secs()));
+        let text = format!("the data plane did not answer within {} s; try again", TIMEOUT.as_secs());
+        return Problem::Unavailable(text);
     }
     let what = if error.is_connect() {
         "nothing answers at the port of the data plane"
@@ -127,7 +135,7 @@ fn failed(error: reqwest::Error) -> Problem {
         "the connection to the data plane failed"
     };
     let cause = successors(error.source(), |&cause| cause.source()).last().map(ToString::to_string);
-    Problem::NoAccess(format!("{what}: {}", cause.unwrap_or_else(|| error.without_url().to_string())))
+    Problem::Unavailable(format!("{what}: {}", cause.unwrap_or_else(|| error.without_url().to_string())))
 }
 
 fn path(cluster: &Cluster, object: &Object, route: &str, query: Query<'_>) -> String {
@@ -145,16 +153,34 @@ fn path(cluster: &Cluster, object: &Object, route: &str, query: Query<'_>) -> St
 /// What an answer that is no success says.
 fn refusal(status: StatusCode, answer: Option<&Value>) -> Problem {
     let detail = answer.and_then(|answer| answer["detail"].as_str()).map(clean);
-    match (status, detail) {
-        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE, Some(detail)) => {
-            Problem::NoAccess(format!("the data plane refuses: {detail}"))
+    let why = detail.clone().unwrap_or_else(|| format!("it answered {status} without saying why"));
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Problem::NoAccess(format!("the data plane refuses: {why}"))
         }
-        (_, Some(detail)) => Problem::Found(detail),
-        (StatusCode::NOT_FOUND, None) => Problem::Found(
-            "the data plane does not serve this command; set platform.enabled=true in the values of the chart".into(),
-        ),
-        (status, None) => Problem::Found(format!("the data plane answered {status} without saying why")),
+        StatusCode::TOO_MANY_REQUESTS => {
+            Problem::Unavailable(format!("the data plane has too much to do: {why}; try again"))
+        }
+        _ if status.is_server_error() => {
+            Problem::Unavailable(format!("the data plane is not available: {why}; try again"))
+        }
+        _ => Problem::Found(detail.unwrap_or_else(|| format!("the data plane refuses: {why}"))),
     }
+}
+
+/// No route of the data plane is the command's.
+fn unserved(serves_others: bool) -> Problem {
+    let text = match serves_others {
+        true => concat!(
+            "the data plane is older than this plugin (",
+            env!("CARGO_PKG_VERSION"),
+            ") and does not have the command; upgrade Docket, or use the plugin of its version"
+        ),
+        false => {
+            "the data plane does not serve this command; set platform.enabled=true in the values of the chart"
+        }
+    };
+    Problem::Found(text.to_owned())
 }
 
 #[cfg(test)]
@@ -170,12 +196,33 @@ mod tests {
             let problem = refusal(status, answer);
             (problem.exit_code(), problem.to_string())
         };
-        for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::SERVICE_UNAVAILABLE] {
+        for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
             let (code, text) = said(status, Some(&detail));
             assert_eq!((code, text.contains("the data plane refuses: You may not;")), (3, true), "{text}");
+            assert_eq!(said(status, None).0, 3);
         }
         assert_eq!(said(StatusCode::CONFLICT, Some(&detail)), (1, "You may not".to_owned()));
-        let (code, text) = said(StatusCode::NOT_FOUND, None);
-        assert_eq!((code, text.contains("platform.enabled=true")), (1, true));
+    }
+
+    #[test]
+    fn data_plane_that_is_busy_or_fails_was_not_asked() {
+        let detail = json!({"detail": "Redis is away"});
+        for status in
+            [StatusCode::TOO_MANY_REQUESTS, StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_GATEWAY]
+        {
+            for answer in [Some(&detail), None] {
+                let problem = refusal(status, answer);
+                assert!(matches!(problem, Problem::Unavailable(_)), "{problem}");
+            }
+        }
+        let text = refusal(StatusCode::SERVICE_UNAVAILABLE, Some(&detail)).to_string();
+        assert_eq!(text, "the data plane is not available: Redis is away; try again");
+    }
+
+    #[test]
+    fn older_data_plane_is_not_one_that_serves_no_command() {
+        let older = unserved(true);
+        assert!(older.exit_code() == 1 && older.text().contains("is older than this plugin"), "{older}");
+        assert!(unserved(false).text().contains("set platform.enabled=true"));
     }
 }

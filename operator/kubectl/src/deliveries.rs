@@ -6,8 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::args::{DeliveriesArguments, Kind, Object, Output};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
+use crate::problem::Problem;
 use crate::show::{self, clean, table};
 
 /// Deliveries of one answer of the data plane.
@@ -22,7 +23,7 @@ pub(crate) async fn print(
 ) -> Result<(), Problem> {
     let (found, more) = found(cluster, asked).await?;
     match output {
-        Output::Json => show::json(&json!({ "deliveries": found, "more": more }))?,
+        Output::Json => show::json(&json!({ "deliveries": found, "more": more })),
         Output::Table | Output::Wide if found.is_empty() => println!("No delivery matches."),
         Output::Table | Output::Wide => print!("{}", text(&found, output == Output::Wide)),
     }

@@ -1,7 +1,7 @@
 //! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`: what someone who runs Docket asks first, from the API
 //! server and the data plane, with the rights of the user.
 //!
-//! - `args`: the command line; `cluster`: the calls to the API server
+//! - `args`: the command line; `cluster`: the calls to the API server; `problem`: errors and exit codes
 //! - `check`: what is wrong with the installation; `status`: what the API server knows of tenants and webhooks
 //! - `deliveries`, `trace`: what the data plane tells of tenants, never payloads; `dataplane`: the way to it
 //! - `report`: all of it in a file for support
@@ -19,6 +19,7 @@ mod dataplane;
 mod deliveries;
 #[cfg(test)]
 mod krew;
+mod problem;
 mod reconcile;
 mod report;
 mod resend;
@@ -35,7 +36,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Arguments, Command};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
+use crate::problem::Problem;
 
 fn main() -> ExitCode {
     rustls::crypto::ring::default_provider().install_default().expect("no provider is installed before");

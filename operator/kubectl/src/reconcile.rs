@@ -9,10 +9,14 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::args::{Kind, Object};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
+use crate::problem::Problem;
 
 /// The annotation that has the operator look at an object.
 const REQUESTED_AT: &str = "docket.dev/requestedAt";
+/// What to do if the API server refuses the annotation: the definition or a policy has become stricter than the object.
+const REFUSED: &str =
+    "`kubectl get <object> -o yaml | kubectl replace --dry-run=server -f -` names the field to correct";
 /// The pause between two looks at an object.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -23,8 +27,8 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
     let patch = Patch::Merge(json!({"metadata": {"annotations": {REQUESTED_AT: requested}}}));
     let Object { kind, name } = object;
     match kind {
-        Kind::Tenant => drop(cluster.patch::<TenantObject>(name, &patch).await?),
-        Kind::Webhook => drop(cluster.patch::<WebhookObject>(name, &patch).await?),
+        Kind::Tenant => drop(cluster.patch::<TenantObject>(name, &patch, REFUSED).await?),
+        Kind::Webhook => drop(cluster.patch::<WebhookObject>(name, &patch, REFUSED).await?),
     }
     let Some(limit) = wait else {
         println!("The operator looks at {name}.");

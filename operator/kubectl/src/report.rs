@@ -19,8 +19,9 @@ use zip::write::SimpleFileOptions;
 
 use crate::args::ReportArguments;
 use crate::check;
-use crate::cluster::{COMPONENT, Cluster, Found, Problem};
+use crate::cluster::{COMPONENT, Cluster, Found};
 use crate::dataplane;
+use crate::problem::Problem;
 use crate::status;
 
 /// The parts of Docket whose logs are taken, as their containers are called.
@@ -75,8 +76,7 @@ pub(crate) async fn write(cluster: &Cluster, asked: &ReportArguments) -> Result<
     let no_access = report.missing.iter().find(|(_, problem)| matches!(problem, Problem::NoAccess(_)));
     match no_access.or(report.missing.first()) {
         None => Ok(()),
-        Some((name, problem @ Problem::NoAccess(_))) => Err(Problem::NoAccess(lacks(name, rest, problem))),
-        Some((name, problem)) => Err(Problem::Found(lacks(name, rest, problem))),
+        Some((name, problem)) => Err(problem.retold(lacks(name, rest, problem))),
     }
 }
 

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::args::{Kind, Object, Output, ReachArguments, ResendArguments};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
 use crate::deliveries::{cell, since};
+use crate::problem::Problem;
 use crate::show;
 
 /// The pause between two looks at the progress.
@@ -26,7 +27,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     if let Some(id) = &asked.stop {
         let stopped = dataplane.post(cluster, &object, "stop", &json!({"resendId": id})).await?;
         match output {
-            Output::Json => show::json(&stopped)?,
+            Output::Json => show::json(&stopped),
             Output::Table | Output::Wide => print!("{}", self::stopped(&stopped)),
         }
         return Ok(());
@@ -42,7 +43,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     let count = preview["count"].as_i64().unwrap_or(0);
     if !asked.yes || count == 0 {
         match output {
-            Output::Json => show::json(&preview)?,
+            Output::Json => show::json(&preview),
             Output::Table | Output::Wide => print!("{}", previewed(&asked.webhook, asked.rate, &preview)),
         }
         return Ok(());
@@ -62,7 +63,10 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
         }
         let limit = asked.limit.map_or(count, i64::from).min(count) - 1;
         if limit == 0 {
-            return if output == Output::Json { show::json(&progress) } else { Ok(()) };
+            if output == Output::Json {
+                show::json(&progress);
+            }
+            return Ok(());
         }
         request["limit"] = limit.into();
     }
@@ -70,7 +74,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     let id = cell(&resend, "resendId");
     let progress = followed(cluster, &object, &mut dataplane, &asked.reach, &resend).await?;
     if output == Output::Json {
-        show::json(&progress)?;
+        show::json(&progress);
     }
     outcome(&id, &asked.webhook, &progress)
 }

@@ -7,10 +7,13 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::args::Key;
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
+use crate::problem::Problem;
 
 /// Keys that a Tenant may have.
 const MAX_KEYS: usize = 8;
+/// What to do if the API server refuses the change of the keys.
+const REFUSED: &str = "another user changed it at the same time, or its definition or a policy refuses the change; look at spec.apiKeys and run the command again";
 
 /// A change of `spec.apiKeys`.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub(crate) async fn run(cluster: &Cluster, key: &Key, finish: bool) -> Result<()
         )));
     }
     let patch = patch(&tenant, &change).map_err(|error| Problem::Found(error.to_string()))?;
-    cluster.patch::<TenantObject>(&key.tenant, &patch).await?;
+    cluster.patch::<TenantObject>(&key.tenant, &patch, REFUSED).await?;
     let (namespace, tenant) = (tenant.namespace().unwrap_or_default(), &key.tenant);
     match change {
         Change::Add(name) => println!(

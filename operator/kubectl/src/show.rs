@@ -1,14 +1,10 @@
 //! Tables and JSON. What comes from the cluster stays on its line and moves no cursor.
 
-use serde::Serialize;
-
-use crate::cluster::Problem;
+use serde_json::Value;
 
 /// One object on standard output.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Problem> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Problem::Found(error.to_string()))?;
-    println!("{text}");
-    Ok(())
+pub(crate) fn json(value: &Value) {
+    println!("{value:#}");
 }
 
 /// Replaces control characters.

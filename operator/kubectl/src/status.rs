@@ -8,7 +8,8 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
+use crate::problem::Problem;
 use crate::show::{self, clean, table};
 
 /// A condition; `None` in a field of it means that the operator has not said it yet.
@@ -64,7 +65,7 @@ pub(crate) async fn print(cluster: &Cluster, name: Option<&str>, output: Output)
     };
     let views = views(&tenants, &cluster.webhooks().await?);
     match output {
-        Output::Json => show::json(&serde_json::json!({ "tenants": views }))?,
+        Output::Json => show::json(&serde_json::json!({ "tenants": views })),
         Output::Table | Output::Wide if views.is_empty() => {
             println!("No Tenant is here; -A looks in all namespaces.")
         }

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::args::{Kind, Object, Output, TestArguments};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
 use crate::deliveries::{cell, last};
+use crate::problem::Problem;
 use crate::show;
 
 /// The pause between two looks at the delivery.
@@ -39,7 +40,7 @@ pub(crate) async fn run(cluster: &Cluster, asked: &TestArguments, output: Output
         sleep(PAUSE).await;
     };
     match output {
-        Output::Json => show::json(&delivery)?,
+        Output::Json => show::json(&delivery),
         Output::Table | Output::Wide => println!("{}", text(&delivery)),
     }
     match delivery["attempts"][0]["failureClass"].is_null() {

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::args::{Kind, Object, Output, TraceArguments, Traced};
-use crate::cluster::{Cluster, Problem};
+use crate::cluster::Cluster;
 use crate::dataplane::DataPlane;
 use crate::deliveries::{cell, last};
+use crate::problem::Problem;
 use crate::show;
 
 pub(crate) async fn print(cluster: &Cluster, asked: &TraceArguments, output: Output) -> Result<(), Problem> {
@@ -19,11 +20,9 @@ pub(crate) async fn print(cluster: &Cluster, asked: &TraceArguments, output: Out
     let trace = dataplane.get(cluster, &object, "trace", &query).await?;
     match output {
         Output::Json => show::json(&trace),
-        Output::Table | Output::Wide => {
-            print!("{}", text(&trace));
-            Ok(())
-        }
+        Output::Table | Output::Wide => print!("{}", text(&trace)),
     }
+    Ok(())
 }
 
 fn text(trace: &Value) -> String {
