@@ -1,10 +1,12 @@
 //! The command line. Flags that kubectl has as well are called and mean the same.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
 use docket_crds::is_object_name;
@@ -24,11 +26,21 @@ use crate::completion;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) cluster: ClusterArguments,
-    /// How the result is printed.
-    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) output: Output,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Arguments {
+    /// The command line, or what is wrong with it.
+    pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let arguments = Self::try_parse_from(words)?;
+        // clap does not compare flags before the command with those after it.
+        if arguments.cluster.namespace.is_some() && arguments.command.is_everywhere() {
+            let text = "--all-namespaces cannot be used with --namespace";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, text));
+        }
+        Ok(arguments)
+    }
 }
 
 /// Which cluster, and where in it.
@@ -37,15 +49,28 @@ pub(crate) struct ClusterArguments {
     /// Namespace of the Tenants and Webhooks [default: that of the context].
     #[arg(short, long, global = true, value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
     pub(crate) namespace: Option<String>,
-    /// All namespaces.
-    #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
-    pub(crate) all_namespaces: bool,
     /// Context of the kubeconfig [default: the current one].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Kubeconfig [default: as kubectl].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// Of the commands that can look at all namespaces.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct EverywhereArguments {
+    /// All namespaces.
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+}
+
+/// Of the commands that have a result to print.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct OutputArguments {
+    /// How the result is printed.
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Output,
 }
 
 /// How a result is printed.
@@ -65,17 +90,25 @@ pub(crate) enum Command {
     /// Say what is wrong with the installation and how to correct it.
     Check {
         /// Check whether Docket can be installed.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "all_namespaces")]
         pre: bool,
         /// Namespace of the operator and the data plane.
         #[arg(long, default_value = "docket", value_name = "NAME", value_parser = name, add = ArgValueCompleter::new(completion::namespaces))]
         release_namespace: String,
+        #[command(flatten)]
+        everywhere: EverywhereArguments,
+        #[command(flatten)]
+        printed: OutputArguments,
     },
     /// Show Tenants with their API keys, databases and Webhooks.
     Status {
         /// Name of one Tenant [default: all].
         #[arg(value_name = "TENANT", value_parser = name, add = ArgValueCompleter::new(completion::tenants))]
         tenant: Option<String>,
+        #[command(flatten)]
+        everywhere: EverywhereArguments,
+        #[command(flatten)]
+        printed: OutputArguments,
     },
     /// List deliveries of a Webhook or a Tenant, newest first, without payloads.
     Deliveries(DeliveriesArguments),
@@ -114,6 +147,24 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: Option<Shell>,
     },
+}
+
+impl Command {
+    /// Whether it looks at all namespaces.
+    pub(crate) const fn is_everywhere(&self) -> bool {
+        match self {
+            Self::Check { everywhere, .. }
+            | Self::Status { everywhere, .. }
+            | Self::Report(ReportArguments { everywhere, .. }) => everywhere.all_namespaces,
+            Self::Deliveries(_)
+            | Self::Trace(_)
+            | Self::Resend(_)
+            | Self::Test(_)
+            | Self::Reconcile { .. }
+            | Self::RotateKey { .. }
+            | Self::Completion { .. } => false,
+        }
+    }
 }
 
 /// How the data plane is reached.
@@ -187,6 +238,8 @@ pub(crate) struct DeliveriesArguments {
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) printed: OutputArguments,
 }
 
 /// Where a report goes.
@@ -195,6 +248,8 @@ pub(crate) struct ReportArguments {
     /// The zip file, which must not exist yet.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) everywhere: EverywhereArguments,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
 }
@@ -213,6 +268,8 @@ pub(crate) struct TraceArguments {
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) printed: OutputArguments,
 }
 
 /// What an id to trace is of.
@@ -251,6 +308,8 @@ pub(crate) struct ResendArguments {
     pub(crate) stop: Option<String>,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) printed: OutputArguments,
 }
 
 /// What to send as a test.
@@ -264,6 +323,8 @@ pub(crate) struct TestArguments {
     pub(crate) event: Option<String>,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) printed: OutputArguments,
 }
 
 /// The kind of an object.
@@ -354,13 +415,37 @@ fn rate(text: &str) -> Result<u16, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flag_that_a_command_would_ignore_is_refused() {
+        let parsed = |line: &str| Arguments::try_parse_from(line.split(' '));
+        for line in
+            ["x status -A -o json", "x check -A", "x report -f out.zip -A", "x trace order 1 -t a -o json"]
+        {
+            assert!(parsed(line).is_ok(), "{line}");
+        }
+        for line in [
+            "x check --pre -A",
+            "x deliveries orders -A",
+            "x test orders -A",
+            "x rotate-key acme/primary -o json",
+            "x reconcile tenant/acme -o json",
+            "x report -f out.zip -o json",
+            "x completion -o json",
+        ] {
+            assert_eq!(parsed(line).map_err(|error| error.exit_code()).err(), Some(2), "{line}");
+        }
+        let of_both = |line: &str| Arguments::read(line.split(' ').map(Into::into)).err();
+        assert!(of_both("x -n a status").is_none() && of_both("x status -A").is_none());
+        for line in ["x -n a status -A", "x status -n a -A"] {
+            assert_eq!(of_both(line).map(|error| error.exit_code()), Some(2), "{line}");
+        }
     }
 
     #[test]

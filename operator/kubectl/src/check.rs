@@ -37,11 +37,9 @@ pub(crate) struct Line {
     section: &'static str,
     result: Result,
     message: String,
-    /// What to do; absent if all is well.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What to do; `None` if all is well.
     fix: Option<String>,
     /// The page that says more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<String>,
 }
 

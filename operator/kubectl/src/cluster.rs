@@ -84,7 +84,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// As kubectl chooses it.
-    pub(crate) async fn connect(settings: &ClusterArguments) -> Result<Self, Problem> {
+    pub(crate) async fn connect(settings: &ClusterArguments, everywhere: bool) -> Result<Self, Problem> {
         let options = KubeConfigOptions { context: settings.context.clone(), ..KubeConfigOptions::default() };
         let unusable =
             |error: &dyn fmt::Display| Problem::NoAccess(format!("the kubeconfig can't be used: {error}"));
@@ -98,7 +98,7 @@ impl Cluster {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         let own_namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let namespace = (!settings.all_namespaces).then(|| own_namespace.clone());
+        let namespace = (!everywhere).then(|| own_namespace.clone());
         Ok(Self { client: Client::try_from(config.clone())?, config, namespace, own_namespace })
     }
 

@@ -95,7 +95,7 @@ fn candidates(
         return vec![];
     };
     let found = runtime.block_on(async {
-        let asked = async { list(&Cluster::connect(&where_to_look()?).await?).await };
+        let asked = async { list(&Cluster::connect(&where_to_look()?, false).await?).await };
         tokio::time::timeout(TIMEOUT, asked).await.ok()?.ok()
     });
     let current = current.to_string_lossy();

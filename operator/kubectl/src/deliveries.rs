@@ -16,11 +16,8 @@ const PAGE: usize = 100;
 /// The most answers in a row without a delivery: a search for something rare returns now and then.
 const MAX_EMPTY: usize = 1_000;
 
-pub(crate) async fn print(
-    cluster: &Cluster,
-    asked: &DeliveriesArguments,
-    output: Output,
-) -> Result<(), Problem> {
+pub(crate) async fn print(cluster: &Cluster, asked: &DeliveriesArguments) -> Result<(), Problem> {
+    let output = asked.printed.output;
     let (found, more) = found(cluster, asked).await?;
     match output {
         Output::Json => show::json(&json!({ "deliveries": found, "more": more })),

@@ -33,7 +33,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use crate::args::{Arguments, Command};
 use crate::cluster::Cluster;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         completion::print(std::env::args_os().skip(2));
         return ExitCode::SUCCESS;
     }
-    let arguments = Arguments::parse();
+    let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     if let Command::Completion { shell } = arguments.command {
         match shell {
             Some(shell) => {
@@ -71,20 +71,22 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Problem> {
-    let Arguments { cluster: settings, output, command } = arguments;
-    let cluster = Cluster::connect(&settings).await?;
+    let Arguments { cluster: settings, command } = arguments;
+    let cluster = Cluster::connect(&settings, command.is_everywhere()).await?;
     match command {
-        Command::Check { pre: true, release_namespace } => {
-            check::print(&check::before(&cluster.before(&release_namespace).await?), output)
+        Command::Check { pre: true, release_namespace, printed, .. } => {
+            check::print(&check::before(&cluster.before(&release_namespace).await?), printed.output)
         }
-        Command::Check { pre: false, release_namespace } => {
-            check::print(&check::installed(&cluster.found(&release_namespace).await?), output)
+        Command::Check { pre: false, release_namespace, printed, .. } => {
+            check::print(&check::installed(&cluster.found(&release_namespace).await?), printed.output)
         }
-        Command::Status { tenant } => status::print(&cluster, tenant.as_deref(), output).await,
-        Command::Deliveries(asked) => deliveries::print(&cluster, &asked, output).await,
-        Command::Trace(asked) => trace::print(&cluster, &asked, output).await,
-        Command::Resend(asked) => resend::run(&cluster, &asked, output).await,
-        Command::Test(asked) => test_event::run(&cluster, &asked, output).await,
+        Command::Status { tenant, printed, .. } => {
+            status::print(&cluster, tenant.as_deref(), printed.output).await
+        }
+        Command::Deliveries(asked) => deliveries::print(&cluster, &asked).await,
+        Command::Trace(asked) => trace::print(&cluster, &asked).await,
+        Command::Resend(asked) => resend::run(&cluster, &asked).await,
+        Command::Test(asked) => test_event::run(&cluster, &asked).await,
         Command::Report(asked) => report::write(&cluster, &asked).await,
         Command::Reconcile { object, wait, timeout } => {
             reconcile::run(&cluster, &object, wait.then_some(timeout)).await

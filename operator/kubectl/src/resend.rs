@@ -21,15 +21,74 @@ const WITHOUT_ANSWER: Duration = Duration::from_secs(60);
 /// How long to wait for attempts after the last is due.
 const AFTER_THE_LAST: Duration = Duration::from_secs(60);
 
-pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Output) -> Result<(), Problem> {
+/// The fields of each part of [`Done`], as the data plane calls them.
+const PREVIEW: [&str; 5] = ["count", "total", "oldest", "newest", "seconds"];
+const PROGRESS: [&str; 13] = [
+    "resendId",
+    "requestedBy",
+    "createdAt",
+    "from",
+    "to",
+    "perSecond",
+    "count",
+    "pending",
+    "failed",
+    "succeeded",
+    "deadLetter",
+    "stoppedBy",
+    "stoppedAt",
+];
+const STOPPED: [&str; 3] = ["resendId", "takenBack", "gone"];
+
+/// What the command has done so far; `None`: not that.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Done {
+    /// What it would resend, or resends.
+    preview: Option<Value>,
+    /// The resend of the first alone.
+    probe: Option<Value>,
+    /// The resend of the others, or of all.
+    resend: Option<Value>,
+    stopped: Option<Value>,
+}
+
+impl Done {
+    /// The same fields whatever was done.
+    fn json(&self, webhook: &str) -> Value {
+        let part = |value: &Option<Value>, names: &[&str]| {
+            let field = |value: &Value, name: &str| (name.to_owned(), value[name].clone());
+            value.as_ref().map(|value| names.iter().map(|name| field(value, name)).collect::<Value>())
+        };
+        json!({
+            "webhook": webhook,
+            "preview": part(&self.preview, &PREVIEW),
+            "probe": part(&self.probe, &PROGRESS),
+            "resend": part(&self.resend, &PROGRESS),
+            "stopped": part(&self.stopped, &STOPPED),
+        })
+    }
+}
+
+pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments) -> Result<(), Problem> {
+    let mut done = Done::default();
+    let result = perform(cluster, asked, &mut done).await;
+    // Before the first answer of the data plane there is nothing but the error.
+    if asked.printed.output == Output::Json && done != Done::default() {
+        show::json(&done.json(&asked.webhook));
+    }
+    result
+}
+
+async fn perform(cluster: &Cluster, asked: &ResendArguments, done: &mut Done) -> Result<(), Problem> {
+    let is_for_people = asked.printed.output != Output::Json;
     let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
     let mut dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     if let Some(id) = &asked.stop {
-        let stopped = dataplane.post(cluster, &object, "stop", &json!({"resendId": id})).await?;
-        match output {
-            Output::Json => show::json(&stopped),
-            Output::Table | Output::Wide => print!("{}", self::stopped(&stopped)),
+        let answer = dataplane.post(cluster, &object, "stop", &json!({"resendId": id})).await?;
+        if is_for_people {
+            print!("{}", stopped(&answer));
         }
+        done.stopped = Some(answer);
         return Ok(());
     }
     let mut request = json!({"perSecond": asked.rate});
@@ -39,48 +98,41 @@ pub(crate) async fn run(cluster: &Cluster, asked: &ResendArguments, output: Outp
     if let Some(limit) = asked.limit {
         request["limit"] = limit.into();
     }
-    let preview = dataplane.post(cluster, &object, "preview", &request).await?;
+    let preview = &*done.preview.insert(dataplane.post(cluster, &object, "preview", &request).await?);
     let count = preview["count"].as_i64().unwrap_or(0);
     if !asked.yes || count == 0 {
-        match output {
-            Output::Json => show::json(&preview),
-            Output::Table | Output::Wide => print!("{}", previewed(&asked.webhook, asked.rate, &preview)),
+        if is_for_people {
+            print!("{}", previewed(&asked.webhook, asked.rate, preview));
         }
         return Ok(());
     }
-    eprint!("{}", extent(&asked.webhook, asked.rate, &preview));
+    eprint!("{}", extent(&asked.webhook, asked.rate, preview));
     if asked.probe {
         let mut one = request.clone();
         one["limit"] = 1.into();
-        let probe = dataplane.post(cluster, &object, "resend", &one).await?;
-        let progress = followed(cluster, &object, &mut dataplane, &asked.reach, &probe).await?;
-        if progress["succeeded"] != 1 {
+        let probe = done.probe.insert(dataplane.post(cluster, &object, "resend", &one).await?);
+        followed(cluster, &object, &mut dataplane, &asked.reach, probe).await?;
+        if probe["succeeded"] != 1 {
             return Err(Problem::Found(format!(
                 "resend {}: the first was not taken, so nothing else was resent; `kubectl docket deliveries {}` says why",
-                cell(&probe, "resendId"),
+                cell(probe, "resendId"),
                 asked.webhook
             )));
         }
         let limit = asked.limit.map_or(count, i64::from).min(count) - 1;
         if limit == 0 {
-            if output == Output::Json {
-                show::json(&progress);
-            }
             return Ok(());
         }
         request["limit"] = limit.into();
     }
-    let resend = dataplane.post(cluster, &object, "resend", &request).await?;
-    let id = cell(&resend, "resendId");
-    let progress = followed(cluster, &object, &mut dataplane, &asked.reach, &resend).await?;
-    if output == Output::Json {
-        show::json(&progress);
-    }
-    outcome(&id, &asked.webhook, &progress)
+    let resend = done.resend.insert(dataplane.post(cluster, &object, "resend", &request).await?);
+    followed(cluster, &object, &mut dataplane, &asked.reach, resend).await?;
+    outcome(&asked.webhook, resend)
 }
 
 /// Whether all were delivered.
-fn outcome(id: &str, webhook: &str, progress: &Value) -> Result<(), Problem> {
+fn outcome(webhook: &str, progress: &Value) -> Result<(), Problem> {
+    let id = cell(progress, "resendId");
     let number = |name: &str| progress[name].as_i64().unwrap_or(0);
     let (count, delivered, pending) = (number("count"), number("succeeded"), number("pending"));
     if delivered == count {
@@ -96,15 +148,15 @@ fn outcome(id: &str, webhook: &str, progress: &Value) -> Result<(), Problem> {
     Err(Problem::Found(format!("resend {id}: {delivered} of {count} were delivered; {why}")))
 }
 
-/// Shows the progress until each delivery was attempted, or the time for it ends. A pod that is replaced and a token that expires
+/// Shows the progress of `resend` and keeps the last of it there, until each delivery was attempted, or the time for it ends. A pod that is replaced and a token that expires
 /// meanwhile are not the end of it: another pod is asked, with another token.
 async fn followed(
     cluster: &Cluster,
     object: &Object,
     dataplane: &mut DataPlane,
     reach: &ReachArguments,
-    resend: &Value,
-) -> Result<Value, Problem> {
+    resend: &mut Value,
+) -> Result<(), Problem> {
     let seconds = Duration::from_secs(resend["seconds"].as_u64().unwrap_or(0));
     let (begun, query) = (Instant::now(), [("resendId", resend["resendId"].as_str().map(str::to_owned))]);
     let (mut shown, mut answered) = (String::new(), begun);
@@ -131,8 +183,10 @@ async fn followed(
             eprintln!("{line}");
             shown = line;
         }
-        if progress["pending"] == 0 || begun.elapsed() > seconds + AFTER_THE_LAST {
-            return Ok(progress);
+        let has_ended = progress["pending"] == 0;
+        *resend = progress;
+        if has_ended || begun.elapsed() > seconds + AFTER_THE_LAST {
+            return Ok(());
         }
         sleep(PAUSE).await;
     }
@@ -188,9 +242,8 @@ mod tests {
     #[test]
     fn a_resend_has_succeeded_when_all_were_delivered() {
         let of = |succeeded: i64, pending: i64, stopped_by: Value| {
-            let progress =
-                json!({"count": 3, "succeeded": succeeded, "pending": pending, "stoppedBy": stopped_by});
-            outcome("r", "orders", &progress).map_err(|problem| problem.text().to_owned())
+            let progress = json!({"resendId": "r", "count": 3, "succeeded": succeeded, "pending": pending, "stoppedBy": stopped_by});
+            outcome("orders", &progress).map_err(|problem| problem.text().to_owned())
         };
         assert_eq!(of(3, 0, Value::Null), Ok(()));
         let stopped = of(1, 0, json!("employee E-1")).expect_err("two were withdrawn");
@@ -200,6 +253,24 @@ mod tests {
         );
         assert!(of(1, 2, Value::Null).is_err_and(|text| text.contains("continues with 2")));
         assert!(of(2, 0, Value::Null).is_err_and(|text| text.contains("says why")));
+    }
+
+    #[test]
+    fn json_has_the_same_fields_whatever_was_done() {
+        let none = Done::default().json("orders");
+        assert_eq!(
+            none,
+            json!({"webhook": "orders", "preview": null, "probe": null, "resend": null, "stopped": null})
+        );
+        let queued = json!({"resendId": "r", "count": 2, "oldest": "t"});
+        let done = Done { probe: Some(queued.clone()), resend: Some(queued), ..Done::default() };
+        let shown = done.json("orders");
+        assert_eq!(shown["probe"], shown["resend"]);
+        let fields = shown["resend"].as_object().map(|fields| fields.keys().len());
+        assert_eq!(fields, Some(PROGRESS.len()), "{shown}");
+        assert_eq!((&shown["resend"]["count"], &shown["resend"]["pending"]), (&json!(2), &Value::Null));
+        let stopped = Done { stopped: Some(json!({"resendId": "r"})), ..Done::default() }.json("orders");
+        assert_eq!(stopped["stopped"], json!({"resendId": "r", "takenBack": null, "gone": null}));
     }
 
     #[test]

@@ -17,38 +17,69 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long to wait for the first attempt, which itself takes at most 30 s.
 const LONGEST: Duration = Duration::from_secs(60);
 
-pub(crate) async fn run(cluster: &Cluster, asked: &TestArguments, output: Output) -> Result<(), Problem> {
+pub(crate) async fn run(cluster: &Cluster, asked: &TestArguments) -> Result<(), Problem> {
     let object = Object { kind: Kind::Webhook, name: asked.webhook.clone() };
     let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let sent = dataplane.post(cluster, &object, "test", &json!({"event": asked.event})).await?;
+    let delivery = followed(cluster, &object, &dataplane, &sent).await;
+    let result = match &delivery {
+        Ok(delivery) => outcome(delivery),
+        Err(problem) => {
+            let id = cell(&sent, "deliveryId");
+            Err(problem.about(&format!("delivery {id} is queued, but what came of it is unknown")))
+        }
+    };
+    let delivery = delivery.unwrap_or_default();
+    match asked.printed.output {
+        Output::Json => show::json(&view(&sent, delivery)),
+        Output::Table | Output::Wide if is_attempted(&delivery) => println!("{}", text(&delivery)),
+        Output::Table | Output::Wide => {}
+    }
+    result
+}
+
+/// The same fields whatever came of it.
+fn view(sent: &Value, delivery: Value) -> Value {
+    json!({"deliveryId": sent["deliveryId"], "delivery": delivery})
+}
+
+/// The delivery after its first attempt, or as it is when the time for that ends.
+async fn followed(
+    cluster: &Cluster,
+    object: &Object,
+    dataplane: &DataPlane,
+    sent: &Value,
+) -> Result<Value, Problem> {
     let query = [("deliveryId", sent["deliveryId"].as_str().map(str::to_owned))];
     let begun = Instant::now();
-    let delivery = loop {
-        let mut trace = dataplane.get(cluster, &object, "trace", &query).await?;
+    loop {
+        let mut trace = dataplane.get(cluster, object, "trace", &query).await?;
         let delivery = trace["deliveries"][0].take();
-        if !delivery["attempts"][0]["finishedAt"].is_null() {
-            break delivery;
-        }
-        if begun.elapsed() > LONGEST {
-            let problem = format!(
-                "delivery {} was not attempted within {} s; `kubectl docket check` says whether the workers run",
-                cell(&sent, "deliveryId"),
-                LONGEST.as_secs()
-            );
-            return Err(Problem::Found(problem));
+        if is_attempted(&delivery) || begun.elapsed() > LONGEST {
+            return Ok(delivery);
         }
         sleep(PAUSE).await;
-    };
-    match output {
-        Output::Json => show::json(&delivery),
-        Output::Table | Output::Wide => println!("{}", text(&delivery)),
     }
-    match delivery["attempts"][0]["failureClass"].is_null() {
+}
+
+/// Whether the first attempt has ended.
+fn is_attempted(delivery: &Value) -> bool {
+    !delivery["attempts"][0]["finishedAt"].is_null()
+}
+
+/// Whether the first attempt succeeded.
+fn outcome(delivery: &Value) -> Result<(), Problem> {
+    let first = &delivery["attempts"][0];
+    if !is_attempted(delivery) {
+        return Err(Problem::Found(format!(
+            "delivery {} was not attempted within {} s; `kubectl docket check` says whether the workers run",
+            cell(delivery, "deliveryId"),
+            LONGEST.as_secs()
+        )));
+    }
+    match first["failureClass"].is_null() {
         true => Ok(()),
-        false => Err(Problem::Found(format!(
-            "the first attempt failed: {}",
-            cell(&delivery["attempts"][0], "remedy")
-        ))),
+        false => Err(Problem::Found(format!("the first attempt failed: {}", cell(first, "remedy")))),
     }
 }
 
@@ -62,6 +93,24 @@ fn text(delivery: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn test_succeeds_only_with_its_first_attempt() {
+        let of = |attempt: Value| {
+            let delivery = json!({"deliveryId": "d", "status": "Failed", "attempts": [attempt]});
+            outcome(&delivery).map_err(|problem| problem.text().to_owned())
+        };
+        let class = |class: Value| json!({"finishedAt": "t", "failureClass": class, "remedy": "start it"});
+        assert_eq!(of(class(Value::Null)), Ok(()));
+        assert_eq!(of(class(json!("Dns"))), Err("the first attempt failed: start it".to_owned()));
+        assert!(of(json!({"finishedAt": null})).is_err_and(|text| text.contains("was not attempted")));
+    }
+
+    #[test]
+    fn json_has_the_same_fields_when_the_end_is_unknown() {
+        let sent = json!({"deliveryId": "d"});
+        assert_eq!(view(&sent, Value::Null), json!({"deliveryId": "d", "delivery": null}));
+    }
 
     #[test]
     fn what_came_of_the_attempt_is_on_one_line() {

@@ -9,7 +9,7 @@ use crate::deliveries::{cell, last};
 use crate::problem::Problem;
 use crate::show;
 
-pub(crate) async fn print(cluster: &Cluster, asked: &TraceArguments, output: Output) -> Result<(), Problem> {
+pub(crate) async fn print(cluster: &Cluster, asked: &TraceArguments) -> Result<(), Problem> {
     let object = Object { kind: Kind::Tenant, name: asked.tenant.clone() };
     let parameter = match asked.what {
         Traced::Order => "number",
@@ -18,7 +18,7 @@ pub(crate) async fn print(cluster: &Cluster, asked: &TraceArguments, output: Out
     let dataplane = DataPlane::connect(cluster, &asked.reach).await?;
     let query = [(parameter, Some(asked.id.clone()))];
     let trace = dataplane.get(cluster, &object, "trace", &query).await?;
-    match output {
+    match asked.printed.output {
         Output::Json => show::json(&trace),
         Output::Table | Output::Wide => print!("{}", text(&trace)),
     }
