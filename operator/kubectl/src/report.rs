@@ -12,7 +12,6 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
-use serde::Serialize;
 use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -22,6 +21,7 @@ use crate::check;
 use crate::cluster::{COMPONENT, Cluster, Found};
 use crate::dataplane;
 use crate::problem::Problem;
+use crate::show;
 use crate::status;
 
 /// The parts of Docket whose logs are taken, as their containers are called.
@@ -39,11 +39,8 @@ struct Report {
 }
 
 impl Report {
-    fn json(&mut self, name: &str, value: Result<impl Serialize, Problem>) {
-        let text = value.and_then(|value| {
-            serde_json::to_vec_pretty(&value).map_err(|error| Problem::Found(error.to_string()))
-        });
-        self.add(name, text);
+    fn json(&mut self, name: &str, value: Result<Value, Problem>) {
+        self.add(name, value.map(|value| show::json_text(&value).into_bytes()));
     }
 
     fn add(&mut self, name: &str, content: Result<Vec<u8>, Problem>) {
@@ -100,7 +97,7 @@ async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
             .push(("check.json, status.json, conditions.json, deployments.json".into(), problem)),
     }
     let events = cluster.events(release).await;
-    report.json("events.json", events.map(|all| all.iter().filter_map(event).collect::<Vec<_>>()));
+    report.json("events.json", events.map(|all| all.iter().filter_map(event).collect()));
     match cluster.pods(release).await {
         Ok(pods) => logs(cluster, release, &pods, &mut report).await,
         Err(problem) => report.missing.push(("logs".to_owned(), problem)),
@@ -118,8 +115,8 @@ fn objects(report: &mut Report, found: &Found) {
     let webhooks = found.webhooks.iter().map(|webhook: &WebhookObject| {
         conditions("Webhook", &webhook.metadata, webhook.status.as_ref().map(|status| &status.conditions[..]))
     });
-    report.json("conditions.json", Ok(tenants.chain(webhooks).collect::<Vec<_>>()));
-    report.json("deployments.json", Ok(found.deployments.iter().map(deployment).collect::<Vec<_>>()));
+    report.json("conditions.json", Ok(tenants.chain(webhooks).collect()));
+    report.json("deployments.json", Ok(found.deployments.iter().map(deployment).collect()));
 }
 
 fn conditions(kind: &str, meta: &ObjectMeta, conditions: Option<&[Condition]>) -> Value {

@@ -4,12 +4,34 @@ use serde_json::Value;
 
 /// One object on standard output.
 pub(crate) fn json(value: &Value) {
-    println!("{value:#}");
+    println!("{}", json_text(value));
 }
 
-/// Replaces control characters.
+/// JSON whose texts are complete: what moves the cursor or turns the line is escaped in them.
+pub(crate) fn json_text(value: &Value) -> String {
+    let mut text = String::new();
+    for c in format!("{value:#}").chars() {
+        match c {
+            // Between fields: in a text it is escaped already.
+            '\n' => text.push(c),
+            c if is_unseen(c) => text += &format!("\\u{:04x}", u32::from(c)),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// Whether a terminal acts on it instead of showing it: control characters, separators of lines, and the marks that turn the
+/// direction of what follows. All are in the basic plane, so JSON has one escape for each.
+fn is_unseen(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
+}
+
+/// Replaces what a terminal acts on.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
 /// The same of a text that may have several lines.
@@ -31,6 +53,8 @@ pub(crate) fn table(indent: &str, rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -42,5 +66,14 @@ mod tests {
     #[test]
     fn nothing_moves_the_cursor() {
         assert_eq!(clean("a\u{1b}[2J\nb"), "a [2J b");
+        assert_eq!(clean("\u{9b}a\u{202e}b\u{2028}"), " a b ");
+    }
+
+    #[test]
+    fn json_is_complete_and_moves_no_cursor() {
+        let hostile = json!({"a\u{9b}": "\u{1b}[2J\u{7f}\u{202e}é\n"});
+        let text = json_text(&hostile);
+        assert_eq!(text, "{\n  \"a\\u009b\": \"\\u001b[2J\\u007f\\u202eé\\n\"\n}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), hostile);
     }
 }
