@@ -213,7 +213,7 @@ fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
         };
         let (code, _, err) = docket(&kubeconfig, &arguments);
         assert_eq!(
-            (code, err.contains("docs/reference/kubectl-docket.md")),
+            (code, err.contains("/docs/reference/kubectl-docket.html#rights")),
             (3, true),
             "{command} without rights: {err}"
         );

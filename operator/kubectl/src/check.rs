@@ -1,5 +1,7 @@
 //! What is wrong with an installation: pure functions over what was found.
 
+use docket_crds::tenant::TenantObject;
+use docket_crds::webhook::WebhookObject;
 use docket_crds::{ConditionType, ReasonCode, Remedy};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -17,7 +19,11 @@ use crate::show;
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
 /// The oldest API server that the chart installs on.
 const OLDEST: (u32, u32) = (1, 32);
-const INSTALLATION: &str = "docs/kubernetes/install.md";
+/// Pages, as a running Docket serves them.
+const INSTALLATION: &str = "/docs/kubernetes/install.html";
+const A_TENANT: &str = "/docs/kubernetes/tenant.html";
+const RESEND: &str = "/docs/webhooks/resend.html";
+const RIGHTS: &str = "/docs/reference/kubectl-docket.html#rights";
 
 /// How a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,6 +35,8 @@ pub(crate) enum Result {
     Warning,
     /// It stays wrong until someone changes something.
     Failed,
+    /// It can't be read.
+    Unknown,
 }
 
 /// One thing that was checked.
@@ -41,23 +49,70 @@ pub(crate) struct Line {
     fix: Option<String>,
     /// The page that says more.
     page: Option<String>,
+    /// Why it can't be read, if the result is unknown.
+    #[serde(skip)]
+    unread: Option<Problem>,
 }
 
 impl Line {
     fn ok(section: &'static str, message: impl Into<String>) -> Self {
-        Self { section, result: Result::Ok, message: message.into(), fix: None, page: None }
+        Self { section, result: Result::Ok, message: message.into(), fix: None, page: None, unread: None }
     }
 
     fn wrong(section: &'static str, result: Result, message: String, fix: String, page: String) -> Self {
-        Self { section, result, message: show::clean(&message), fix: Some(fix), page: Some(page) }
+        Self { section, result, message, fix: Some(fix), page: Some(page), unread: None }
+    }
+
+    /// What can't be read: for want of a right or an answer, or as there is no such kind.
+    fn unread(section: &'static str, what: &str, problem: &Problem) -> Self {
+        let (result, fix) = match problem {
+            Problem::Found(_) => (Result::Failed, "install the chart"),
+            Problem::NoAccess(_) => {
+                (Result::Unknown, "have this right granted, or have an administrator run the command")
+            }
+            Problem::Unavailable(_) => (Result::Unknown, "see whether `kubectl version` gets an answer"),
+        };
+        let message = format!("{what} can't be read: {}", problem.text());
+        let unread = (result == Result::Unknown).then(|| problem.clone());
+        Self { unread, ..Self::wrong(section, result, message, fix.to_owned(), RIGHTS.to_owned()) }
     }
 }
 
 /// What was found of an installation.
 pub(crate) fn installed(found: &Found) -> Vec<Line> {
-    let mut lines = definitions(&found.definitions);
-    lines.extend(deployments(found));
-    lines.extend(objects(found));
+    let mut lines = match &found.definitions {
+        Ok(all) => definitions(all),
+        // A right in the whole cluster, which few have: the Tenants and Webhooks show whether their kinds are there.
+        Err(problem @ Problem::NoAccess(_)) => {
+            let line = Line::unread("docket-crds", "the definitions of Docket", problem);
+            vec![Line { result: Result::Warning, unread: None, ..line }]
+        }
+        Err(problem) => vec![Line::unread("docket-crds", "the definitions of Docket", problem)],
+    };
+    lines.extend(match &found.deployments {
+        Ok(all) => deployments(&found.release_namespace, all),
+        Err(problem) => {
+            let what = format!("the Deployments in namespace {}", found.release_namespace);
+            vec![Line::unread("docket-pods", &what, problem)]
+        }
+    });
+    let is_there = |name: &str| {
+        found.definitions.as_ref().map_or(true, |all| all.iter().any(|one| one.name_any() == name))
+    };
+    let [tenants_kind, webhooks_kind] = DEFINITIONS;
+    // Its own line says it if a definition is missing.
+    if is_there(tenants_kind) {
+        lines.extend(match &found.tenants {
+            Ok(all) => tenants(found.namespace.as_deref(), all),
+            Err(problem) => vec![Line::unread("docket-tenants", "the Tenants", problem)],
+        });
+    }
+    if is_there(webhooks_kind) {
+        lines.extend(match &found.webhooks {
+            Ok(all) => webhooks(found.namespace.as_deref(), all),
+            Err(problem) => vec![Line::unread("docket-webhooks", "the Webhooks", problem)],
+        });
+    }
     lines
 }
 
@@ -125,14 +180,13 @@ fn definitions(found: &[CustomResourceDefinition]) -> Vec<Line> {
     DEFINITIONS.map(line).into()
 }
 
-fn deployments(found: &Found) -> Vec<Line> {
+fn deployments(namespace: &str, all: &[Deployment]) -> Vec<Line> {
     const SECTION: &str = "docket-pods";
-    let namespace = &found.release_namespace;
     let of = |component: &str| -> Vec<&Deployment> {
         let has = |deployment: &&Deployment| {
             deployment.labels().get(COMPONENT).is_some_and(|label| label == component)
         };
-        found.deployments.iter().filter(has).collect()
+        all.iter().filter(has).collect()
     };
     let line = |component: &str| match of(component)[..] {
         [] => Line::wrong(
@@ -160,67 +214,65 @@ fn deployments(found: &Found) -> Vec<Line> {
     COMPONENTS.map(line).into()
 }
 
-fn objects(found: &Found) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let empty = |kind: &str| match &found.namespace {
-        None => format!("there is no {kind}"),
-        Some(namespace) => format!("there is no {kind} in namespace {namespace}; -A looks in all"),
-    };
-    let mut wrong = Vec::new();
-    for tenant in &found.tenants {
+fn tenants(namespace: Option<&str>, all: &[TenantObject]) -> Vec<Line> {
+    const SECTION: &str = "docket-tenants";
+    let wrong = |tenant: &TenantObject| {
         let conditions = tenant.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let name = format!("Tenant {}/{}", tenant.namespace().unwrap_or_default(), tenant.name_any());
-        wrong.extend(condition("docket-tenants", &name, conditions, ConditionType::Ready));
-        wrong.extend(condition("docket-tenants", &name, conditions, ConditionType::WithinLimits));
+        [ConditionType::Ready, ConditionType::WithinLimits]
+            .map(|of| condition(SECTION, &name, conditions, of))
+    };
+    let wrong: Vec<Line> = all.iter().flat_map(wrong).flatten().collect();
+    match all.len() {
+        0 => vec![Line::wrong(
+            SECTION,
+            Result::Warning,
+            none("Tenant", namespace),
+            "declare one in a namespace that the operator watches".to_owned(),
+            A_TENANT.to_owned(),
+        )],
+        count if wrong.is_empty() => vec![Line::ok(SECTION, format!("all {count} Tenants are ready"))],
+        _ => wrong,
     }
-    lines.extend(summary(
-        "docket-tenants",
-        found.tenants.len(),
-        "Tenants are ready",
-        &empty("Tenant"),
-        wrong,
-    ));
-    let mut wrong = Vec::new();
-    for webhook in &found.webhooks {
-        let conditions = webhook.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let name = format!("Webhook {}/{}", webhook.namespace().unwrap_or_default(), webhook.name_any());
-        wrong.extend(condition("docket-webhooks", &name, conditions, ConditionType::Ready));
-        wrong.extend(condition("docket-webhooks", &name, conditions, ConditionType::DeliveryHealthy));
-        let dead = webhook
-            .status
-            .as_ref()
-            .and_then(|status| status.deliveries.as_ref())
-            .map_or(0, |one| one.dead_letter);
-        if dead > 0 {
-            wrong.push(Line::wrong(
-                "docket-webhooks",
-                Result::Warning,
-                format!("{name} has {dead} dead letters"),
-                format!(
-                    "when its receiver is back, `kubectl docket resend {} --namespace {} --dead` shows what it would resend",
-                    webhook.name_any(),
-                    webhook.namespace().unwrap_or_default()
-                ),
-                "docs/webhooks/resend.md".to_owned(),
-            ));
-        }
-    }
-    lines.extend(summary(
-        "docket-webhooks",
-        found.webhooks.len(),
-        "Webhooks deliver",
-        &empty("Webhook"),
-        wrong,
-    ));
-    lines
 }
 
-fn summary(section: &'static str, count: usize, well: &str, none: &str, wrong: Vec<Line>) -> Vec<Line> {
-    match (count, wrong.is_empty()) {
-        (0, _) => vec![Line::ok(section, none)],
-        (_, true) => vec![Line::ok(section, format!("all {count} {well}"))],
-        (_, false) => wrong,
+fn webhooks(namespace: Option<&str>, all: &[WebhookObject]) -> Vec<Line> {
+    const SECTION: &str = "docket-webhooks";
+    let wrong = |webhook: &WebhookObject| {
+        let conditions = webhook.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let name = format!("Webhook {}/{}", webhook.namespace().unwrap_or_default(), webhook.name_any());
+        [
+            condition(SECTION, &name, conditions, ConditionType::Ready),
+            condition(SECTION, &name, conditions, ConditionType::DeliveryHealthy),
+            dead_letters(SECTION, &name, webhook),
+        ]
+    };
+    let wrong: Vec<Line> = all.iter().flat_map(wrong).flatten().collect();
+    match all.len() {
+        // A Tenant needs none.
+        0 => vec![Line::ok(SECTION, none("Webhook", namespace))],
+        count if wrong.is_empty() => vec![Line::ok(SECTION, format!("all {count} Webhooks deliver"))],
+        _ => wrong,
     }
+}
+
+fn none(kind: &str, namespace: Option<&str>) -> String {
+    match namespace {
+        None => format!("there is no {kind}"),
+        Some(namespace) => format!("there is no {kind} in namespace {namespace}; -A looks in all"),
+    }
+}
+
+fn dead_letters(section: &'static str, name: &str, webhook: &WebhookObject) -> Option<Line> {
+    let deliveries = webhook.status.as_ref().and_then(|status| status.deliveries.as_ref());
+    let dead = deliveries.map(|one| one.dead_letter).filter(|dead| *dead > 0)?;
+    let fix = format!(
+        "when its receiver is back, `kubectl docket resend {} --namespace {} --dead` shows what it would resend",
+        webhook.name_any(),
+        webhook.namespace().unwrap_or_default()
+    );
+    let message = format!("{name} has {dead} dead letters");
+    Some(Line::wrong(section, Result::Warning, message, fix, RESEND.to_owned()))
 }
 
 /// What is wrong by this condition. Only `Ready` must be there: the others come later, or not at all.
@@ -249,8 +301,9 @@ pub(crate) fn print(lines: &[Line], output: Output) -> std::result::Result<(), P
         Output::Json => show::json(&serde_json::json!({ "checks": lines })),
         Output::Table | Output::Wide => print!("{}", text(lines)),
     }
+    let unread = lines.iter().find_map(|line| line.unread.as_ref());
     match lines.iter().filter(|line| line.result == Result::Failed).count() {
-        0 => Ok(()),
+        0 => unread.map_or(Ok(()), |problem| Err(problem.about("not everything was checked"))),
         1 => Err(Problem::Found("1 check failed".to_owned())),
         failed => Err(Problem::Found(format!("{failed} checks failed"))),
     }
@@ -268,14 +321,18 @@ fn text(lines: &[Line]) -> String {
             Result::Ok => "√",
             Result::Warning => "‼",
             Result::Failed => "×",
+            Result::Unknown => "?",
         };
-        text += &format!("  {mark} {}\n", line.message);
+        text += &format!("  {mark} {}\n", show::clean(&line.message));
         if let Some(fix) = &line.fix {
             text += &format!("    fix: {fix}\n");
         }
         if let Some(page) = &line.page {
             text += &format!("    see {page}\n");
         }
+    }
+    if lines.iter().any(|line| line.page.is_some()) {
+        text += "The API's pods serve these pages on port 9090; `docket docs --out <folder>` writes them as files.\n";
     }
     text
 }
@@ -319,17 +376,17 @@ mod tests {
         Found {
             release_namespace: "docket".to_owned(),
             namespace: None,
-            definitions: DEFINITIONS.map(|name| definition(name, "True")).into(),
-            deployments: COMPONENTS.map(|component| deployment(component, 2)).into(),
-            tenants: vec![tenant(&[("Ready", "True", "Ready")])],
-            webhooks: vec![webhook(
+            definitions: Ok(DEFINITIONS.map(|name| definition(name, "True")).into()),
+            deployments: Ok(COMPONENTS.map(|component| deployment(component, 2)).into()),
+            tenants: Ok(vec![tenant(&[("Ready", "True", "Ready")])]),
+            webhooks: Ok(vec![webhook(
                 &[("Ready", "True", "Ready"), ("DeliveryHealthy", "True", "Delivering")],
                 0,
-            )],
+            )]),
         }
     }
 
-    fn tenant(all: &[(&str, &str, &str)]) -> docket_crds::TenantObject {
+    fn tenant(all: &[(&str, &str, &str)]) -> TenantObject {
         object(json!({
             "apiVersion": "docket.dev/v1alpha1", "kind": "Tenant",
             "metadata": {"name": "acme", "namespace": "tenants"},
@@ -338,7 +395,7 @@ mod tests {
         }))
     }
 
-    fn webhook(all: &[(&str, &str, &str)], dead: i64) -> docket_crds::WebhookObject {
+    fn webhook(all: &[(&str, &str, &str)], dead: i64) -> WebhookObject {
         object(json!({
             "apiVersion": "docket.dev/v1alpha1", "kind": "Webhook",
             "metadata": {"name": "orders", "namespace": "tenants"},
@@ -373,51 +430,47 @@ mod tests {
             change(&mut found);
             wrong(&found)
         };
+        let deployed = |at: usize, one: Deployment| {
+            change(&|found| found.deployments.as_mut().expect("read")[at] = one.clone())
+        };
+        let of_tenant = |all: &[(&str, &str, &str)]| change(&|found| found.tenants = Ok(vec![tenant(all)]));
         let failed = |text: &str| vec![(Result::Failed, text.to_owned())];
         let warning = |text: &str| vec![(Result::Warning, text.to_owned())];
         assert_eq!(
-            change(&|found| drop(found.definitions.pop())),
+            change(&|found| drop(found.definitions.as_mut().expect("read").pop())),
             failed("webhooks.docket.dev is not installed")
         );
         assert_eq!(
-            change(&|found| found.definitions[0] = definition("tenants.docket.dev", "False")),
+            change(&|found| found.definitions.as_mut().expect("read")[0] =
+                definition("tenants.docket.dev", "False")),
             failed("tenants.docket.dev does not serve v1alpha1")
         );
         assert_eq!(
-            change(&|found| drop(found.deployments.remove(0))),
+            change(&|found| drop(found.deployments.as_mut().expect("read").remove(0))),
             failed("no Deployment of the operator is in namespace docket")
         );
+        assert_eq!(deployed(2, deployment("worker", 1)), warning("worker: 1 of 2 pods are available"));
+        assert_eq!(deployed(1, deployment("api", 0)), failed("api: 0 of 2 pods are available"));
         assert_eq!(
-            change(&|found| found.deployments[2] = deployment("worker", 1)),
-            warning("worker: 1 of 2 pods are available")
+            of_tenant(&[("Ready", "False", "SecretNotFound")]),
+            failed("Tenant tenants/acme: Ready False (SecretNotFound): because\nof it")
         );
         assert_eq!(
-            change(&|found| found.deployments[1] = deployment("api", 0)),
-            failed("api: 0 of 2 pods are available")
+            of_tenant(&[("Ready", "False", "Provisioning")]),
+            warning("Tenant tenants/acme: Ready False (Provisioning): because\nof it")
         );
-        assert_eq!(
-            change(&|found| found.tenants[0] = tenant(&[("Ready", "False", "SecretNotFound")])),
-            failed("Tenant tenants/acme: Ready False (SecretNotFound): because of it")
-        );
-        assert_eq!(
-            change(&|found| found.tenants[0] = tenant(&[("Ready", "False", "Provisioning")])),
-            warning("Tenant tenants/acme: Ready False (Provisioning): because of it")
-        );
-        assert_eq!(change(&|found| found.tenants[0] = tenant(&[("Ready", "False", "Suspended")])), []);
-        assert_eq!(
-            change(&|found| found.tenants[0] = tenant(&[])),
-            warning("Tenant tenants/acme was not seen by the operator")
-        );
-        let dead = change(&|found| found.webhooks[0] = webhook(&[("Ready", "True", "Ready")], 3));
+        assert_eq!(of_tenant(&[("Ready", "False", "Suspended")]), []);
+        assert_eq!(of_tenant(&[]), warning("Tenant tenants/acme was not seen by the operator"));
+        let dead = change(&|found| found.webhooks = Ok(vec![webhook(&[("Ready", "True", "Ready")], 3)]));
         assert_eq!(dead, warning("Webhook tenants/orders has 3 dead letters"));
     }
 
     #[test]
     fn a_failed_check_is_a_problem_and_a_warning_is_none() {
         let mut found = well();
-        found.deployments[2] = deployment("worker", 1);
+        found.deployments.as_mut().expect("read")[2] = deployment("worker", 1);
         assert!(print(&installed(&found), Output::Table).is_ok());
-        found.definitions.clear();
+        found.definitions = Ok(vec![]);
         let problem = print(&installed(&found), Output::Table).expect_err("two definitions are missing");
         assert_eq!((problem.exit_code(), problem.to_string()), (1, "2 checks failed".to_owned()));
         let lines = text(&installed(&found));
@@ -425,6 +478,49 @@ mod tests {
             lines.contains("  × tenants.docket.dev is not installed\n    fix: install the chart"),
             "{lines}"
         );
+    }
+
+    #[test]
+    fn namespace_without_a_tenant_is_a_warning_that_says_how_to_declare_one() {
+        let mut found = well();
+        (found.namespace, found.tenants, found.webhooks) = (Some("a".to_owned()), Ok(vec![]), Ok(vec![]));
+        let lines = installed(&found);
+        assert_eq!(
+            wrong(&found),
+            [(Result::Warning, "there is no Tenant in namespace a; -A looks in all".to_owned())]
+        );
+        assert!(text(&lines).contains("    fix: declare one "), "{lines:?}");
+        assert!(print(&lines, Output::Table).is_ok());
+    }
+
+    #[test]
+    fn missing_right_leaves_the_other_lines_and_only_that_to_definitions_is_no_error() {
+        let forbidden = || Problem::NoAccess("forbidden: get".to_owned());
+        let mut found = well();
+        found.definitions = Err(forbidden());
+        let definitions = "the definitions of Docket can't be read: forbidden: get".to_owned();
+        assert_eq!(wrong(&found), [(Result::Warning, definitions.clone())]);
+        assert!(print(&installed(&found), Output::Table).is_ok());
+        found.tenants = Err(forbidden());
+        let tenants = (Result::Unknown, "the Tenants can't be read: forbidden: get".to_owned());
+        assert_eq!(wrong(&found), [(Result::Warning, definitions.clone()), tenants.clone()]);
+        let lines = installed(&found);
+        let problem = print(&lines, Output::Json).expect_err("the Tenants were not checked");
+        assert_eq!((problem.exit_code(), problem.text()), (3, "not everything was checked: forbidden: get"));
+        assert!(text(&lines).contains("  ? the Tenants can't be read"), "{lines:?}");
+        found.webhooks = Err(Problem::unserved("webhooks", "docket.dev"));
+        assert_eq!(wrong(&found).last().map(|(result, _)| *result), Some(Result::Failed));
+        let problem = print(&installed(&found), Output::Table).expect_err("there is no such kind");
+        assert_eq!(problem.exit_code(), 1);
+    }
+
+    #[test]
+    fn pages_exist() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        for page in [INSTALLATION, A_TENANT, RESEND, RIGHTS, conditions::PAGE] {
+            let (path, _) = page.split_once(".html").expect("a page");
+            assert!(std::path::Path::new(&format!("{folder}{path}.md")).exists(), "{page}");
+        }
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub(crate) const DEFINITIONS: [&str; 2] = ["tenants.docket.dev", "webhooks.docke
 const MANAGER: &str = "kubectl-docket";
 /// Objects in one answer of the API server.
 const PAGE: u32 = 500;
-/// The pods of a release, and those of the API.
-const PODS: &str = "app.kubernetes.io/part-of=docket";
+/// The Deployments and pods of a release, and the pods of the API.
+const OF_DOCKET: &str = "app.kubernetes.io/part-of=docket";
 const API_PODS: &str = "app.kubernetes.io/component=api,app.kubernetes.io/part-of=docket";
 /// How long a token of a ServiceAccount is valid, in seconds: the shortest that the API server makes.
 const TOKEN_SECONDS: i64 = 600;
@@ -51,16 +51,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two parts of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What `check` looks at.
-#[derive(Debug, Default)]
+/// What `check` looks at: each part, or why it can't be read.
+#[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) release_namespace: String,
     /// The namespace of the Tenants and Webhooks; `None`: all.
     pub(crate) namespace: Option<String>,
-    pub(crate) definitions: Vec<CustomResourceDefinition>,
-    pub(crate) deployments: Vec<Deployment>,
-    pub(crate) tenants: Vec<TenantObject>,
-    pub(crate) webhooks: Vec<WebhookObject>,
+    pub(crate) definitions: Result<Vec<CustomResourceDefinition>, Problem>,
+    /// Those of a release.
+    pub(crate) deployments: Result<Vec<Deployment>, Problem>,
+    pub(crate) tenants: Result<Vec<TenantObject>, Problem>,
+    pub(crate) webhooks: Result<Vec<WebhookObject>, Problem>,
 }
 
 /// What `check --pre` looks at.
@@ -175,7 +176,7 @@ impl Cluster {
     /// Those of a release.
     pub(crate) async fn pods(&self, release_namespace: &str) -> Result<Vec<Pod>, Problem> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), release_namespace);
-        Ok(pods.list(&ListParams::default().labels(PODS).limit(PAGE)).await?.items)
+        Ok(pods.list(&ListParams::default().labels(OF_DOCKET).limit(PAGE)).await?.items)
     }
 
     /// The end of a container's log.
@@ -239,18 +240,22 @@ impl Cluster {
         Ok(found.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
     }
 
-    pub(crate) async fn found(&self, release_namespace: &str) -> Result<Found, Problem> {
+    pub(crate) async fn found(&self, release_namespace: &str) -> Found {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), release_namespace);
-        let definitions = self.definitions().await?;
-        let there = definitions.len() == DEFINITIONS.len();
-        Ok(Found {
+        let (definitions, deployments, tenants, webhooks) = tokio::join!(
+            self.definitions(),
+            labelled(&deployments, Some(OF_DOCKET)),
+            self.tenants(),
+            self.webhooks()
+        );
+        Found {
             release_namespace: release_namespace.to_owned(),
             namespace: self.namespace.clone(),
-            deployments: all(&deployments).await?,
-            tenants: if there { self.tenants().await? } else { vec![] },
-            webhooks: if there { self.webhooks().await? } else { vec![] },
             definitions,
-        })
+            deployments,
+            tenants,
+            webhooks,
+        }
     }
 
     pub(crate) async fn before(&self, release_namespace: &str) -> Result<Before, Problem> {
@@ -353,13 +358,29 @@ impl Cluster {
 }
 
 /// All objects, a page at a time.
-async fn all<K: Clone + DeserializeOwned + fmt::Debug>(api: &Api<K>) -> Result<Vec<K>, Problem> {
+async fn all<K>(api: &Api<K>) -> Result<Vec<K>, Problem>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug,
+{
+    labelled(api, None).await
+}
+
+/// All objects with these labels, a page at a time.
+async fn labelled<K>(api: &Api<K>, labels: Option<&str>) -> Result<Vec<K>, Problem>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug,
+{
+    let failed = |error| match &error {
+        kube::Error::Api(status) if status.code == 404 => Problem::unserved(&K::plural(&()), &K::group(&())),
+        _ => Problem::from(error),
+    };
     let mut found = Vec::new();
     let mut next: Option<String> = None;
     loop {
         let mut parameters = ListParams::default().limit(PAGE);
+        parameters.label_selector = labels.map(str::to_owned);
         parameters.continue_token = next;
-        let page = api.list(&parameters).await?;
+        let page = api.list(&parameters).await.map_err(failed)?;
         found.extend(page.items);
         next = page.metadata.continue_.filter(|token| !token.is_empty());
         if next.is_none() {

@@ -1,7 +1,7 @@
 //! What `docs/reference/conditions.md` says about a reason: the page of this very version.
 
-/// The page, for the last column of a failed line.
-pub(crate) const PAGE: &str = "docs/reference/conditions.md";
+/// The page, for the last line of what is wrong.
+pub(crate) const PAGE: &str = "/docs/reference/conditions.html";
 
 /// The text of the section of `reason` on one line, without the marks of Markdown; `None`: no such section.
 pub(crate) fn about(reason: &str) -> Option<String> {

@@ -51,6 +51,13 @@ impl Problem {
         Self::Found(format!("there is no {kind} {name} in namespace {namespace}; -n names another one"))
     }
 
+    /// The API server has no such kind.
+    pub(crate) fn unserved(plural: &str, group: &str) -> Self {
+        Self::Found(format!(
+            "the API server does not serve {plural}.{group}; `kubectl docket check` says what is not installed"
+        ))
+    }
+
     /// The API server did not patch an object. `refused`: what to do if it does not accept the change.
     pub(crate) fn of_patch(
         error: kube::Error,
@@ -78,7 +85,7 @@ impl fmt::Display for Problem {
             Self::Found(_) | Self::Unavailable(_) => f.write_str(&text),
             Self::NoAccess(_) => write!(
                 f,
-                "no access: {text}; docs/reference/kubectl-docket.md lists the rights of each command"
+                "no access: {text}; the page /docs/reference/kubectl-docket.html#rights lists the rights of each command"
             ),
         }
     }

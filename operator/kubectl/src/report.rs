@@ -90,12 +90,7 @@ async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
         .await
         .map(|kubernetes| json!({"kubectlDocket": env!("CARGO_PKG_VERSION"), "kubernetes": kubernetes}));
     report.json("versions.json", version);
-    match cluster.found(release).await {
-        Ok(found) => objects(&mut report, &found),
-        Err(problem) => report
-            .missing
-            .push(("check.json, status.json, conditions.json, deployments.json".into(), problem)),
-    }
+    objects(&mut report, &cluster.found(release).await);
     let events = cluster.events(release).await;
     report.json("events.json", events.map(|all| all.iter().filter_map(event).collect()));
     match cluster.pods(release).await {
@@ -106,17 +101,27 @@ async fn gathered(cluster: &Cluster, asked: &ReportArguments) -> Report {
     report
 }
 
+/// What can be read of the objects. If only the Tenants or only the Webhooks can be, the files have these.
 fn objects(report: &mut Report, found: &Found) {
+    let Found { tenants, webhooks, deployments, .. } = found;
     report.json("check.json", Ok(json!({"checks": check::installed(found)})));
-    report.json("status.json", Ok(json!({"tenants": status::views(&found.tenants, &found.webhooks)})));
-    let tenants = found.tenants.iter().map(|tenant: &TenantObject| {
+    for (what, problem) in [("Tenants", tenants.as_ref().err()), ("Webhooks", webhooks.as_ref().err())] {
+        let missing =
+            problem.map(|problem| (format!("status.json and conditions.json: {what}"), problem.clone()));
+        report.missing.extend(missing);
+    }
+    let tenants = tenants.as_deref().unwrap_or_default();
+    let webhooks = webhooks.as_deref().unwrap_or_default();
+    report.json("status.json", Ok(json!({"tenants": status::views(tenants, webhooks)})));
+    let of_tenants = tenants.iter().map(|tenant: &TenantObject| {
         conditions("Tenant", &tenant.metadata, tenant.status.as_ref().map(|status| &status.conditions[..]))
     });
-    let webhooks = found.webhooks.iter().map(|webhook: &WebhookObject| {
+    let of_webhooks = webhooks.iter().map(|webhook: &WebhookObject| {
         conditions("Webhook", &webhook.metadata, webhook.status.as_ref().map(|status| &status.conditions[..]))
     });
-    report.json("conditions.json", Ok(tenants.chain(webhooks).collect()));
-    report.json("deployments.json", Ok(found.deployments.iter().map(deployment).collect()));
+    report.json("conditions.json", Ok(of_tenants.chain(of_webhooks).collect()));
+    let deployments = deployments.as_ref().map_err(Clone::clone);
+    report.json("deployments.json", deployments.map(|all| all.iter().map(deployment).collect()));
 }
 
 fn conditions(kind: &str, meta: &ObjectMeta, conditions: Option<&[Condition]>) -> Value {
