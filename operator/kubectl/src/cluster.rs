@@ -164,13 +164,16 @@ impl Cluster {
         Ok(self.client.apiserver_version().await?.git_version)
     }
 
-    /// Those of the release's namespace, and of the user's.
-    pub(crate) async fn events(&self, release_namespace: &str) -> Result<Vec<Event>, Problem> {
-        let mut found: Vec<Event> = all(&self.api()).await?;
-        if self.namespace.as_ref().is_some_and(|namespace| namespace != release_namespace) {
-            found.extend(all(&Api::namespaced(self.client.clone(), release_namespace)).await?);
-        }
-        Ok(found)
+    /// The namespace of the Tenants and Webhooks; `None`: all.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The Events of a namespace; `None`: of all.
+    pub(crate) async fn events(&self, namespace: Option<&str>) -> Result<Vec<Event>, Problem> {
+        let client = self.client.clone();
+        all(&namespace.map_or_else(|| Api::all(client.clone()), |one| Api::namespaced(client.clone(), one)))
+            .await
     }
 
     /// Those of a release.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{tenant_yaml, webhook_yaml};
@@ -57,16 +58,18 @@ async fn a_report_says_what_is_wrong_and_no_secret_payload_or_answer() {
     ] {
         apply(release, &object.to_string());
     }
-    let event = |namespace: &str, name: &str, version: &str, kind: &str, reason: &str, note: &str| {
+    let event = |namespace: &str, about: &str, version: &str, kind: &str, reason: &str, note: &str| {
+        let name = reason.to_lowercase();
         let object = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name},
             "eventTime": "2026-11-21T00:00:00.000000Z", "reportingController": "docket.dev/operator", "reportingInstance": "o",
             "action": "Look", "type": "Warning", "reason": reason, "note": note,
-            "regarding": {"apiVersion": version, "kind": kind, "namespace": namespace, "name": "reported"}});
+            "regarding": {"apiVersion": version, "kind": kind, "namespace": namespace, "name": about}});
         apply(namespace, &object.to_string());
     };
-    event(&tenants, "ours", "docket.dev/v1alpha1", "Tenant", "SecretNotFound", "the Secret is missing");
-    event(release, "pods", "v1", "Pod", "BackOff", "zq-kubelet-note");
-    event(release, "others", "v1", "Secret", "Other", "zq-other-note");
+    event(&tenants, "reported", "docket.dev/v1alpha1", "Tenant", "SecretNotFound", "the Secret is missing");
+    event(release, "api-0", "v1", "Pod", "BackOff", "zq-kubelet-note");
+    event(release, "zq-other-0", "v1", "Pod", "Unhealthy", "zq-other-note");
+    event(release, "docket-api", "v1", "Secret", "Other", "zq-other-note");
 
     let path = stage.home.log("out.zip");
     let port = stage.server.management.port().to_string();
@@ -86,6 +89,8 @@ async fn a_report_says_what_is_wrong_and_no_secret_payload_or_answer() {
     // No node has the pod, so its log can't be had.
     assert_eq!((code, err.contains("the report lacks logs/api-0.log")), (1, true), "{out}{err}");
     assert!(out.contains("has 8 files. Read them before you send them."), "{out}");
+    let mode = std::fs::metadata(&path).expect("it is written").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "only its owner reads it");
     let files = unzipped(File::open(&path).expect("it is written"));
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(
@@ -110,7 +115,7 @@ async fn a_report_says_what_is_wrong_and_no_secret_payload_or_answer() {
     assert_eq!(
         deployment["containers"],
         json!([{"name": "api", "image": "localhost/docket:1", "resources": {},
-            "args": ["serve", "--roles=api", "--watcher=(left out)", "(left out)"]}])
+            "args": ["serve", "--roles=api", "--watcher=postgres://db", "(left out)"]}])
     );
     let events = read("events.json");
     let reasons: Vec<(&Value, &Value)> =
