@@ -35,7 +35,7 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
         return Ok(());
     };
     let started = Instant::now();
-    while handled(cluster, object).await?.as_ref() != Some(&requested) {
+    while !seen(cluster, object).await?.is_handled(&requested) {
         if started.elapsed() >= limit {
             let problem = format!(
                 "the operator has not looked at {name} within {} s; `kubectl docket check` says whether it runs, and the \
@@ -50,14 +50,51 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
     Ok(())
 }
 
-/// The last request that the operator acted on.
-async fn handled(cluster: &Cluster, Object { kind, name }: &Object) -> Result<Option<String>, Problem> {
-    Ok(match kind {
+/// The requests that an object shows.
+#[derive(Debug, Default)]
+struct Requests {
+    /// The last one, which may be another user's.
+    asked: Option<String>,
+    /// The last one that the operator acted on.
+    handled: Option<String>,
+}
+
+impl Requests {
+    /// Whether the operator acted on our request, or on the one that has replaced it: it never sees the replaced one.
+    fn is_handled(&self, requested: &str) -> bool {
+        self.handled == self.asked || self.handled.as_deref() == Some(requested)
+    }
+}
+
+async fn seen(cluster: &Cluster, Object { kind, name }: &Object) -> Result<Requests, Problem> {
+    let (mut meta, handled) = match kind {
         Kind::Tenant => {
-            cluster.get::<TenantObject>(name).await?.status.and_then(|one| one.last_handled_reconcile_at)
+            let TenantObject { metadata, status, .. } = cluster.get(name).await?;
+            (metadata, status.and_then(|status| status.last_handled_reconcile_at))
         }
         Kind::Webhook => {
-            cluster.get::<WebhookObject>(name).await?.status.and_then(|one| one.last_handled_reconcile_at)
+            let WebhookObject { metadata, status, .. } = cluster.get(name).await?;
+            (metadata, status.and_then(|status| status.last_handled_reconcile_at))
         }
-    })
+    };
+    Ok(Requests { asked: meta.annotations.take().and_then(|mut all| all.remove(REQUESTED_AT)), handled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_that_another_has_replaced_is_handled_with_that_one() {
+        let is_handled = |asked: Option<&str>, handled: Option<&str>| {
+            let [asked, handled] = [asked, handled].map(|one| one.map(str::to_owned));
+            Requests { asked, handled }.is_handled("ours")
+        };
+        assert!(is_handled(Some("ours"), Some("ours")) && is_handled(Some("later"), Some("later")));
+        assert!(is_handled(Some("later"), Some("ours")), "the later one is on its way");
+        assert!(is_handled(None, None), "it was removed");
+        for before in [None, Some("earlier")] {
+            assert!(!is_handled(Some("ours"), before) && !is_handled(Some("later"), before));
+        }
+    }
 }
