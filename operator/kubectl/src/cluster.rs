@@ -19,7 +19,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,6 +29,7 @@ use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use crate::args::{Account, ClusterArguments};
 use crate::problem::Problem;
+use crate::proxy;
 
 /// The label of the part that a Deployment or a pod runs.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -89,13 +90,19 @@ impl Cluster {
         let options = KubeConfigOptions { context: settings.context.clone(), ..KubeConfigOptions::default() };
         let unusable =
             |error: &dyn fmt::Display| Problem::NoAccess(format!("the kubeconfig can't be used: {error}"));
-        let mut config = match &settings.kubeconfig {
-            Some(path) => {
-                let read = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
-                Config::from_custom_kubeconfig(read, &options).await.map_err(|error| unusable(&error))?
-            }
-            None => Config::from_kubeconfig(&options).await.map_err(|error| unusable(&error))?,
+        let unread = |error: KubeconfigError| match error {
+            KubeconfigError::ParseNoProxy(error) => Problem::NoAccess(format!(
+                "NO_PROXY can't be read: {error}; separate hosts, addresses and networks by one comma each"
+            )),
+            error => unusable(&error),
         };
+        let read = settings.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        let read = read.map_err(unread)?;
+        let declared = proxy::declared(&read, settings.context.as_deref());
+        let mut config = Config::from_custom_kubeconfig(read, &options).await.map_err(unread)?;
+        config.proxy_url =
+            proxy::chosen(declared.as_deref(), &config.cluster_url, &proxy::Environment::read())
+                .map_err(|error| unusable(&error))?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         let own_namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());

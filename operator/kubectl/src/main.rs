@@ -1,7 +1,7 @@
 //! The binary `kubectl-docket`, which kubectl runs as `kubectl docket`: what someone who runs Docket asks first, from the API
 //! server and the data plane, with the rights of the user.
 //!
-//! - `args`: the command line; `cluster`: the calls to the API server; `problem`: errors and exit codes
+//! - `args`: the command line; `cluster`: the calls to the API server, by a `proxy`; `problem`: errors and exit codes
 //! - `check`: what is wrong with the installation; `status`: what the API server knows of tenants and webhooks
 //! - `deliveries`, `trace`: what the data plane tells of tenants, never payloads; `dataplane`: the way to it
 //! - `report`: all of it in a file for support
@@ -20,6 +20,7 @@ mod deliveries;
 #[cfg(test)]
 mod krew;
 mod problem;
+mod proxy;
 mod reconcile;
 mod report;
 mod resend;
