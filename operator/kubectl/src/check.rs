@@ -78,6 +78,19 @@ impl Line {
     }
 }
 
+/// Checks an installation and prints the lines, unless the API server answers nothing.
+pub(crate) fn print_installed(found: &Found, output: Output) -> std::result::Result<(), Problem> {
+    match (&found.definitions, &found.deployments, &found.tenants, &found.webhooks) {
+        (
+            Err(problem @ Problem::Unavailable(_)),
+            Err(Problem::Unavailable(_)),
+            Err(Problem::Unavailable(_)),
+            Err(Problem::Unavailable(_)),
+        ) => Err(problem.clone()),
+        _ => print(&installed(found), output),
+    }
+}
+
 /// What was found of an installation.
 pub(crate) fn installed(found: &Found) -> Vec<Line> {
     let mut lines = match &found.definitions {
@@ -512,6 +525,17 @@ mod tests {
         assert_eq!(wrong(&found).last().map(|(result, _)| *result), Some(Result::Failed));
         let problem = print(&installed(&found), Output::Table).expect_err("there is no such kind");
         assert_eq!(problem.exit_code(), 1);
+    }
+
+    #[test]
+    fn api_server_that_answers_nothing_is_one_error() {
+        let away = || Problem::Unavailable("the API server is not available: connection refused".to_owned());
+        let mut found = well();
+        found.definitions = Err(away());
+        let problem = print_installed(&found, Output::Json).expect_err("one part is unknown");
+        assert!(problem.exit_code() == 3 && problem.text().starts_with("not everything was checked: "));
+        (found.deployments, found.tenants, found.webhooks) = (Err(away()), Err(away()), Err(away()));
+        assert_eq!(print_installed(&found, Output::Json), Err(away()));
     }
 
     #[test]

@@ -79,7 +79,7 @@ async fn run(arguments: Arguments) -> Result<(), Problem> {
             check::print(&check::before(&cluster.before(&release_namespace).await?), printed.output)
         }
         Command::Check { pre: false, release_namespace, printed, .. } => {
-            check::print(&check::installed(&cluster.found(&release_namespace).await), printed.output)
+            check::print_installed(&cluster.found(&release_namespace).await, printed.output)
         }
         Command::Status { tenant, printed, .. } => {
             status::print(&cluster, tenant.as_deref(), printed.output).await
