@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
@@ -25,6 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::net::TcpListener;
+use tower::retry::RetryLayer;
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use crate::args::{Account, ClusterArguments};
@@ -107,7 +109,9 @@ impl Cluster {
         config.read_timeout = Some(READ_TIMEOUT);
         let own_namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let namespace = (!everywhere).then(|| own_namespace.clone());
-        Ok(Self { client: Client::try_from(config.clone())?, config, namespace, own_namespace })
+        config.default_retry = false;
+        let client = patient(Client::try_from(config.clone())?, &config.default_namespace);
+        Ok(Self { client, config, namespace, own_namespace })
     }
 
     /// The namespace that an object is looked for in.
@@ -365,6 +369,15 @@ impl Cluster {
             None => Api::all(self.client.clone()),
         }
     }
+}
+
+/// The client, which asks a busy API server again for some seconds. kube's default retries for minutes, while the user waits.
+fn patient(client: Client, namespace: &str) -> Client {
+    let send = service_fn(move |request| {
+        let client = client.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    });
+    Client::new(RetryLayer::new(RetryPolicy::default()).layer(send), namespace)
 }
 
 /// All objects, a page at a time.
