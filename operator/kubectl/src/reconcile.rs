@@ -14,9 +14,6 @@ use crate::problem::Problem;
 
 /// The annotation that has the operator look at an object.
 const REQUESTED_AT: &str = "docket.dev/requestedAt";
-/// What to do if the API server refuses the annotation: the definition or a policy has become stricter than the object.
-const REFUSED: &str =
-    "`kubectl get <object> -o yaml | kubectl replace --dry-run=server -f -` names the field to correct";
 /// The pause between two looks at an object.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -26,9 +23,10 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
     let requested = jiff::Timestamp::now().to_string();
     let patch = Patch::Merge(json!({"metadata": {"annotations": {REQUESTED_AT: requested}}}));
     let Object { kind, name } = object;
+    let refused = refused(cluster.own_namespace(), object);
     match kind {
-        Kind::Tenant => drop(cluster.patch::<TenantObject>(name, &patch, REFUSED).await?),
-        Kind::Webhook => drop(cluster.patch::<WebhookObject>(name, &patch, REFUSED).await?),
+        Kind::Tenant => drop(cluster.patch::<TenantObject>(name, &patch, &refused).await?),
+        Kind::Webhook => drop(cluster.patch::<WebhookObject>(name, &patch, &refused).await?),
     }
     let Some(limit) = wait else {
         println!("The operator looks at {name}.");
@@ -48,6 +46,15 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
     }
     println!("The operator has looked at {name}.");
     Ok(())
+}
+
+/// What to do if the API server refuses the annotation: the definition or a policy is stricter than when the object was written.
+fn refused(namespace: &str, Object { kind, name }: &Object) -> String {
+    format!(
+        "`kubectl --namespace {namespace} get {}.docket.dev {name} -o yaml | kubectl replace --dry-run=server -f -` names the \
+         field to correct",
+        kind.resource()
+    )
 }
 
 /// The requests that an object shows.
@@ -83,6 +90,13 @@ async fn seen(cluster: &Cluster, Object { kind, name }: &Object) -> Result<Reque
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusal_names_the_command_that_shows_the_field() {
+        let object = Object { kind: Kind::Webhook, name: "orders".to_owned() };
+        let command = "`kubectl --namespace a get webhooks.docket.dev orders -o yaml | kubectl replace ";
+        assert!(refused("a", &object).starts_with(command));
+    }
 
     #[test]
     fn request_that_another_has_replaced_is_handled_with_that_one() {
