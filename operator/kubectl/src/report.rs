@@ -122,16 +122,19 @@ fn objects(report: &mut Report, found: &Found) {
             problem.map(|problem| (format!("status.json and conditions.json: {what}"), problem.clone()));
         report.missing.extend(missing);
     }
+    let is_read = tenants.is_ok() || webhooks.is_ok();
     let tenants = tenants.as_deref().unwrap_or_default();
     let webhooks = webhooks.as_deref().unwrap_or_default();
-    report.json("status.json", Ok(json!({"tenants": status::views(tenants, webhooks)})));
     let of_tenants = tenants.iter().map(|tenant: &TenantObject| {
         conditions("Tenant", &tenant.metadata, tenant.status.as_ref().map(|status| &status.conditions[..]))
     });
     let of_webhooks = webhooks.iter().map(|webhook: &WebhookObject| {
         conditions("Webhook", &webhook.metadata, webhook.status.as_ref().map(|status| &status.conditions[..]))
     });
-    report.json("conditions.json", Ok(of_tenants.chain(of_webhooks).collect()));
+    if is_read {
+        report.json("status.json", Ok(json!({"tenants": status::views(tenants, webhooks)})));
+        report.json("conditions.json", Ok(of_tenants.chain(of_webhooks).collect()));
+    }
     let deployments = deployments.as_ref().map_err(Clone::clone);
     report.json("deployments.json", deployments.map(|all| all.iter().map(deployment).collect()));
 }
@@ -313,6 +316,36 @@ mod tests {
         ] {
             assert_eq!(argument_shown(argument), shown);
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_the_rest_kept() {
+        let forbidden = || Problem::NoAccess("forbidden: list".to_owned());
+        let names = |found: &Found| {
+            let mut report = Report::default();
+            objects(&mut report, found);
+            let files = report.files.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
+            let missing = report.missing.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+            (files, missing)
+        };
+        let mut found = Found {
+            release_namespace: "docket".to_owned(),
+            namespace: None,
+            definitions: Err(forbidden()),
+            deployments: Ok(vec![]),
+            tenants: Ok(vec![]),
+            webhooks: Err(forbidden()),
+        };
+        let (files, missing) = names(&found);
+        assert_eq!(files, "check.json status.json conditions.json deployments.json");
+        assert_eq!(missing, "status.json and conditions.json: Webhooks");
+        (found.tenants, found.deployments) = (Err(forbidden()), Err(forbidden()));
+        let (files, missing) = names(&found);
+        let objects = ["Tenants", "Webhooks"].map(|what| format!("status.json and conditions.json: {what}"));
+        assert_eq!(
+            (files.as_str(), missing),
+            ("check.json", format!("{}, deployments.json", objects.join(", ")))
+        );
     }
 
     #[test]
