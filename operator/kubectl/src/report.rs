@@ -1,5 +1,8 @@
 //! `kubectl docket report`: one zip file for support. What may be in it is listed here field by field; all else is left out.
 
+mod events;
+mod flags;
+
 use std::fs::{File, OpenOptions};
 use std::io::{Cursor, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,16 +11,16 @@ use std::path::Path;
 use docket_crds::tenant::TenantObject;
 use docket_crds::webhook::WebhookObject;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
-use url::Url;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use self::events::{Workloads, event};
+use self::flags::argument_shown;
 use crate::args::ReportArguments;
 use crate::check;
 use crate::cluster::{COMPONENT, Cluster, Found};
@@ -30,9 +33,6 @@ use crate::status;
 const COMPONENTS: [&str; 4] = ["operator", "api", "worker", "detector"];
 /// The most pods whose logs are taken.
 const MAX_PODS: usize = 20;
-/// The characters of the parts that Kubernetes adds to a Deployment's name for its ReplicaSets and pods.
-const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
-
 /// The files of a report, and what is missing from it.
 #[derive(Default)]
 struct Report {
@@ -164,74 +164,6 @@ fn deployment(deployment: &Deployment) -> Value {
     })
 }
 
-/// A flag with its value, if the value is a plain one, which no free text is. Of a URL only the address remains.
-fn argument_shown(argument: &str) -> String {
-    let (flag, value) = argument.split_once('=').unwrap_or((argument, ""));
-    let is_flag = flag.starts_with("--") && flag.len() <= 64 || matches!(flag, "serve" | "run");
-    if !is_flag || !is_plain(flag) {
-        return "(left out)".to_owned();
-    }
-    let shown = match value {
-        "" => return flag.to_owned(),
-        url if url.contains("://") => address(url),
-        value => Some(value.to_owned()),
-    };
-    let shown = shown.filter(|shown| shown.len() <= 128 && is_plain(shown));
-    format!("{flag}={}", shown.as_deref().unwrap_or("(left out)"))
-}
-
-fn is_plain(text: &str) -> bool {
-    text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,*[]=".contains(c))
-}
-
-/// Scheme, host and port of a URL: user, password, path and query may be secrets. `None`: it is not clear which part is what.
-fn address(text: &str) -> Option<String> {
-    let url = Url::parse(text).ok()?;
-    let has_user = !url.username().is_empty() || url.password().is_some();
-    if text.matches('@').count() > usize::from(has_user) || text.matches("://").count() > 1 {
-        return None;
-    }
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-    Some(format!("{}://{}{port}", url.scheme(), url.host_str()?))
-}
-
-/// What runs Docket, by name.
-struct Workloads<'a> {
-    namespace: &'a str,
-    deployments: Vec<String>,
-    /// Those that are there now.
-    pods: Vec<String>,
-}
-
-impl Workloads<'_> {
-    /// Whether it is one of our kinds, or runs Docket. Pods and ReplicaSets that are gone are known by their Deployment's name.
-    fn owns(&self, object: &ObjectReference) -> bool {
-        let kind = object.kind.as_deref().unwrap_or_default();
-        if object.api_version.as_deref() == Some(docket_crds::API_VERSION) {
-            return matches!(kind, "Tenant" | "Webhook");
-        }
-        let Some(name) = object.name.as_ref().filter(|_| object.namespace.as_deref() == Some(self.namespace))
-        else {
-            return false;
-        };
-        let is_of_deployment =
-            |parts: usize| self.deployments.iter().any(|one| is_generated(name, one, parts));
-        match kind {
-            "Deployment" => self.deployments.contains(name),
-            "ReplicaSet" => is_of_deployment(1),
-            "Pod" => self.pods.contains(name) || is_of_deployment(2),
-            _ => false,
-        }
-    }
-}
-
-/// Whether Kubernetes made `name` by adding so many parts to that of a Deployment.
-fn is_generated(name: &str, deployment: &str, parts: usize) -> bool {
-    let rest = name.strip_prefix(deployment).and_then(|rest| rest.strip_prefix('-'));
-    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| GENERATED.contains(c));
-    rest.is_some_and(|rest| rest.split('-').count() == parts && rest.split('-').all(is_part))
-}
-
 /// The Events of both namespaces, or of the one that can be read.
 async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut Report) {
     let (own, release) = (cluster.namespace(), workloads.namespace);
@@ -258,20 +190,6 @@ async fn events(cluster: &Cluster, workloads: &Workloads<'_>, report: &mut Repor
     }
 }
 
-/// An Event about an object of ours, or about what runs Docket.
-fn event(event: &Event, workloads: &Workloads<'_>) -> Option<Value> {
-    let about = event.regarding.as_ref().filter(|about| workloads.owns(about))?;
-    let is_object = about.api_version.as_deref() == Some(docket_crds::API_VERSION);
-    // The kubelet's notes about a pod may quote its environment.
-    let note = event.note.as_deref().filter(|_| is_object);
-    Some(json!({
-        "time": event.event_time.as_ref().map(|time| time.0.to_string()).or_else(||
-            event.deprecated_last_timestamp.as_ref().map(|time| time.0.to_string())),
-        "type": event.type_, "reason": event.reason, "kind": about.kind, "namespace": about.namespace, "name": about.name,
-        "note": note, "count": event.series.as_ref().map(|series| series.count).or(event.deprecated_count),
-    }))
-}
-
 async fn logs(cluster: &Cluster, release: &str, pods: &[Pod], report: &mut Report) {
     let component = |pod: &Pod| pod.labels().get(COMPONENT).cloned();
     let of_docket = pods.iter().filter_map(|pod| Some((pod.name_any(), component(pod)?)));
@@ -295,28 +213,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    #[test]
-    fn an_argument_with_more_than_a_plain_value_is_left_out() {
-        for plain in
-            ["serve", "--platform", "--roles=api,portal", "--listen=[::]:8080", "--trusted-proxy=10.0.0.0/8"]
-        {
-            assert_eq!(argument_shown(plain), plain);
-        }
-        for (argument, shown) in [
-            ("--redis-url=redis://:hunter2@host", "--redis-url=redis://host"),
-            ("--url=postgres://w:hunter2@db:5432/x?sslmode=require", "--url=postgres://db:5432"),
-            ("--hook=https://hooks.example/hunter2", "--hook=https://hooks.example"),
-            ("--url=postgres://w:12/hunter2@db", "--url=(left out)"),
-            ("--urls=redis://a:hunter2@b,redis://c", "--urls=(left out)"),
-            ("--url=://hunter2", "--url=(left out)"),
-            ("--note=hunter2 hunter2", "--note=(left out)"),
-            ("hunter2", "(left out)"),
-            ("--a b", "(left out)"),
-        ] {
-            assert_eq!(argument_shown(argument), shown);
-        }
-    }
 
     #[test]
     fn what_cannot_be_read_is_named_and_the_rest_kept() {
@@ -346,37 +242,6 @@ mod tests {
             (files.as_str(), missing),
             ("check.json", format!("{}, deployments.json", objects.join(", ")))
         );
-    }
-
-    #[test]
-    fn events_of_other_workloads_are_left_out() {
-        let workloads = Workloads {
-            namespace: "docket",
-            deployments: vec!["docket-api".to_owned()],
-            pods: vec!["api-0".to_owned()],
-        };
-        let owns = |version: &str, kind: &str, namespace: &str, name: &str| {
-            workloads.owns(&ObjectReference {
-                api_version: Some(version.to_owned()),
-                kind: Some(kind.to_owned()),
-                namespace: Some(namespace.to_owned()),
-                name: Some(name.to_owned()),
-                ..ObjectReference::default()
-            })
-        };
-        assert!(owns("docket.dev/v1alpha1", "Tenant", "tenants", "acme"));
-        assert!(!owns("other.dev/v1", "Tenant", "tenants", "acme"));
-        for (kind, ours, others) in [
-            ("Deployment", "docket-api", "docket-api-gateway"),
-            ("ReplicaSet", "docket-api-6b8f6c7f4d", "docket-api-gateway-6b8f6c7f4d"),
-            ("Pod", "docket-api-6b8f6c7f4d-x7k2p", "docket-api-gateway-6b8f6c7f4d-x7k2p"),
-            ("Pod", "api-0", "docket-api-db-0"),
-        ] {
-            assert!(owns("apps/v1", kind, "docket", ours), "{ours}");
-            assert!(!owns("apps/v1", kind, "docket", others), "{others}");
-            assert!(!owns("apps/v1", kind, "tenants", ours), "{ours} elsewhere");
-        }
-        assert!(!owns("v1", "Secret", "docket", "docket-api"));
     }
 
     #[test]
