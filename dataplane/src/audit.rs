@@ -121,7 +121,7 @@ impl Audit {
             clock,
             metrics,
             stream,
-            groups: Groups::new(MAX_WAITING.0),
+            groups: Groups::new(MAX_WAITING.0, 1),
             waiting: Arc::default(),
             writers: Semaphore::new(WRITERS),
             refused: Mutex::default(),

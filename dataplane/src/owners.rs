@@ -62,7 +62,7 @@ struct Job {
 impl Owners {
     /// Without copies.
     pub fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(GROUP), copies: Mutex::default() })
+        Arc::new(Self { clock, groups: Groups::new(GROUP, 1), copies: Mutex::default() })
     }
 
     /// Whether a token belongs to its subject still, by a copy that is at most five seconds old.

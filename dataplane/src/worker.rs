@@ -113,7 +113,7 @@ impl<S: Schedule> Worker<S> {
             active: Arc::clone(&active),
             settle: Arc::clone(&settle),
             tasks: tasks.clone(),
-            groups: Groups::new(finish::GROUP),
+            groups: Groups::new(finish::GROUP, 1),
         });
         let begin = Begin {
             clock: clock.clone(),

@@ -21,6 +21,8 @@ use crate::worker::{HandOff, HandedOff, LEASE};
 
 /// The most orders in one transaction.
 const GROUP: usize = 64;
+/// The most transactions of a tenant at the same time: while one waits for the disk, another uses the processor.
+const TURNS: usize = 2;
 
 /// Creates web orders.
 pub struct CreateOrders<S> {
@@ -54,7 +56,7 @@ impl<S: Schedule> CreateOrders<S> {
         hand_off: Arc<OnceLock<Arc<HandOff<S>>>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(GROUP), notifier, hand_off, metrics })
+        Arc::new(Self { clock, groups: Groups::new(GROUP, TURNS), notifier, hand_off, metrics })
     }
 
     /// Creates an order, durably. [`StoreError::Conflict`]: another request has kept an answer under the same key.

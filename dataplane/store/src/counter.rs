@@ -1,6 +1,9 @@
 //! Counters, from which the numbers of orders and work orders come.
 
+use docket_program::clock::Clock;
+
 use crate::connection::Transaction;
+use crate::database::Database;
 use crate::error::StoreError;
 use crate::sql::{Row, Statement, params};
 
@@ -9,8 +12,25 @@ pub async fn next_number(transaction: &mut Transaction, counter: &'static str) -
     first_of(&transaction.all([next_numbers(counter, 1)]).await?, 1)
 }
 
+/// Begins a transaction and takes the next `count` numbers of a counter; returns the first of them. On PostgreSQL other
+/// transactions take later numbers at once, so if this one fails, its numbers are left out.
+pub(crate) async fn begin_with_numbers(
+    database: &Database,
+    clock: &Clock,
+    counter: &'static str,
+    count: usize,
+) -> Result<(Transaction, i64), StoreError> {
+    // Not flushed on its own: the transaction that uses the numbers is, and PostgreSQL flushes in order.
+    let on_postgres = "UPDATE counter SET value = value + $2 \
+                       FROM (SELECT set_config('synchronous_commit', 'off', true)) AS this_statement \
+                       WHERE name = $1 RETURNING value";
+    let (transaction, rows) =
+        database.begin_after(clock, next_numbers(counter, count).on_postgres(on_postgres)).await?;
+    Ok((transaction, first_of(&[rows], count)?))
+}
+
 /// The statement that takes the next `count` numbers; [`first_of`] reads its result.
-pub(crate) fn next_numbers(counter: &'static str, count: usize) -> Statement {
+fn next_numbers(counter: &'static str, count: usize) -> Statement {
     Statement::new(
         "UPDATE counter SET value = value + $2 WHERE name = $1 RETURNING value",
         params![counter, count as i64],
@@ -18,7 +38,7 @@ pub(crate) fn next_numbers(counter: &'static str, count: usize) -> Statement {
 }
 
 /// The first of the `count` numbers that [`next_numbers`] has taken. It is the first of the statements whose rows these are.
-pub(crate) fn first_of(rows: &[Vec<Row>], count: usize) -> Result<i64, StoreError> {
+fn first_of(rows: &[Vec<Row>], count: usize) -> Result<i64, StoreError> {
     let row = rows.first().and_then(|rows| rows.first());
     let last: i64 = row.ok_or(StoreError::Unexpected("a counter is missing"))?.get(0)?;
     Ok(last - count as i64 + 1)

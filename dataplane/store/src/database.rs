@@ -73,6 +73,22 @@ impl Database {
         Ok((Transaction::new(connection, now), rows))
     }
 
+    /// Runs a statement and begins a transaction, in one round trip; returns the statement's rows. On PostgreSQL the statement is
+    /// a transaction of its own, so that its locks end at once. SQLite has one writer, so that it may as well be a part of the
+    /// one that begins.
+    pub(crate) async fn begin_after(
+        &self,
+        clock: &Clock,
+        statement: Statement,
+    ) -> Result<(Transaction, Vec<Row>), StoreError> {
+        let Self::Postgres(database) = self else {
+            let (transaction, rows) = self.begin_with(clock, [statement]).await?;
+            return Ok((transaction, rows.into_iter().flatten().collect()));
+        };
+        let (connection, now, rows) = database.begin_after(vec![statement]).await?;
+        Ok((Transaction::new(Connection::Postgres(connection), now), rows.into_iter().flatten().collect()))
+    }
+
     /// What it looks like, without a connection to it. `None`: unknown, so that only reading it finds a change.
     pub fn state(&self) -> Option<DatabaseState> {
         match self {

@@ -141,12 +141,37 @@ impl Postgres {
         &self,
         statements: Vec<Statement>,
     ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
+        self.begin_around(Vec::new(), statements).await
+    }
+
+    /// Runs statements, each a transaction of its own, and begins a transaction, in one round trip.
+    pub(super) async fn begin_after(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
+        self.begin_around(statements, Vec::new()).await
+    }
+
+    /// Begins a transaction between statements, in one round trip. Returns also when, by the server's clock, and the rows of
+    /// each statement.
+    async fn begin_around(
+        &self,
+        before: Vec<Statement>,
+        within: Vec<Statement>,
+    ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
         let mut connection = self.connection().await?;
         // Before the await: a future that is dropped in the middle must not leave an open transaction to the next one.
         connection.in_transaction = true;
         let begin = async |client: &ClientWrapper| {
-            let prepared = connection::prepared(client, statements).await?;
-            let (messages, rows) = tokio::try_join!(biased; client.simple_query(BEGIN), connection::pipelined(client, &prepared))?;
+            let before = connection::prepared(client, before).await?;
+            let within = connection::prepared(client, within).await?;
+            let (mut rows, messages, rows_within) = tokio::try_join!(
+                biased;
+                connection::pipelined(client, &before),
+                client.simple_query(BEGIN),
+                connection::pipelined(client, &within)
+            )?;
+            rows.extend(rows_within);
             Ok((messages, rows))
         };
         let (messages, rows) = connection.run(begin).await?;

@@ -3,7 +3,7 @@
 use docket_program::clock::Clock;
 
 use crate::connection::Transaction;
-use crate::counter::{first_of, next_numbers};
+use crate::counter::begin_with_numbers;
 use crate::database::Database;
 use crate::deliveries::{self, Lease, NewDelivery};
 use crate::error::StoreError;
@@ -18,9 +18,7 @@ pub async fn begin(
     clock: &Clock,
     count: usize,
 ) -> Result<(Transaction, i64), StoreError> {
-    let (transaction, rows) = database.begin_with(clock, [next_numbers("web_order", count)]).await?;
-    let first = first_of(&rows, count)?;
-    Ok((transaction, first))
+    begin_with_numbers(database, clock, "web_order", count).await
 }
 
 /// What a request saves.
@@ -45,6 +43,9 @@ pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), Stor
     statements.extend(events::inserts(saves.iter().filter_map(|save| save.event.as_ref()), now_ms));
     let deliveries = saves.iter().flat_map(|save| &save.deliveries);
     statements.extend(deliveries::inserts(deliveries.map(|(new, lease)| (new, lease.as_ref())), now_ms));
-    statements.extend(idempotency::inserts(saves.iter().filter_map(|save| save.to_keep.as_ref()), now_ms));
+    // In one order everywhere, so that two groups with the same keys do not wait for each other.
+    let mut to_keep: Vec<&ToKeep> = saves.iter().filter_map(|save| save.to_keep.as_ref()).collect();
+    to_keep.sort_by(|a, b| (&a.caller, &a.key).cmp(&(&b.caller, &b.key)));
+    statements.extend(idempotency::inserts(to_keep, now_ms));
     transaction.commit_after(statements).await.map(drop)
 }

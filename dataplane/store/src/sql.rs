@@ -69,6 +69,8 @@ pub(crate) struct Statement {
 enum Text {
     /// For both databases.
     Both(&'static str),
+    /// For each of them.
+    Each { postgres: &'static str, sqlite: &'static str },
     /// About several rows, each with so many values.
     Rows(&'static Rows, usize),
 }
@@ -78,10 +80,19 @@ impl Statement {
         Self { text: Text::Both(sql), params }
     }
 
+    /// The same, with another text for PostgreSQL.
+    pub(crate) fn on_postgres(self, postgres: &'static str) -> Self {
+        let sqlite = match self.text {
+            Text::Both(sqlite) | Text::Each { sqlite, .. } => sqlite,
+            Text::Rows(..) => return self,
+        };
+        Self { text: Text::Each { postgres, sqlite }, ..self }
+    }
+
     /// As PostgreSQL takes it: rows are an array for each of their columns, so that one text serves any number of rows.
     pub(crate) fn for_postgres(self) -> (&'static str, Vec<Param>) {
         match self.text {
-            Text::Both(sql) => (sql, self.params),
+            Text::Both(sql) | Text::Each { postgres: sql, .. } => (sql, self.params),
             Text::Rows(rows, columns) => {
                 let mut arrays = vec![Vec::with_capacity(self.params.len() / columns); columns];
                 for (place, param) in self.params.into_iter().enumerate() {
@@ -94,9 +105,9 @@ impl Statement {
 
     /// As SQLite takes it: in pieces of few sizes, so that a connection prepares few texts.
     pub(crate) fn for_sqlite(self) -> Vec<(&'static str, Vec<Param>)> {
-        let Text::Rows(rows, columns) = self.text else {
-            let Text::Both(sql) = self.text else { return Vec::new() };
-            return vec![(sql, self.params)];
+        let (rows, columns) = match self.text {
+            Text::Both(sql) | Text::Each { sqlite: sql, .. } => return vec![(sql, self.params)],
+            Text::Rows(rows, columns) => (rows, columns),
         };
         let mut params = self.params;
         let mut pieces = Vec::new();

@@ -114,9 +114,9 @@ async fn saves_that_wait_at_the_same_time_are_stored_in_one_transaction() {
     let replies = hold_back(&stage, at_once(&client, "/Orders/Save", bodies)).await;
     let ids: BTreeSet<String> = replies.iter().map(web_order_id).collect();
     assert_eq!(ids.len(), AT_ONCE);
-    // The one that came first, and all others.
-    let transactions = "SELECT count(DISTINCT xmin::text) FROM web_order";
-    assert_eq!(number(&stage, transactions).await, 2);
+    // Those of the first two turns, and all others.
+    let transactions = number(&stage, "SELECT count(DISTINCT xmin::text) FROM web_order").await;
+    assert!((2..=3).contains(&transactions), "{transactions}");
     stage.received(AT_ONCE).await;
     let posts: BTreeSet<String> = stage.receiver.posts().iter().map(|post| post.order()).collect();
     assert_eq!((posts, stage.receiver.count()), (ids, AT_ONCE));
