@@ -131,6 +131,32 @@ mod tests {
     }
 
     #[test]
+    fn page_of_a_task_says_what_it_needs_how_to_check_and_what_to_do_if_it_fails() {
+        let folders = ["start", "api", "webhooks", "back-office", "run", "kubernetes"];
+        let tasks = PAGES
+            .iter()
+            .filter(|(path, _)| folders.iter().any(|of| path.starts_with(&format!("docs/{of}/"))));
+        let mut count = 0;
+        for (path, text) in tasks {
+            let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+            let has = |name: &str| {
+                headings.iter().any(|heading| {
+                    heading.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ') == name
+                })
+            };
+            for name in ["Before you begin", "Check", "If it fails"] {
+                assert!(has(name), "{path}: no heading {name}");
+            }
+            assert!(
+                text.lines().rev().take(3).any(|line| line.starts_with("Next: ")),
+                "{path}: no line Next"
+            );
+            count += 1;
+        }
+        assert!(count > 40, "{count}");
+    }
+
+    #[test]
     fn pages_have_no_inline_style_no_script_and_nothing_from_elsewhere() {
         let site = Site::new(true);
         for path in site.paths().filter(|path| path.ends_with(".html")) {
