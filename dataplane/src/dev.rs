@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
@@ -60,7 +59,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
         arguments.receiver = receiver.address();
     }
     let allowed_sockets = local.iter().flat_map(|local| local.sockets.clone()).collect();
-    let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), allowed_sockets);
+    let policy = arguments.deliveries.egress(allowed_sockets);
     let stores = Arc::new(Stores::new(StoreSource::Files(data_dir)));
     let mut activation = app.activation(&stores, &policy, local);
     activation.replace(declaration.clone());

@@ -13,7 +13,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_crds::DatabaseUrl;
-use docket_egress::EgressPolicy;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::signals::Signals;
@@ -103,7 +102,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let external = ExternalDatabases::new(arguments.allow_external_database.clone(), ca_folder);
     let stores = Stores::new(StoreSource::Postgres(budget)).watched_by(watcher).with_external(external);
     let stores = Arc::new(stores);
-    let policy = EgressPolicy::new(arguments.deliveries.allow_egress.clone(), Vec::new());
+    let policy = arguments.deliveries.egress(Vec::new());
     let activation = app.activation(&stores, &policy, None);
     let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);
     let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit);

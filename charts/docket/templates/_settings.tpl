@@ -139,6 +139,9 @@ flag changes one line.
 {{- range $v.allowEgress -}}
 {{- $args = append $args (printf "--allow-egress=%s" .) -}}
 {{- end -}}
+{{- range $values.networkPolicy.clusterCIDRs -}}
+{{- $args = append $args (printf "--deny-egress=%s" .) -}}
+{{- end -}}
 {{- $args = append $args (printf "--delivery-retention=%s" $v.deliveryRetention) -}}
 {{- with $v.auditRetention -}}
 {{- $args = append $args (printf "--audit-retention=%s" .) -}}

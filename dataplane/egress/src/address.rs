@@ -46,7 +46,7 @@ const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
 }
 
-/// Which addresses deliveries may reach: global unicast, and what the platform allows in addition.
+/// Which addresses deliveries may reach: global unicast, less what the platform denies, and what it allows in addition.
 ///
 /// Ports are not restricted, except that 0 is refused: receivers listen on any port, and port 6379 of a public address
 /// needs no more protection than 443. The addresses keep a tenant out of the platform's own network.
@@ -54,6 +54,7 @@ const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
 pub struct EgressPolicy {
     allow: Vec<IpNet>,
     allow_sockets: Vec<SocketAddr>,
+    deny: Vec<IpNet>,
 }
 
 impl EgressPolicy {
@@ -61,17 +62,25 @@ impl EgressPolicy {
     /// `allow_sockets`: single sockets, for the
     /// embedded mode's receiver on the loopback address. An IPv4-mapped address counts as the IPv4 address in it.
     pub fn new(allow: Vec<IpNet>, allow_sockets: Vec<SocketAddr>) -> Self {
-        Self { allow, allow_sockets }
+        Self { allow, allow_sockets, deny: Vec::new() }
+    }
+
+    /// `deny`: ranges that count as private although their addresses are global, such as those of the platform's own network.
+    /// What `allow` has of them is permitted, as of any private range, and as the chart's network policy says it.
+    #[must_use]
+    pub fn without(self, deny: Vec<IpNet>) -> Self {
+        Self { deny, ..self }
     }
 
     /// Whether a connection to `socket` may be opened.
     pub fn permits(&self, socket: SocketAddr) -> bool {
         let canonical = SocketAddr::new(socket.ip().to_canonical(), socket.port());
+        let within = |ranges: &[IpNet]| ranges.iter().any(|range| range.contains(&canonical.ip()));
         socket.port() != 0
             && !is_metadata_service(socket.ip())
-            && (is_global_unicast(socket.ip())
+            && ((is_global_unicast(socket.ip()) && !within(&self.deny))
                 || self.allow_sockets.contains(&canonical)
-                || self.allow.iter().any(|range| range.contains(&canonical.ip())))
+                || within(&self.allow))
     }
 }
 
@@ -150,6 +159,17 @@ mod tests {
         assert!(permits(&policy, "[::ffff:10.2.3.4]:443"), "the same address, mapped");
         assert!(!permits(&policy, "10.3.0.1:443"));
         assert!(!permits(&policy, "[::10.2.3.4]:443"), "IPv4-compatible is another address");
+    }
+
+    #[test]
+    fn denied_range_is_permitted_only_where_it_is_allowed() {
+        let range = |text: &str| text.parse().expect(text);
+        let policy = EgressPolicy::new(vec![range("8.8.8.8/32")], vec![])
+            .without(vec![range("8.8.0.0/16"), range("2606:4700::/32")]);
+        assert!(!permits(&policy, "8.8.4.4:443"));
+        assert!(!permits(&policy, "[2606:4700:4700::1111]:443"));
+        assert!(permits(&policy, "8.8.8.8:443") && permits(&policy, "8.9.0.1:443"));
+        assert!(permits(&policy, "[2001:4860:4860::8888]:443"));
     }
 
     #[test]

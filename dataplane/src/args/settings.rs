@@ -1,11 +1,13 @@
 //! Settings that several commands share.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use docket_crds::PlatformLimits;
+use docket_egress::EgressPolicy;
 use http::HeaderName;
 use ipnet::IpNet;
 
@@ -136,6 +138,10 @@ pub struct DeliveryArguments {
     /// repeatable. The built-in receiver is always allowed [default: none].
     #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = egress_network)]
     pub allow_egress: Vec<IpNet>,
+    /// Network that webhooks may not reach although its addresses are public, such as the cluster's own; repeatable.
+    /// --allow-egress opens parts of it [default: none].
+    #[arg(long, env = "DOCKET_DENY_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    pub deny_egress: Vec<IpNet>,
     /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
     #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub backoff_base: Duration,
@@ -148,4 +154,11 @@ pub struct DeliveryArguments {
     /// How long the webhook logs keep finished deliveries and their attempts, at least 1s.
     #[arg(long, env = "DOCKET_DELIVERY_RETENTION", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
     pub delivery_retention: Duration,
+}
+
+impl DeliveryArguments {
+    /// Which addresses deliveries may reach; `sockets` beside those of the flags.
+    pub fn egress(&self, sockets: Vec<SocketAddr>) -> EgressPolicy {
+        EgressPolicy::new(self.allow_egress.clone(), sockets).without(self.deny_egress.clone())
+    }
 }

@@ -71,6 +71,24 @@ async fn forbidden_addresses_are_blocked_before_any_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn denied_public_network_is_blocked_before_any_connection() {
+    let _turn = together().await;
+    let hook = Receiver::start().await;
+    let webhooks =
+        [Webhook::new("cluster", "https://198.20.0.1/".to_owned()), Webhook::new("allowed", hook.url("/"))];
+    let flags = format!("{ONCE} --deny-egress 198.20.0.0/16,127.0.0.0/8");
+    let (home, _server, client) = stage(&webhooks, &flags).await;
+    save(&client).await;
+    eventually("both were tried", SOON, async || {
+        webhooks.iter().all(|webhook| delivery_to(&home, &webhook.name).attempts == 1)
+            && delivery_to(&home, "cluster").class.is_some()
+            && hook.answered() == 1
+    })
+    .await;
+    assert_eq!(delivery_to(&home, "cluster").class(), "BlockedAddress");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowed_network_is_reached_and_no_other() {
     let _turn = together().await;
     let hook = Receiver::start().await;

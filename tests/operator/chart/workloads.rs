@@ -127,6 +127,7 @@ disabledEvents: [note.created]
 externalDatabases: {allow: [db.example.com, '*.eu.example.com', 10.3.0.0/16]}
 watch: {namespaces: [a, b]}
 api: {trustedProxies: [10.244.0.0/16, 10.1.0.0/24], proxyProtocol: true, auditLog: true}
+networkPolicy: {clusterCIDRs: [203.0.112.0/22, '2a00:1::/32']}
 worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRetention: 7d, auditRetention: 8d, extraArgs: [--x=1]}
 ",
     );
@@ -186,6 +187,8 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--allow-external-database=10.3.0.0/16",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
+            "--deny-egress=203.0.112.0/22",
+            "--deny-egress=2a00:1::/32",
             "--delivery-retention=7d",
             "--audit-retention=8d",
             "--sweep-interval=10s",
