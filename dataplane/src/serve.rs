@@ -22,7 +22,7 @@ use docket_schedule::SHARES;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::redis::RedisSchedule;
 use docket_source::{Cluster, Folder, Source};
-use docket_store::postgres::{Budget, CA_FOLDER, ExternalDatabases, Limits};
+use docket_store::postgres::{Budget, Limits};
 use docket_store::stores::{StoreSource, Stores};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, oneshot};
@@ -96,10 +96,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         per_tenant: arguments.database_connections_per_tenant.into(),
     });
     let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
-    // Who writes the URLs in a folder is the platform, which may name any of its files.
-    let by_default = arguments.source.config_namespace.as_ref().map(|_| CA_FOLDER.into());
-    let ca_folder = arguments.ca_folder.clone().or(by_default);
-    let external = ExternalDatabases::new(arguments.allow_external_database.clone(), ca_folder);
+    let external = arguments.external.policy(arguments.source.config_namespace.is_some());
     let stores = Stores::new(StoreSource::Postgres(budget)).watched_by(watcher).with_external(external);
     let stores = Arc::new(stores);
     let policy = arguments.deliveries.egress(Vec::new());

@@ -86,10 +86,13 @@ flag changes one line.
 {{- toJson $env -}}
 {{- end -}}
 
-{{/* Where a data-plane component finds tenants and Redis, as a JSON list of environment variables. So a command in its pod, such
+{{/* Where a data-plane component finds tenants, their databases and Redis, as a JSON list of environment variables. So a command in its pod, such
      as `kubectl exec deployment/docket-api -- docket customer add …`, needs no flags for them. */}}
 {{- define "docket.serveEnv" -}}
 {{- $env := list (dict "name" "DOCKET_CONFIG_NAMESPACE" "value" (include "docket.runtimeNamespace" .)) -}}
+{{- with .Values.externalDatabases.allow -}}
+{{- $env = append $env (dict "name" "DOCKET_ALLOW_EXTERNAL_DATABASE" "value" (join "," .)) -}}
+{{- end -}}
 {{- $env = append $env (dict "name" "DOCKET_REDIS_URL_FILE" "value" (printf "%s/url" (include "docket.redisFolder" .))) -}}
 {{- $pod := dict "fieldRef" (dict "fieldPath" "metadata.name") -}}
 {{- $env = append $env (dict "name" "POD_NAME" "valueFrom" $pod) -}}
@@ -107,9 +110,6 @@ flag changes one line.
 {{- $args := list "serve" (printf "--roles=%s" (join "," $roles)) -}}
 {{- $args = append $args (printf "--database-connections=%d" (int $v.databaseConnections)) -}}
 {{- $args = append $args (printf "--database-connections-per-tenant=%d" (int $v.databaseConnectionsPerTenant)) -}}
-{{- range $values.externalDatabases.allow -}}
-{{- $args = append $args (printf "--allow-external-database=%s" .) -}}
-{{- end -}}
 {{- if eq .component "api" -}}
 {{- $args = append $args (printf "--listen=%s:8080" $values.listenAddress) -}}
 {{- $args = append $args (printf "--base-domain=%s" $values.baseDomain) -}}

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
-use docket_store::postgres::AllowedDatabase;
 
 use super::settings::{
-    AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, ProxyArguments, RedisArguments,
+    AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, LimitsArguments,
+    ProxyArguments, RedisArguments,
 };
 use super::values::{account, bytes, duration, duration_or_zero, word};
 
@@ -56,14 +56,9 @@ pub struct ServeArguments {
     /// no other right. Databases in which nothing changed are then not read [default: none].
     #[arg(long, env = "DOCKET_WATCHER_URL_FILE", value_name = "FILE", conflicts_with = "config_namespace")]
     pub watcher_url_file: Option<PathBuf>,
-    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local
-    /// addresses need a network, metadata services are never reached [default: any host, but no such address].
-    #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
-    pub allow_external_database: Vec<AllowedDatabase>,
-    /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert [default: /etc/docket/ca; with
-    /// --config-dir any file].
-    #[arg(long, env = "DOCKET_CA_FOLDER", value_name = "FOLDER")]
-    pub ca_folder: Option<PathBuf>,
+    /// External databases.
+    #[command(flatten)]
+    pub external: ExternalDatabaseArguments,
     /// Address and port of the API.
     #[arg(long, env = "DOCKET_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub listen: SocketAddr,

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use docket_crds::PlatformLimits;
 use docket_egress::EgressPolicy;
+use docket_store::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 use http::HeaderName;
 use ipnet::IpNet;
 
@@ -58,9 +59,15 @@ pub struct TenantArguments {
     /// does; the Secret names its PostgreSQL database.
     #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
     pub config_namespace: Option<String>,
+    /// Limits.
+    #[command(flatten)]
+    pub limits: LimitsArguments,
     /// Use the tenant's PostgreSQL database, which --config-dir names by a Secret, instead of a SQLite file.
     #[arg(long, env = "DOCKET_POSTGRESQL")]
     pub postgresql: bool,
+    /// External databases.
+    #[command(flatten)]
+    pub external: ExternalDatabaseArguments,
     /// Redis of `docket serve`, where a resend is scheduled; without it the next sweep finds the deliveries.
     #[command(flatten)]
     pub redis: RedisArguments,
@@ -70,6 +77,28 @@ impl TenantArguments {
     /// Whether `docket serve` serves the tenant, and not `docket dev`.
     pub fn is_served(&self) -> bool {
         self.postgresql || self.config_namespace.is_some()
+    }
+}
+
+/// Where external databases may be, and which files their URLs may name.
+#[derive(Debug, Clone, Args)]
+pub struct ExternalDatabaseArguments {
+    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local
+    /// addresses need a network, metadata services are never reached [default: any host, but no such address].
+    #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
+    pub allow_external_database: Vec<AllowedDatabase>,
+    /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert [default: /etc/docket/ca; with
+    /// --config-dir any file].
+    #[arg(long, env = "DOCKET_CA_FOLDER", value_name = "FOLDER")]
+    pub ca_folder: Option<PathBuf>,
+}
+
+impl ExternalDatabaseArguments {
+    /// The policy. `from_cluster`: owners of tenants write the URLs. In a folder the platform does, which may name any of its
+    /// files.
+    pub fn policy(&self, from_cluster: bool) -> ExternalDatabases {
+        let ca_folder = self.ca_folder.clone().or(from_cluster.then(|| CA_FOLDER.into()));
+        ExternalDatabases::new(self.allow_external_database.clone(), ca_folder)
     }
 }
 

@@ -9,7 +9,7 @@ use docket_program::clock::Clock;
 use docket_program::random;
 use docket_source::{Cluster, Declaration, Folder, Source};
 use docket_store::Database;
-use docket_store::postgres::Postgres;
+use docket_store::postgres::{Budget, Limits, Postgres};
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::file_of;
 
@@ -71,7 +71,7 @@ pub(super) async fn find(at: &TenantArguments) -> Result<Found> {
             (Source::Cluster(Box::new(cluster)), format!("namespace {namespace}"))
         }
         None => {
-            let folder = folder(at).without_writing();
+            let folder = folder(at)?.without_writing();
             let folder = if at.is_served() { folder.with_external_databases() } else { folder };
             (Source::Folder(Box::new(folder)), at.source.config_dir.display().to_string())
         }
@@ -79,8 +79,9 @@ pub(super) async fn find(at: &TenantArguments) -> Result<Found> {
     Ok(Found::new(at, place, source.load(random::fill).await?))
 }
 
-fn folder(at: &TenantArguments) -> Folder {
-    Folder::new(at.source.config_dir.clone(), at.source.data_dir.clone())
+fn folder(at: &TenantArguments) -> Result<Folder> {
+    let folder = Folder::new(at.source.config_dir.clone(), at.source.data_dir.clone());
+    Ok(folder.with_limits(at.limits.read()?))
 }
 
 /// Opens a tenant's database. The database of a served tenant is where its configuration says. In a data folder it is found
@@ -98,8 +99,17 @@ async fn served_database(at: &TenantArguments) -> Result<(Database, String)> {
     let found = find(at).await?;
     let config = &found.declared(&at.tenant)?.config;
     let url = config.database.as_ref().context("the tenant's configuration names no database")?;
-    let database = Database::Postgres(Postgres::new(url.expose(), CONNECTIONS)?);
-    Ok((database, format!("the database of tenant {}", config.client_code)))
+    let budget = Budget::new(Limits { total: CONNECTIONS, per_tenant: CONNECTIONS });
+    let postgres = match config.database_is_external {
+        true => Postgres::external(
+            url.expose(),
+            &budget,
+            &Arc::new(at.external.policy(at.config_namespace.is_some())),
+        )
+        .context("spec.database.external")?,
+        false => Postgres::within(url.expose(), &budget)?,
+    };
+    Ok((Database::Postgres(postgres), format!("the database of tenant {}", config.client_code)))
 }
 
 fn file_database(at: &TenantArguments, if_new: IfNew) -> Result<(Database, String)> {
@@ -128,7 +138,7 @@ fn existing_file(data_dir: &Path, client_code: &str) -> Option<PathBuf> {
 fn new_file(at: &TenantArguments) -> Result<PathBuf> {
     let (config_dir, data_dir) = (at.source.config_dir.display(), &at.source.data_dir);
     let shown = data_dir.display();
-    let found = Found::new(at, config_dir.to_string(), folder(at).load(&mut random::fill)?);
+    let found = Found::new(at, config_dir.to_string(), folder(at)?.load(&mut random::fill)?);
     let code = &found.declared(&at.tenant)?.config.client_code;
     // `docket serve` would never read the file.
     if is_external(at)? {
@@ -143,7 +153,7 @@ fn new_file(at: &TenantArguments) -> Result<PathBuf> {
 }
 
 fn is_external(at: &TenantArguments) -> Result<bool> {
-    let declaration = folder(at).without_writing().with_external_databases().load(&mut random::fill)?;
+    let declaration = folder(at)?.without_writing().with_external_databases().load(&mut random::fill)?;
     let tenant = declaration.tenant(&at.tenant);
     Ok(tenant.is_some_and(|tenant| tenant.runtime.config.database.is_some()))
 }

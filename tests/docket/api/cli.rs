@@ -70,6 +70,22 @@ async fn who_is_not_there_is_not_signed_out() {
     assert_eq!(home.command(&mo, ""), (true, done.to_owned()));
 }
 
+#[test]
+fn command_takes_the_webhooks_that_the_platforms_limits_leave() {
+    let webhook = |name| webhook_yaml("acme", name, "C-1", "https://receiver.example/");
+    let home = home(&[("acme", 'a')], &(webhook("one") + &webhook("two")));
+    let limits = home.log("limits.yaml");
+    std::fs::write(&limits, "maxima: {webhooks: 1}").expect("writable");
+    let limits = limits.display().to_string();
+    let taken = |flags: &[&str]| {
+        let names = ["default/one", "default/two"].into_iter();
+        let resend = ["deliveries", "resend", "--tenant", "ACME", "--webhook"];
+        names.filter(|name| home.command(&[&resend, &[*name][..], flags].concat(), "").0).count()
+    };
+    assert_eq!(taken(&[]), 2);
+    assert_eq!(taken(&["--tenant-limits", &limits]), 1);
+}
+
 #[tokio::test]
 async fn what_was_added_is_said() {
     let home = home(&[("acme", 'a')], "");

@@ -65,6 +65,27 @@ async fn a_resend_that_cannot_be_scheduled_is_not_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_hold_external_databases_to_the_rules_of_the_platform() {
+    let stage = Stage::new().await;
+    let list = ["deliveries", "list"];
+    let elsewhere = ["--postgresql", "--allow-external-database", "10.9.0.0/16"];
+    let refused = stage.command_with(&list, &elsewhere, "").expect_err("another network");
+    assert!(refused.contains("is not allowed for external databases"), "{refused}");
+    let folder = stage.home.config().display().to_string();
+    let flags = ["--postgresql", "--allow-external-database", "127.0.0.1/32", "--ca-folder", &folder];
+    stage.command_with(&list, &flags, "").expect("it is in the network");
+    for (query, expected) in [
+        ("?options=-csearch_path%3Devil", "the parameter \"options\" is not allowed"),
+        ("?sslmode=verify-full&sslrootcert=/dev/zero", "sslrootcert must be"),
+    ] {
+        let url = format!("{}{query}", stage.database);
+        stage.home.write("all.yaml", &crate::serve::stage::external("acme", 'a', &url));
+        let refused = stage.command_with(&list, &flags, "").expect_err("not in such a URL");
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_tenant_is_refused_and_the_known_ones_are_named() {
     let stage = Stage::new().await;
     let words = ["deliveries", "list", "--tenant", "UNKNOWN", "--postgresql"];

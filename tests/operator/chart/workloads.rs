@@ -158,9 +158,6 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--roles=api",
             "--database-connections=40",
             "--database-connections-per-tenant=8",
-            "--allow-external-database=db.example.com",
-            "--allow-external-database=*.eu.example.com",
-            "--allow-external-database=10.3.0.0/16",
             "--listen=0.0.0.0:8080",
             "--base-domain=api.example.com",
             "--legacy-host=old.example.com",
@@ -182,9 +179,6 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--roles=worker",
             "--database-connections=20",
             "--database-connections-per-tenant=8",
-            "--allow-external-database=db.example.com",
-            "--allow-external-database=*.eu.example.com",
-            "--allow-external-database=10.3.0.0/16",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
             "--deny-egress=203.0.112.0/22",
@@ -205,9 +199,6 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--roles=detector",
             "--database-connections=10",
             "--database-connections-per-tenant=2",
-            "--allow-external-database=db.example.com",
-            "--allow-external-database=*.eu.example.com",
-            "--allow-external-database=10.3.0.0/16",
             "--invoice-scan-interval=30s",
             "--management=0.0.0.0:9090",
             "--log=info",
@@ -221,6 +212,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
     // As variables, so that they also hold for commands in the pod.
     let source = json!([
         {"name": "DOCKET_CONFIG_NAMESPACE", "value": "docket-runtime"},
+        {"name": "DOCKET_ALLOW_EXTERNAL_DATABASE", "value": "db.example.com,*.eu.example.com,10.3.0.0/16"},
         {"name": "DOCKET_REDIS_URL_FILE", "value": "/etc/docket/redis/url"},
         {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]);
