@@ -58,6 +58,12 @@ impl Principal {
         self.actor.to_string()
     }
 
+    /// Logs that it searched for these, such as `orders`: who has read what, without the words of the search.
+    pub fn searched(&self, what: &'static str) {
+        let code = self.tenant.config.client_code.as_str();
+        tracing::info!(tenant.code = code, caller = self.name(), "{what} searched");
+    }
+
     /// An entry of the audit about what is done now.
     pub fn entry(&self, state: &ApiState, event: AuditEvent) -> AuditRecord {
         state.audit.entry(event).by(&self.actor).at(self.origin.clone())

@@ -125,6 +125,7 @@ pub async fn search(
     };
     let mut reader = caller.reader(&state).await?;
     let found = invoices::search(&mut reader, &filter, page_size + 1).await?;
+    caller.searched("invoices");
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.id()));
     Ok(Json(InvoicePage { items: found.into_iter().map(Into::into).collect(), next_cursor }))
 }

@@ -229,6 +229,7 @@ pub async fn search(
     };
     let mut reader = caller.reader(&state).await?;
     let found = notes::search(&mut reader, &filter, page_size + 1).await?;
+    caller.searched("notes");
     let (notes, next_cursor) = page(found, page_size, |last| {
         (last.created_at_ms, format!("{}:{}", last.work_order, last.line_item))
     });

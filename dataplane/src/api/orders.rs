@@ -253,5 +253,6 @@ pub async fn search(
     };
     let mut reader = caller.reader(&state).await?;
     let Page { items, next } = orders::search(&mut reader, &state.clock, &filter, page_size).await?;
+    caller.searched("orders");
     Ok(Json(OrderPage { items: items.into_iter().map(Into::into).collect(), next_cursor: cursor_of(next) }))
 }

@@ -233,6 +233,7 @@ pub async fn search(
     };
     let mut reader = caller.reader(&state).await?;
     let found = processes::search(&mut reader, &filter, page_size + 1).await?;
+    caller.searched("process work orders");
     let (found, next_cursor) = page(found, page_size, |last| (last.created_at_ms, last.work_order.clone()));
     let numbers: Vec<&str> = found.iter().map(|process| process.work_order.as_str()).collect();
     let mut attempts = processes::attempts(&mut reader, &numbers).await?;

@@ -113,3 +113,20 @@ async fn an_unknown_parameter_on_a_post_changes_nothing() {
         ada.try_post("/Orders/Export?webOrderId=W1", r#"{"webOrderId":"W2"}"#, &[]).await.expect("an answer");
     refused(&reply, 404, "There is no such web order");
 }
+
+#[tokio::test]
+async fn each_search_is_logged_with_its_caller_and_without_its_words() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    for (target, logged) in [
+        ("/Orders/Search?text=zqword", "orders searched"),
+        ("/Notes/Search?workOrder=ZQWORD", "notes searched"),
+        ("/ProcessStatus/Search?servee=zqword", "process work orders searched"),
+        ("/Invoices/Search?invoiceNumber=zqword", "invoices searched"),
+    ] {
+        assert_eq!(ada.get(target).await.status, 200, "{target}");
+        let line = rig.logged(logged).await;
+        assert!(line.contains("ACME") && line.contains("contact 11"), "{line}");
+    }
+    assert!(!rig.log().to_lowercase().contains("zqword"));
+}
