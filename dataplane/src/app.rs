@@ -276,10 +276,10 @@ impl App {
     }
 
     /// Starts the detector of new invoices.
-    pub fn start_detector(&mut self, interval: Duration, shutdown: &CancellationToken) {
+    pub fn start_detector(&mut self, interval: Duration, max_age: Duration, shutdown: &CancellationToken) {
         let (tenants, schedule) = (Arc::clone(&self.tenants), Arc::clone(&self.schedule));
-        let detector =
-            Detector::new(self.clock.clone(), tenants, schedule, Arc::clone(&self.metrics), interval);
+        let metrics = Arc::clone(&self.metrics);
+        let detector = Detector::new(self.clock.clone(), tenants, schedule, metrics, interval, max_age);
         self.running.spawn(detector.run(shutdown.clone()));
     }
 

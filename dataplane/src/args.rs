@@ -25,8 +25,8 @@ pub use listen::{ListenArguments, ListenOutput};
 pub use people::{ContactCommand, CustomerCommand, EmployeeCommand};
 pub use serve::{Role, ServeArguments, ServeSource};
 pub use settings::{
-    AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, LimitsArguments,
-    ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
+    AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
+    LimitsArguments, ProxyArguments, RedisArguments, SourceArguments, TenantArguments,
 };
 pub use trigger::TriggerArguments;
 pub use verify::VerifyArguments;

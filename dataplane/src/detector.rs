@@ -55,17 +55,19 @@ enum Failure {
 }
 
 impl<S: Schedule> Detector<S> {
-    /// Creates a detector that does nothing until [`run`](Self::run), and then scans each database at every interval.
+    /// Creates a detector that does nothing until [`run`](Self::run), and then scans each database at every interval. It publishes
+    /// no invoice that is older than `max_age`, if that is not zero.
     pub fn new(
         clock: Clock,
         tenants: Arc<Tenants>,
         schedule: Arc<S>,
         metrics: Arc<Metrics>,
         interval: Duration,
+        max_age: Duration,
     ) -> Self {
         Self {
             tenants,
-            scanner: Arc::new(Scanner { clock, notifier: Notifier::new(schedule), metrics }),
+            scanner: Arc::new(Scanner { clock, notifier: Notifier::new(schedule), metrics, max_age }),
             turns: Turns::new(millis(interval), PLACES),
             memories: HashMap::new(),
             running: JoinSet::new(),

@@ -83,7 +83,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);
     app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
     app.start_sweep(sweeper, arguments.deliveries.poll_interval, &wake, &shutdown);
-    app.start_detector(arguments.invoice_scan_interval, &shutdown);
+    app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
     println!("{}", banner::text(&arguments, &declaration, &samples, begun.elapsed()));
     let keys = follow::keys_of(&declaration);
     app.start(&shutdown, follow::wake_file(arguments.clone(), Arc::clone(&wake)));

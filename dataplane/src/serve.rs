@@ -145,7 +145,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
     }
     if is(Role::Detector) {
-        app.start_detector(arguments.invoice_scan_interval, &shutdown);
+        app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
     }
 
     signals.next().await;

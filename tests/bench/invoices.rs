@@ -87,7 +87,8 @@ impl Subject {
     async fn scan(&self) -> (usize, Duration) {
         let (begun, mut found) = (Instant::now(), 0);
         for family in InvoiceFamily::ALL {
-            let detected = detect_invoices(&self.database, &self.tenant, family, &Clock::System).await;
+            let detected =
+                detect_invoices(&self.database, &self.tenant, family, Duration::ZERO, &Clock::System).await;
             found += detected.expect("detects").count;
         }
         (found, begun.elapsed())

@@ -149,6 +149,7 @@ flag changes one line.
 {{- $args = append $args (printf "--sweep-interval=%s" $v.sweepInterval) -}}
 {{- else if eq .component "detector" -}}
 {{- $args = append $args (printf "--invoice-scan-interval=%s" $v.invoiceScanInterval) -}}
+{{- $args = append $args (printf "--invoice-max-age=%s" $v.invoiceMaxAge) -}}
 {{- end -}}
 {{- $args = append $args (printf "--management=%s:9090" $values.listenAddress) -}}
 {{- $args = append $args (printf "--log=%s" $values.log.level) -}}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use docket_domain::event::{InvoiceCreated, Payload};
 use docket_domain::invoice::{self, InvoiceFamily};
-use docket_program::clock::Clock;
+use docket_program::clock::{Clock, millis};
 use docket_schedule::Hint;
 use docket_store::events::About;
 use docket_store::invoices::{self, Invoice};
@@ -22,6 +22,8 @@ pub const BATCH: usize = 100;
 pub struct Detected {
     /// Invoices that this batch marked.
     pub count: usize,
+    /// Those of them that are too old to be announced.
+    pub old: usize,
     /// The hints about their deliveries, which the caller publishes to the schedule.
     pub hints: Vec<Hint>,
     /// Whether there may be more new invoices.
@@ -33,18 +35,31 @@ pub struct Detected {
 }
 
 impl Detected {
-    fn add(&mut self, hints: Vec<Hint>) {
+    fn add(&mut self, marked: Marked) {
         self.count += 1;
-        self.hints.extend(hints);
+        match marked {
+            Marked::Announced(hints) => self.hints.extend(hints),
+            Marked::TooOld => self.old += 1,
+        }
     }
 }
 
-/// Detects one batch of a family. After an error its invoices stay new. Two detectors at once share the invoices: the
+/// What became of an invoice.
+enum Marked {
+    /// It is published; the hints about its deliveries.
+    Announced(Vec<Hint>),
+    /// It is marked and not published.
+    TooOld,
+}
+
+/// Detects one batch of a family. Invoices that were created longer than `max_age` ago are marked and not announced; zero: none
+/// is too old. After an error its invoices stay new. Two detectors at once share the invoices: the
 /// second one to reach a row skips it.
 pub async fn detect_invoices(
     database: &Database,
     tenant: &ServedTenant,
     family: InvoiceFamily,
+    max_age: Duration,
     clock: &Clock,
 ) -> Result<Detected, StoreError> {
     // This connection is returned before the next one is taken: a task that holds one must not wait for another.
@@ -54,32 +69,33 @@ pub async fn detect_invoices(
     if numbers.is_empty() {
         return Ok(detected);
     }
-    match announce_all(database, tenant, family, &numbers, clock).await {
-        Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
+    match announce_all(database, tenant, family, &numbers, max_age, clock).await {
+        Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
         Err(error @ StoreError::Unavailable(_)) => return Err(error),
         // One of the invoices failed: announce them one by one.
-        Err(_) => announce_each(database, tenant, family, &numbers, clock, &mut detected).await,
+        Err(_) => announce_each(database, tenant, family, &numbers, max_age, clock, &mut detected).await,
     }
     detected.left = detected.count < numbers.len();
     detected.full = numbers.len() >= BATCH && detected.count > 0 && detected.failed.is_none();
     Ok(detected)
 }
 
-/// Marks these invoices and publishes each, in one transaction. Returns the hints of each that this transaction marked.
+/// Marks these invoices and publishes each, in one transaction. Returns those that this transaction marked.
 async fn announce_all(
     database: &Database,
     tenant: &ServedTenant,
     family: InvoiceFamily,
     numbers: &[String],
+    max_age: Duration,
     clock: &Clock,
-) -> Result<Vec<Vec<Hint>>, StoreError> {
+) -> Result<Vec<Marked>, StoreError> {
     let mut transaction = in_time(database.begin(clock)).await?;
     let now = transaction.now();
     let numbers = in_time(invoices::lock_new(&mut transaction, family, numbers)).await?;
-    let mut announced = Vec::new();
+    let mut marked = Vec::new();
     for number in &numbers {
-        match in_time(announce(&mut transaction, tenant, family, number, now)).await {
-            Ok(hints) => announced.extend(hints),
+        match in_time(announce(&mut transaction, tenant, family, number, max_age, now)).await {
+            Ok(one) => marked.extend(one),
             Err(error) => {
                 // The next batch skips locked rows, so unlock them now, not when the server notices the closed connection.
                 let _ = in_time(transaction.rollback()).await;
@@ -88,7 +104,7 @@ async fn announce_all(
         }
     }
     in_time(transaction.commit()).await?;
-    Ok(announced)
+    Ok(marked)
 }
 
 /// Announces each invoice in its own transaction, as long as the database is available.
@@ -97,12 +113,13 @@ async fn announce_each(
     tenant: &ServedTenant,
     family: InvoiceFamily,
     numbers: &[String],
+    max_age: Duration,
     clock: &Clock,
     detected: &mut Detected,
 ) {
     for number in numbers {
-        match announce_all(database, tenant, family, std::slice::from_ref(number), clock).await {
-            Ok(announced) => announced.into_iter().for_each(|hints| detected.add(hints)),
+        match announce_all(database, tenant, family, std::slice::from_ref(number), max_age, clock).await {
+            Ok(marked) => marked.into_iter().for_each(|one| detected.add(one)),
             Err(error) => {
                 log_failure(tenant, family, number, &error);
                 let is_unavailable = matches!(error, StoreError::Unavailable(_));
@@ -130,22 +147,29 @@ pub async fn count_waiting(database: &Database) -> Result<i64, StoreError> {
     in_time(async { invoices::count_without_work_order(&mut database.reader().await?).await }).await
 }
 
-/// Marks one invoice and publishes it. Returns `None` if another process has marked it.
+/// Marks one invoice, and publishes it unless it is too old. Returns `None` if another process has marked it.
 async fn announce(
     transaction: &mut Transaction,
     tenant: &ServedTenant,
     family: InvoiceFamily,
     number: &str,
+    max_age: Duration,
     now: Timestamp,
-) -> Result<Option<Vec<Hint>>, StoreError> {
+) -> Result<Option<Marked>, StoreError> {
     match invoices::mark_detected(transaction, family, number, now.as_millisecond()).await? {
-        Some(invoice) => publish(transaction, tenant, invoice, now).await.map(Some),
+        Some(invoice) if is_too_old(&invoice, max_age, now) => Ok(Some(Marked::TooOld)),
+        Some(invoice) => Ok(Some(Marked::Announced(publish(transaction, tenant, invoice, now).await?))),
         // The number was not UTF-8, so no row has this text as its number.
         None if number.contains(char::REPLACEMENT_CHARACTER) => {
             Err(StoreError::Unexpected("an invoice number that is not UTF-8"))
         }
         None => Ok(None),
     }
+}
+
+/// By when the row says that it was created. `invoice_date` says nothing: a program may date a new invoice back.
+fn is_too_old(invoice: &Invoice, max_age: Duration, now: Timestamp) -> bool {
+    max_age > Duration::ZERO && now.as_millisecond() - invoice.created_at_ms > millis(max_age)
 }
 
 async fn publish(

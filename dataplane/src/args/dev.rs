@@ -7,7 +7,9 @@ use clap::Args;
 use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 
-use super::settings::{AuditArguments, DeliveryArguments, HostArguments, LimitsArguments, SourceArguments};
+use super::settings::{
+    AuditArguments, DeliveryArguments, HostArguments, InvoiceArguments, LimitsArguments, SourceArguments,
+};
 use super::values::duration;
 
 /// Settings of `docket dev`.
@@ -43,6 +45,9 @@ pub struct DevArguments {
     /// How often to scan for new invoices. A short interval costs little here: unchanged database files are not opened.
     #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,
+    /// Invoices.
+    #[command(flatten)]
+    pub invoices: InvoiceArguments,
     /// Logging.
     #[command(flatten)]
     pub log: LogArguments,

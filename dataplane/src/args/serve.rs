@@ -9,8 +9,8 @@ use docket_program::arguments::socket;
 use docket_program::logging::LogArguments;
 
 use super::settings::{
-    AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, LimitsArguments,
-    ProxyArguments, RedisArguments,
+    AuditArguments, DeliveryArguments, ExternalDatabaseArguments, HostArguments, InvoiceArguments,
+    LimitsArguments, ProxyArguments, RedisArguments,
 };
 use super::values::{account, bytes, duration, duration_or_zero, word};
 
@@ -95,6 +95,9 @@ pub struct ServeArguments {
     /// How often to scan each tenant's database for new invoices.
     #[arg(long, env = "DOCKET_INVOICE_SCAN_INTERVAL", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub invoice_scan_interval: Duration,
+    /// Invoices.
+    #[command(flatten)]
+    pub invoices: InvoiceArguments,
     /// Delay after SIGTERM between failing /readyz and closing the listener.
     #[arg(long, env = "DOCKET_SHUTDOWN_DELAY", default_value = "5s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub shutdown_delay: Duration,

@@ -12,7 +12,7 @@ use docket_store::postgres::{AllowedDatabase, CA_FOLDER, ExternalDatabases};
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::values::{duration, egress_network, host_name, network, retention};
+use super::values::{age, duration, egress_network, host_name, network, retention};
 
 /// Tenants and data of `docket dev`.
 #[derive(Debug, Clone, Args)]
@@ -158,6 +158,15 @@ pub struct AuditArguments {
     /// How long the tenants' databases keep audit entries, at least 1s; 100,000 in each at most.
     #[arg(long, env = "DOCKET_AUDIT_RETENTION", default_value = "90d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
     pub audit_retention: Duration,
+}
+
+/// Which invoices are published.
+#[derive(Debug, Clone, Args)]
+pub struct InvoiceArguments {
+    /// Age, by created_at_ms, above which a new invoice is marked as detected without being published, so that an imported
+    /// history is not sent to customers; at least 1s, or 0 for no such age.
+    #[arg(long, env = "DOCKET_INVOICE_MAX_AGE", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = age)]
+    pub invoice_max_age: Duration,
 }
 
 /// How deliveries are sent.

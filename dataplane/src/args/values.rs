@@ -36,6 +36,11 @@ pub(super) fn retention(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "must be a number and a unit, such as 30d, 12h or 5m, from 1s to 3650d".into())
 }
 
+/// Like [`retention`], or 0 for no limit.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { retention(text).map_err(|error| format!("{error}, or 0")) }
+}
+
 /// A size of memory, at least 64 MiB: `256Mi`, `1Gi`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("", 0)];
@@ -244,6 +249,13 @@ mod tests {
         for wrong in ["", "30", "d", "-1d", "0d", "999ms", "3651d", "99999999999999999999d", "1w"] {
             assert!(retention(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn age_is_a_retention_or_0() {
+        assert_eq!(age("0"), Ok(Duration::ZERO));
+        assert_eq!(age("30d"), Ok(30 * DAY));
+        assert!(age("0d").is_err_and(|error| error.ends_with(", or 0")));
     }
 
     #[test]

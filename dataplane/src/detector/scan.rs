@@ -1,6 +1,7 @@
 //! One tenant's turn: a batch of new invoices of each family.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
@@ -19,6 +20,8 @@ pub(super) struct Scanner<S> {
     pub(super) clock: Clock,
     pub(super) notifier: Notifier<S>,
     pub(super) metrics: Arc<Metrics>,
+    /// Older invoices are not published; zero: all are.
+    pub(super) max_age: Duration,
 }
 
 /// What the detector remembers of a tenant between turns.
@@ -81,7 +84,7 @@ impl<S: Schedule> Scanner<S> {
         let database = tenant.store.ready(&self.clock).await?;
         let (mut more, mut left, mut failed) = (false, false, None);
         for family in InvoiceFamily::ALL {
-            match detect_invoices(database, tenant, family, &self.clock).await {
+            match detect_invoices(database, tenant, family, self.max_age, &self.clock).await {
                 Ok(mut detected) => {
                     more |= detected.full;
                     left |= detected.left;
@@ -108,15 +111,16 @@ impl<S: Schedule> Scanner<S> {
 
     /// Counts, logs and schedules what a committed transaction detected.
     async fn record(&self, tenant: &ServedTenant, family: InvoiceFamily, detected: Detected) {
-        let Detected { count, hints, full: _, left: _, failed: _ } = detected;
+        let Detected { count, old, hints, full: _, left: _, failed: _ } = detected;
         if count == 0 {
             return;
         }
-        self.metrics.detected(count);
+        self.metrics.detected(count - old);
         tracing::info!(
             tenant.code = tenant.config.client_code.as_str(),
             order_type = family.as_str(),
-            invoices = count,
+            invoices = count - old,
+            older_than_max_age = old,
             deliveries = hints.len(),
             "invoices detected"
         );

@@ -84,7 +84,8 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
         (ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")), Arc::new(Metrics::default()));
     let clock = Clock::Manual(time.clone());
     let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
-    let detector = Detector::new(clock, tenants, Arc::clone(&schedule), Arc::clone(&metrics), INTERVAL);
+    let detector =
+        Detector::new(clock, tenants, Arc::clone(&schedule), Arc::clone(&metrics), INTERVAL, Duration::ZERO);
     let shutdown = CancellationToken::new();
     let run = tokio::spawn(detector.run(shutdown.clone()));
 

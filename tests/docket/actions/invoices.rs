@@ -23,6 +23,7 @@ on_both_databases!(
     each_family_is_detected_with_all_its_fields,
     an_invoice_is_detected_once,
     a_row_that_is_announced_already_is_not_detected,
+    an_old_invoice_is_marked_and_not_announced,
     more_than_a_batch_is_reported,
     two_detectors_at_once_detect_each_invoice_once,
     an_invoice_committed_after_later_ones_is_found,
@@ -56,7 +57,9 @@ async fn insert(rig: &TenantDatabase, table: &str, number: &str) {
 
 async fn detect(rig: &TenantDatabase, family: InvoiceFamily) -> Detected {
     let database = rig.opened_with(4);
-    detect_invoices(&database, &tenant(database.clone(), 2), family, &clock()).await.expect("detects")
+    detect_invoices(&database, &tenant(database.clone(), 2), family, Duration::ZERO, &clock())
+        .await
+        .expect("detects")
 }
 
 /// The data of the events, by their invoice.
@@ -117,6 +120,29 @@ async fn a_row_that_is_announced_already_is_not_detected(rig: TenantDatabase) {
     assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 0);
 }
 
+async fn an_old_invoice_is_marked_and_not_announced(rig: TenantDatabase) {
+    rig.add_work_order("WO1").await;
+    let database = rig.opened_with(4);
+    let tenant = tenant(database.clone(), 2);
+    let begun = database.begin(&clock()).await.expect("begins");
+    let now_ms = begun.now().as_millisecond();
+    drop(begun);
+    let day_ms = 24 * 3600 * 1000;
+    rig.run(&insert_invoice_sql("court_invoice", "1970", 1)).await;
+    rig.run(&insert_invoice_sql("court_invoice", "older", now_ms - 31 * day_ms)).await;
+    rig.run(&insert_invoice_sql("court_invoice", "newer", now_ms - 29 * day_ms)).await;
+    rig.run("UPDATE court_invoice SET invoice_date = '2019-03-01' WHERE invoice_number = 'newer'").await;
+    let month = Duration::from_secs(30 * 24 * 3600);
+    let detected = detect_invoices(&database, &tenant, InvoiceFamily::Court, month, &clock()).await;
+    let detected = detected.expect("detects");
+    assert_eq!((detected.count, detected.old, detected.hints.len()), (3, 2, 2));
+    assert_eq!((detected.full, detected.left), (false, false));
+    let announced: Vec<Value> =
+        payloads(&rig).await.iter().map(|event| event["data"]["invoiceNumber"].clone()).collect();
+    assert_eq!(announced, ["newer"]);
+    assert_eq!(rig.number("SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL").await, 0);
+}
+
 async fn more_than_a_batch_is_reported(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     for number in 0..BATCH + 1 {
@@ -133,7 +159,7 @@ async fn detect_all(database: Database, family: InvoiceFamily) -> usize {
     let tenant = tenant(database.clone(), 1);
     let mut count = 0;
     loop {
-        match detect_invoices(&database, &tenant, family, &clock()).await {
+        match detect_invoices(&database, &tenant, family, Duration::ZERO, &clock()).await {
             Ok(detected) => count += detected.count,
             Err(StoreError::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
@@ -247,7 +273,7 @@ async fn a_batch_that_fails_leaves_its_invoices_new(rig: TenantDatabase) {
     let database = rig.opened_with(2);
     let tenant = tenant(database.clone(), 1);
     // Each of them was tried by itself, too.
-    let detected = detect_invoices(&database, &tenant, InvoiceFamily::Court, &clock()).await;
+    let detected = detect_invoices(&database, &tenant, InvoiceFamily::Court, Duration::ZERO, &clock()).await;
     let detected = detected.expect("the database is there");
     assert_eq!((detected.count, detected.failed.is_some()), (0, true));
     rig.run("ALTER TABLE delivery_away RENAME TO delivery_queue").await;

@@ -1,5 +1,7 @@
 //! What other programs may try to write into the back office's tables, and what they may not.
 
+use std::time::Duration;
+
 use docket::actions::detect_invoices::detect_invoices;
 use docket_domain::invoice::InvoiceFamily;
 use docket_program::clock::Clock;
@@ -107,6 +109,7 @@ async fn a_text_in_another_encoding_hides_no_other_row() {
         &rig.database,
         &tenant(rig.database.clone(), 1),
         InvoiceFamily::Court,
+        Duration::ZERO,
         &Clock::System,
     )
     .await;
@@ -133,7 +136,8 @@ async fn an_invoice_number_in_another_encoding_fails_and_stops_no_other() {
                VALUES (CAST(x'41e9' AS TEXT), 'PC1', 5), ('B', 'PC1', 5)";
     rig.write(async |t| t.execute(odd, Vec::new()).await).await;
     let tenant = tenant(rig.database.clone(), 1);
-    let detected = detect_invoices(&rig.database, &tenant, InvoiceFamily::Court, &Clock::System);
+    let detected =
+        detect_invoices(&rig.database, &tenant, InvoiceFamily::Court, Duration::ZERO, &Clock::System);
     let detected = detected.await.expect("the database is there");
     assert_eq!((detected.count, detected.failed.is_some()), (1, true));
 }

@@ -33,8 +33,9 @@ pub(crate) fn back_office(home: &Home, client_code: &str) -> Connection {
 }
 
 pub(crate) fn insert(database: &Connection, table: &str, number: &str) {
-    let sql =
-        format!("INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES (?1, 'PC1', 1)");
+    let sql = format!(
+        "INSERT INTO {table} (invoice_number, work_order, created_at_ms) VALUES (?1, 'PC1', unixepoch() * 1000)"
+    );
     database.execute(&sql, [number]).expect("an invoice");
 }
 
@@ -87,14 +88,14 @@ async fn rows_of_all_four_tables_arrive_with_all_their_fields() {
     let sql = "
         INSERT INTO photo_copy_invoice (invoice_number, work_order, facility_line_item, invoice_date,
             bill_to_customer_code, amount_cents, created_at_ms)
-            VALUES ('88214', 'PC1', 2, '2026-11-21', 'CARRIER-9', 23050, 1795219200000);
+            VALUES ('88214', 'PC1', 2, '2026-11-21', 'CARRIER-9', 23050, unixepoch() * 1000);
         INSERT INTO photo_copy_invoice (invoice_number, work_order, invoice_date, created_at_ms)
-            VALUES ('88215-A', 'PC1', '2026-99-99', 1);
+            VALUES ('88215-A', 'PC1', '2026-99-99', unixepoch() * 1000);
         INSERT INTO court_invoice (invoice_number, work_order, invoice_date, bill_to_customer_code, created_at_ms)
-            VALUES ('88214', 'PC1', '2026-11-21 09:30:00', 'C-2', 1);
+            VALUES ('88214', 'PC1', '2026-11-21 09:30:00', 'C-2', unixepoch() * 1000);
         INSERT INTO delivery_invoice (invoice_number, work_order, invoice_date, created_at_ms)
-            VALUES ('D 7/\"é\"', 'PC1', '2026-11-21T09:30:00.5', 1);
-        INSERT INTO investigation_invoice (invoice_number, work_order, created_at_ms) VALUES ('1', 'PC1', 1);";
+            VALUES ('D 7/\"é\"', 'PC1', '2026-11-21T09:30:00.5', unixepoch() * 1000);
+        INSERT INTO investigation_invoice (invoice_number, work_order, created_at_ms) VALUES ('1', 'PC1', unixepoch() * 1000);";
     let begun = Instant::now();
     database.execute_batch(sql).expect("invoices");
     eventually("all arrive", SOON, async || hook.count() == 5).await;
@@ -196,9 +197,38 @@ async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
     database.execute_batch("COMMIT").expect("commits");
     arrives(&hook, "4").await;
     // Older than all that was ever found.
-    let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('0', 'PC1', 0)";
+    let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
+               VALUES ('0', 'PC1', (unixepoch() - 29 * 86400) * 1000)";
     database.execute_batch(sql).expect("an invoice");
     arrives(&hook, "0").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn imported_history_is_not_sent_to_customers_unless_the_platform_says_so() {
+    let _turn = together().await;
+    let hook = Receiver::start().await;
+    let home = home(&[webhook("acme", "invoices", &hook)]);
+    let database = back_office(&home, "ACME");
+    let history = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150) \
+                   INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
+                   SELECT 'H' || i, 'PC1', 1000 * i FROM n";
+    database.execute_batch(history).expect("invoices");
+    insert(&database, "court_invoice", "new");
+    let server = start(&home).await;
+    arrives(&hook, "new").await;
+    let left = "SELECT count(*) FROM court_invoice WHERE detected_at_ms IS NULL";
+    let left = || database.query_row(left, [], |row| row.get::<_, i64>(0)).expect("a count");
+    eventually("all are marked", SOON, async || left() == 0).await;
+    assert_eq!(server.metric("docket_invoices_detected_total").await, 1.0);
+    let events = "SELECT group_concat(invoice_number) FROM event";
+    let events: String = database.query_row(events, [], |row| row.get(0)).expect("a list");
+    assert_eq!(events, "new");
+    drop(server);
+    let _server = Server::start(&home, Options::flags(&format!("{FLAGS} --invoice-max-age 0"))).await;
+    database
+        .execute_batch("UPDATE court_invoice SET detected_at_ms = NULL WHERE invoice_number = 'H7'")
+        .expect("updates");
+    arrives(&hook, "H7").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

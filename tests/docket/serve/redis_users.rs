@@ -47,7 +47,7 @@ async fn each_component_works_with_the_rights_of_its_user() {
     let database = postgres::client(&stage.database).await;
     let invoice = "INSERT INTO work_order (number, customer_code, work_order_type, created_at_ms) \
                    VALUES ('W1', 'C-1', 'Court', 1); \
-                   INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('I1', 'W1', 1)";
+                   INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('I1', 'W1', (extract(epoch FROM now()) * 1000)::bigint)";
     database.batch_execute(invoice).await.expect("the back office's rows");
     stage.received(2).await;
     // Its claims are released by the next one of its name.

@@ -79,7 +79,7 @@ async fn invoices_are_detected_once_by_two_detectors() {
     let rows = "INSERT INTO work_order (number, customer_code, work_order_type, created_at_ms) \
                 VALUES ('W1', 'C-1', 'Court', 1); \
                 INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) \
-                SELECT 'I' || n, 'W1', 1 FROM generate_series(1, 300) n";
+                SELECT 'I' || n, 'W1', (extract(epoch FROM now()) * 1000)::bigint FROM generate_series(1, 300) n";
     client.batch_execute(rows).await.expect("the back office's rows");
     stage.received(300).await;
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -69,7 +69,8 @@ impl Watched {
 
 fn invoice(number: u32) -> String {
     format!(
-        "INSERT INTO photo_copy_invoice (invoice_number, work_order, created_at_ms) VALUES ('N{number}', 'PC1', 1)"
+        "INSERT INTO photo_copy_invoice (invoice_number, work_order, created_at_ms) \
+         VALUES ('N{number}', 'PC1', (extract(epoch FROM now()) * 1000)::bigint)"
     )
 }
 

@@ -121,6 +121,7 @@ const WRONG: &[(&str, &str)] = &[
     ("worker: {deliveryRetention: 0d}", "/worker/deliveryRetention"),
     ("worker: {sweepInterval: 1d}", "/worker/sweepInterval"),
     ("detector: {autoscaling: {enabled: true}}", "/detector"),
+    ("detector: {invoiceMaxAge: 0d}", "/detector/invoiceMaxAge"),
     ("detector: {invoiceScanInterval: fast}", "/detector/invoiceScanInterval"),
     ("operator: {concurrency: 0}", "/operator/concurrency"),
     ("operator: {concurrency: 257}", "/operator/concurrency"),

@@ -200,6 +200,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
             "--database-connections=10",
             "--database-connections-per-tenant=2",
             "--invoice-scan-interval=30s",
+            "--invoice-max-age=30d",
             "--management=0.0.0.0:9090",
             "--log=info",
             "--log-format=json",

@@ -163,7 +163,7 @@ async fn seed(home: &Home, server: &Server, words: &[&str]) {
         let reply = ada.post("/Notes/Add", &note).await;
         assert_eq!(reply.status, 200, "{word}: {reply:?}");
         let invoice = "INSERT INTO court_invoice (invoice_number, work_order, invoice_date, created_at_ms) \
-                       VALUES (?1, ?2, '2026-11-21', 1)";
+                       VALUES (?1, ?2, '2026-11-21', unixepoch() * 1000)";
         let number: String = word.chars().take(64).collect();
         open(home, "ACME").execute(invoice, (number, &court)).expect("an invoice");
         let body = json!({"userId": word, "password": "wrong"}).to_string();

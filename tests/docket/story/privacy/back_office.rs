@@ -59,7 +59,7 @@ impl Watched {
                    recorded_at_ms) VALUES ('PR1000001', 1, 0, 'NotIn', ?1, ?2, ?3, ?4, ?5, ?6, 0)";
         database.execute(sql, texts.clone()).expect("an attempt");
         let sql = "INSERT INTO photo_copy_invoice (invoice_number, work_order, amount_cents, created_at_ms) \
-                   VALUES ('INV-1', 'PC1000001', 100, 0)";
+                   VALUES ('INV-1', 'PC1000001', 100, unixepoch() * 1000)";
         database.execute(sql, []).expect("an invoice");
         drop(database);
         let found = client.get("/ProcessStatus/Search?workOrder=PR1000001").await;
