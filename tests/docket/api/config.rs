@@ -182,6 +182,18 @@ async fn a_newcomer_whose_file_comes_first_takes_no_key_over() {
 }
 
 #[tokio::test]
+async fn a_key_of_two_tenants_is_that_of_the_first_file_after_a_restart() {
+    let home = home(&[("acme", 'a')], "");
+    add_tenant(&home, "aaa", 'a');
+    let rig = Rig::on(home, "").await;
+    save(&rig.ada().await, &captioned("x")).await;
+    assert_eq!(rig.orders(), 0, "not in ACME's database");
+    assert!(
+        rig.log().contains("tenant.code=\"ACME\"") && rig.log().contains("belongs to tenant AAA already")
+    );
+}
+
+#[tokio::test]
 async fn no_secret_is_ever_logged_or_printed_for_a_mistake() {
     let rig = Rig::start().await;
     let canary = "canary-of-a-secret";
