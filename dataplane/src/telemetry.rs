@@ -16,12 +16,13 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 /// The limits at which tenants are counted.
-const COUNTED: [Limit; 5] = [
+const COUNTED: [Limit; 6] = [
     Limit::RequestsPerSecond,
     Limit::SignInsPerMinute,
     Limit::BodyBytes,
     Limit::QueuedDeliveries,
     Limit::AttemptsInFlight,
+    Limit::DatabaseConnections,
 ];
 
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -371,6 +372,7 @@ mod tests {
             "docket_connections_refused_total{reason=\"Full\"} 0",
             "docket_connections_refused_total{reason=\"NotTrusted\"} 0",
             "docket_tenant_limited_total{limit=\"requestsPerSecond\"} 0",
+            "docket_tenant_limited_total{limit=\"databaseConnections\"} 0",
             "docket_invoice_scan_failures_total 0",
             "docket_unchanged_databases_total{reader=\"sweep\"} 0",
             "docket_audit_lost_total{what=\"row\"} 0",

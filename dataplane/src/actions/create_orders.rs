@@ -10,7 +10,7 @@ use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint, Schedule};
 use docket_store::idempotency::ToKeep;
 use docket_store::saves::{self, Save};
-use docket_store::{StoreError, Transaction};
+use docket_store::{AtConnectionLimit, StoreError, Transaction};
 use tokio::sync::oneshot;
 
 use super::save_order::{NewOrder, Saved};
@@ -211,9 +211,14 @@ fn refuse(group: Vec<Job>, error: StoreError) {
         StoreError::Unavailable(source) => source.to_string(),
         other => other.to_string(),
     };
+    let is_at_limit = error.is_at_connection_limit();
+    let again = || match is_at_limit {
+        true => AtConnectionLimit.into(),
+        false => text.clone().into(),
+    };
     let mut error = Some(error);
     for job in group {
-        let error = error.take().unwrap_or_else(|| StoreError::Unavailable(text.clone().into()));
+        let error = error.take().unwrap_or_else(|| StoreError::Unavailable(again()));
         // A client that has gone does not mind.
         let _ = job.result.send(Err(error));
     }

@@ -10,12 +10,14 @@ use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 
 use super::error::ApiError;
 use crate::fair_share::{FairShare, Share};
+use crate::tenants::ServedTenant;
 
 /// Limit of sign-in bodies: an e-mail address, a password and a short code.
 pub const SIGN_IN_LIMIT: usize = 4 * 1024;
@@ -102,9 +104,23 @@ impl Bodies {
     }
 }
 
-/// The tenant whose data a response has, as soon as its request's caller is known.
+/// The uid of the tenant that a request is for, as soon as it is known.
 #[derive(Debug, Clone, Default)]
-pub struct OfTenant(pub Arc<OnceLock<String>>);
+pub struct OfTenant(Arc<OnceLock<Arc<str>>>);
+
+impl OfTenant {
+    /// Records that the request with these parts is for this tenant.
+    pub fn record(parts: &Parts, tenant: &ServedTenant) {
+        if let Some(Self(of)) = parts.extensions.get() {
+            let _ = of.set(Arc::clone(&tenant.uid));
+        }
+    }
+
+    /// The tenant's uid; `None`: it is not known, or the request is for none.
+    pub fn get(&self) -> Option<&Arc<str>> {
+        self.0.get()
+    }
+}
 
 /// A response with its share. It is sent in copied pieces: the memory of the whole ends with the share, whatever the
 /// connection still has to write.

@@ -120,6 +120,7 @@ impl Caller {
                 tenant.ok_or(ApiError::InvalidToken)?
             }
         };
+        OfTenant::record(parts, &tenant);
         let keys: Vec<Key<'_>> = tenant
             .config
             .tokens
@@ -138,9 +139,6 @@ impl Caller {
             .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.metrics.limited(&tenant.uid, over.limit))?;
         let (subject, (_, origin)) = (verified.subject, origin(parts, &state.proxies)?);
-        if let Some(OfTenant(of)) = parts.extensions.get() {
-            let _ = of.set(tenant.config.uid.clone());
-        }
         let actor = Actor::from(&subject);
         Ok(Self { subject, principal: Principal { tenant, actor, origin, customer: None } })
     }

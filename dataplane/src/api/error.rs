@@ -127,6 +127,11 @@ pub(crate) struct Unnumbered {
 }
 
 impl Unnumbered {
+    /// The limit that the tenant is at.
+    pub(super) const fn limit(&self) -> Option<Limit> {
+        self.limit
+    }
+
     /// What a page of the portal says.
     pub(crate) fn message<'a>(
         &'a self,
@@ -314,6 +319,9 @@ impl From<OverLimit> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
+            StoreError::Unavailable(_) if error.is_at_connection_limit() => {
+                Self::OverLimit(OverLimit { limit: Limit::DatabaseConnections, seconds: 1 })
+            }
             StoreError::Unavailable(_) => {
                 tracing::warn!(error = %error, "tenant database unavailable");
                 Self::Unavailable

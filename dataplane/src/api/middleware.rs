@@ -6,6 +6,7 @@ use std::time::Instant;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use docket_crds::Limit;
 use docket_program::random;
 use http::{HeaderValue, Method, header};
 use tracing::Instrument;
@@ -46,9 +47,14 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
+    // Only here is every request seen that waited for a connection, whatever it needed one for.
+    let limit = response.extensions().get::<Unnumbered>().and_then(Unnumbered::limit);
+    if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
+        state.metrics.limited(tenant, Limit::DatabaseConnections);
+    }
     // What a write has done is done: its response is never refused.
     if method == Method::GET
-        && let Some(tenant) = of_tenant.0.get()
+        && let Some(tenant) = of_tenant.get()
     {
         response = state.bodies.send(tenant, response).unwrap_or_else(IntoResponse::into_response);
     }

@@ -208,7 +208,7 @@ impl ProblemType {
             Self::AtLimit => (
                 "at-limit",
                 StatusCode::TOO_MANY_REQUESTS,
-                "The tenant is at one of its limits, which `limit` names: `requestsPerSecond` or `signInsPerMinute`.",
+                "The tenant is at one of its limits, which `limit` names: `requestsPerSecond`, `signInsPerMinute` or `databaseConnections`.",
                 "Wait for the seconds in `Retry-After`; who runs the platform sets [the limits](limits.md).",
             ),
             Self::InternalError => (

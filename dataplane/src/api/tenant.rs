@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use http::HeaderMap;
 use http::request::Parts;
 
+use super::body::OfTenant;
 use super::error::ApiError;
 use super::host::{HostKind, host};
 use super::state::ApiState;
@@ -36,18 +37,20 @@ impl FromRequestParts<Arc<ApiState>> for Addressed {
             Some(key) => Some(state.tenants.by_key(key).ok_or(ApiError::InvalidApiKey)?),
             None => None,
         };
-        match (by_key, by_host, kind) {
+        let tenant = match (by_key, by_host, kind) {
             (Some((tenant, _)), Some(host), _) if tenant.config.uid != host.config.uid => {
-                Err(ApiError::InvalidApiKey)
+                return Err(ApiError::InvalidApiKey);
             }
             (Some((tenant, key)), _, _) => {
                 state.key_uses.note(key, &tenant);
-                Ok(Self::Tenant(tenant))
+                tenant
             }
-            (None, Some(tenant), _) => Ok(Self::Tenant(tenant)),
-            (None, None, HostKind::Subdomain(_)) => Err(ApiError::TenantNotFound),
-            (None, None, HostKind::Base | HostKind::Legacy) => Err(ApiError::InvalidApiKey),
-        }
+            (None, Some(tenant), _) => tenant,
+            (None, None, HostKind::Subdomain(_)) => return Err(ApiError::TenantNotFound),
+            (None, None, HostKind::Base | HostKind::Legacy) => return Err(ApiError::InvalidApiKey),
+        };
+        OfTenant::record(parts, &tenant);
+        Ok(Self::Tenant(tenant))
     }
 }
 

@@ -16,3 +16,23 @@ pub enum StoreError {
     #[error("the database refused a statement: {0}")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+/// Requests of the tenant itself use all connections that it may have, for as long as one waits: the cause of a
+/// [`StoreError::Unavailable`].
+#[derive(Debug, thiserror::Error)]
+#[error("the tenant uses all its connections (spec.limits.databaseConnections)")]
+pub struct AtConnectionLimit;
+
+impl StoreError {
+    /// Whether the tenant's own requests leave it no connection: [`AtConnectionLimit`] is among the causes.
+    pub fn is_at_connection_limit(&self) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if error.is::<AtConnectionLimit>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}

@@ -63,5 +63,5 @@ pub mod work_orders;
 pub use connection::{Connection, Transaction};
 pub use counter::next_number;
 pub use database::Database;
-pub use error::StoreError;
+pub use error::{AtConnectionLimit, StoreError};
 pub use state::DatabaseState;

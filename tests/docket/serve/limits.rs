@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use docket_rig::postgres;
 use docket_tests::receiver::Response;
-use docket_tests::server::{Client, Server, eventually};
+use docket_tests::server::{Client, Reply, Server, eventually};
+use serde_json::json;
 
 use crate::serve::stage::{SOON, Stage, save, sign_in};
 
@@ -12,7 +14,7 @@ use crate::serve::stage::{SOON, Stage, save, sign_in};
 const RATE: f64 = 20.0;
 
 /// Calls as often as it can for this long; returns how many requests were taken, and the last that was refused.
-async fn flood(client: &Client, time: Duration) -> (usize, Option<docket_tests::server::Reply>) {
+async fn flood(client: &Client, time: Duration) -> (usize, Option<Reply>) {
     let (begun, mut taken, mut refused) = (Instant::now(), 0, None);
     while begun.elapsed() < time {
         let reply = client.get("/Orders/Search").await;
@@ -59,6 +61,34 @@ async fn processes_share_the_requests_of_a_tenant_also_without_redis() {
     stage.redis.kill();
     assert!(share_a_limit(&one, &other).await && share_a_limit(&one, &other).await, "the last number holds");
     assert_eq!(first.send("GET", "/openapi.json", &[], "").await.status, 200, "no tenant, no limit");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_above_the_connections_of_a_tenant_are_refused_and_counted() {
+    let stage = Stage::new().await;
+    let file = stage.home.log("limits.yaml");
+    std::fs::write(&file, "maxima: {databaseConnections: 1}").expect("writable");
+    let api = stage.spawn("api", &format!("--tenant-limits {}", file.display())).ready(&stage.home).await;
+    let client = sign_in(&api).await;
+    save(&client).await;
+    // Longer than three seconds together, and each too short for a database that counts as away.
+    let slow = "INSERT INTO work_order (number, customer_code, work_order_type, created_at_ms) \
+                VALUES ('CT1', 'C-1', 'Court', 1); \
+                CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.6); RETURN NEW; END'; \
+                CREATE TRIGGER slow BEFORE INSERT ON note FOR EACH ROW EXECUTE FUNCTION slow()";
+    postgres::client(&stage.database).await.batch_execute(slow).await.expect("a trigger");
+    let note = json!({"workOrder": "CT1", "workOrderType": "Court", "report": "served"});
+    let add = async || client.post("/Notes/Add", &note).await;
+    let replies = tokio::join!(add(), add(), add(), add(), add(), add());
+    let replies = <[Reply; 6]>::from(replies);
+    let refused: Vec<&Reply> = replies.iter().filter(|reply| reply.status != 200).collect();
+    assert!((3..=5).contains(&refused.len()), "{replies:?}");
+    for reply in &refused {
+        assert_eq!((reply.status, &reply.headers["retry-after"][..]), (429, "1"), "{reply:?}");
+        assert_eq!(reply.json()["limit"], "databaseConnections");
+    }
+    let limited = api.metric("docket_tenant_limited_total{limit=\"databaseConnections\"}").await;
+    assert_eq!(limited, refused.len() as f64);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -299,6 +299,11 @@ impl Budget {
         self.shared.lock().idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some()
     }
 
+    /// Whether a request of this pool is in line for a place.
+    pub(super) fn is_waiting(&self, pool: PoolId) -> bool {
+        self.shared.lock().waiting.iter().any(|waiter| waiter.pool == pool && !waiter.grant.is_closed())
+    }
+
     pub(super) fn close_idle_of(&self, pool: PoolId, unused_for: Duration) {
         let mut old = Vec::new();
         let mut state = self.shared.lock();

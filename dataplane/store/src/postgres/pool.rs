@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::budget::{Budget, Grant, Opened, Place, PoolId};
 use super::error::{is_away, unavailable};
-use crate::error::StoreError;
+use crate::error::{AtConnectionLimit, StoreError};
 
 /// How long a request waits for a connection, and for a new one.
 const WAIT: Duration = Duration::from_secs(3);
@@ -146,8 +146,12 @@ impl Pool {
     /// Waits for a connection and opens it if needed, both within bounds.
     pub(super) async fn acquire(&self) -> Result<Acquired, StoreError> {
         let until = Instant::now() + WAIT;
-        let (retry, turn, grant) =
-            timeout_at(until, self.wait()).await.map_err(|_| unavailable(NoConnection::Busy))?;
+        let busy = |_| unavailable(NoConnection::Busy);
+        let retry = timeout_at(until, self.wait_for_retry()).await.map_err(busy)?;
+        // Semaphores are never closed here.
+        let turn = timeout_at(until, Arc::clone(&self.turns).acquire_owned()).await;
+        let turn = turn.map_err(|_| self.no_turn())?.ok();
+        let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(busy)?;
         let opened = match grant {
             Some(Grant::Connection(opened)) if !opened.client.is_closed() => opened,
             Some(Grant::Connection(opened)) => self.open(opened.close(), until).await?,
@@ -157,11 +161,13 @@ impl Pool {
         Ok(Acquired { opened, turn, retry })
     }
 
-    async fn wait(&self) -> (Option<Retry>, Option<OwnedSemaphorePermit>, Option<Grant>) {
-        let retry = self.wait_for_retry().await;
-        // Semaphores are never closed here.
-        let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
-        (retry, turn, self.budget.grant(self.id).await)
+    /// Why no turn ended. The tenant is at its limit unless its turns wait themselves: for a place of the process, or for a
+    /// database that does not respond.
+    fn no_turn(&self) -> StoreError {
+        match self.responds() && !self.budget.is_waiting(self.id) {
+            true => unavailable(AtConnectionLimit),
+            false => unavailable(NoConnection::Busy),
+        }
     }
 
     /// `None`: the database responds, so all requests may use it.

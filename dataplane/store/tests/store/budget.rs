@@ -302,6 +302,28 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
     assert!(error.contains("spec.database") && error.contains("external"), "{error}");
 }
 
+/// Its clients are to wait for each other, not for the platform.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenant_that_uses_its_own_connections_is_at_its_limit_and_one_that_lacks_the_processs_is_not() {
+    let budget = budget(2, 1);
+    let (_, own) = database(&budget).await;
+    look(&own).await.expect("it responds");
+    let held = own.reader().await.expect("its only connection");
+    let error = look(&own).await.expect_err("its own request has it");
+    assert!(error.is_at_connection_limit(), "{error}");
+    let (_, other) = database(&budget).await;
+    look(&other).await.expect("it responds");
+    let (_, third) = database(&budget).await;
+    look(&third).await.expect("it responds");
+    let _all = other.reader().await.expect("the last place");
+    let (first, second) = tokio::join!(look(&third), look(&third));
+    for error in [first, second].map(|result| result.expect_err("others have all places")) {
+        assert!(matches!(error, StoreError::Unavailable(_)) && !error.is_at_connection_limit(), "{error}");
+    }
+    drop(held);
+    look(&own).await.expect("it is free");
+}
+
 /// As when the operator is in the middle of a long migration of theirs, or was killed in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_that_wait_for_a_lock_cost_other_tenants_nothing() {
