@@ -166,7 +166,9 @@ fn pages() -> Vec<(&'static str, String)> {
         (
             "limits.md",
             format!(
-                "{}\n## Of one tenant\n\nSet in [`spec.limits`](tenant.md#spec) of a Tenant. The platform sets other defaults, and maxima.\n\n{}{}",
+                "{}\n## Of one tenant\n\nSet in [`spec.limits`](tenant.md#spec) of a Tenant. The platform sets other defaults, and maxima.\n\
+                 `docket_tenant_limited_total` counts what is above a limit. [docket serve](../run/serve.md#bounds-of-a-process) has the \
+                 bounds of a process.\n\n{}{}",
                 head("Limits", "Every bound that a user of Docket can meet."),
                 limits::of_tenants(&tenant),
                 limits::of_all(),

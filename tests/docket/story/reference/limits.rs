@@ -16,7 +16,8 @@ use serde_json::Value;
 pub(super) fn of_tenants(definition: &Value) -> String {
     let version = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let fields = &version["properties"]["spec"]["properties"]["limits"]["properties"];
-    let mut table = "| Limit | Default | Least | Most | |\n|---|---|---|---|---|\n".to_owned();
+    let mut table =
+        "| Limit | Default | Least | Most | | At the bound |\n|---|---|---|---|---|---|\n".to_owned();
     for limit in Limit::ALL {
         let field = &fields[limit.as_str()];
         let whole = |name: &str| field[name].as_f64().expect("a number");
@@ -25,10 +26,30 @@ pub(super) fn of_tenants(definition: &Value) -> String {
             limit => Limits::default().get(*limit).to_string(),
         };
         let about = super::cell(field["description"].as_str().expect("a text"));
-        writeln!(table, "| `{limit}` | {default} | {} | {} | {about} |", whole("minimum"), whole("maximum"))
+        let (least, most, then) = (whole("minimum"), whole("maximum"), at_the_bound(*limit));
+        writeln!(table, "| `{limit}` | {default} | {least} | {most} | {about} | {then} |")
             .expect("a String takes all");
     }
     table
+}
+
+/// What happens to what is above the limit.
+const fn at_the_bound(limit: Limit) -> &'static str {
+    match limit {
+        Limit::RequestsPerSecond | Limit::RequestBurst => "[`429`](problems.md#at-limit) with `Retry-After`.",
+        Limit::SignInsPerMinute => {
+            "[`429`](problems.md#at-limit) with `Retry-After`, for strangers before users who signed in lately."
+        }
+        Limit::QueuedDeliveries => "Further deliveries wait in the tenant's database.",
+        Limit::AttemptsInFlight => "Further deliveries wait in Redis.",
+        Limit::DatabaseConnections => {
+            "A request waits 3 s for one, then gets [`429`](problems.md#at-limit) with `Retry-After`. Deliveries wait."
+        }
+        Limit::BodyBytes => "[`413`](problems.md#body-too-long).",
+        Limit::Webhooks | Limit::ForeignWebhooks => {
+            "Further Webhooks are not served, with the reason [`TooManyWebhooks`](conditions.md#toomanywebhooks)."
+        }
+    }
 }
 
 /// The tables of the bounds that are the same for all.
