@@ -127,6 +127,22 @@ fn cases() -> Vec<Case> {
             None,
         ),
         case(
+            "DocketTenantAtLimit",
+            &[
+                ("docket_tenant_limited_total{limit='queuedDeliveries'}", "0x10 1+1x50"),
+                ("docket_tenant_limited_total{limit='bodyBytes'}", "0x60"),
+            ],
+            25,
+            Some(27),
+        ),
+        // A short burst.
+        case(
+            "DocketTenantAtLimit",
+            &[("docket_tenant_limited_total{limit='requestsPerSecond'}", "0x10 500x50")],
+            60,
+            None,
+        ),
+        case(
             "DocketInvoiceScanFails",
             &[("docket_invoice_scan_failures_total", "0x10 1+1x50")],
             19,
