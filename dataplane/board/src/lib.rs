@@ -137,10 +137,11 @@ impl Board {
         LEAVE.run(&self.connection, &self.keys.pods(), &[pod]).await
     }
 
-    /// How many pods that are alive have this role.
-    pub async fn processes(&self, role: &str) -> Result<u32, Error> {
+    /// How many pods that are alive have one of these roles.
+    pub async fn processes(&self, roles: &[&str]) -> Result<u32, Error> {
         let counts = POD_COUNTS.as_millis().to_string();
-        PROCESSES.run(&self.connection, &self.keys.pods(), &[&counts, role]).await
+        let arguments: Vec<&str> = std::iter::once(&*counts).chain(roles.iter().copied()).collect();
+        PROCESSES.run(&self.connection, &self.keys.pods(), &arguments).await
     }
 
     /// The pods that are alive, by name. Redis sends only what has changed since the last call.

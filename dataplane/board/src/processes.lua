@@ -1,4 +1,4 @@
--- ARGV: for how many milliseconds a pod counts, and a role. Returns how many pods that are alive have it.
+-- ARGV: for how many milliseconds a pod counts, and roles. Returns how many pods that are alive have one of them.
 local pods, served, roles = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
 local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1])
@@ -10,8 +10,12 @@ for _, pod in ipairs(redis.call('ZRANGEBYSCORE', pods, '-inf', '(' .. oldest)) d
 end
 local count = 0
 for _, pod in ipairs(redis.call('ZRANGE', pods, 0, -1)) do
-    if string.find(' ' .. (redis.call('HGET', roles, pod) or '') .. ' ', ' ' .. ARGV[2] .. ' ', 1, true) then
-        count = count + 1
+    local own = ' ' .. (redis.call('HGET', roles, pod) or '') .. ' '
+    for i = 2, #ARGV do
+        if string.find(own, ' ' .. ARGV[i] .. ' ', 1, true) then
+            count = count + 1
+            break
+        end
     end
 end
 return count

@@ -38,8 +38,9 @@ async fn pods_are_read_as_they_announced() {
         .await
         .expect("the report is stored");
     two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
-    let count = async |role| operator.processes(role).await.expect("answers");
-    assert_eq!((count("api").await, count("worker").await, count("work").await), (2, 1, 0));
+    let count = async |roles: &[&str]| operator.processes(roles).await.expect("answers");
+    assert_eq!((count(&["api"]).await, count(&["worker"]).await, count(&["work"]).await), (2, 1, 0));
+    assert_eq!((count(&["worker", "api"]).await, count(&["portal", "worker"]).await), (2, 1));
     let pods = operator.pods().await.expect("answers");
     assert_eq!(names(&pods), ["api-1", "api-2"]);
     assert_eq!(pods[0].roles, ["api", "worker"]);
@@ -51,7 +52,7 @@ async fn pods_are_read_as_they_announced() {
     let pods = operator.pods().await.expect("answers");
     assert_eq!(pods[0].served, served(&[("t1", "6")]));
     one.leave("api-1").await.expect("the report is stored");
-    assert_eq!((count("api").await, count("worker").await), (1, 0));
+    assert_eq!((count(&["api"]).await, count(&["worker"]).await), (1, 0));
     assert_eq!(names(&operator.pods().await.expect("answers")), ["api-2"]);
 }
 
@@ -64,7 +65,7 @@ async fn pods_that_are_gone_are_forgotten_without_an_operator() {
     let now_ms = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_millis();
     let long_ago = (now_ms - POD_COUNTS.as_millis() - 1_000).to_string();
     server.cli(&["ZADD", &keys[0], &long_ago, "gone"]);
-    assert_eq!(board.processes("api").await.expect("answers"), 0);
+    assert_eq!(board.processes(&["api"]).await.expect("answers"), 0);
     assert!(keys.iter().all(|key| server.cli(&["EXISTS", key]) == "0"));
 }
 

@@ -11,6 +11,9 @@ use crate::rates::Rates;
 use crate::telemetry::Metrics;
 use crate::tenants::Revisions;
 
+/// The roles in which a process serves requests of a tenant's users, which its limits count.
+const CALLED: [&str; 2] = [Role::Api.as_str(), Role::Portal.as_str()];
+
 /// Returns the given name, or a name that no other process has.
 pub(super) fn pod_name(given: Option<String>) -> String {
     given.unwrap_or_else(|| {
@@ -51,8 +54,8 @@ pub(super) async fn announce(
         }
         was_announced = result.is_ok();
         if was_announced
-            && roles.contains(&Role::Api.as_str())
-            && let Ok(processes) = board.processes(Role::Api.as_str()).await
+            && roles.iter().any(|role| CALLED.contains(role))
+            && let Ok(processes) = board.processes(&CALLED).await
         {
             rates.divide_by(processes);
         }

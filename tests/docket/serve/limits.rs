@@ -64,6 +64,20 @@ async fn processes_share_the_requests_of_a_tenant_also_without_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_of_the_portal_has_its_part_of_the_requests() {
+    let stage = Stage::new().await;
+    let file = stage.home.log("limits.yaml");
+    std::fs::write(&file, "defaults: {requestsPerSecond: 20, requestBurst: 20}").expect("writable");
+    let flags = format!("--tenant-limits {}", file.display());
+    let api = stage.spawn("api", &flags).ready(&stage.home).await;
+    let client = sign_in(&api).await;
+    let taken = async || flood(&client, Duration::from_secs(2)).await.0;
+    assert!(taken().await > 34, "two seconds of all");
+    let _portal = stage.spawn("portal", &flags).ready(&stage.home).await;
+    eventually("half of it is the portal's", SOON, async || taken().await < 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_above_the_connections_of_a_tenant_are_refused_and_counted() {
     let stage = Stage::new().await;
     let file = stage.home.log("limits.yaml");
