@@ -3,14 +3,18 @@
 //! A tenant's allowance is one time: when it will be whole again. One that is whole needs no memory.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use docket_crds::{Limit, Limits};
 
 /// Allowances that are whole are forgotten when there are twice as many as after the last time, and at least this many.
 const MANY: usize = 1_000;
+
+/// A caller that asked so lately counts as one that asks.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// Refused for now: the tenant is at this limit, and may try again after this many seconds, at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,18 +32,31 @@ pub struct Rates {
     allowances: Mutex<Allowances>,
     /// Among how many processes each limit is divided.
     processes: AtomicU32,
+    /// Callers are known by a keyed hash.
+    hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct Allowances {
     /// When each is whole again.
     whole_at: HashMap<(Arc<str>, Kind), Duration>,
+    /// Which callers of each tenant asked last.
+    asked: HashMap<Arc<str>, Asked>,
     after_last_sweep: usize,
+}
+
+/// The two callers that asked last, and when.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    last: (u64, Duration),
+    before: Option<(u64, Duration)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Requests,
+    /// Of one caller, by its hash.
+    RequestsOf(u64),
     SignIns,
     /// Of users who did not sign in from the same source lately.
     SignInsOfStrangers,
@@ -70,7 +87,7 @@ impl Pace {
 
 impl Default for Rates {
     fn default() -> Self {
-        Self { allowances: Mutex::default(), processes: AtomicU32::new(1) }
+        Self { allowances: Mutex::default(), processes: AtomicU32::new(1), hasher: RandomState::new() }
     }
 }
 
@@ -80,11 +97,21 @@ impl Rates {
         self.processes.store(processes.max(1), Ordering::Relaxed);
     }
 
-    /// Counts a request of a tenant, or refuses it. `now` is the time since any moment in the past.
-    pub fn request(&self, tenant: &Arc<str>, limits: &Limits, now: Duration) -> Result<(), OverLimit> {
+    /// Counts a request of a tenant's user, or refuses it. Once more than half of the tenant's burst is used up, the user has at
+    /// most half of the tenant's limit while others ask: one program with one token does not shut them out. `now` is the time
+    /// since any moment in the past.
+    pub fn request(
+        &self,
+        tenant: &Arc<str>,
+        caller: impl Hash,
+        limits: &Limits,
+        now: Duration,
+    ) -> Result<(), OverLimit> {
         let Limits { requests_per_second: count, request_burst: at_once, .. } = *limits;
-        let pace = Pace::new(count, Duration::from_secs(1), at_once, self.processes());
-        self.take(tenant, &[(Kind::Requests, pace)], now).map_err(over(Limit::RequestsPerSecond))
+        let all = Pace::new(count, Duration::from_secs(1), at_once, self.processes());
+        let half = Pace::new(count, Duration::from_secs(2), at_once / 2, self.processes());
+        let caller = self.hasher.hash_one(caller);
+        self.lock().request(tenant, (caller, half), all, now).map_err(over(Limit::RequestsPerSecond))
     }
 
     /// Counts a sign-in, or refuses it. Strangers have half of the tenant's limit, so that they never take the places of users
@@ -101,38 +128,87 @@ impl Rates {
         let strangers = (Kind::SignInsOfStrangers, pace(limits.sign_ins_per_minute / 2));
         let both = [all, strangers];
         let taken = if known { &both[..1] } else { &both };
-        self.take(tenant, taken, now).map_err(over(Limit::SignInsPerMinute))
+        self.lock().take(tenant, taken, now).map_err(over(Limit::SignInsPerMinute))
     }
 
     fn processes(&self) -> u32 {
         self.processes.load(Ordering::Relaxed)
     }
 
-    /// Takes one of each, or none.
-    fn take(&self, tenant: &Arc<str>, of: &[(Kind, Pace)], now: Duration) -> Result<(), Duration> {
-        let mut allowances = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = Vec::with_capacity(of.len());
-        for (kind, pace) in of {
-            let key = (Arc::clone(tenant), *kind);
-            let known = allowances.whole_at.get_mut(&key);
-            let known = known.map(|whole_at| {
-                // A limit that was raised counts at once: what the lower one has used up is no more than all of this one.
-                *whole_at = (*whole_at).min(now + pace.every * pace.at_once);
-                *whole_at
-            });
-            let whole_at = pace.take(known, now)?;
-            taken.push((key, whole_at));
-        }
-        allowances.whole_at.extend(taken);
-        allowances.forget_whole(now);
-        Ok(())
+    fn lock(&self) -> MutexGuard<'_, Allowances> {
+        self.allowances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Allowances {
+    /// Takes one of each, or none.
+    fn take(&mut self, tenant: &Arc<str>, of: &[(Kind, Pace)], now: Duration) -> Result<(), Duration> {
+        let mut taken = Vec::with_capacity(of.len());
+        for (kind, pace) in of {
+            taken.push((*kind, self.after_one(tenant, *kind, *pace, now)?));
+        }
+        self.keep(tenant, taken, now);
+        Ok(())
+    }
+
+    /// Takes one of all that the tenant may, and one of its caller's half.
+    fn request(
+        &mut self,
+        tenant: &Arc<str>,
+        (caller, half): (u64, Pace),
+        all: Pace,
+        now: Duration,
+    ) -> Result<(), Duration> {
+        let others_ask = self.ask(tenant, caller, now);
+        let whole_at = self.after_one(tenant, Kind::Requests, all, now)?;
+        let is_scarce = whole_at - now > all.every * all.at_once / 2;
+        let own = match self.after_one(tenant, Kind::RequestsOf(caller), half, now) {
+            Err(wait) if others_ask && is_scarce => return Err(wait),
+            // Used up, should others ask later.
+            own => own.unwrap_or(now + half.every * half.at_once),
+        };
+        self.keep(tenant, [(Kind::Requests, whole_at), (Kind::RequestsOf(caller), own)], now);
+        Ok(())
+    }
+
+    /// When this allowance is whole again after one more. Errors: how long that one has to wait.
+    fn after_one(
+        &mut self,
+        tenant: &Arc<str>,
+        kind: Kind,
+        pace: Pace,
+        now: Duration,
+    ) -> Result<Duration, Duration> {
+        let known = self.whole_at.get_mut(&(Arc::clone(tenant), kind));
+        let known = known.map(|whole_at| {
+            // A limit that was raised counts at once: what the lower one has used up is no more than all of this one.
+            *whole_at = (*whole_at).min(now + pace.every * pace.at_once);
+            *whole_at
+        });
+        pace.take(known, now)
+    }
+
+    fn keep(&mut self, tenant: &Arc<str>, taken: impl IntoIterator<Item = (Kind, Duration)>, now: Duration) {
+        self.whole_at
+            .extend(taken.into_iter().map(|(kind, whole_at)| ((Arc::clone(tenant), kind), whole_at)));
+        self.forget_whole(now);
+    }
+
+    /// Notes that this caller asks. Returns whether others of its tenant do, too.
+    fn ask(&mut self, tenant: &Arc<str>, caller: u64, now: Duration) -> bool {
+        let new = Asked { last: (caller, now), before: None };
+        let asked = self.asked.entry(Arc::clone(tenant)).or_insert(new);
+        if asked.last.0 != caller {
+            asked.before = Some(asked.last);
+        }
+        asked.last = (caller, now);
+        asked.before.is_some_and(|(_, at)| now < at + LATELY)
+    }
+
     fn forget_whole(&mut self, now: Duration) {
         if self.whole_at.len() > MANY.max(2 * self.after_last_sweep) {
             self.whole_at.retain(|_, whole_at| *whole_at > now);
+            self.asked.retain(|_, asked| now < asked.last.1 + LATELY);
             self.after_last_sweep = self.whole_at.len();
         }
     }
@@ -154,9 +230,9 @@ mod tests {
     fn raised_limit_counts_at_once() {
         let (rates, tenant) = (Rates::default(), Arc::from("a"));
         let low = limits(1, 10_000, 60);
-        assert!((0..10_000).all(|_| rates.request(&tenant, &low, Duration::ZERO).is_ok()));
+        assert!((0..10_000).all(|_| rates.request(&tenant, "ada", &low, Duration::ZERO).is_ok()));
         let high = limits(1_000, 1_000, 60);
-        let refused = rates.request(&tenant, &high, Duration::ZERO).expect_err("all is used up");
+        let refused = rates.request(&tenant, "ada", &high, Duration::ZERO).expect_err("all is used up");
         assert_eq!(refused.seconds, 1);
         assert_eq!(taken(&rates, "a", &high, 1), 1_000);
     }
@@ -164,7 +240,7 @@ mod tests {
     /// How many requests of a flood are taken at this second.
     fn taken(rates: &Rates, tenant: &str, limits: &Limits, second: u64) -> usize {
         let (tenant, now) = (tenant.into(), Duration::from_secs(second));
-        (0..1_000).take_while(|_| rates.request(&tenant, limits, now).is_ok()).count()
+        (0..1_000).take_while(|_| rates.request(&tenant, "ada", limits, now).is_ok()).count()
     }
 
     #[test]
@@ -174,8 +250,32 @@ mod tests {
         assert_eq!(taken(&rates, "b", &limits, 1), 25, "another tenant has its own");
         assert_eq!(taken(&rates, "a", &limits, 2), 10);
         assert_eq!(taken(&rates, "a", &limits, 60), 25, "no more than the burst after a quiet time");
-        let refused = rates.request(&"a".into(), &limits, Duration::from_secs(60));
+        let refused = rates.request(&"a".into(), "ada", &limits, Duration::from_secs(60));
         assert_eq!(refused, Err(OverLimit { limit: Limit::RequestsPerSecond, seconds: 1 }));
+    }
+
+    #[test]
+    fn one_caller_has_at_most_half_while_others_ask_and_all_while_it_is_alone() {
+        let (rates, limits, tenant) = (Rates::default(), limits(10, 20, 2), Arc::from("a"));
+        let taken = |caller: &str, second| {
+            let now = Duration::from_secs(second);
+            (0..100).filter(|_| rates.request(&tenant, caller, &limits, now).is_ok()).count()
+        };
+        assert_eq!((taken("greedy", 1), taken("greedy", 2)), (20, 10), "alone");
+        // Each second the greedy one comes first.
+        let both: Vec<_> = (3..23).map(|second| (taken("greedy", second), taken("quiet", second))).collect();
+        let sum = |which: fn(&(usize, usize)) -> usize| both.iter().map(which).sum::<usize>();
+        let (greedy, quiet) = (sum(|(greedy, _)| *greedy), sum(|(_, quiet)| *quiet));
+        assert!(greedy <= 100 + 10 && quiet >= 90, "{greedy} and {quiet} of 200");
+        assert!(greedy + quiet >= 200, "none is wasted");
+        assert_eq!((taken("greedy", 40), taken("greedy", 41)), (20, 10), "alone again");
+        for second in 60..80 {
+            let now = Duration::from_secs(second);
+            let may = |caller: &str| rates.request(&tenant, caller, &limits, now).is_ok();
+            assert!((0..8).all(|_| may("greedy")) && may("quiet"), "there is enough for both");
+        }
+        let third = rates.request(&Arc::from("b"), "greedy", &limits, Duration::from_secs(3));
+        assert_eq!(third, Ok(()), "another tenant's user of this name is another one");
     }
 
     #[test]
@@ -193,7 +293,7 @@ mod tests {
     }
 
     fn rates_wait(rates: &Rates, limits: &Limits) -> u64 {
-        rates.request(&"c".into(), limits, Duration::from_secs(9)).err().map_or(0, |over| over.seconds)
+        rates.request(&"c".into(), "ada", limits, Duration::from_secs(9)).err().map_or(0, |over| over.seconds)
     }
 
     #[test]
@@ -216,9 +316,10 @@ mod tests {
         let (rates, limits) = (Rates::default(), limits(10, 10, 2));
         for tenant in 0..10_000_u64 {
             let now = Duration::from_secs(tenant);
-            rates.request(&tenant.to_string().into(), &limits, now).expect("its first");
+            rates.request(&tenant.to_string().into(), "ada", &limits, now).expect("its first");
         }
-        let kept = rates.allowances.lock().expect("no panic").whole_at.len();
-        assert!(kept <= MANY, "{kept}");
+        let kept = rates.lock();
+        let kept = (kept.whole_at.len(), kept.asked.len());
+        assert!(kept.0 <= MANY && kept.1 <= MANY, "{kept:?}");
     }
 }

@@ -60,7 +60,7 @@ words! {
 const MAX_TEXT: usize = 128;
 
 /// Who did it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// A contact, by code.
     Contact(String),

@@ -133,13 +133,13 @@ impl Caller {
         if !state.owners.is_current(&tenant, &verified).await? {
             return Err(ApiError::InvalidToken);
         }
+        let actor = Actor::from(&verified.subject);
         // Not earlier: clients without a valid token must not use up the tenant's requests.
         state
             .rates
-            .request(&tenant.uid, &tenant.config.limits, state.clock.elapsed())
+            .request(&tenant.uid, &actor, &tenant.config.limits, state.clock.elapsed())
             .inspect_err(|over| state.metrics.limited(&tenant.uid, over.limit))?;
         let (subject, (_, origin)) = (verified.subject, origin(parts, &state.proxies)?);
-        let actor = Actor::from(&subject);
         Ok(Self { subject, principal: Principal { tenant, actor, origin, customer: None } })
     }
 }

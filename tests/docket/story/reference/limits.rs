@@ -36,7 +36,9 @@ pub(super) fn of_tenants(definition: &Value) -> String {
 /// What happens to what is above the limit.
 const fn at_the_bound(limit: Limit) -> &'static str {
     match limit {
-        Limit::RequestsPerSecond | Limit::RequestBurst => "[`429`](problems.md#at-limit) with `Retry-After`.",
+        Limit::RequestsPerSecond | Limit::RequestBurst => {
+            "[`429`](problems.md#at-limit) with `Retry-After`, first for a user with more than half while others call."
+        }
         Limit::SignInsPerMinute => {
             "[`429`](problems.md#at-limit) with `Retry-After`, for strangers before users who signed in lately."
         }
