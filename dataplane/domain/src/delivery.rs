@@ -142,6 +142,8 @@ pub enum FailureClass {
     WorkerLost,
     /// The webhook no longer exists, so there is no receiver.
     WebhookGone,
+    /// The stored event is longer than [`LONGEST_ENVELOPE`](crate::event::LONGEST_ENVELOPE): another program wrote it.
+    EventTooLong,
 }
 
 /// The phase of an attempt in which the time limit was reached.
@@ -159,7 +161,7 @@ pub enum Phase {
 
 impl FailureClass {
     /// Every class, for tables and metrics.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Dns,
         Self::Connect,
         Self::Refused,
@@ -177,6 +179,7 @@ impl FailureClass {
         Self::ServerError,
         Self::WorkerLost,
         Self::WebhookGone,
+        Self::EventTooLong,
     ];
 
     /// The word that is stored, logged, counted and shown.
@@ -199,6 +202,7 @@ impl FailureClass {
             Self::ServerError => "ServerError",
             Self::WorkerLost => "WorkerLost",
             Self::WebhookGone => "WebhookGone",
+            Self::EventTooLong => "EventTooLong",
         }
     }
 
@@ -253,6 +257,9 @@ impl FailureClass {
             }
             Self::WebhookGone => {
                 "The webhook was deleted; declare it again and resend if the event is still wanted."
+            }
+            Self::EventTooLong => {
+                "The stored event is longer than 64 KiB, which no event of Docket is; find the program that changed its body, restore it and resend."
             }
         }
     }
@@ -371,11 +378,11 @@ impl Next {
 /// The one transition function (States and transitions).
 ///
 /// `attempts_made` counts the attempt that has just ended (1 to 5); `now` is when it ended; `backoff_base` is
-/// [`BACKOFF_BASE`] unless configured. A missing webhook ends the delivery at once.
+/// [`BACKOFF_BASE`] unless configured. A missing webhook and an event that can't be sent end the delivery at once.
 pub fn after_attempt(outcome: &Outcome, attempts_made: u32, now: Timestamp, backoff_base: Duration) -> Next {
     match outcome.failure() {
         None => Next::Succeeded,
-        Some(FailureClass::WebhookGone) => Next::DeadLetter,
+        Some(FailureClass::WebhookGone | FailureClass::EventTooLong) => Next::DeadLetter,
         Some(_) if attempts_made >= MAX_ATTEMPTS => Next::DeadLetter,
         Some(_) => Next::RetryAt(now + backoff(attempts_made, backoff_base)),
     }
@@ -411,6 +418,9 @@ pub fn kept_answer(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    /// They leave nothing to try again.
+    const ENDING: [FailureClass; 2] = [FailureClass::WebhookGone, FailureClass::EventTooLong];
+
     fn failed(class: FailureClass) -> Outcome {
         Outcome::Failed(class, Report::default())
     }
@@ -441,7 +451,7 @@ mod tests {
                 Next::Succeeded
             );
         }
-        for class in FailureClass::ALL.into_iter().filter(|class| *class != FailureClass::WebhookGone) {
+        for class in FailureClass::ALL.into_iter().filter(|class| !ENDING.contains(class)) {
             for (attempts, delay) in [(1, 60), (2, 120), (3, 240), (4, 480)] {
                 let next = after_attempt(&failed(class), attempts, now, BACKOFF_BASE);
                 assert_eq!(next, Next::RetryAt(at(1_000 + delay)));
@@ -453,11 +463,10 @@ mod tests {
     }
 
     #[test]
-    fn deleted_webhook_ends_the_delivery_at_the_first_attempt() {
-        assert_eq!(
-            after_attempt(&failed(FailureClass::WebhookGone), 1, at(0), BACKOFF_BASE),
-            Next::DeadLetter
-        );
+    fn deleted_webhook_or_event_that_cannot_be_sent_ends_the_delivery_at_the_first_attempt() {
+        for class in ENDING {
+            assert_eq!(after_attempt(&failed(class), 1, at(0), BACKOFF_BASE), Next::DeadLetter);
+        }
     }
 
     #[test]

@@ -142,13 +142,16 @@ impl<S: Schedule> Batches<S> {
         else {
             return Outcome::Failed(FailureClass::WebhookGone, delivery::Report::default());
         };
+        let Some(body) = event.body.clone() else {
+            return Outcome::Failed(FailureClass::EventTooLong, delivery::Report::default());
+        };
         let message = send::Message {
             webhook,
             trust: tenant.trust(webhook),
             delivery: started.id,
             event_id: &started.event_id,
             code: event.code,
-            body: event.body.clone(),
+            body,
             is_test: event.is_test,
             attempt: started.attempt,
         };

@@ -97,7 +97,7 @@ impl<S: Schedule> HandedOff<S> {
             let event = ToSend {
                 code: event.code,
                 customer_code: event.customer_code.clone(),
-                body: event.body.clone(),
+                body: Some(event.body.clone()),
                 is_test: false,
             };
             let attempt = Attempt { tenant: Arc::clone(tenant), started, lease: self.lease.clone(), event };

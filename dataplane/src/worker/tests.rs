@@ -280,6 +280,21 @@ async fn second_lost_attempt_waits_for_the_backoff() {
     assert_eq!(rig.attempted(id, 5).await.failure_class, Some(FailureClass::BlockedAddress));
 }
 
+/// Its tenant's own program may have written it.
+#[tokio::test(flavor = "multi_thread")]
+async fn event_that_is_longer_than_any_of_docket_is_a_dead_letter_at_once() {
+    let mut rig = Rig::standing("long").await;
+    let (long, other) = (rig.publish("long").await, rig.publish("other").await);
+    let mut transaction = rig.tenant.store.database().begin(&rig.clock).await.expect("begins");
+    let sql = "UPDATE event SET body = zeroblob(65537) WHERE web_order_id = 'long'";
+    assert_eq!(transaction.execute(sql, Vec::new()).await.expect("updates"), 1);
+    transaction.commit().await.expect("commits");
+    rig.run();
+    let listed = rig.attempted(long, 1).await;
+    assert_eq!((listed.status, listed.failure_class), (Status::DeadLetter, Some(FailureClass::EventTooLong)));
+    assert_eq!(rig.attempted(other, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
 /// The worker does not run, so nothing can be claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn saved_order_is_posted_without_a_claim() {

@@ -341,6 +341,10 @@ impl From<Param> for rusqlite::types::Value {
     }
 }
 
+/// The most bytes of an id that outlives its row: a queue, a schedule or an attempt holds it. No id and no customer code has as
+/// many, so what was cut is unknown. A webhook in a folder has the longest, `file:`, its namespace and its name: 322.
+const LONGEST_ID: usize = 330;
+
 /// One row of a result.
 pub enum Row {
     /// From SQLite.
@@ -359,6 +363,14 @@ impl Row {
                 .ok_or(StoreError::Unexpected("a column has another type")),
             Self::Postgres(row) => T::from_postgres(row, index).map_err(StoreError::from),
         }
+    }
+
+    /// The text at `index`, cut at [`LONGEST_ID`] bytes.
+    pub(crate) fn id(&self, index: usize) -> Result<String, StoreError> {
+        let mut text: String = self.get(index)?;
+        text.truncate(text.floor_char_boundary(LONGEST_ID));
+        text.shrink_to_fit();
+        Ok(text)
     }
 
     /// The text at `index`, parsed into one of our words.

@@ -42,8 +42,8 @@ fn failure_classes() -> String {
     let mut page = head(
         "Failure classes",
         "An attempt that failed has a class: in the webhook logs, in the portal, in `docket deliveries` and `kubectl docket deliveries`,\n\
-         and as the label `class` of the metric `docket_delivery_attempts_total`. All but `WebhookGone` are tried again, five attempts\n\
-         in all.",
+         and as the label `class` of the metric `docket_delivery_attempts_total`. All but `WebhookGone` and `EventTooLong` are\n\
+         tried again, five attempts in all.",
     );
     for class in FailureClass::ALL {
         page += &format!("\n## {class}\n\n{}\n", class.remedy());

@@ -17,7 +17,7 @@ pub async fn due_by_key(
 }
 
 fn due(row: &Row) -> Result<Due, StoreError> {
-    Ok(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms: row.get(2)? })
+    Ok(Due { id: row.parsed(0)?, webhook: row.id(1)?, at_ms: row.get(2)? })
 }
 
 /// A page of the unfinished deliveries, by id. `after` is the last one of the page before.
@@ -49,7 +49,7 @@ pub async fn due_again(connection: &mut Connection, ids: &[DeliveryId]) -> Resul
             let (due, lease): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
             let late = if row.get::<i64>(4)? < i64::from(MAX_ATTEMPTS) { 0 } else { LATE_END_MS };
             let at_ms = lease.map_or(due, |until_ms| until_ms + late).max(due);
-            dues.push(Due { id: row.parsed(0)?, webhook: row.get(1)?, at_ms });
+            dues.push(Due { id: row.parsed(0)?, webhook: row.id(1)?, at_ms });
         }
     }
     Ok(dues)

@@ -18,6 +18,7 @@ on_both_databases!(
     a_delivery_needs_its_event,
     unfinished_is_paged_in_the_order_of_ids,
     unfinished_leaves_out_what_is_finished,
+    webhooks_and_events_are_held_up_to_the_length_of_ids,
     due_again_is_the_end_of_the_lease_or_the_due_time,
     the_newest_are_listed_by_status_and_number,
     an_unknown_delivery_is_not_found,
@@ -193,6 +194,24 @@ async fn unfinished_leaves_out_what_is_finished(rig: TenantDatabase) {
     }
     let due = deliveries::unfinished(&mut rig.reader().await, None, 100).await.expect("a page");
     assert_eq!(due.iter().map(|due| due.id).collect::<Vec<_>>(), ids[..2]);
+}
+
+/// The owner of a database writes into its rows what it likes. A schedule and an attempt hold what they read.
+async fn webhooks_and_events_are_held_up_to_the_length_of_ids(rig: TenantDatabase) {
+    let ids = rig.queued(2, T0).await;
+    let (genuine, long) = (format!("file:{}", "n".repeat(317)), "🦊".repeat(20_000));
+    for (id, webhook) in ids.iter().zip([&genuine, &long]) {
+        rig.run(&format!("UPDATE delivery_queue SET webhook = '{webhook}' WHERE id = '{id}'")).await;
+    }
+    let cut = "🦊".repeat(82);
+    let mut reader = rig.reader().await;
+    let due = deliveries::unfinished(&mut reader, None, 100).await.expect("a page");
+    assert_eq!([&due[0].webhook, &due[1].webhook], [&genuine, &cut]);
+    let again = deliveries::due_again(&mut reader, &ids[1..]).await.expect("a statement");
+    assert_eq!(again[0].webhook, cut);
+    drop(reader);
+    let started = rig.begin(&ids[1..], "mine", T0, T0 + 500).await;
+    assert_eq!(started[0].webhook, cut);
 }
 
 async fn due_again_is_the_end_of_the_lease_or_the_due_time(rig: TenantDatabase) {

@@ -1,6 +1,7 @@
 //! Events: the bytes that are signed and sent.
 
 use docket_crds::EventCode;
+use docket_domain::event::LONGEST_ENVELOPE;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, event_id};
 use docket_store::StoreError;
@@ -9,6 +10,7 @@ use docket_store::events::{self, About};
 on_both_databases!(
     bodies_of_more_events_than_one_list_holds,
     bytes_come_back_as_they_are,
+    no_row_gives_an_attempt_more_than_an_envelope_to_hold,
     an_event_id_is_taken_once
 );
 
@@ -39,8 +41,8 @@ async fn bodies_of_more_events_than_one_list_holds(rig: TenantDatabase) {
         for number in 0..count {
             let event = &events[event_id(number).as_str()];
             assert_eq!(
-                (event.code, &event.body[..]),
-                (EventCode::NoteCreated, number.to_string().as_bytes())
+                (event.code, event.body.as_deref()),
+                (EventCode::NoteCreated, Some(number.to_string().as_bytes()))
             );
         }
     }
@@ -54,8 +56,23 @@ async fn bytes_come_back_as_they_are(rig: TenantDatabase) {
     let ids: Vec<String> = (0..4).map(|number| event_id(number).as_str().to_owned()).collect();
     let stored = events::to_send(&mut rig.reader().await, &ids).await.expect("a statement");
     for (id, body) in ids.iter().zip(&bodies) {
-        assert_eq!(&stored[id].body[..], &body[..]);
+        assert_eq!(stored[id].body.as_deref(), Some(&body[..]));
     }
+}
+
+/// The owner of a database writes into its rows what it likes.
+async fn no_row_gives_an_attempt_more_than_an_envelope_to_hold(rig: TenantDatabase) {
+    for (number, length) in [(0, LONGEST_ENVELOPE), (1, LONGEST_ENVELOPE + 1), (2, 300_000)] {
+        rig.write(async |t| events::insert(t, &event(number, vec![b'x'; length]), T0).await).await;
+    }
+    let long = "ß".repeat(160_000);
+    let owned = format!("UPDATE event SET customer_code = '{long}' WHERE id = '{}'", event_id(2));
+    rig.run(&owned).await;
+    let ids: Vec<String> = (0..3).map(|number| event_id(number).as_str().to_owned()).collect();
+    let stored = events::to_send(&mut rig.reader().await, &ids).await.expect("a statement");
+    let lengths = ids.iter().map(|id| stored[id].body.as_ref().map(|body| body.len()));
+    assert_eq!(lengths.collect::<Vec<_>>(), [Some(LONGEST_ENVELOPE), None, None]);
+    assert_eq!(stored[&ids[2]].customer_code, "ß".repeat(165));
 }
 
 async fn an_event_id_is_taken_once(rig: TenantDatabase) {
