@@ -1,6 +1,6 @@
 //! A limited resource, such as memory for password checks, of which no guest can take so much that a new one gets nothing.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ pub fn may_have(own: u32, wanted: u32, free: u32) -> bool {
     wanted <= free && (own == 0 || own + wanted <= (own + free) / 2)
 }
 
-/// An amount that guests share by the rule of [`may_have`]. A guest that waits for its own share does not stand in front of
-/// the others.
+/// An amount that guests share by the rule of [`may_have`]. What becomes free goes to the guest that has least, of several to the one
+/// whose last share was given longest ago: a guest with many waits does not stand in front of the others.
 #[derive(Debug)]
 pub struct FairShare<G> {
     shares: Arc<Mutex<Shares>>,
@@ -33,15 +33,24 @@ pub struct FairShare<G> {
 struct Shares {
     free: u32,
     largest: u32,
-    /// What each guest has, by a keyed hash of the guest. One that has nothing is not in it.
-    held: HashMap<u64, u32>,
-    /// Who waits, in the order in which they came.
+    /// Those that have something or wait for it, each by a keyed hash.
+    guests: HashMap<u64, Guest>,
+    /// How many shares were given and asked for: the order of both.
+    events: u64,
+}
+
+#[derive(Debug, Default)]
+struct Guest {
+    has: u32,
+    /// When it got its last share; 0: never.
+    served: u64,
+    /// In the order in which they came.
     waiting: VecDeque<Waiting>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    guest: u64,
+    since: u64,
     amount: u32,
     granted: oneshot::Sender<Share>,
 }
@@ -80,7 +89,7 @@ impl<G: Hash> FairShare<G> {
     /// Of this amount; no share is larger than `largest`, of which a guest may have one at least.
     pub fn new(amount: u32, largest: u32) -> Self {
         let free = amount.max(largest);
-        let shares = Shares { free, largest, held: HashMap::new(), waiting: VecDeque::new() };
+        let shares = Shares { free, largest, guests: HashMap::new(), events: 0 };
         Self { shares: Arc::new(Mutex::new(shares)), hasher: RandomState::new(), guests: PhantomData }
     }
 
@@ -94,8 +103,9 @@ impl<G: Hash> FairShare<G> {
         let (granted, share) = oneshot::channel();
         {
             let mut shares = lock(&self.shares);
-            let (guest, amount) = (self.hasher.hash_one(guest), amount.min(shares.largest));
-            shares.waiting.push_back(Waiting { guest, amount, granted });
+            let (since, amount) = (shares.event(), amount.min(shares.largest));
+            let guest = shares.guests.entry(self.hasher.hash_one(guest)).or_default();
+            guest.waiting.push_back(Waiting { since, amount, granted });
         }
         settle(&self.shares);
         timeout(WAIT, share).await.map_err(|_| Busy)?.map_err(|_| Busy)
@@ -110,7 +120,7 @@ impl<G: Hash> FairShare<G> {
         let guest = self.hasher.hash_one(guest);
         let mut shares = lock(&self.shares);
         let amount = amount.min(shares.largest);
-        let own = shares.held.get(&guest).copied().unwrap_or(0);
+        let own = shares.guests.get(&guest).map_or(0, |guest| guest.has);
         if !may_have(own, amount, shares.free) {
             return Err(Busy);
         }
@@ -120,8 +130,7 @@ impl<G: Hash> FairShare<G> {
 
     /// Whether no guest has a share or waits for one.
     pub fn is_unused(&self) -> bool {
-        let shares = lock(&self.shares);
-        shares.held.is_empty() && shares.waiting.is_empty()
+        lock(&self.shares).guests.is_empty()
     }
 
     /// What is free.
@@ -140,31 +149,36 @@ impl Drop for Leaves<'_> {
 }
 
 impl Shares {
-    /// Whether the first of this guest's waits may have its share, and whether those behind it may be looked at.
-    fn verdict(&self, waiting: &Waiting) -> Verdict {
-        let own = self.held.get(&waiting.guest).copied().unwrap_or(0);
-        if may_have(own, waiting.amount, self.free) {
-            Verdict::Granted
-        } else if own == 0 {
-            Verdict::NextFree
-        } else {
-            Verdict::OwnIsUsed
-        }
+    fn event(&mut self) -> u64 {
+        self.events += 1;
+        self.events
+    }
+
+    /// Forgets who has given up, and guests that neither have nor want anything.
+    fn tidy(&mut self) {
+        self.guests.retain(|_, guest| {
+            guest.waiting.retain(|waiting| !waiting.granted.is_closed());
+            guest.has > 0 || !guest.waiting.is_empty()
+        });
+    }
+
+    /// The guest whose first wait ends now. One that has nothing gets what is free next: no other overtakes it.
+    fn next(&self) -> Option<u64> {
+        let first = |(id, guest): (&u64, &Guest)| {
+            let Waiting { since, amount, .. } = guest.waiting.front()?;
+            let may = may_have(guest.has, *amount, self.free);
+            (may || guest.has == 0).then_some(((guest.has, guest.served, *since), *id, may))
+        };
+        let (_, id, may) = self.guests.iter().filter_map(first).min()?;
+        may.then_some(id)
     }
 
     fn grant(&mut self, guest: u64, amount: u32) {
         self.free -= amount;
-        *self.held.entry(guest).or_default() += amount;
+        let served = self.event();
+        let guest = self.guests.entry(guest).or_default();
+        (guest.has, guest.served) = (guest.has + amount, served);
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Granted,
-    /// It has what is free next: no other guest overtakes it.
-    NextFree,
-    /// Its guest has what it may have: others overtake it.
-    OwnIsUsed,
 }
 
 fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
@@ -175,47 +189,25 @@ fn give_back(shares: &Arc<Mutex<Shares>>, guest: u64, amount: u32) {
     {
         let mut shares = lock(shares);
         shares.free += amount;
-        if let Some(held) = shares.held.get_mut(&guest) {
-            *held -= amount;
-            if *held == 0 {
-                shares.held.remove(&guest);
-            }
+        if let Some(guest) = shares.guests.get_mut(&guest) {
+            guest.has -= amount;
         }
     }
     settle(shares);
 }
 
-/// Gives those who wait what they may have now. The share of one that has left goes back.
+/// Gives those who wait what they may have now.
 fn settle(shared: &Arc<Mutex<Shares>>) {
     let mut granted = Vec::new();
     {
         let mut shares = lock(shared);
-        let (mut left, mut passed) = (VecDeque::new(), HashSet::new());
-        while let Some(waiting) = shares.waiting.pop_front() {
-            if waiting.granted.is_closed() {
-                continue;
-            }
-            let verdict = match passed.contains(&waiting.guest) {
-                true => Verdict::OwnIsUsed,
-                false => shares.verdict(&waiting),
-            };
-            match verdict {
-                Verdict::Granted => {
-                    shares.grant(waiting.guest, waiting.amount);
-                    let Waiting { guest, amount, granted: to } = waiting;
-                    granted.push((to, Share { shares: Arc::clone(shared), guest, amount }));
-                }
-                Verdict::OwnIsUsed => {
-                    passed.insert(waiting.guest);
-                    left.push_back(waiting);
-                }
-                Verdict::NextFree => {
-                    left.push_back(waiting);
-                    left.append(&mut shares.waiting);
-                }
-            }
+        shares.tidy();
+        while let Some(guest) = shares.next() {
+            let first = shares.guests.get_mut(&guest).and_then(|guest| guest.waiting.pop_front());
+            let Some(Waiting { amount, granted: to, .. }) = first else { break };
+            shares.grant(guest, amount);
+            granted.push((to, Share { shares: Arc::clone(shared), guest, amount }));
         }
-        shares.waiting = left;
     }
     // Without the lock: a share that is not wanted any more comes back when it is dropped.
     for (to, share) in granted {
@@ -289,7 +281,7 @@ mod tests {
             assert_eq!(waiting.await.expect("no panic").err(), Some(Busy));
         }
         drop(shares.take("b", 1).await.expect("free"));
-        assert!(lock(&shares.shares).waiting.is_empty());
+        assert!(lock(&shares.shares).guests.values().all(|guest| guest.waiting.is_empty()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -334,12 +326,42 @@ mod tests {
             drop(kept);
         }
         assert_eq!(shares.left(), 2);
-        assert!(lock(&shares.shares).held.is_empty());
+        assert!(shares.is_unused());
     }
 
     #[tokio::test]
     async fn largest_share_can_always_be_had() {
         let shares = FairShare::new(1, 5);
         assert!(shares.take("a", 5).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guests_that_wait_a_thousand_times_are_served_in_turn() {
+        let shares = Arc::new(FairShare::new(3, 1));
+        let (granted, mut served) = tokio::sync::mpsc::unbounded_channel();
+        for guest in ["a", "b", "c", "d"] {
+            for _ in 0..1_000 {
+                let (shares, granted) = (Arc::clone(&shares), granted.clone());
+                tokio::spawn(async move {
+                    if let Ok(share) = shares.take(guest, 1).await {
+                        let _ = granted.send((guest, share));
+                    }
+                });
+            }
+        }
+        let waiting = || lock(&shares.shares).guests.values().map(|guest| guest.waiting.len()).sum::<usize>();
+        while waiting() < 3_997 {
+            tokio::task::yield_now().await;
+        }
+        let (mut kept, mut order) = (VecDeque::new(), String::new());
+        for _ in 0..12 {
+            let (guest, share) = served.recv().await.expect("some wait");
+            order += guest;
+            kept.push_back(share);
+            if kept.len() == 3 {
+                kept.pop_front();
+            }
+        }
+        assert_eq!(order, "abcdabcdabcd");
     }
 }
