@@ -1,6 +1,7 @@
 //! Reads the bytes of request bodies, within their limits, and makes responses of JSON text. What waits for a slow client has
 //! a share of the memory, in both directions.
 
+use std::io::{ErrorKind, Write};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -14,6 +15,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
+use serde::Serialize;
 
 use super::error::ApiError;
 use crate::fair_share::{FairShare, Share};
@@ -36,8 +38,12 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// The time in which a body must arrive.
 pub const TIME: Duration = Duration::from_secs(20);
 
-/// The largest share of a response: a page of notes has somewhat less.
-const LARGEST_RESPONSE: usize = 2 * 1024 * 1024;
+/// The longest response with data of a tenant: a page of a hundred notes has somewhat less.
+pub const LONGEST_RESPONSE: usize = 2 * 1024 * 1024;
+/// Why there is no longer one.
+const TOO_LONG: ApiError = ApiError::BadRequest(
+    "The response would be longer than 2 MiB; ask for less, for lists with a smaller pageSize",
+);
 
 /// The memory for bodies that are longer than 16 KiB. A tenant has at most half of what is free or its own.
 #[derive(Debug)]
@@ -61,7 +67,7 @@ impl Bodies {
     pub fn new(bytes: u64) -> Self {
         let half = u32::try_from(bytes / 2 / 1024).unwrap_or(u32::MAX / 2);
         Self {
-            on_the_way: FairShare::new(half, kib(LARGEST_RESPONSE)),
+            on_the_way: FairShare::new(half, kib(LONGEST_RESPONSE)),
             processed: FairShare::new(half, kib(ORDER_LIMIT * COPIES + TREE)),
         }
     }
@@ -75,6 +81,22 @@ impl Bodies {
         limit: usize,
     ) -> Result<Arrived, ApiError> {
         check_head(headers, &body, limit, JSON)?;
+        self.arrived(tenant, body, limit).await
+    }
+
+    /// The same of a form.
+    pub async fn read_form(
+        &self,
+        tenant: &str,
+        headers: &HeaderMap,
+        body: Body,
+        limit: usize,
+    ) -> Result<Arrived, ApiError> {
+        check_form(headers, &body, limit)?;
+        self.arrived(tenant, body, limit).await
+    }
+
+    async fn arrived(&self, tenant: &str, body: Body, limit: usize) -> Result<Arrived, ApiError> {
         // A client that does not say how much it sends may send as much as it may.
         let announced =
             body.size_hint().upper().and_then(|length| usize::try_from(length).ok()).unwrap_or(limit);
@@ -92,12 +114,16 @@ impl Bodies {
     ///
     /// # Errors
     ///
-    /// The tenant's clients leave too much unread. A response that waited for its share would take the memory meanwhile.
+    /// It is too long, or the tenant's clients leave too much unread. A response that waited for its share would take the memory
+    /// meanwhile.
     pub fn send(&self, tenant: &str, response: Response) -> Result<Response, ApiError> {
         let length = response.body().size_hint().lower();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length <= SMALL {
             return Ok(response);
+        }
+        if length > LONGEST_RESPONSE {
+            return Err(TOO_LONG);
         }
         let share = self.on_the_way.try_take(tenant.to_owned(), kib(length))?;
         Ok(response.map(|body| Body::new(Sent { body, rest: Bytes::new(), _share: share })))
@@ -187,13 +213,17 @@ pub async fn json_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result
 
 /// Reads the body of a form with these headers, of at most `limit` bytes.
 pub async fn form_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    check_head(headers, &body, limit, FORM).map_err(|error| match error {
+    check_form(headers, &body, limit)?;
+    bytes(body, limit).await
+}
+
+fn check_form(headers: &HeaderMap, body: &Body, limit: usize) -> Result<(), ApiError> {
+    check_head(headers, body, limit, FORM).map_err(|error| match error {
         ApiError::UnsupportedMediaType => {
             ApiError::BadRequest("Send the form as application/x-www-form-urlencoded, as browsers do")
         }
         error => error,
-    })?;
-    bytes(body, limit).await
+    })
 }
 
 fn check_head(headers: &HeaderMap, body: &Body, limit: usize, kind: &str) -> Result<(), ApiError> {
@@ -240,6 +270,36 @@ fn check_content_type(headers: &HeaderMap, kind: &str) -> Result<(), ApiError> {
     if is_kind && is_utf8 { Ok(()) } else { Err(ApiError::UnsupportedMediaType) }
 }
 
+/// A response of this as JSON. What a database holds may be longer as JSON than it is there, six times at most.
+#[derive(Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        let mut text = Text(Vec::new());
+        match serde_json::to_writer(&mut text, &self.0) {
+            Ok(()) => json_response(text.0),
+            Err(_) => TOO_LONG.into_response(),
+        }
+    }
+}
+
+/// The text of a response, of at most [`LONGEST_RESPONSE`] bytes.
+struct Text(Vec<u8>);
+
+impl Write for Text {
+    fn write(&mut self, more: &[u8]) -> std::io::Result<usize> {
+        match self.0.len() + more.len() > LONGEST_RESPONSE {
+            true => Err(ErrorKind::FileTooLarge.into()),
+            false => self.0.write(more),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A response of this JSON text.
 pub fn json_response(body: impl Into<Body>) -> Response {
     let kind = HeaderValue::from_static("application/json");
@@ -248,7 +308,12 @@ pub fn json_response(body: impl Into<Body>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
+
+    const OK: StatusCode = StatusCode::OK;
+    const BAD_REQUEST: StatusCode = StatusCode::BAD_REQUEST;
 
     fn large(bytes: &Bytes) -> Response {
         Response::new(Body::from(bytes.clone()))
@@ -284,5 +349,29 @@ mod tests {
         assert!(bodies.send("a", Response::new(Body::from("{}"))).is_ok());
         drop(unread);
         assert!(bodies.send("a", large(&bytes)).is_ok());
+    }
+
+    /// Control characters have six bytes as JSON.
+    #[tokio::test]
+    async fn response_that_is_too_long_is_refused_before_it_is_whole() {
+        let bodies = Bodies::new(64 << 20);
+        let status = |length| Json("\u{1}".repeat(length)).into_response().status();
+        assert_eq!((status(LONGEST_RESPONSE / 6), status(LONGEST_RESPONSE / 6 + 1)), (OK, BAD_REQUEST));
+        let page = |length| bodies.send("a", Response::new(Body::from("x".repeat(length)))).map(drop);
+        assert!(page(LONGEST_RESPONSE).is_ok());
+        assert!(matches!(page(LONGEST_RESPONSE + 1), Err(ApiError::BadRequest(_))));
+    }
+
+    #[tokio::test]
+    async fn long_form_has_a_share_and_a_short_one_none() {
+        let bodies = Bodies::new(64 << 20);
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM))]);
+        let arrived = async |length| {
+            bodies.read_form("a", &headers, Body::from("x".repeat(length)), LIMIT).await.expect("it arrives")
+        };
+        assert!(arrived(SMALL).await.share.is_none());
+        assert!(arrived(LIMIT).await.share.is_some());
+        let json = bodies.read("a", &headers, Body::from("{}"), LIMIT).await.map(|arrived| arrived.bytes);
+        assert!(matches!(json, Err(ApiError::UnsupportedMediaType)));
     }
 }

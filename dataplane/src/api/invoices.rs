@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use docket_domain::invoice::{self, InvoiceFamily};
 use docket_store::invoices::{self, Invoice, InvoiceFilter};
@@ -10,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::body::Json;
 use super::caller::Caller;
 use super::error::ApiError;
 use super::kinds::{InvoiceNumber, WorkOrderNumber};

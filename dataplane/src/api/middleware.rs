@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use docket_crds::Limit;
 use docket_program::random;
-use http::{HeaderValue, Method, header};
+use http::{HeaderValue, header};
 use tracing::Instrument;
 
 use super::body::OfTenant;
@@ -42,7 +42,7 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         next.run(request).await
     };
     let handled = tokio::spawn(handled.instrument(span)).await;
-    let mut response = handled.unwrap_or_else(|_| {
+    let response = handled.unwrap_or_else(|_| {
         // The panic hook has logged where it was. Its message is left out: it may quote the client.
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
@@ -52,17 +52,11 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
         state.metrics.limited(tenant, Limit::DatabaseConnections);
     }
-    // What a write has done is done: its response is never refused.
-    if method == Method::GET
-        && let Some(tenant) = of_tenant.get()
-    {
-        response = state.bodies.send(tenant, response).unwrap_or_else(IntoResponse::into_response);
-    }
-    if route.starts_with(docket_portal::ROOT) {
-        response = portal::finished(response, &id);
-    } else if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
-        *response.body_mut() = problem.body(&id);
-        response.headers_mut().remove(header::CONTENT_LENGTH);
+    let mut response = finished(response, route, &id);
+    // Genuine responses of writes are too short to be refused.
+    if let Some(tenant) = of_tenant.get() {
+        let sent = state.bodies.send(tenant, response);
+        response = sent.unwrap_or_else(|error| finished(error.into_response(), route, &id));
     }
     finish_headers(&mut response, &id);
     let seconds = begun.elapsed().as_secs_f64();
@@ -75,6 +69,18 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
         duration_ms = seconds * 1e3,
         "request"
     );
+    response
+}
+
+/// With the body of its error, if it is one.
+fn finished(mut response: Response, route: &str, id: &str) -> Response {
+    if route.starts_with(docket_portal::ROOT) {
+        return portal::finished(response, id);
+    }
+    if let Some(problem) = response.extensions_mut().remove::<Unnumbered>() {
+        *response.body_mut() = problem.body(id);
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
     response
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use docket_domain::work_order::{WorkOrderKey, WorkOrderType};
@@ -16,6 +15,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
+use super::body::Json;
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::fields::{Kind, Place, Sent};

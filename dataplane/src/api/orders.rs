@@ -4,7 +4,6 @@ pub mod answers;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use docket_orders::openapi::STORED_ORDER;
@@ -19,7 +18,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use super::body::ORDER_LIMIT;
+use super::body::{Json, ORDER_LIMIT};
 use super::caller::Caller;
 use super::error::{ApiError, ProblemBody};
 use super::idempotency::IdempotencyKey;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use docket_domain::process::{ServiceStatus, deemed_served_on};
 use docket_store::processes::{self, Process, ProcessAttempt, ProcessFilter};
@@ -11,6 +10,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::body::Json;
 use super::caller::Caller;
 use super::error::ApiError;
 use super::kinds::{Line, WorkOrderNumber};

@@ -6,7 +6,6 @@ pub mod test_events;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::DeliveryId;
@@ -16,6 +15,7 @@ use docket_store::walk::Page;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
+use super::body::Json;
 use super::caller::{Administrator, Principal};
 use super::error::{ApiError, ProblemBody};
 use super::kinds::{DeliveryIdText, InvoiceNumber, Line, WebhookName, WorkOrderKeyText};

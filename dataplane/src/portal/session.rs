@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use sha2::Sha256;
 use url::Url;
 
-use crate::api::body::{LIMIT, form_bytes};
+use crate::api::body::LIMIT;
 use crate::api::caller::{Caller, WebhookManager};
 use crate::api::error::ApiError;
 use crate::api::fields::Fields;
@@ -24,6 +24,7 @@ use crate::api::host::{HostKind, host};
 use crate::api::request::{Described, FromFields};
 use crate::api::state::ApiState;
 use crate::api::tenant::Addressed;
+use crate::fair_share::Share;
 use crate::tenants::ServedTenant;
 
 /// The kind of the session's cookie. No header of a request decides it.
@@ -107,6 +108,8 @@ pub struct Viewer {
     /// The user, as the API knows it.
     pub caller: Caller,
     csrf: String,
+    /// Of the form that it has sent.
+    _body: Option<Share>,
 }
 
 impl Viewer {
@@ -173,7 +176,7 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         };
         let csrf = csrf_of(token);
         let WebhookManager(caller) = WebhookManager::of_caller(caller, state).await?;
-        Ok(Self { caller, csrf })
+        Ok(Self { caller, csrf, _body: None })
     }
 }
 
@@ -214,8 +217,10 @@ impl<F: FromForm> FromRequest<Arc<ApiState>> for Posted<F> {
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
         let (mut parts, body) = request.into_parts();
         check_origin(&parts)?;
-        let viewer = Viewer::from_request_parts(&mut parts, state).await?;
-        Ok(Self { viewer, form: F::from_form(fields_of_session(&parts, body).await?)? })
+        let mut viewer = Viewer::from_request_parts(&mut parts, state).await?;
+        let (pairs, share) = fields_of_session(&parts, body, &viewer.caller.tenant, state).await?;
+        viewer._body = share;
+        Ok(Self { viewer, form: F::from_form(pairs)? })
     }
 }
 
@@ -228,23 +233,30 @@ impl FromRequest<Arc<ApiState>> for PostedByAnyone {
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Refused> {
         let (parts, body) = request.into_parts();
         check_origin(&parts)?;
-        tenant_of(&parts, state)?;
+        let tenant = tenant_of(&parts, state)?;
         if Cookies::of(&parts)?.token(&parts.headers).is_none() {
             return Err(to_sign_in(&parts));
         }
-        fields_of_session(&parts, body).await?;
+        fields_of_session(&parts, body, &tenant, state).await?;
         Ok(Self)
     }
 }
 
-/// The names and values of a form, without `csrf`, which proves that a page of the session has sent it.
-async fn fields_of_session(parts: &Parts, body: Body) -> Result<Vec<(String, String)>, ApiError> {
-    let bytes = form_bytes(&parts.headers, body, LIMIT).await?;
-    let (csrf, pairs): (Vec<_>, Vec<_>) = pairs_of(&bytes)?.into_iter().partition(|(name, _)| name == "csrf");
+/// The names and values of a form, without `csrf`, which proves that a page of the session has sent it; and its share of the
+/// memory.
+async fn fields_of_session(
+    parts: &Parts,
+    body: Body,
+    tenant: &ServedTenant,
+    state: &ApiState,
+) -> Result<(Vec<(String, String)>, Option<Share>), ApiError> {
+    let arrived = state.bodies.read_form(&tenant.config.uid, &parts.headers, body, LIMIT).await?;
+    let (csrf, pairs): (Vec<_>, Vec<_>) =
+        pairs_of(&arrived.bytes)?.into_iter().partition(|(name, _)| name == "csrf");
     let sent = csrf.first().and_then(|(_, sent)| hex::decode(sent).ok());
     let token = Cookies::of(parts)?.token(&parts.headers).ok_or(ApiError::Internal)?;
     match sent.map(|sent| form_mac(token).verify_slice(&sent)) {
-        Some(Ok(())) => Ok(pairs),
+        Some(Ok(())) => Ok((pairs, arrived.share)),
         Some(Err(_)) | None => Err(ApiError::ForeignForm),
     }
 }

@@ -112,6 +112,27 @@ async fn hostile_tables_cost_their_tenant_a_503_and_the_process_no_memory() {
     eventually("the tenant is back", SOON, async || guess(&api, USER).await.0 == 404).await;
 }
 
+/// A back office may write notes of any length. Each of these characters has six bytes as JSON.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_control_characters_cost_the_process_no_memory() {
+    let stage = Stage::new().await;
+    let api = stage.serve("api").await;
+    let ada = sign_in(&api).await;
+    let rows = "INSERT INTO work_order (number, work_order_type, customer_code, created_at_ms)
+            VALUES ('P1', 'Process', 'C-1', 0);
+        INSERT INTO note (work_order, line_item, report, created_at_ms)
+            VALUES ('P1', 1, repeat(E'\\x01', 1900000), 0), ('P1', 2, 'short', 1)";
+    postgres::client(&stage.database).await.batch_execute(rows).await.expect("rows");
+    let idle = memory(&api, "VmHWM");
+    for reply in futures_util::future::join_all((0..16).map(|_| ada.get("/Notes/Search"))).await {
+        assert_eq!(reply.status, 400);
+        assert!(reply.detail().contains("longer than 2 MiB"), "{}", reply.detail());
+    }
+    let grown = memory(&api, "VmHWM") - idle;
+    assert!(grown < GROWTH, "grew by {grown} KiB");
+    assert_eq!(ada.get("/Notes/Search?pageSize=1").await.json()["items"][0]["report"], "short");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_tables_cost_detector_and_worker_no_memory_and_others_no_delivery() {
     let (stage, database) = with_other().await;

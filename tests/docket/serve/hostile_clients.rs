@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use docket_rig::memory_group::MemoryGroup;
+use docket_rig::postgres;
 use docket_tests::server::{Client, Server, api_key};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -190,6 +191,21 @@ async fn large_order(user: &Client) -> String {
     format!("/Orders/Get?webOrderId={}", saved.json()["webOrderId"].as_str().expect("an id"))
 }
 
+/// Sends a request on each of 150 connections and reads only the status. Returns how many were refused, and the connections.
+async fn unread(api: SocketAddr, request: &str) -> (usize, Vec<TcpStream>) {
+    let (mut unread, mut refused) = (Vec::new(), 0);
+    for _ in 0..150 {
+        let mut stream = connect(6, api).await.expect("a place");
+        stream.write_all(request.as_bytes()).await.expect("an open connection");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.expect("a response begins");
+        refused += usize::from(status.ends_with(b"503"));
+        assert!(status.ends_with(b"200") || status.ends_with(b"503"), "{}", String::from_utf8_lossy(&status));
+        unread.push(stream);
+    }
+    (refused, unread)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn responses_that_one_tenants_clients_do_not_read_take_a_bounded_part_of_the_memory() {
     let stage = Stage::new().await;
@@ -207,20 +223,37 @@ async fn responses_that_one_tenants_clients_do_not_read_take_a_bounded_part_of_t
         api_key('b'),
         guest.token
     );
-    let (mut unread, mut refused) = (Vec::new(), 0);
-    for _ in 0..150 {
-        let mut stream = connect(6, api).await.expect("a place");
-        stream.write_all(head.as_bytes()).await.expect("an open connection");
-        let mut status = [0; 12];
-        stream.read_exact(&mut status).await.expect("a response begins");
-        refused += usize::from(status.ends_with(b"503"));
-        assert!(status.ends_with(b"200") || status.ends_with(b"503"), "{}", String::from_utf8_lossy(&status));
-        unread.push(stream);
-    }
+    let (refused, unread) = unread(api, &head).await;
     let taken = resident(&server).saturating_sub(before);
     println!("{refused} of {} responses were refused; the others take {} KiB", unread.len(), taken / 1024);
     // Half of an eighth of the memory, and what the allocator has on top.
     assert!(refused > 0 && taken < 64 << 20, "{taken}");
     assert_eq!(ada.get(&of_ada).await.status, 200);
     assert_eq!(guest.get("/Orders/Search").await.status, 200);
+}
+
+/// The owner of the database writes what is kept under a key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeated_writes_whose_responses_are_not_read_take_a_bounded_part_of_the_memory() {
+    let stage = Stage::new().await;
+    let server = Server::spawn_server(&stage.home, &stage.arguments("api", "--memory-limit 256Mi"), &[]);
+    let server = server.ready(&stage.home).await;
+    let (ada, body) = (sign_in(&server).await, json!({"orderType": "Court"}).to_string());
+    let key = [("Idempotency-Key", "one")];
+    assert_eq!(ada.try_post("/Orders/Save", &body, &key).await.expect("an answer").status, 200);
+    let long = "UPDATE idempotency SET answer_body = repeat('x', 600000)";
+    postgres::client(&stage.database).await.batch_execute(long).await.expect("it is its owner's");
+
+    let head = format!(
+        "POST /Orders/Save HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {}\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nIdempotency-Key: one\r\nContent-Length: {}\r\n\r\n{body}",
+        api_key('a'),
+        ada.token,
+        body.len()
+    );
+    let before = resident(&server);
+    let (refused, _unread) = unread(server.api, &head).await;
+    let taken = resident(&server).saturating_sub(before);
+    assert!(refused > 0 && taken < 64 << 20, "{refused} {taken}");
+    assert_eq!(ada.try_post("/Orders/Save", &body, &[]).await.expect("an answer").status, 200);
 }

@@ -6,11 +6,12 @@
 use tokio_postgres::types::Type;
 
 /// The longest row, in bytes. The largest thing in a row is an order, which the API takes with at most 1 MiB.
-pub const LONGEST_ROW: usize = 4 << 20;
+pub const LONGEST_ROW: usize = 2 << 20;
 /// The longest message that is no row, in bytes: errors, notices, descriptions of columns.
 pub const LONGEST_MESSAGE: usize = 64 << 10;
-/// The most that may arrive for one query, in bytes. The longest list is of the 10,000 deliveries of a bulk resend.
-pub const LONGEST_ANSWER: usize = 8 << 20;
+/// The most that may arrive for one query, in bytes. The longest lists are a page of notes and the 10,000 deliveries of a bulk
+/// resend. All connections of a tenant may hold as much at once, and as much again in what they make of it.
+pub const LONGEST_ANSWER: usize = 3 << 20;
 /// The most messages for one query; each row is a message.
 pub const MOST_MESSAGES: usize = 20_000;
 /// The most bytes of reported settings in the life of a connection: the library keeps them all.

@@ -5,7 +5,6 @@ pub mod requests;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use docket_domain::audit::AuditEvent;
@@ -16,6 +15,7 @@ use docket_store::resends::Resend;
 use self::answers::{PreviewAnswer, ResendAnswer, ResendManyAnswer, ResendPage, ResentAnswer, StopAnswer};
 use self::requests::{ResendOne, ResendRequest, ResendSearch, StopResendRequest};
 use crate::actions::resend::{self, Many, Resent, resend_many, resend_one};
+use crate::api::body::Json;
 use crate::api::caller::{Administrator, Principal};
 use crate::api::error::{ApiError, ProblemBody};
 use crate::api::idempotency::IdempotencyKey;

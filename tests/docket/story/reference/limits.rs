@@ -7,7 +7,7 @@ use docket::api::{body, idempotency, paging, server};
 use docket::passwords::MAX_PASSWORD_CHARS;
 use docket::worker::retention;
 use docket_crds::{Limit, Limits};
-use docket_domain::{delivery, resend, token};
+use docket_domain::{delivery, event, resend, token};
 use docket_orders::json;
 use docket_orders::problem::MAX_PROBLEMS;
 use serde_json::Value;
@@ -66,6 +66,7 @@ pub(super) fn of_all() -> String {
             ("Body of an order", bytes(body::ORDER_LIMIT)),
             ("Body of a sign-in", bytes(body::SIGN_IN_LIMIT)),
             ("Other bodies", bytes(body::LIMIT)),
+            ("Body of a response", bytes(body::LONGEST_RESPONSE)),
             ("Time for a body to arrive", time(body::TIME)),
             ("Headers that always fit", bytes(server::BUFFER)),
             ("`Idempotency-Key`", format!("{} characters", idempotency::MAX_CHARS)),
@@ -89,6 +90,7 @@ pub(super) fn of_all() -> String {
                 time(delivery::ATTEMPT_TIMEOUT),
             ),
             ("Of these: looking up the name, connecting, and TLS, each", time(docket_egress::PHASE_LIMIT)),
+            ("Body of a delivery", bytes(event::LONGEST_ENVELOPE)),
             ("Time for the body of a 2xx response", time(docket_egress::SUCCESS_BODY_LIMIT)),
             (
                 "Headers of a response",
