@@ -1,5 +1,5 @@
 //! Slows down guessing of passwords: per user and source, per user, and per tenant and source. Unknown users are treated
-//! alike. No count is shared between tenants.
+//! alike. No count is shared between tenants, but one: that of the client codes that a source names on the legacy host.
 //!
 //! A guess is counted when its check begins, so that parallel guesses gain nothing, and uncounted when it was right. A user who
 //! has signed in from a source is not held up there by guesses from elsewhere, nor by guesses at others; anyone else waits for
@@ -27,6 +27,8 @@ const PER_USER_AND_SOURCE: Patience = Patience { free: 5, longest_ms: 5 * 60 * 1
 const PER_USER: Patience = Patience { free: 20, longest_ms: 30 * 1000 };
 /// The limits for all users of a tenant from one source, such as an office behind one address.
 const PER_SOURCE: Patience = Patience { free: 50, longest_ms: 60 * 1000 };
+/// The limits for one source over all client codes that it names, real or invented: each code is a tenant of its own to the others.
+const PER_SOURCE_OF_CODES: Patience = Patience { free: 200, longest_ms: 60 * 1000 };
 /// A count without a guess for this long is forgotten.
 const FORGET_MS: i64 = 15 * 60 * 1000;
 /// For how long a user is known at a source after a sign-in.
@@ -53,6 +55,8 @@ pub struct Guess {
     pub user: String,
     /// Where the request came from.
     pub source: Source,
+    /// Whether the request names its tenant by a client code, which anyone can invent (legacy host).
+    pub by_code: bool,
 }
 
 /// Refused for now: try again after this many seconds (1 to 300).
@@ -117,13 +121,18 @@ struct Keys {
 struct AtSource {
     user: u64,
     all: u64,
+    /// `None`: the tenant is not named by a code.
+    codes: Option<u64>,
 }
 
 impl Keys {
     /// The counts that a guess moves.
     fn counts(&self) -> impl Iterator<Item = (u64, Patience)> {
         let at_source = self.at_source.iter();
-        let at_source = at_source.flat_map(|at| [(at.user, PER_USER_AND_SOURCE), (at.all, PER_SOURCE)]);
+        let at_source = at_source.flat_map(|at| {
+            let codes = at.codes.map(|codes| (codes, PER_SOURCE_OF_CODES));
+            [(at.user, PER_USER_AND_SOURCE), (at.all, PER_SOURCE)].into_iter().chain(codes)
+        });
         [(self.user, PER_USER)].into_iter().chain(at_source)
     }
 }
@@ -153,16 +162,15 @@ impl Throttle {
     /// Records that a guess was right: the user's count at the source is reset, the others are taken back, and the user is known
     /// there.
     pub fn right(&self, guess: &Guess, now: Duration) {
-        let (Keys { user, at_source }, now_ms) = (self.keys(guess), millis(now));
+        let (keys, now_ms) = (self.keys(guess), millis(now));
         let mut entries = self.lock();
-        if let Some(count) = entries.counts.get_mut(&user) {
-            *count = count.without_guess(PER_USER);
+        for (key, patience) in keys.counts() {
+            if let Some(count) = entries.counts.get_mut(&key) {
+                *count = count.without_guess(patience);
+            }
         }
-        let Some(at) = at_source else { return };
+        let Some(at) = keys.at_source else { return };
         entries.counts.remove(&at.user);
-        if let Some(count) = entries.counts.get_mut(&at.all) {
-            *count = count.without_guess(PER_SOURCE);
-        }
         if entries.known.len() >= MAX_ENTRIES {
             forget_older_half(&mut entries.known, |last_ms| *last_ms);
         }
@@ -175,7 +183,7 @@ impl Throttle {
     }
 
     fn keys(&self, guess: &Guess) -> Keys {
-        let Guess { tenant, user, source } = guess;
+        let Guess { tenant, user, source, by_code } = guess;
         let source = match source {
             Source::Client(address) => Some(network(*address)),
             Source::Proxy => None,
@@ -183,6 +191,7 @@ impl Throttle {
         let at_source = source.map(|source| AtSource {
             user: self.hasher.hash_one((0u8, tenant, user, source)),
             all: self.hasher.hash_one((2u8, tenant, source)),
+            codes: by_code.then(|| self.hasher.hash_one((3u8, source))),
         });
         Keys { user: self.hasher.hash_one((1u8, tenant, user)), at_source }
     }
@@ -239,7 +248,7 @@ mod tests {
 
     fn at(tenant: &str, user: &str, source: u8) -> Guess {
         let source = Source::Client(IpAddr::from([192, 0, 2, source]));
-        Guess { tenant: tenant.into(), user: user.into(), source }
+        Guess { tenant: tenant.into(), user: user.into(), source, by_code: false }
     }
 
     fn guess(user: &str, source: u8) -> Guess {
@@ -254,6 +263,21 @@ mod tests {
         }
         assert!(throttle.begin(&at("a", "someone", 1), ms(1)).is_err());
         assert_eq!(throttle.begin(&at("b", "someone", 1), ms(1)), Ok(()));
+    }
+
+    #[test]
+    fn source_may_try_two_hundred_client_codes_and_known_users_sign_in_there_all_the_same() {
+        let throttle = Throttle::default();
+        let by_code = |tenant: &str, user: &str| Guess { by_code: true, ..at(tenant, user, 1) };
+        throttle.begin(&by_code("real", "ada"), ms(0)).expect("the first");
+        throttle.right(&by_code("real", "ada"), ms(0));
+        let invented = |n: usize| by_code(&format!("code{n}"), &format!("u{n}"));
+        let tried = (0..1000).take_while(|n| throttle.begin(&invented(*n), ms(1)).is_ok()).count();
+        assert_eq!(tried, 200);
+        assert!(throttle.begin(&by_code("real", "new"), ms(1)).is_err());
+        assert_eq!(throttle.begin(&by_code("real", "ada"), ms(1)), Ok(()));
+        assert_eq!(throttle.begin(&at("real", "new", 1), ms(1)), Ok(()));
+        assert_eq!(throttle.begin(&Guess { by_code: true, ..at("real", "new", 2) }, ms(1)), Ok(()));
     }
 
     #[test]
@@ -376,6 +400,7 @@ mod tests {
             tenant: "a".into(),
             user: user.to_string(),
             source: Source::Client(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host).into()),
+            by_code: false,
         };
         let tried = (0..1000).take_while(|n| throttle.begin(&from(*n as u16, *n), ms(1)).is_ok()).count();
         assert_eq!(tried, 50);
@@ -405,6 +430,7 @@ mod tests {
                 tenant: "a".into(),
                 user: n.to_string(),
                 source: Source::Client(IpAddr::from((0x0a00_0000 + n).to_be_bytes())),
+                by_code: false,
             };
             assert_eq!(throttle.begin(&guess, ms(i64::from(n))), Ok(()));
         }

@@ -34,6 +34,8 @@ pub struct SignIn<'a> {
 pub struct Credentials {
     /// The client code. If sent, it must be the tenant's.
     pub client_code: Option<String>,
+    /// Whether the tenant is that of the client code (legacy host).
+    pub by_code: bool,
     /// A contact's e-mail address or an employee's check-in name.
     pub user_id: String,
     /// The password.
@@ -121,7 +123,12 @@ impl SignIn<'_> {
     /// Refuses a user that has to wait, before any look-up.
     fn guess(self, tenant: &str, kind: &str, credentials: &Credentials) -> Result<Guess, TryLater> {
         let user = format!("{kind} {}", contacts::user_key(&credentials.user_id));
-        let guess = Guess { tenant: tenant.to_owned(), user, source: credentials.source };
+        let guess = Guess {
+            tenant: tenant.to_owned(),
+            user,
+            source: credentials.source,
+            by_code: credentials.by_code,
+        };
         self.throttle
             .check(&guess, self.clock.elapsed())
             .inspect_err(|_| self.metrics.signed_in("throttled"))?;

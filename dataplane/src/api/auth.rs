@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use docket_domain::audit::{Actor, AuditEvent, Origin};
 use docket_domain::token::TokenSubject;
@@ -11,7 +10,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, Schema};
 
-use super::body::{SIGN_IN_LIMIT, json_bytes};
+use super::body::{Json, SIGN_IN_LIMIT, json_bytes};
 use super::error::{ApiError, ProblemBody};
 use super::fields::Fields;
 use super::kinds::{Line, Password};
@@ -192,7 +191,8 @@ struct SignedIn {
 }
 
 async fn sign_in_contact(state: &ApiState, call: SignInCall<Addressed>) -> Result<SignedIn, ApiError> {
-    let SignInCall { addressed, credentials, origin } = call;
+    let SignInCall { addressed, mut credentials, origin } = call;
+    credentials.by_code = matches!(addressed, Addressed::Legacy);
     let user_id = credentials.user_id.clone();
     let tenant = match addressed {
         Addressed::Tenant(tenant) => Some(tenant),
@@ -266,7 +266,7 @@ where
         let addressed = A::from_request_parts(&mut parts, state).await?;
         let body = json_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
         let SessionTokenRequest { client_code, user_id, password } = read(Fields::of_body(&body)?)?;
-        let credentials = Credentials { client_code, user_id, password, source };
+        let credentials = Credentials { client_code, by_code: false, user_id, password, source };
         Ok(Self { addressed, credentials, origin })
     }
 }

@@ -77,7 +77,8 @@ pub async fn sign_in(State(state): State<Arc<ApiState>>, request: Request) -> Re
     let bytes = form_bytes(&parts.headers, body, SIGN_IN_LIMIT).await?;
     let SignInForm { to, kind, user_id, password } = SignInForm::read(fields_of_form(&bytes)?)?;
     let to = local(to);
-    let credentials = Credentials { client_code: None, user_id: user_id.clone(), password, source };
+    let user = user_id.clone();
+    let credentials = Credentials { client_code: None, by_code: false, user_id: user, password, source };
     let issued = match &*kind {
         "employee" => state.sign_in().employee(&tenant, credentials).await,
         "contact" => state.sign_in().contact(&tenant, credentials).await,

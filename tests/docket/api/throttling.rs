@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use docket_tests::people::{ADA, BEA, MO};
-use docket_tests::server::{Reply, eventually};
+use docket_tests::server::{JSON, PASSWORD, Reply, eventually};
 use serde_json::json;
 
-use super::rig::{Rig, credentials, problem};
+use super::rig::{Rig, credentials, home, problem};
 
 /// Guesses all at once, so that no time passes between them; returns the statuses in ascending order.
 async fn guess_at_once(rig: &Rig, path: &str, user: &str, count: usize) -> (Vec<u16>, Vec<Reply>) {
@@ -115,6 +115,25 @@ async fn one_source_cannot_try_many_users() {
         refused += u32::from(rig.sign_in("/Auth/Token", &body).await.status == 429);
     }
     assert!((1..=10).contains(&refused), "50 are free: {refused} of 60 were refused");
+}
+
+#[tokio::test]
+async fn one_source_cannot_try_many_client_codes() {
+    let rig = Rig::on(home(&[("acme", 'a')], ""), "--legacy-host old.localhost").await;
+    let guess = async |code: &str, user: &str, password: &str| {
+        let body = json!({"clientCode": code, "userId": user, "password": password}).to_string();
+        let headers = [("host", "old.localhost"), JSON];
+        rig.server.send("POST", "/Session/Create", &headers, &body).await.status
+    };
+    assert_eq!(guess("ACME", ADA, PASSWORD).await, 200);
+    let mut refused = 0;
+    for number in 0..210 {
+        let status = guess(&format!("CODE{number}"), &format!("user-{number}"), "not-the-password").await;
+        refused += u32::from(status == 429);
+    }
+    assert!((1..=10).contains(&refused), "200 are free: {refused} of 210 were refused");
+    assert_eq!(guess("ACME", BEA, "not-the-password").await, 429, "as if its code were invented");
+    assert_eq!(guess("ACME", ADA, PASSWORD).await, 200);
 }
 
 #[tokio::test]
