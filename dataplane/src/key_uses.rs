@@ -8,6 +8,7 @@ use std::time::Duration;
 use docket_crds::ApiKeyDigest;
 use docket_program::clock::Clock;
 use docket_store::{StoreError, key_uses};
+use futures_util::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -15,8 +16,10 @@ use crate::tenants::{ServedTenant, Tenants};
 
 /// How often the uses are stored. An idle tenant has none, and costs no connection.
 const EVERY: Duration = Duration::from_secs(300);
-/// How long storing those of a tenant may take.
+/// How long storing those of a tenant may take, and those of all when the process ends.
 const STORE_TIME: Duration = Duration::from_secs(5);
+/// Tenants whose uses are stored at once: one whose database is slow does not hold up the others.
+const AT_ONCE: usize = 4;
 
 /// Of a key: the uid of its tenant, and when it was used, in milliseconds since 1970.
 type Used = (Arc<str>, i64);
@@ -50,17 +53,18 @@ impl KeyUses {
         while shutdown.run_until_cancelled(self.clock.sleep(EVERY)).await.is_some() {
             self.store(&tenants).await;
         }
-        self.store(&tenants).await;
+        // What is not stored by then is lost.
+        let _ = tokio::time::timeout(STORE_TIME, self.store(&tenants)).await;
     }
 
-    /// Stores those of one tenant after the other. What can't be stored is noted again.
+    /// Stores those of each tenant. What can't be stored is noted again.
     async fn store(&self, tenants: &Tenants) {
         let mut by_tenant: HashMap<Arc<str>, Vec<(ApiKeyDigest, i64)>> = HashMap::new();
         for (key, (tenant, at_ms)) in std::mem::take(&mut *self.noted.lock()) {
             by_tenant.entry(tenant).or_default().push((key, at_ms));
         }
-        for (uid, uses) in by_tenant {
-            let Some(tenant) = tenants.by_uid(&uid) else { continue };
+        let store = async |(uid, uses): (Arc<str>, Vec<(ApiKeyDigest, i64)>)| {
+            let Some(tenant) = tenants.by_uid(&uid) else { return };
             let stored = tokio::time::timeout(STORE_TIME, self.store_of(&tenant, &uses)).await;
             if !matches!(stored, Ok(Ok(()))) {
                 let mut noted = self.noted.lock();
@@ -68,7 +72,8 @@ impl KeyUses {
                     noted.entry(key).or_insert_with(|| (Arc::clone(&uid), at_ms));
                 }
             }
-        }
+        };
+        stream::iter(by_tenant).for_each_concurrent(AT_ONCE, store).await;
     }
 
     async fn store_of(&self, tenant: &ServedTenant, uses: &[(ApiKeyDigest, i64)]) -> Result<(), StoreError> {
@@ -77,5 +82,53 @@ impl KeyUses {
         let now_ms = transaction.now_ms();
         key_uses::store(&mut transaction, &uses, now_ms).await?;
         transaction.commit().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_egress::Trust;
+    use docket_store::Database;
+    use docket_store::sqlite::Sqlite;
+    use docket_store::stores::Store;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenants::HeldWebhooks;
+
+    fn tenant(folder: &std::path::Path, uid: &str) -> Arc<ServedTenant> {
+        let config = json!({
+            "uid": uid, "namespace": "default", "name": uid, "displayName": null, "clientCode": uid, "subdomains": [],
+            "suspended": false, "apiKeys": [], "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null,
+            "activeEvents": [], "webhooks": [],
+        });
+        let config: docket_crds::TenantConfig = serde_json::from_value(config).expect("a configuration");
+        let store = Store::new(Database::Sqlite(Sqlite::new(folder.join(uid))));
+        let held = HeldWebhooks::These(Default::default());
+        Arc::new(ServedTenant::new(config, Arc::new(store), held, &Trust::public(), None))
+    }
+
+    #[tokio::test]
+    async fn databases_that_hang_delay_the_end_of_a_process_once_and_not_each() {
+        let folder = std::env::temp_dir().join(format!("docket-key-uses-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let (clock, tenants) = (Clock::System, Arc::new(Tenants::default()));
+        let served = ["ONE", "TWO", "THREE"].map(|uid| tenant(&folder, uid));
+        tenants.replace(served.to_vec());
+        let (uses, mut held) = (KeyUses::new(clock.clone()), Vec::new());
+        for (number, tenant) in served.iter().enumerate() {
+            // Nothing else writes to its file until this ends.
+            held.push(tenant.store.begin(&clock).await.expect("begins"));
+            let key = ApiKeyDigest::of(&format!("{number}").repeat(64)).expect("a key");
+            uses.note(key, tenant);
+        }
+        tokio::time::pause();
+        let (begun, shutdown) = (tokio::time::Instant::now(), CancellationToken::new());
+        shutdown.cancel();
+        Arc::clone(&uses).run(tenants, shutdown).await;
+        assert!(begun.elapsed() <= STORE_TIME, "{:?}", begun.elapsed());
+        drop(held);
+        // A temporary folder: leftovers do no harm.
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }

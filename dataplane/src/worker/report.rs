@@ -8,6 +8,7 @@ use std::time::Duration;
 use docket_board::{Board, ReportedHealth};
 use docket_program::clock::Clock;
 use docket_store::health;
+use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{ServedTenant, Tenants};
@@ -16,6 +17,8 @@ use crate::tenants::{ServedTenant, Tenants};
 const EVERY: Duration = Duration::from_secs(5);
 /// Time limit for reading one tenant's health.
 const READ: Duration = Duration::from_secs(30);
+/// Tenants whose health is read at once: one whose database is slow does not hold up the others.
+const AT_ONCE: usize = 4;
 /// One worker of all reads a tenant's health in this time. It is shorter than [`EVERY`], so that the turn has expired
 /// when the same worker comes again.
 const TURN: Duration = Duration::from_millis(4_500);
@@ -51,18 +54,17 @@ pub async fn run(
             () = clock.sleep(EVERY) => {}
             () = shutdown.cancelled() => return,
         }
-        for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
-            let report = async {
-                // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
-                match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
-                    Ok(true) => drop(publish(&tenant, &board).await),
-                    Ok(false) | Err(_) => active.note(&tenant.config.uid),
-                }
-            };
-            tokio::select! {
-                () = report => {}
-                () = shutdown.cancelled() => return,
+        let due: Vec<_> = active.take().iter().filter_map(|uid| tenants.by_uid(uid)).collect();
+        let reports = stream::iter(due).for_each_concurrent(AT_ONCE, async |tenant| {
+            // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
+            match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
+                Ok(true) => drop(publish(&tenant, &board).await),
+                Ok(false) | Err(_) => active.note(&tenant.config.uid),
             }
+        });
+        tokio::select! {
+            () = reports => {}
+            () = shutdown.cancelled() => return,
         }
     }
 }
