@@ -24,7 +24,7 @@ use crate::actions::create_orders::CreateOrders;
 use crate::api::body::Bodies;
 use crate::api::client::Proxies;
 use crate::api::host::Hosts;
-use crate::api::server::{BYTES_PER_CONNECTION, Clients};
+use crate::api::server::{BYTES_PER_CONNECTION, Clients, IDLE_TIME};
 use crate::api::state::ApiState;
 use crate::api::{self, Serves, server};
 use crate::args::{AuditArguments, DeliveryArguments, HostArguments};
@@ -57,6 +57,8 @@ const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duratio
 const DIAGNOSES: u32 = 2;
 /// Maximum number of connections to the management port.
 const MANAGEMENT_CLIENTS: usize = 64;
+/// How long such a connection is kept unused.
+const MANAGEMENT_IDLE: Duration = Duration::from_secs(5);
 
 /// What all parts share, and the parts that run.
 pub struct App {
@@ -188,6 +190,7 @@ impl App {
         let router = api::management(Arc::clone(state), platform);
         let clients = Clients {
             most: MANAGEMENT_CLIENTS,
+            idle: MANAGEMENT_IDLE,
             proxies: Arc::default(),
             metrics: Arc::clone(&state.metrics),
         };
@@ -206,8 +209,8 @@ impl App {
         // Half of the descriptors are for clients; the other half for databases and receivers.
         let most = (self.descriptors / 2).min(memory / 4 / BYTES_PER_CONNECTION);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let clients =
-            Clients { most, proxies: Arc::clone(&state.proxies), metrics: Arc::clone(&state.metrics) };
+        let (proxies, metrics) = (Arc::clone(&state.proxies), Arc::clone(&state.metrics));
+        let clients = Clients { most, idle: IDLE_TIME, proxies, metrics };
         self.running.spawn(server::serve(
             listener,
             api::router(Arc::clone(state), serves),

@@ -23,6 +23,16 @@ impl Served {
     pub(super) fn step(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// Whether there was none.
+    pub(super) fn is_new(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether none is being served; a response may still be on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_multiple_of(2)
+    }
 }
 
 /// A connection whose reads fail with [`ErrorKind::TimedOut`] when headers take longer than [`HEADER_TIME`].

@@ -3,8 +3,8 @@
 //! `axum::serve` sets no timer, and without one hyper's limit on the wait for a request does nothing. Hence this loop. hyper
 //! has no limit on slow writes and none for headers alone, so the stream has them.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ use crate::throttle::network;
 /// and in AWS), and than clients keep those that they open in advance: they would otherwise send requests into connections
 /// that are just being closed.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
-/// The most connections at once; further ones wait to be accepted.
+/// The most connections at once. For a further one, the oldest connection without a request ends of the peer that has most; if
+/// there is none, it waits.
 pub const CONNECTIONS: usize = 8192;
 /// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
 pub const BUFFER: usize = 32 * 1024;
@@ -47,6 +48,8 @@ pub struct Clients {
     /// The most connections at once (at most 8,192). A peer that is not a trusted proxy may have half of those that are free
     /// or its own.
     pub most: usize,
+    /// How long a connection is kept that waits for its first or next request.
+    pub idle: Duration,
     /// The proxies in front.
     pub proxies: Arc<Proxies>,
     /// Counts what is refused.
@@ -55,20 +58,21 @@ pub struct Clients {
 
 /// Serves these clients until shutdown is requested, then finishes the requests under way.
 pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shutdown: CancellationToken) {
-    let most = clients.most.clamp(1, CONNECTIONS);
+    let (most, idle) = (clients.most.clamp(1, CONNECTIONS), clients.idle);
     let places = Arc::new(Semaphore::new(most));
-    let peers = Arc::new(Peers { places: Arc::clone(&places), connections: Mutex::default() });
+    let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
     let refusals = Arc::new(Refusals::new(Arc::clone(&clients.metrics), listener.local_addr().ok()));
     // Connections have their listener's. An error leaves the system's own, which is larger.
     let _ = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
     let mut connections = JoinSet::new();
     loop {
-        if places.available_permits() == 0 {
-            refusals.add(Refused::Full);
-        }
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await, place)
+            let accepted = listener.accept().await;
+            if places.available_permits() == 0 {
+                refusals.add(Refused::Full);
+                peers.make_room();
+            }
+            (accepted, Arc::clone(&places).acquire_owned().await)
         };
         let (accepted, place) = tokio::select! {
             next = next => next,
@@ -83,10 +87,10 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
                 continue;
             }
         };
-        let address = peer.ip().to_canonical();
+        let (address, handle) = (peer.ip().to_canonical(), Handle::default());
         let of_peer = match clients.proxies.is_trusted(address) {
             true => None,
-            false => match Peers::enter(&peers, address) {
+            false => match Peers::enter(&peers, address, &handle) {
                 None => {
                     refusals.add(Refused::Peer);
                     continue;
@@ -97,8 +101,9 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
         let (proxies, peers) = (Arc::clone(&clients.proxies), Arc::clone(&peers));
         let (router, shutdown, refusals) = (router.clone(), shutdown.clone(), Arc::clone(&refusals));
         let place = Place(Arc::new((place, of_peer)));
+        let accepted = Accepted { stream, address, place, handle, idle };
         connections.spawn(async move {
-            let served = connection(stream, address, place, &proxies, &peers, router, shutdown).await;
+            let served = connection(accepted, &proxies, &peers, router, shutdown).await;
             if let Err(reason) = served {
                 refusals.add(reason);
             }
@@ -118,50 +123,74 @@ pub struct Place(#[expect(dead_code, reason = "it is only held")] Arc<(Taken, Op
 
 type Taken = Result<OwnedSemaphorePermit, AcquireError>;
 
-/// The connections of each peer that is not a trusted proxy.
+/// What others see and do of a connection.
+#[derive(Debug, Clone, Default)]
+struct Handle {
+    served: Arc<Served>,
+    /// Its place is for another one.
+    ended: CancellationToken,
+}
+
+/// The connections of the peers that are no trusted proxies.
 #[derive(Debug)]
 struct Peers {
     /// Those that are free; the one that asks has taken its own already.
     places: Arc<Semaphore>,
-    connections: Mutex<HashMap<IpAddr, usize>>,
+    /// In the order in which they came.
+    open: Mutex<BTreeMap<u64, (IpAddr, Handle)>>,
 }
 
 /// A place among the connections of a peer.
 #[derive(Debug)]
-struct OfPeer(Arc<Peers>, IpAddr);
+struct OfPeer(Arc<Peers>, u64);
 
 impl Peers {
     /// Takes a place, or `None` if the peer has as many as it may.
-    fn enter(peers: &Arc<Self>, address: IpAddr) -> Option<OfPeer> {
+    fn enter(peers: &Arc<Self>, address: IpAddr, handle: &Handle) -> Option<OfPeer> {
         let peer = network(address);
-        let mut connections = peers.connections.lock();
-        let own = connections.get(&peer).copied().unwrap_or(0);
+        let mut open = peers.open.lock();
+        let own = open.values().filter(|(other, _)| *other == peer).count();
         let count = |places: usize| u32::try_from(places).unwrap_or(u32::MAX);
         if !may_have(count(own), 1, count(peers.places.available_permits() + 1)) {
             return None;
         }
-        connections.insert(peer, own + 1);
-        Some(OfPeer(Arc::clone(peers), peer))
+        let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
+        open.insert(number, (peer, handle.clone()));
+        Some(OfPeer(Arc::clone(peers), number))
+    }
+
+    /// Ends the oldest connection without a request of the peer that has most.
+    fn make_room(&self) {
+        let open = self.open.lock();
+        let mut own = HashMap::<_, usize>::new();
+        open.values().for_each(|(peer, _)| *own.entry(peer).or_default() += 1);
+        let idle = open.iter().filter(|(_, (_, handle))| handle.served.is_idle());
+        let oldest = idle.max_by_key(|(number, (peer, _))| (own.get(peer), Reverse(*number)));
+        if let Some((_, (_, handle))) = oldest {
+            handle.ended.cancel();
+        }
     }
 }
 
 impl Drop for OfPeer {
     fn drop(&mut self) {
-        let Self(peers, peer) = self;
-        let mut connections = peers.connections.lock();
-        if let Entry::Occupied(mut count) = connections.entry(*peer) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        let Self(peers, number) = self;
+        peers.open.lock().remove(number);
     }
 }
 
-async fn connection(
-    mut stream: TcpStream,
+/// A connection that was accepted.
+struct Accepted {
+    stream: TcpStream,
     address: IpAddr,
     place: Place,
+    handle: Handle,
+    /// See [`Clients::idle`].
+    idle: Duration,
+}
+
+async fn connection(
+    Accepted { mut stream, address, place, handle, idle }: Accepted,
     proxies: &Proxies,
     peers: &Arc<Peers>,
     router: Router,
@@ -173,11 +202,11 @@ async fn connection(
         ProxyHeaderError::Invalid => Refused::ProxyHeader,
     })?;
     // Behind such a proxy the peer is the client that it names.
-    let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client));
+    let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client, &handle));
     if let Some(None) = of_client {
         return Err(Refused::Peer);
     }
-    let served = Arc::<Served>::default();
+    let served = Arc::clone(&handle.served);
     let stream = HeadLimit::new(Paced::new(stream), Arc::clone(&served));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (router, served, place) = (router.clone(), Arc::clone(&served), place.clone());
@@ -193,13 +222,20 @@ async fn connection(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_TIME)
+        .header_read_timeout(idle)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // An error here is the client's: it disconnected, was too slow or did not speak HTTP.
     tokio::select! {
         _ = connection.as_mut() => {}
+        () = handle.ended.cancelled() => {
+            // hyper would wait for a first request.
+            if !handle.served.is_new() {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+        }
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
@@ -218,23 +254,23 @@ mod tests {
     use super::*;
 
     fn clients(most: usize) -> Clients {
-        Clients { most, proxies: Arc::default(), metrics: Arc::default() }
+        Clients { most, idle: IDLE_TIME, proxies: Arc::default(), metrics: Arc::default() }
     }
 
     #[test]
     fn peers_leave_a_place_for_the_next_one() {
         let places = Arc::new(Semaphore::new(16));
-        let peers = Arc::new(Peers { places: Arc::clone(&places), connections: Mutex::default() });
+        let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
         let enter = |last: u8| {
             let place = Arc::clone(&places).try_acquire_owned().ok()?;
-            Some((place, Peers::enter(&peers, IpAddr::from([192, 0, 2, last]))?))
+            Some((place, Peers::enter(&peers, IpAddr::from([192, 0, 2, last]), &Handle::default())?))
         };
         let kept: Vec<Vec<_>> = (1..=4).map(|peer| std::iter::from_fn(|| enter(peer)).collect()).collect();
         assert_eq!(kept.iter().map(Vec::len).collect::<Vec<_>>(), [8, 4, 2, 1]);
         assert!(enter(5).is_some());
         drop(kept);
         assert!(enter(1).is_some());
-        assert!(peers.connections.lock().is_empty());
+        assert!(peers.open.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -275,5 +311,49 @@ mod tests {
         while !answer.ends_with(b"hello") {
             answer.push(client.read_u8().await.expect("an answer"));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connection_ends_in_the_time_of_its_listener() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let short = Clients { idle: Duration::from_secs(5), ..clients(1) };
+        tokio::spawn(serve(listener, Router::new(), short, CancellationToken::new()));
+        let (begun, mut client) = (Instant::now(), from(1, address).await);
+        assert_eq!(client.read(&mut [0]).await.expect("closed"), 0);
+        assert_eq!(begun.elapsed().as_secs(), 5);
+    }
+
+    /// A connection from another address of this machine.
+    async fn from(last: u8, to: std::net::SocketAddr) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, last], 0).into()).expect("an address of this machine");
+        socket.connect(to).await.expect("it listens")
+    }
+
+    async fn greet(client: &mut TcpStream) {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it is open");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"hello") {
+            answer.push(client.read_u8().await.expect("an answer"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn oldest_idle_connections_of_the_peer_with_most_make_room_for_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        tokio::spawn(serve(listener, router, clients(4), CancellationToken::new()));
+        let (mut used, mut unused) = (from(2, address).await, from(2, address).await);
+        greet(&mut used).await;
+        let mut others = vec![from(3, address).await, from(4, address).await];
+        let begun = Instant::now();
+        for (number, old) in (5..).zip([&mut used, &mut unused]) {
+            others.push(from(number, address).await);
+            greet(others.last_mut().expect("one")).await;
+            assert_eq!(old.read(&mut [0]).await.expect("closed"), 0);
+        }
+        assert!(begun.elapsed() < IDLE_TIME, "{:?}", begun.elapsed());
     }
 }
