@@ -21,6 +21,8 @@ use crate::{
 
 /// The most bytes that the certificates of one `caBundleRef` may have.
 pub const MAX_CA_BUNDLE: usize = 64 * 1024;
+/// The most bytes that a value of a Secret or ConfigMap may have to be read; of a CA bundle, with its comments.
+pub const MAX_VALUE: usize = 128 * 1024;
 
 /// Everything that a tenant's configuration is compiled from.
 pub struct Inputs<'a> {
@@ -30,6 +32,8 @@ pub struct Inputs<'a> {
     pub uid: &'a str,
     /// Webhooks with their uids; those that name other Tenants are ignored.
     pub webhooks: &'a [(String, Webhook)],
+    /// Webhooks that stay served although they can't be read now: each keeps its place among `webhooks`.
+    pub unreadable: &'a [&'a WebhookConfig],
     /// Where Secrets and ConfigMaps are looked up.
     pub values: &'a dyn Values,
     /// Generated values, which no object declares.
@@ -52,11 +56,11 @@ impl fmt::Debug for Inputs<'_> {
 
 /// Looks up referenced values, in a cluster or in the documents of a folder.
 pub trait Values {
-    /// The bytes (not base64) of a key of a Secret or ConfigMap. Errors: which of the two does not exist.
+    /// The bytes (not base64) of a key of a Secret or ConfigMap. Errors: which of the two does not exist, or is too large.
     fn get(&self, kind: ValueKind, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Missing>;
 }
 
-/// What does not exist.
+/// What does not exist, or is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The object.
@@ -65,6 +69,9 @@ pub enum Missing {
     /// The key in it.
     #[error("the object has no such key")]
     KeyNotFound,
+    /// Nothing, but the value has more than [`MAX_VALUE`] bytes.
+    #[error("the value has more than {MAX_VALUE} bytes")]
+    TooLarge,
 }
 
 /// Values that are generated for a tenant, and its database's location.
@@ -257,12 +264,12 @@ fn compile_api_key(
 fn compile_webhooks(inputs: &Inputs<'_>, limits: &Limits) -> (Vec<WebhookConfig>, Vec<(usize, Vec<Reason>)>) {
     let mut served = Vec::new();
     let mut reasons_of = Vec::new();
-    let too_many = too_many(inputs, limits);
+    let beyond = places(inputs.tenant, limits, candidates(inputs)).beyond;
     for (index, (uid, webhook)) in inputs.webhooks.iter().enumerate() {
         if !names(webhook, inputs.tenant) {
             continue;
         }
-        let compiled = match too_many.get(uid.as_str()) {
+        let compiled = match beyond.get(uid.as_str()) {
             Some(reason) => Err(vec![reason.clone()]),
             None => compile_webhook(inputs, uid, webhook),
         };
@@ -278,28 +285,62 @@ fn compile_webhooks(inputs: &Inputs<'_>, limits: &Limits) -> (Vec<WebhookConfig>
     (served, reasons_of)
 }
 
-/// The uids of the Webhooks that may name the Tenant and are beyond its limits. Its own namespace's come before those of
-/// others, then the oldest.
-fn too_many<'a>(inputs: &Inputs<'a>, limits: &Limits) -> HashMap<&'a str, Reason> {
-    let own = &inputs.tenant.metadata.namespace;
-    let may = inputs.webhooks.iter().filter(|(_, webhook)| {
-        names(webhook, inputs.tenant) && is_allowed(inputs, &webhook.metadata.namespace)
+/// A Webhook that a Tenant allows: what decides whether it has a place among the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Of the Webhook.
+    pub uid: &'a str,
+    /// Of the Webhook.
+    pub namespace: &'a str,
+    /// When it was created, in seconds since 1970.
+    pub created_at: i64,
+}
+
+/// Which Webhooks a Tenant takes.
+#[derive(Debug, Default)]
+pub struct Places<'a> {
+    /// The uids of those that it takes, in order.
+    pub taken: Vec<&'a str>,
+    /// Those beyond its limits, by uid.
+    pub beyond: HashMap<&'a str, Reason>,
+}
+
+fn candidates<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = Candidate<'a>> {
+    let allowed = inputs.webhooks.iter().filter(|(_, webhook)| {
+        names(webhook, inputs.tenant)
+            && allows(inputs.tenant, &webhook.metadata.namespace, inputs.namespace_labels)
     });
-    let mut all: Vec<(&str, bool)> =
-        may.map(|(uid, webhook)| (uid.as_str(), webhook.metadata.namespace != *own)).collect();
-    all.sort_by_cached_key(|(uid, is_foreign)| (*is_foreign, (inputs.created_at)(uid), *uid));
-    let (mut taken, mut taken_foreign, mut left_out) = (0, 0, HashMap::new());
-    for (uid, is_foreign) in all {
+    let readable = allowed.map(|(uid, webhook)| (uid.as_str(), webhook.metadata.namespace.as_str()));
+    let unreadable =
+        inputs.unreadable.iter().map(|webhook| (webhook.uid.as_str(), webhook.namespace.as_str()));
+    let created_at = inputs.created_at;
+    let all = readable.chain(unreadable);
+    all.map(move |(uid, namespace)| Candidate { uid, namespace, created_at: created_at(uid) })
+}
+
+/// Gives the places that a Tenant has. Webhooks of its own namespace come before those of others, then the oldest. No value of
+/// a Secret or ConfigMap decides about it, so a caller need not read those of the Webhooks without a place.
+pub fn places<'a>(
+    tenant: &Tenant,
+    limits: &Limits,
+    candidates: impl Iterator<Item = Candidate<'a>>,
+) -> Places<'a> {
+    let is_foreign = |candidate: &Candidate<'_>| candidate.namespace != tenant.metadata.namespace;
+    let mut all: Vec<Candidate<'a>> = candidates.collect();
+    all.sort_by_key(|candidate| (is_foreign(candidate), candidate.created_at, candidate.uid));
+    let (mut places, mut taken_foreign) = (Places::default(), 0);
+    for candidate in all {
+        let (uid, is_foreign) = (candidate.uid, is_foreign(&candidate));
         if is_foreign && taken_foreign == limits.foreign_webhooks {
-            left_out.insert(uid, beyond(Limit::ForeignWebhooks, limits, "Webhooks of other namespaces"));
-        } else if taken == limits.webhooks {
-            left_out.insert(uid, beyond(Limit::Webhooks, limits, "Webhooks"));
+            places.beyond.insert(uid, beyond(Limit::ForeignWebhooks, limits, "Webhooks of other namespaces"));
+        } else if places.taken.len() == limits.webhooks as usize {
+            places.beyond.insert(uid, beyond(Limit::Webhooks, limits, "Webhooks"));
         } else {
-            taken += 1;
+            places.taken.push(uid);
             taken_foreign += u32::from(is_foreign);
         }
     }
-    left_out
+    places
 }
 
 fn beyond(limit: Limit, limits: &Limits, what: &str) -> Reason {
@@ -318,7 +359,7 @@ fn names(webhook: &Webhook, tenant: &Tenant) -> bool {
 
 fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<WebhookConfig, Vec<Reason>> {
     // Checked first and reported alone: a webhook that may not name this Tenant learns nothing else about it.
-    if !is_allowed(inputs, &webhook.metadata.namespace) {
+    if !allows(inputs.tenant, &webhook.metadata.namespace, inputs.namespace_labels) {
         return Err(vec![unreachable_tenant(webhook)]);
     }
     let mut reasons: Vec<Reason> = webhook.validate().into_iter().map(Reason::from).collect();
@@ -350,14 +391,11 @@ fn compile_webhook(inputs: &Inputs<'_>, uid: &str, webhook: &Webhook) -> Result<
 }
 
 /// Whether Webhooks of `namespace` may name the Tenant. Its own namespace always may: a user who writes there can change
-/// the Tenant as well.
-fn is_allowed(inputs: &Inputs<'_>, namespace: &str) -> bool {
-    let allowed = &inputs.tenant.spec.webhooks.allowed_namespaces;
-    let selected = || {
-        let selector = allowed.selector.as_ref();
-        selector.is_some_and(|selector| selector.matches(&(inputs.namespace_labels)(namespace)))
-    };
-    namespace == inputs.tenant.metadata.namespace
+/// the Tenant as well. `labels`: returns those of a namespace; called only if `allowedNamespaces` has a selector.
+pub fn allows(tenant: &Tenant, namespace: &str, labels: &dyn Fn(&str) -> BTreeMap<String, String>) -> bool {
+    let allowed = &tenant.spec.webhooks.allowed_namespaces;
+    let selected = || allowed.selector.as_ref().is_some_and(|selector| selector.matches(&labels(namespace)));
+    namespace == tenant.metadata.namespace
         || match allowed.from {
             NamespacesFrom::Same => false,
             NamespacesFrom::All => true,

@@ -49,6 +49,7 @@
 //!     tenant: &tenant,
 //!     uid: "0d2f",
 //!     webhooks: &[("8c1f".to_owned(), webhook)],
+//!     unreadable: &[],
 //!     values: &NoValues,
 //!     generated: &Generated { signing_keys: vec![signing_key], ..Generated::default() },
 //!     platform_disabled_events: &BTreeSet::new(),

@@ -14,6 +14,7 @@ pub mod fetch;
 pub mod generated;
 pub mod provision;
 pub mod remove;
+mod room;
 pub mod signing;
 pub mod status;
 pub mod stored;
@@ -90,7 +91,7 @@ async fn steps(
     tenant: Arc<Declared<Tenant>>,
     urgency: Urgency,
 ) -> Result<Done, CallError> {
-    let fetched = fetch(&context.kube, state, tenant).await?;
+    let fetched = fetch(&context.kube, state, &context.settings.limits, tenant).await?;
     let meta = fetched.subject.meta();
     if finalizer(context, &fetched).await? {
         return Ok(Done::After(None));

@@ -1,8 +1,10 @@
 //! What becomes of a Webhook.
 
+use docket_rig::memory_group::MemoryGroup;
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, object, tenant_yaml, webhook_yaml};
 use docket_tests::server::eventually;
+use serde_json::json;
 
 #[tokio::test]
 async fn a_webhook_is_served_with_its_tenant() {
@@ -168,6 +170,52 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     release.kubectl(&["patch", "tenant", "shared", "--type=merge", "-p", allowed]);
     reports("stranger", r#""True""#).await;
     assert_eq!(release.runtime("shared").unwrap()["config"]["webhooks"][0]["name"], "stranger");
+}
+
+/// Less than what the webhooks below refer to, and more than an operator takes.
+const MEMORY: u64 = 112 << 20;
+
+#[tokio::test]
+async fn what_strangers_let_webhooks_refer_to_does_not_fill_the_operators_memory() {
+    let Some(group) = MemoryGroup::new(MEMORY) else { return };
+    let mut release = Release::new("filled");
+    release.with_postgres().await;
+    release.group = Some(group);
+    let other = cluster().namespace("filled-other");
+    release.watch(&other);
+    let operator = release.start().await;
+    release.apply(&tenant_yaml("filled"));
+    release.wait("tenant", "filled", "Ready", "True").await;
+    let reference = format!("tenantRef: {{name: filled, namespace: {}}}", release.tenants);
+    let names: Vec<String> = (0..120).map(|number| format!("ca{number}")).collect();
+    for names in names.chunks(20) {
+        let items = names.iter().map(|name| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+                "data": {"ca.crt": "x".repeat(1_000_000)},
+            })
+        });
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()});
+        let create = ["--namespace", &other, "create", "-f", "-"];
+        cluster().kubectl(&create, &list.to_string()).expect("the API server takes them");
+    }
+    let webhooks = names.iter().map(|name| {
+        let bundle = format!("  caBundleRef: {{kind: ConfigMap, name: {name}}}\n");
+        webhook_yaml(name, "filled", &bundle).replace("tenantRef: {name: filled}", &reference)
+    });
+    release.apply_in(&other, &webhooks.collect::<String>());
+    // None is allowed; then the first hundred are, and no bundle is usable.
+    for (from, reason) in [("Same", "RefNotPermitted"), ("All", "InvalidCaBundle")] {
+        let allowed = format!(r#"{{"spec":{{"webhooks":{{"allowedNamespaces":{{"from":"{from}"}}}}}}}}"#);
+        release.kubectl(&["patch", "tenant", "filled", "--type=merge", "-p", &allowed]);
+        eventually("the webhooks are refused", SOON, async || {
+            object(cluster(), &other, "webhook", "ca0").to_string().contains(reason)
+        })
+        .await;
+    }
+    release.apply(&webhook_yaml("own", "filled", ""));
+    release.wait("webhook", "own", "Accepted", "True").await;
+    operator.terminate().await;
 }
 
 #[tokio::test]

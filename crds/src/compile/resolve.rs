@@ -1,6 +1,6 @@
 //! Looks up and checks references to Secrets and ConfigMaps. A message never quotes a value.
 
-use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, Missing, Reason, SigningSecrets, Values};
+use super::{GeneratedDatabase, Inputs, MAX_CA_BUNDLE, MAX_VALUE, Missing, Reason, SigningSecrets, Values};
 use crate::conditions::ReasonCode;
 use crate::tenant::{ApiKeySpec, SecretKeyRef};
 use crate::webhook::SecretRef;
@@ -17,15 +17,23 @@ struct Reference<'a> {
 
 impl Reference<'_> {
     fn look_up(&self, values: &dyn Values) -> Result<Vec<u8>, Reason> {
+        self.read(values).map_err(|missing| self.missing(missing))
+    }
+
+    fn read(&self, values: &dyn Values) -> Result<Vec<u8>, Missing> {
+        let value = values.get(self.kind, self.namespace, self.name, self.key)?;
+        if value.len() > MAX_VALUE { Err(Missing::TooLarge) } else { Ok(value) }
+    }
+
+    fn missing(&self, missing: Missing) -> Reason {
         let Self { kind, namespace, name, key, field } = *self;
-        values.get(kind, namespace, name, key).map_err(|missing| {
-            let kind_name = kind.as_str();
-            let message = match missing {
-                Missing::NotFound => format!("there is no {kind_name} {name:?} in namespace {namespace:?}"),
-                Missing::KeyNotFound => format!("{kind_name} {namespace}/{name} has no key {key:?}"),
-            };
-            Reason::new(code_of(kind, missing), field, message)
-        })
+        let (code, kind_name) = (code_of(kind, missing), kind.as_str());
+        let message = match missing {
+            Missing::NotFound => format!("there is no {kind_name} {name:?} in namespace {namespace:?}"),
+            Missing::KeyNotFound => format!("{kind_name} {namespace}/{name} has no key {key:?}"),
+            Missing::TooLarge => return self.invalid(code, &format!("must have at most {MAX_VALUE} bytes")),
+        };
+        Reason::new(code, field, message)
     }
 
     fn invalid(&self, code: ReasonCode, what: &str) -> Reason {
@@ -39,6 +47,8 @@ const fn code_of(kind: ValueKind, missing: Missing) -> ReasonCode {
     match (kind, missing) {
         (ValueKind::Secret, Missing::NotFound) => ReasonCode::SecretNotFound,
         (ValueKind::Secret, Missing::KeyNotFound) => ReasonCode::SecretKeyMissing,
+        (ValueKind::Secret, Missing::TooLarge) => ReasonCode::SecretInvalid,
+        (ValueKind::ConfigMap, Missing::TooLarge) => ReasonCode::InvalidCaBundle,
         (ValueKind::ConfigMap, Missing::NotFound) => ReasonCode::ConfigMapNotFound,
         (ValueKind::ConfigMap, Missing::KeyNotFound) => ReasonCode::ConfigMapKeyMissing,
     }
@@ -128,7 +138,11 @@ pub(super) fn signing_secrets(
     let next = match next_key {
         Some(next_key) => {
             let reference = reference(next_key, "spec.secretRef.nextKey");
-            let next = values.get(reference.kind, namespace, name, next_key).ok().map(SecretBytes::from);
+            let next = match reference.read(values) {
+                Ok(next) => Some(SecretBytes::from(next)),
+                Err(Missing::NotFound | Missing::KeyNotFound) => None,
+                Err(too_large @ Missing::TooLarge) => return Err(reference.missing(too_large)),
+            };
             if next.as_ref().is_some_and(SecretBytes::is_empty) {
                 let what = "must not be empty; remove the key from the Secret while there is no next secret";
                 return Err(reference.invalid(ReasonCode::SecretInvalid, what));

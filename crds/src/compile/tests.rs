@@ -27,6 +27,7 @@ impl Values for Folder {
 struct Case {
     tenant: Tenant,
     webhooks: Vec<(String, Webhook)>,
+    unreadable: Vec<WebhookConfig>,
     values: Folder,
     generated: Generated,
     platform_disabled: BTreeSet<EventCode>,
@@ -48,6 +49,7 @@ impl Case {
             tenant: &self.tenant,
             uid: "uid-1",
             webhooks: &self.webhooks,
+            unreadable: &self.unreadable.iter().collect::<Vec<_>>(),
             values: &self.values,
             generated: &self.generated,
             platform_disabled_events: &self.platform_disabled,
@@ -77,6 +79,7 @@ fn tenant(spec: Value) -> Case {
     Case {
         tenant: serde_json::from_value(tenant).unwrap(),
         webhooks: Vec::new(),
+        unreadable: Vec::new(),
         values: Folder::default(),
         generated: Generated {
             signing_keys: vec![SigningKey { kid: "1".into(), secret: b"sign".to_vec().into() }],
@@ -399,6 +402,42 @@ fn ca_bundle_is_bounded() {
           not 65537"
         ]
     );
+}
+
+#[test]
+fn value_that_is_too_large_is_not_used() {
+    let case = |spec: Value, path: &str, bytes: usize| {
+        let case = tenant(json!({})).webhook("tenants", spec).value("tenants/s/secret", b"current");
+        case.value(path, &vec![b'x'; bytes])
+    };
+    let (secret, bundle) =
+        (json!({"secretRef": {"name": "s"}}), json!({"caBundleRef": {"kind": "ConfigMap", "name": "ca"}}));
+    let next = json!({"secretRef": {"name": "s", "nextKey": "next"}});
+    assert_eq!(case(secret.clone(), "tenants/s/secret", MAX_VALUE).compile().webhooks, [(0, vec![])]);
+    for (spec, path, expected) in [
+        (secret, "tenants/s/secret", "SecretInvalid: spec.secretRef: key \"secret\" of Secret tenants/s"),
+        (next, "tenants/s/next", "SecretInvalid: spec.secretRef.nextKey: key \"next\" of Secret tenants/s"),
+        (
+            bundle,
+            "cm:tenants/ca/ca.crt",
+            "InvalidCaBundle: spec.caBundleRef: key \"ca.crt\" of ConfigMap tenants/ca",
+        ),
+    ] {
+        let expected = format!("{expected}: must have at most {MAX_VALUE} bytes");
+        assert_eq!(left_out(&case(spec, path, MAX_VALUE + 1)), [expected]);
+    }
+}
+
+#[test]
+fn webhook_that_cannot_be_read_keeps_its_place_among_the_others() {
+    let served = tenant(json!({})).webhook("tenants", json!({})).compile();
+    let mut case = tenant(json!({"limits": {"webhooks": 2}}));
+    case = case.webhook("tenants", json!({})).webhook("tenants", json!({}));
+    case.unreadable = vec![WebhookConfig { uid: "w9".into(), ..config(&served).webhooks[0].clone() }];
+    let compiled = case.compile();
+    let uids: Vec<_> = config(&compiled).webhooks.iter().map(|webhook| webhook.uid.as_str()).collect();
+    assert_eq!(uids, ["w1"], "the older of the two");
+    assert_eq!(compiled.webhooks[0].1[0].code, ReasonCode::TooManyWebhooks);
 }
 
 #[test]

@@ -2,17 +2,19 @@
 //!
 //! Its errors are those of `call_error`, which quote no values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_crds::{SecretBytes, ValueKind, is_object_name};
+use docket_crds::compile::MAX_VALUE;
+use docket_crds::{Missing, SecretBytes, ValueKind, is_object_name};
 use docket_program::apiserver::ApiServerError;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::kube::call_error::CallError;
@@ -37,6 +39,7 @@ pub struct KubeApi {
     release_namespace: String,
     pub(super) state: Arc<State>,
     pub(super) metrics: Arc<Metrics>,
+    users_objects: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for KubeApi {
@@ -45,13 +48,30 @@ impl std::fmt::Debug for KubeApi {
     }
 }
 
-/// The values of a Secret or ConfigMap, and its version.
+/// How many objects that users wrote are read at once, over all passes: each may take some megabytes until only what is wanted
+/// of it is left.
+const USERS_OBJECTS: usize = 8;
+
+/// The wanted values of a Secret or ConfigMap, and its version.
 #[derive(Clone, Debug)]
 pub struct ObjectData {
-    /// By key.
-    pub entries: BTreeMap<String, SecretBytes>,
+    /// By key; of one that is too large only that it is.
+    pub entries: BTreeMap<String, Result<SecretBytes, Missing>>,
     /// Of the object.
     pub resource_version: String,
+}
+
+impl ObjectData {
+    /// How many bytes the values have.
+    pub fn size(&self) -> usize {
+        self.entries.keys().map(|key| self.size_of(key)).sum()
+    }
+
+    /// How many bytes the value of a key has.
+    pub fn size_of(&self, key: &str) -> usize {
+        let value = self.entries.get(key).and_then(|value| value.as_ref().ok());
+        value.map_or(0, |value| value.expose().len())
+    }
 }
 
 impl KubeApi {
@@ -65,7 +85,8 @@ impl KubeApi {
         state: Arc<State>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { client, leadership, recorder, release_namespace, state, metrics }
+        let users_objects = Arc::new(Semaphore::new(USERS_OBJECTS));
+        Self { client, leadership, recorder, release_namespace, state, metrics, users_objects }
     }
 
     /// The name of this installation on the database servers that it may share with others.
@@ -106,14 +127,22 @@ impl KubeApi {
         within(self.secrets(&name.namespace).get_opt(&name.name)).await
     }
 
-    /// The values of a Secret or ConfigMap; `None` when it is not there or we may not read it.
-    pub async fn values(&self, kind: ValueKind, name: &Name) -> Result<Option<ObjectData>, CallError> {
+    /// The values under these keys of a Secret or ConfigMap; `None` when it is not there or we may not read it.
+    pub async fn values(
+        &self,
+        kind: ValueKind,
+        name: &Name,
+        keys: &BTreeSet<String>,
+    ) -> Result<Option<ObjectData>, CallError> {
+        let _turn = self.users_turn().await;
         let read = match kind {
-            ValueKind::Secret => self.secret(name).await.map(|secret| secret.map(of_secret)),
+            ValueKind::Secret => {
+                self.secret(name).await.map(|secret| secret.map(|secret| of_secret(secret, keys)))
+            }
             ValueKind::ConfigMap if !is_object_name(&name.name) => Ok(None),
             ValueKind::ConfigMap => {
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &name.namespace);
-                within(api.get_opt(&name.name)).await.map(|map| map.map(of_config_map))
+                within(api.get_opt(&name.name)).await.map(|map| map.map(|map| of_config_map(map, keys)))
             }
         };
         match read {
@@ -123,6 +152,11 @@ impl KubeApi {
             }
             other => other,
         }
+    }
+
+    /// The turn to read an object that users may have filled. It ends when little of the object is left.
+    pub async fn users_turn(&self) -> SemaphorePermit<'_> {
+        self.users_objects.acquire().await.expect("nothing closes it")
     }
 
     /// A namespace; `None` when it is not there or we may not read it.
@@ -179,15 +213,51 @@ pub(super) async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Re
     }
 }
 
-fn of_secret(secret: Secret) -> ObjectData {
-    let entries = secret.data.unwrap_or_default();
-    let entries = entries.into_iter().map(|(key, value)| (key, SecretBytes::from(value.0))).collect();
-    ObjectData { entries, resource_version: secret.metadata.resource_version.unwrap_or_default() }
+fn of_secret(secret: Secret, keys: &BTreeSet<String>) -> ObjectData {
+    let all = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+    ObjectData {
+        entries: wanted(all, keys),
+        resource_version: secret.metadata.resource_version.unwrap_or_default(),
+    }
 }
 
-fn of_config_map(map: ConfigMap) -> ObjectData {
+fn of_config_map(map: ConfigMap, keys: &BTreeSet<String>) -> ObjectData {
     let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
     let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
-    let entries = binary.chain(text).map(|(key, value)| (key, SecretBytes::from(value))).collect();
-    ObjectData { entries, resource_version: map.metadata.resource_version.unwrap_or_default() }
+    ObjectData {
+        entries: wanted(binary.chain(text), keys),
+        resource_version: map.metadata.resource_version.unwrap_or_default(),
+    }
+}
+
+/// Of what a user put into an object, no more than what is used.
+fn wanted(
+    all: impl Iterator<Item = (String, Vec<u8>)>,
+    keys: &BTreeSet<String>,
+) -> BTreeMap<String, Result<SecretBytes, Missing>> {
+    let wanted = all.filter(|(key, _)| keys.contains(key));
+    let within = |value: Vec<u8>| match value.len() {
+        ..=MAX_VALUE => Ok(SecretBytes::from(value)),
+        _ => Err(Missing::TooLarge),
+    };
+    wanted.map(|(key, value)| (key, within(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_object_only_what_is_wanted_is_kept_and_nothing_large() {
+        let data = BTreeMap::from([
+            ("ca.crt".to_owned(), "x".repeat(MAX_VALUE)),
+            ("large".to_owned(), "x".repeat(MAX_VALUE + 1)),
+            ("other".to_owned(), "x".repeat(500_000)),
+        ]);
+        let map = ConfigMap { data: Some(data), ..ConfigMap::default() };
+        let read = of_config_map(map, &["ca.crt", "large", "absent"].map(str::to_owned).into());
+        assert_eq!(read.entries.keys().collect::<Vec<_>>(), ["ca.crt", "large"]);
+        assert!(matches!(read.entries["large"], Err(Missing::TooLarge)));
+        assert_eq!(read.size(), MAX_VALUE);
+    }
 }

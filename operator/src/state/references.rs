@@ -53,16 +53,29 @@ impl References {
 
 /// What a Tenant refers to.
 pub(crate) fn of_tenant(tenant: &Tenant) -> BTreeSet<Value> {
-    let keys = tenant.spec.api_keys.iter().filter_map(|key| key.secret_key_ref.as_ref());
-    let database = tenant.spec.database.external.iter().map(|external| &external.secret_key_ref);
-    let named = |name: &str| (ValueKind::Secret, Name::new(&tenant.metadata.namespace, name));
-    keys.chain(database).map(|secret| named(&secret.name)).collect()
+    keys_of_tenant(tenant).map(|(value, _)| value).collect()
 }
 
 /// What a Webhook refers to.
 pub(crate) fn of_webhook(webhook: &Webhook) -> BTreeSet<Value> {
+    keys_of_webhook(webhook).map(|(value, _)| value).collect()
+}
+
+/// The keys that a Tenant refers to.
+pub(crate) fn keys_of_tenant(tenant: &Tenant) -> impl Iterator<Item = (Value, &str)> {
+    let keys = tenant.spec.api_keys.iter().filter_map(|key| key.secret_key_ref.as_ref());
+    let database = tenant.spec.database.external.iter().map(|external| &external.secret_key_ref);
+    let named = |name: &str| (ValueKind::Secret, Name::new(&tenant.metadata.namespace, name));
+    keys.chain(database).map(move |secret| (named(&secret.name), secret.key.as_str()))
+}
+
+/// The keys that a Webhook refers to.
+pub(crate) fn keys_of_webhook(webhook: &Webhook) -> impl Iterator<Item = (Value, &str)> {
     let named = |kind, name: &str| (kind, Name::new(&webhook.metadata.namespace, name));
-    let secret = webhook.spec.secret_ref.iter().map(|secret| named(ValueKind::Secret, &secret.name));
-    let bundle = webhook.spec.ca_bundle_ref.iter().map(|bundle| named(bundle.kind, &bundle.name));
-    secret.chain(bundle).collect()
+    let secrets = webhook.spec.secret_ref.iter().flat_map(move |secret| {
+        let keys = [Some(&secret.key), secret.next_key.as_ref()].into_iter().flatten();
+        keys.map(move |key| (named(ValueKind::Secret, &secret.name), key.as_str()))
+    });
+    let bundle = webhook.spec.ca_bundle_ref.iter();
+    secrets.chain(bundle.map(move |bundle| (named(bundle.kind, &bundle.name), bundle.key.as_str())))
 }

@@ -16,6 +16,7 @@ use crate::state::outcome::WebhookOutcome;
 use crate::tenant::database::ProvisionedDatabase;
 use crate::tenant::fetch::Fetched;
 use crate::tenant::provision::Provisioned;
+use crate::tenant::room::ROOM;
 use crate::tenant::signing::KnownKey;
 use crate::tenant::stored::Memory;
 
@@ -75,10 +76,12 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
         readable.iter().map(|(one, _)| (one.meta.uid.as_str(), one.meta.created.as_second())).collect();
     // One that can't be read was there before.
     let created_at = |uid: &str| created.get(uid).copied().unwrap_or_default();
+    let unreadable = fetched.unreadable();
     let inputs = Inputs {
         tenant,
         uid: &meta.uid,
         webhooks: &webhooks,
+        unreadable: &unreadable,
         values: fetched,
         generated: &generated,
         platform_disabled_events: &settings.disabled_events,
@@ -99,10 +102,17 @@ fn of_readable<'a>(provisioned: Provisioned<'a>, tenant: &Tenant, settings: &Set
     if let (Some(config), Some(previous)) = (config.as_mut(), &previous) {
         config.webhooks.extend(unreadable_webhooks(config, previous, fetched));
     }
+    let without_room = &fetched.without_room;
+    if let Some(config) = config.as_mut() {
+        config.webhooks.retain(|webhook| !without_room.contains(&webhook.uid));
+    }
     let too_large = config.as_mut().map(|config| shortened(config, webhooks.len(), &created_at));
     let too_large = too_large.unwrap_or_default();
     let outcomes = decided.into_iter().map(|(index, mut reasons)| {
         let (declared, _) = readable[index];
+        if without_room.contains(&declared.meta.uid) {
+            reasons = vec![refers_to_too_much()];
+        }
         reasons.extend(too_large.contains(&declared.meta.uid).then(no_room));
         let served = config.as_ref().is_some_and(|config| serves(config, &declared.meta.uid));
         outcome(declared, reasons, served, tenant.spec.suspend, fetched)
@@ -225,6 +235,14 @@ fn no_room() -> Reason {
     let message = format!(
         "the Tenant's configuration would have more than {LARGEST} bytes with this Webhook; shorten the CA bundles of its \
          Webhooks, or delete some"
+    );
+    Reason { code: ReasonCode::TooManyWebhooks, field: "spec.tenantRef".to_owned(), message }
+}
+
+fn refers_to_too_much() -> Reason {
+    let message = format!(
+        "this Webhook and those of the Tenant that come before it refer to more than {ROOM} bytes in Secrets and ConfigMaps; \
+         shorten their CA bundles with their comments, or delete some"
     );
     Reason { code: ReasonCode::TooManyWebhooks, field: "spec.tenantRef".to_owned(), message }
 }

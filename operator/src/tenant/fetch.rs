@@ -1,9 +1,12 @@
 //! I/O: reads the objects that a Tenant and its Webhooks refer to, and those that were made for it before.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
-use docket_crds::{Missing, SecretBytes, Tenant, ValueKind, compile, runtime};
+use docket_crds::{
+    Missing, PlatformLimits, SecretBytes, Tenant, ValueKind, Webhook, WebhookConfig, compile, runtime,
+};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
@@ -12,8 +15,9 @@ use crate::kube::client::{KubeApi, ObjectData};
 use crate::state::State;
 use crate::state::declared::Declared;
 use crate::state::name::Name;
-use crate::state::references::{of_tenant, of_webhook};
+use crate::state::references::{Value, keys_of_webhook};
 use crate::tenant::generated;
+use crate::tenant::room::{ROOM, placed, wanted, without_room};
 use crate::tenant::stored::Stored;
 use crate::tenant::subject::Subject;
 
@@ -25,7 +29,11 @@ const AT_ONCE: usize = 8;
 pub struct Fetched {
     /// The Tenant with its surroundings.
     pub subject: Subject,
-    values: HashMap<(ValueKind, Name), Option<ObjectData>>,
+    /// The Webhooks that the Tenant takes and has room for, in the order of their places.
+    pub placed: Vec<Arc<Declared<Webhook>>>,
+    /// The uids of Webhooks that have a place and no room: not all was read that they refer to.
+    pub without_room: HashSet<String>,
+    values: HashMap<Value, Option<ObjectData>>,
     /// Secrets that we make, by name; `None`: not there.
     secrets: HashMap<Name, Option<Secret>>,
     /// The runtime Secret; `None`: not there.
@@ -41,6 +49,8 @@ impl Fetched {
         let labels = subject.labels.clone();
         Self {
             subject,
+            placed: Vec::new(),
+            without_room: HashSet::new(),
             values: HashMap::new(),
             secrets: HashMap::new(),
             stored: None,
@@ -65,22 +75,83 @@ impl Fetched {
         Some(&values.resource_version)
     }
 
+    /// The Webhooks that stay served although their objects can't be read, as they were served.
+    pub fn unreadable(&self) -> Vec<&WebhookConfig> {
+        let served = self.stored.as_ref().and_then(Stored::config);
+        let served = served.into_iter().flat_map(|config| &config.webhooks);
+        served.filter(|webhook| self.unreadable_webhooks.contains(&webhook.uid)).collect()
+    }
+
     /// A value that was referred to.
     pub fn value(&self, kind: ValueKind, name: &Name, key: &str) -> Result<&SecretBytes, Missing> {
         let values =
             self.values.get(&(kind, name.clone())).and_then(Option::as_ref).ok_or(Missing::NotFound)?;
-        values.entries.get(key).ok_or(Missing::KeyNotFound)
+        values.entries.get(key).ok_or(Missing::KeyNotFound)?.as_ref().map_err(|missing| *missing)
+    }
+
+    /// Reads the values and the Secrets that we make, in the order of the Webhooks' places and no further than there is room.
+    async fn read_all(&mut self, kube: &KubeApi, tenant: &Tenant) -> Result<(), CallError> {
+        let secrets = self.made(tenant).into_iter().map(|name| async move {
+            let _turn = kube.users_turn().await;
+            Ok((name.clone(), kube.secret(&name).await?.map(generated::slim)))
+        });
+        let values = wanted(tenant, &self.placed).into_iter().map(|((kind, name), keys)| async move {
+            let data = kube.values(kind, &name, &keys).await?;
+            Ok(((kind, name), data))
+        });
+        let (secrets, values) = (read(secrets, generated::size), read(values, ObjectData::size));
+        (self.secrets, self.values) = futures_util::future::try_join(secrets, values).await?;
+        self.without_room = without_room(&self.placed, |webhook| self.size(webhook));
+        self.placed.retain(|webhook| !self.without_room.contains(&webhook.meta.uid));
+        Ok(())
+    }
+
+    /// The names of the Secrets that we make, the Tenant's own first.
+    fn made(&self, tenant: &Tenant) -> Vec<Name> {
+        let namespace = &tenant.metadata.namespace;
+        let webhooks = self.placed.iter().filter_map(|webhook| webhook.document.as_ref().ok());
+        let of_webhooks = webhooks.filter_map(|webhook| generated::webhook_name(namespace, webhook));
+        generated::names(tenant).into_iter().chain(of_webhooks).collect()
+    }
+
+    /// How many bytes were read for a Webhook, also if another one has them, too; `None`: not all of it was read.
+    fn size(&self, webhook: &Declared<Webhook>) -> Option<usize> {
+        let Ok(document) = &webhook.document else {
+            return Some(0);
+        };
+        let of_key = |(value, key): (Value, &str)| {
+            Some(self.values.get(&value)?.as_ref().map_or(0, |data| data.size_of(key)))
+        };
+        let made = generated::webhook_name(&self.subject.meta().name.namespace, document);
+        let made = made.map(|name| Some(self.secrets.get(&name)?.as_ref().map_or(0, generated::size)));
+        keys_of_webhook(document).map(of_key).chain(made).sum()
     }
 
     #[cfg(test)]
     pub(crate) fn with(mut self, kind: ValueKind, name: Name, entries: &[(&str, &str)]) -> Self {
         let entries = entries
             .iter()
-            .map(|(key, value)| ((*key).to_owned(), SecretBytes::from(value.as_bytes().to_vec())))
+            .map(|(key, value)| ((*key).to_owned(), Ok(SecretBytes::from(value.as_bytes().to_vec()))))
             .collect();
         self.values.insert((kind, name), Some(ObjectData { entries, resource_version: "1".into() }));
         self
     }
+}
+
+/// Reads some at once, in order, until what is there of them takes the room of the Webhooks.
+async fn read<K: Eq + Hash, V>(
+    reads: impl Iterator<Item = impl Future<Output = Result<(K, Option<V>), CallError>>>,
+    size: impl Fn(&V) -> usize,
+) -> Result<HashMap<K, Option<V>>, CallError> {
+    let mut reads = stream::iter(reads).buffered(AT_ONCE);
+    let (mut read, mut total) = (HashMap::new(), 0);
+    while total <= ROOM
+        && let Some((key, value)) = reads.try_next().await?
+    {
+        total += value.as_ref().map_or(0, &size);
+        read.insert(key, value);
+    }
+    Ok(read)
 }
 
 impl compile::Values for Fetched {
@@ -89,49 +160,34 @@ impl compile::Values for Fetched {
     }
 }
 
-/// Reads all of it. What is not there, or may not be read, is part of the result; only a failing call is an error.
+/// Reads all of it, of Webhooks only what the Tenant takes and has room for. What is not there, or may not be read, is part of
+/// the result; only a failing call is an error.
 pub async fn fetch(
     kube: &KubeApi,
     state: &State,
+    limits: &PlatformLimits,
     tenant: Arc<Declared<Tenant>>,
 ) -> Result<Fetched, CallError> {
-    let subject = Subject::of(&state.cluster(), tenant);
-    let webhooks = subject.webhooks.iter().filter_map(|webhook| webhook.document.as_ref().ok());
-    let mut wanted: BTreeSet<_> = webhooks.flat_map(of_webhook).collect();
-    let mut ours = Vec::new();
-    if let Ok(tenant) = &subject.tenant.document {
-        wanted.extend(of_tenant(tenant));
-        ours = generated::names(tenant);
-    }
-    let namespace = &subject.meta().name.namespace;
-    let webhooks = subject.webhooks.iter().filter_map(|webhook| webhook.document.as_ref().ok());
-    ours.extend(webhooks.filter_map(|webhook| generated::webhook_name(namespace, webhook)));
-    let values = stream::iter(wanted)
-        .map(|(kind, name)| async move { Ok(((kind, name.clone()), kube.values(kind, &name).await?)) })
-        .buffer_unordered(AT_ONCE)
-        .try_collect();
-    let secrets = stream::iter(ours)
-        .map(|name| async move { Ok((name.clone(), kube.secret(&name).await?)) })
-        .buffer_unordered(AT_ONCE)
-        .try_collect();
-    let namespaces: Vec<String> = subject.unknown_namespaces().into_iter().map(str::to_owned).collect();
-    let labels = stream::iter(namespaces)
-        .map(|name| async move { Ok((name.clone(), kube.namespace(&name).await?)) })
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<Vec<_>>();
-    let runtime = Name::new(kube.release_namespace(), runtime::secret_name(&subject.meta().uid));
-    let (values, secrets, labels, runtime) =
-        futures_util::future::try_join4(values, secrets, labels, kube.secret(&runtime)).await?;
-    let mut fetched = Fetched { values, secrets, ..Fetched::nothing_of(subject) };
-    fetched.labels.extend(
-        labels
-            .into_iter()
-            .filter_map(|(name, namespace)| Some((name, namespace?.metadata.labels.unwrap_or_default()))),
-    );
+    let mut fetched = Fetched::nothing_of(Subject::of(&state.cluster(), tenant));
     let meta = fetched.subject.meta();
+    let runtime = Name::new(kube.release_namespace(), runtime::secret_name(&meta.uid));
+    let namespaces: Vec<String> =
+        fetched.subject.unknown_namespaces().into_iter().map(str::to_owned).collect();
+    let namespaces = namespaces.into_iter().map(|name| async move {
+        let namespace = kube.namespace(&name).await?;
+        Ok((name, namespace.map(|namespace| namespace.metadata.labels.unwrap_or_default())))
+    });
+    let labels = read(namespaces, |_| 0);
+    let (labels, runtime) = futures_util::future::try_join(labels, kube.secret(&runtime)).await?;
     fetched.stored =
         runtime.map(|secret| Stored::read(&secret, kube.release_namespace(), &meta.name, &meta.uid));
+    fetched.labels.extend(labels.into_iter().filter_map(|(name, labels)| Some((name, labels?))));
     fetched.unreadable_webhooks = unreadable_webhooks(state, fetched.stored.as_ref());
+    if let Ok(document) = &Arc::clone(&fetched.subject.tenant).document {
+        let labels = |namespace: &str| fetched.labels(namespace);
+        fetched.placed = placed(&fetched.subject, document, &fetched.unreadable(), limits, &labels);
+        fetched.read_all(kube, document).await?;
+    }
     Ok(fetched)
 }
 

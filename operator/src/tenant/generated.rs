@@ -28,8 +28,15 @@ pub const SIGNING_SECRET: &str = "secret";
 pub const NEXT_SECRET: &str = "next";
 /// The key of a database's Secret that holds the role's password.
 pub const PASSWORD: &str = "password";
+/// Beside the password, for people.
+const USERNAME: &str = "username";
+const DATABASE: &str = "database";
 
 const VALUE_BYTES: usize = 32;
+/// The most bytes that others may put beside a generated value; more are not kept when it is written again.
+const LARGEST: usize = 64 * 1024;
+/// The most bytes of a value of ours in a Secret that is larger.
+const LARGEST_VALUE: usize = 1024;
 
 /// A Secret with a generated value that a Tenant declares, or a Webhook of it.
 #[derive(Clone, Debug)]
@@ -152,7 +159,7 @@ pub fn of_database(tenant: &Tenant, made_before: bool) -> Option<GeneratedSecret
     Some(GeneratedSecret {
         name: database_name(tenant),
         key: PASSWORD,
-        beside: vec![("username", role_of(&managed.name)), ("database", managed.name.clone())],
+        beside: vec![(USERNAME, role_of(&managed.name)), (DATABASE, managed.name.clone())],
         rotation: managed.password_rotation_generation,
         noun: "the database's password".to_owned(),
         field: "spec.database.managed".to_owned(),
@@ -170,6 +177,27 @@ pub fn database_name(tenant: &Tenant) -> Name {
 pub fn value_at<'a>(found: &'a Secret, key: &str) -> Option<&'a str> {
     let value = std::str::from_utf8(&found.data.as_ref()?.get(key)?.0).ok()?;
     ApiKeyDigest::of(value).ok().map(|_| value)
+}
+
+/// A Secret of such a name, without what others put into it if that is much. Users may write to it, and many are kept at once.
+pub fn slim(mut secret: Secret) -> Secret {
+    let ours = [API_KEY, SIGNING_SECRET, NEXT_SECRET, PASSWORD, USERNAME, DATABASE];
+    let is_large = size(&secret) > LARGEST;
+    secret.metadata.managed_fields = None;
+    if let Some(data) = &mut secret.data
+        && is_large
+    {
+        data.retain(|key, value| ours.contains(&key.as_str()) && value.0.len() <= LARGEST_VALUE);
+    }
+    secret
+}
+
+/// How many bytes users may have made a Secret take.
+pub fn size(secret: &Secret) -> usize {
+    let meta = &secret.metadata;
+    let texts = meta.labels.iter().chain(&meta.annotations).flatten();
+    let texts: usize = texts.map(|(key, text)| key.len() + text.len()).sum();
+    texts + secret.data.iter().flatten().map(|(key, value)| key.len() + value.0.len()).sum::<usize>()
 }
 
 impl GeneratedSecret {
@@ -407,6 +435,22 @@ mod tests {
         let mut secret = plan(&wanted(rotation, false), None, 7).secret;
         secret.metadata.resource_version = Some("5".into());
         secret
+    }
+
+    #[test]
+    fn of_a_large_secret_only_what_is_ours_is_kept() {
+        let with = |bytes: usize| {
+            let mut secret = stored(0);
+            let data = secret.data.as_mut().unwrap();
+            data.insert("theirs".to_owned(), ByteString(vec![b'x'; bytes]));
+            data.insert(NEXT_SECRET.to_owned(), ByteString(vec![b'x'; 2 * LARGEST_VALUE]));
+            secret
+        };
+        let small = with(1000);
+        assert_eq!(slim(small.clone()), small);
+        let slimmed = slim(with(LARGEST));
+        assert_eq!(slimmed.data, stored(0).data);
+        assert_eq!(plan(&wanted(0, true), Some(&slimmed), 8).step, SecretStep::Keep);
     }
 
     #[test]

@@ -138,7 +138,7 @@ async fn webhook_secrets(
 ) -> Result<BTreeMap<String, Result<SigningSecrets, Reason>>, CallError> {
     let mut made = BTreeMap::new();
     let tenant = fetched.subject.meta();
-    for webhook in &fetched.subject.webhooks {
+    for webhook in &fetched.placed {
         let Some(wanted) = generated::of_webhook(tenant, webhook, was_generated(fetched, &webhook.meta.uid))
         else {
             continue;

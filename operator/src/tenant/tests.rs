@@ -216,6 +216,55 @@ fn unreadable_webhook_stays_served_or_is_put_on_hold() {
 }
 
 #[test]
+fn unreadable_webhook_takes_one_of_the_places_that_the_tenant_has() {
+    let limited = || examples::with(json!({"spec": {"limits": {"webhooks": 1}}}));
+    let served = fetched(limited(), vec![webhook("w", "tenants", json!({}))]);
+    let (runtime, memory) = runtime_of(&served, ready()).unwrap();
+    let webhooks =
+        vec![webhook("w", "tenants", json!({"events": "all"})), webhook("x", "tenants", json!({}))];
+    let mut read = fetched(limited(), webhooks).with_stored(&runtime, &memory);
+    read.unreadable_webhooks = BTreeSet::from(["w".to_owned()]);
+    let result = compiled(&read, ready());
+    assert_eq!(result.runtime.unwrap().0.config.webhooks, runtime.config.webhooks, "no more than one");
+    assert_eq!(result.webhooks[0].reasons[0].code, ReasonCode::TooManyWebhooks);
+}
+
+#[test]
+fn webhook_without_room_is_not_served_and_says_so() {
+    let both = || vec![webhook("a", "tenants", json!({})), webhook("b", "tenants", json!({}))];
+    let (runtime, memory) = runtime_of(&fetched(examples::declared(), both()), ready()).unwrap();
+    let mut read = fetched(examples::declared(), both()).with_stored(&runtime, &memory);
+    read.without_room = HashSet::from(["b".to_owned()]);
+    let result = compiled(&read, ready());
+    let (runtime, _) = result.runtime.unwrap();
+    assert_eq!(runtime.config.webhooks.iter().map(|webhook| &webhook.uid).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(runtime.held_webhooks, BTreeSet::from(["b".to_owned()]), "what is queued for it waits");
+    let reason = &result.webhooks[1].reasons[0];
+    assert_eq!(reason.code, ReasonCode::TooManyWebhooks);
+    assert!(reason.message.contains("refer to more than 2000000 bytes"), "{reason}");
+}
+
+#[test]
+fn nothing_is_read_for_webhooks_that_have_no_place() {
+    let limits: PlatformLimits = "defaults: {webhooks: 2, foreignWebhooks: 1}".parse().unwrap();
+    let bundle = |uid: &str, namespace: &str| {
+        webhook(uid, namespace, json!({"caBundleRef": {"kind": "ConfigMap", "name": uid}}))
+    };
+    let allowing =
+        |from: &str| examples::with(json!({"spec": {"webhooks": {"allowedNamespaces": {"from": from}}}}));
+    let read_of = |from: &str, others: usize| {
+        let others = (0..others).map(|other| bundle(&format!("x{other}"), "elsewhere"));
+        let read = fetched(allowing(from), others.chain([bundle("own", "tenants")]).collect());
+        let tenant = read.subject.tenant.document.as_ref().unwrap();
+        let placed = room::placed(&read.subject, tenant, &[], &limits, &|_| BTreeMap::new());
+        let wanted = room::wanted(tenant, &placed).into_iter();
+        wanted.map(|((_, name), keys)| format!("{} {keys:?}", name.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(read_of("Same", 300), [r#"own {"ca.crt"}"#]);
+    assert_eq!(read_of("All", 300), [r#"own {"ca.crt"}"#, r#"x0 {"ca.crt"}"#]);
+}
+
+#[test]
 fn forbidden_webhook_leaves_no_trace_in_the_tenants_secret() {
     let read = fetched(examples::declared(), vec![webhook("w", "elsewhere", json!({}))]);
     let result = compiled(&read, ready());

@@ -84,6 +84,7 @@ impl<'a> Compiler<'a> {
             tenant,
             uid: &keys.uid,
             webhooks: &self.webhooks,
+            unreadable: &[],
             values: self,
             generated: &keys.generated(self.is_external),
             platform_disabled_events: &BTreeSet::new(),
