@@ -43,6 +43,8 @@ pub(super) struct KnownWatcher {
     /// Its URL, if it could be made; and the administrator's, with which that was tried.
     pub(super) url: Option<DatabaseUrl>,
     pub(super) admin: Option<DatabaseUrl>,
+    /// Whether every role could connect to the administrator's database at the last look.
+    pub(super) is_open: bool,
     /// When to look again.
     pub(super) until: Option<Instant>,
 }

@@ -48,6 +48,14 @@ const QUERY: &str = "
         has_database_privilege(r.oid, current_database(), 'CONNECT')
     FROM (SELECT) one LEFT JOIN pg_roles r ON r.rolname = $1";
 
+/// Whether every role may connect to the administrator's database, and whether the administrator may end that.
+const OPEN: &str = "
+    SELECT
+        EXISTS (SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
+                WHERE grantee = 0 AND privilege_type = 'CONNECT'),
+        pg_has_role(datdba, 'USAGE')
+    FROM pg_database WHERE datname = current_database()";
+
 impl Servers {
     /// The URL of the watcher of the server that a Tenant means, made or repaired if need be; `None`: it can't be made, which
     /// is logged. `password`: of the server with this name. It is checked now and then, not at each call.
@@ -64,6 +72,7 @@ impl Servers {
         if is_of_admin && known.until.is_some_and(|until| Instant::now() < until) {
             return known.url.clone();
         }
+        let is_open = close(&admin, server.name(), known.is_open).await;
         let ensured = match password(server.name()).await {
             Ok(password) => ensure(&admin, installation, &password).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
@@ -79,9 +88,64 @@ impl Servers {
                 known.url.take().filter(|_| is_of_admin)
             }
         };
-        *known = KnownWatcher { url, admin: Some(admin.url().clone()), until: Some(Instant::now() + time) };
+        let admin = Some(admin.url().clone());
+        *known = KnownWatcher { url, admin, is_open, until: Some(Instant::now() + time) };
         known.url.clone()
     }
+}
+
+/// Closes the administrator's database to all roles that have no grant: one that connects there could hold the locks that guard
+/// its neighbours' databases. Returns whether it stays open; if that is news, it is logged.
+async fn close(admin: &AdminPool, server: &str, was_open: bool) -> bool {
+    let database = database_of(admin.url());
+    let sql = format!("REVOKE CONNECT, TEMPORARY ON DATABASE {} FROM PUBLIC", identifier(&database));
+    match try_to_close(admin, &sql).await {
+        Ok(Closed::Before) => return false,
+        Ok(Closed::Now) => {
+            tracing::warn!(
+                server,
+                database,
+                "all roles could connect to the administrator's database, also those of \
+                tenants; this was revoked; grant CONNECT to those that need it"
+            );
+            return false;
+        }
+        Ok(Closed::NotOurs) if !was_open => tracing::warn!(
+            server,
+            database,
+            "all roles may connect to the \
+            administrator's database, and tenants can delay each other there; as its owner, run: {sql}"
+        ),
+        Ok(Closed::NotOurs) => {}
+        Err(error) => {
+            tracing::warn!(server, "closing the administrator's database failed: {error}; retrying")
+        }
+    }
+    true
+}
+
+enum Closed {
+    Before,
+    Now,
+    /// It is open, and belongs to another role.
+    NotOurs,
+}
+
+/// Takes no lock, which another one may hold for that very reason.
+async fn try_to_close(admin: &AdminPool, sql: &str) -> Result<Closed, DatabaseError> {
+    let mut connection = admin.connection().await?;
+    let row = connection.query_one(OPEN, &[]).await?;
+    let closed = match (row.try_get(0)?, row.try_get(1)?) {
+        (false, _) => Closed::Before,
+        (true, false) => Closed::NotOurs,
+        (true, true) => {
+            let needs = "the ownership of its own database".to_owned();
+            connection.batch(&Step { sql: sql.to_owned(), needs }).await?;
+            Closed::Now
+        }
+    };
+    connection.give_back();
+    Ok(closed)
 }
 
 /// Creates the role, or repairs what differs, and logs in with it. Calls for the same role take turns.

@@ -4,11 +4,13 @@ use docket_crds::DatabaseUrl;
 use docket_operator::database::watcher_role;
 use docket_rig::postgres;
 use docket_store::postgres::Watcher;
-use secrecy::SecretString;
+use docket_tests::operator::SOON;
+use docket_tests::server::eventually;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::log::Log;
-use super::{Rig, in_database, quoted, refusal};
+use super::{Rig, in_database, quoted, refusal, with_user};
 
 const PASSWORD: &str = "secret-of-watcher";
 
@@ -59,6 +61,31 @@ async fn a_watcher_may_log_in_and_has_no_right() {
     let watcher = Watcher::new(url.expose()).expect("a URL");
     watcher.look(std::time::Duration::from_secs(60)).await;
     assert!(watcher.counters(&rig.name).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrators_database_is_closed_to_tenants_where_it_is_the_administrators() {
+    let rig = Rig::new().await;
+    let tenant = rig.ensure().await;
+    let there = with_user(&rig.root, &tenant.role, rig.password.expose_secret());
+    let url = made(&rig, PASSWORD).await.expect("it is made");
+    assert_eq!(refusal(there.as_str()).await, None, "the administrator may not close what is another's");
+    let database = quoted(there.path().trim_start_matches('/'));
+    let give = format!("ALTER DATABASE {database} OWNER TO {}", rig.admin());
+    rig.root().await.batch_execute(&give).await.expect("a superuser may");
+    // A tenant holds a lock of the operator's meanwhile, which does not keep it from this.
+    let role = watcher_role(&rig.name);
+    let tenants = postgres::client(there.as_str()).await;
+    let hold = "SELECT pg_advisory_lock(hashtextextended($1, 0))";
+    tenants.execute(hold, &[&role]).await.expect("it is open");
+    let again = restarted(&rig);
+    let (made_again, ()) = tokio::join!(made(&again, PASSWORD), async {
+        eventually("it is closed", SOON, async || refusal(there.as_str()).await.as_deref() == Some("42501"))
+            .await;
+        drop(tenants);
+    });
+    assert_eq!(made_again, Some(url.clone()));
+    postgres::client(url.expose()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
