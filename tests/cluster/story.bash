@@ -199,7 +199,7 @@ token() {
     call "acme.$base" /Auth/Token '{"userId":"ada@quillfeather.example","password":"a-password-for-tests"}' | field token
 }
 
-order='{"orderType":"Process","clientMatterNumber":"e2e"}'
+order='{"orderType":"Process","clientMatterNumber":"matter-of-e2e"}'
 
 # A certificate for the name by which workers reach the receiver.
 receiver_certificate() {
@@ -322,7 +322,31 @@ END
     kubectl docket status acme >"$work/status" || [ $? -eq 1 ]
     cat "$work/status"
     grep -q "Tenant.*acme.*Ready" "$work/status"
+    kubectl docket check >"$work/check" || [ $? -eq 1 ]
+    cat "$work/check"
+    grep -q "docket-tenants" "$work/check"
+    report_has_no_secret
 }
+
+# The report lacks nothing, and holds no key, secret, password or word of an order.
+report_has_no_secret() {
+    local secret file
+    kubectl docket report -f "$work/report.zip"
+    python3 -m zipfile -e "$work/report.zip" "$work/report"
+    for file in versions check status conditions deployments events; do
+        [ -s "$work/report/$file.json" ]
+    done
+    grep -q docket_ "$work/report/metrics.txt"
+    grep -rq docket "$work/report/logs"
+    ! grep -rE 'matter-of-e2e|acme-demo-secret|a-password-for-tests' "$work/report" || return 1
+    for secret in acme-apikey-primary/api-key acme-database/password; do
+        secret_value "$secret" | grep -q .
+        ! grep -rF -f <(secret_value "$secret") "$work/report" || return 1
+    done
+}
+
+# secret_value <secret>/<key>, with a line break.
+secret_value() { kubectl get secret "${1%/*}" -o jsonpath="{.data.${1#*/}}" | base64 --decode; echo; }
 
 # reaches <namespace> <component or app> <host> <port>: whether that pod's network does.
 reaches() {
