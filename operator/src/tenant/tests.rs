@@ -22,7 +22,7 @@ use crate::database::DatabaseError;
 use crate::state::cluster::Cluster;
 use crate::state::conditions::{Truth, Verdict, find};
 use crate::state::examples;
-use crate::state::pods::{Pods, Programmed, programmed};
+use crate::state::pods::{Pods, Programmed, Served, programmed};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -125,6 +125,37 @@ fn minimal_tenant_is_compiled_and_reported_ready() {
     let later = NOW + jiff::SignedDuration::from_hours(1);
     let second = status(&applied(compiled(&again, ready())), Some(verdict), Some(&BTreeSet::new()), later);
     assert_eq!(second, first, "at rest it stays");
+}
+
+#[test]
+fn stores_that_are_away_for_ten_minutes_and_a_restart_meanwhile_cost_no_write() {
+    let read = |previous: &TenantStatus| {
+        let mut read = fetched(examples::declared(), vec![webhook("w", "tenants", json!({}))]);
+        read.subject.previous = previous.clone();
+        read
+    };
+    let new = read(&TenantStatus::default());
+    let well = compiled(&new, ready());
+    let (runtime, memory) = well.runtime.clone().unwrap();
+    let revision = [runtime.revision.as_str()];
+    let served: Served = [("pod".into(), [("uid-acme".into(), runtime.revision.clone())].into())].into();
+    let seen = programmed(&Pods::Seen(served.clone()), "uid-acme", &revision, false);
+    let before = status(&applied(well), Some(seen), Some(&BTreeSet::new()), NOW);
+    assert!(before.conditions.iter().all(|condition| condition.status == "True"), "{before:?}");
+    for second in (0..=600).step_by(15) {
+        // The process of the second half has read nothing of Redis.
+        let is_restarted = second > 300;
+        let pods = Pods::Unavailable((!is_restarted).then(|| served.clone()));
+        let at_limit = (!is_restarted).then(BTreeSet::new);
+        let now = NOW + jiff::SignedDuration::from_secs(second);
+        let read = read(&before).with_stored(&runtime, &memory);
+        let away = DatabaseError::ServerAway { reason: "no route".into() };
+        let result = compiled(&read, ProvisionedDatabase::Failed(away, None));
+        assert_eq!(result.runtime.as_ref().unwrap().0.revision, runtime.revision, "the Secret stays, too");
+        let programmed = programmed(&pods, "uid-acme", &revision, false);
+        let after = status(&applied(result), Some(programmed), at_limit.as_ref(), now);
+        assert_eq!(after, before, "after {second} s");
+    }
 }
 
 #[test]

@@ -166,6 +166,16 @@ mod tests {
     use crate::state::name::Name;
 
     fn after(health: Option<Health>, observed: bool, previous: &WebhookStatus) -> WebhookStatus {
+        let reported = health.map(|health| Reported { health, is_first: false });
+        after_reading(reported, observed, previous, Timestamp::UNIX_EPOCH)
+    }
+
+    fn after_reading(
+        health: Option<Reported>,
+        observed: bool,
+        previous: &WebhookStatus,
+        now: Timestamp,
+    ) -> WebhookStatus {
         let object = serde_json::json!({"metadata": {"name": "w", "namespace": "a", "uid": "u"}});
         let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
         let meta = Meta::of(&object.metadata).unwrap();
@@ -181,9 +191,8 @@ mod tests {
             tenant_suspended: false,
             programmed: None,
         };
-        let health = health.map(|health| Reported { health, is_first: false });
         let facts = WebhookFacts { meta: &meta, outcome: &outcome, health, observed, is_private: true };
-        status(&facts, previous, Timestamp::UNIX_EPOCH)
+        status(&facts, previous, now)
     }
 
     fn health_reason(status: &WebhookStatus) -> Option<&str> {
@@ -213,6 +222,22 @@ mod tests {
             health_reason(&after(health(None, 1), true, &second)),
             Some(ReasonCode::Delivering.as_str())
         );
+    }
+
+    #[test]
+    fn redis_away_for_ten_minutes_and_a_restart_meanwhile_cost_no_write() {
+        let health =
+            |pending| Health { pending, retrying: 1, last_success_at_ms: Some(5_000), ..Health::default() };
+        let before = after(Some(health(1)), true, &WebhookStatus::default());
+        let at = |second| Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(second);
+        let last = Reported { health: health(1), is_first: false };
+        for second in (0..=600).step_by(15) {
+            // The process of the second half has read nothing.
+            let read = (second <= 300).then_some(last);
+            assert_eq!(after_reading(read, true, &before, at(second)), before, "after {second} s");
+        }
+        let back = Reported { health: health(90), is_first: true };
+        assert_eq!(after_reading(Some(back), true, &before, at(615)), before, "of counts no one waits for");
     }
 
     #[test]
