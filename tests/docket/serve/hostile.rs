@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use docket_rig::postgres;
+use docket_rig::proxy::Manner;
 use docket_tests::server::{JSON, PASSWORD, Server, api_key, eventually};
 use serde_json::json;
 use tokio_postgres::Client as Database;
 
-use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in};
+use crate::serve::stage::{SOON, Stage, USER, external, save, sign_in, wired};
 
 /// What a process may grow by while it serves a hostile tenant, in KiB: what it reads of one query, some times over.
 const GROWTH: u64 = 96 * 1024;
@@ -32,14 +33,18 @@ fn memory(process: &Server, field: &str) -> u64 {
 
 /// A stage with a second tenant, whose database is returned.
 async fn with_other() -> (Stage, Database) {
-    let stage = Stage::new().await;
     let url = postgres::database().await;
+    (with_other_at(&url).await, postgres::client(&url).await)
+}
+
+async fn with_other_at(url: &str) -> Stage {
+    let stage = Stage::new().await;
     let yaml =
-        external("other", 'b', &url) + &stage.receiver.webhook_yaml("other", "others", "C-1", "/others");
+        external("other", 'b', url) + &stage.receiver.webhook_yaml("other", "others", "C-1", "/others");
     stage.home.write("other.yaml", &yaml);
     let customer = ["customer", "add", "--code", "C-1", "--name", "One", "--tenant", "OTHER", "--postgresql"];
     assert!(stage.home.command(&customer, "").0);
-    (stage, postgres::client(&url).await)
+    stage
 }
 
 async fn guess(api: &Server, user: &str) -> (u16, Duration) {
@@ -131,6 +136,42 @@ async fn pages_of_control_characters_cost_the_process_no_memory() {
     let grown = memory(&api, "VmHWM") - idle;
     assert!(grown < GROWTH, "grew by {grown} KiB");
     assert_eq!(ada.get("/Notes/Search?pageSize=1").await.json()["items"][0]["report"], "short");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_server_costs_its_tenant_a_5xx_and_no_process_its_memory() {
+    let (proxy, url) = wired(&postgres::database().await);
+    let stage = with_other_at(&url).await;
+    let (api, worker, detector) =
+        tokio::join!(stage.serve("api"), stage.serve("worker"), stage.serve("detector"));
+    let healthy = sign_in(&api).await;
+    assert_eq!(guess(&api, USER).await.0, 404, "its database is used before");
+    let idle = [&api, &worker, &detector].map(|process| memory(process, "VmHWM"));
+    for (manner, guesses) in [(Manner::Drip, 2), (Manner::Shout, 8)] {
+        proxy.turn_hostile(Some(manner));
+        let guesses = async {
+            for _ in 0..guesses {
+                let (answer, took) = guess(&api, USER).await;
+                assert!(answer == 503 || answer == 500, "{manner:?}: {answer} after {took:?}");
+            }
+        };
+        let saves = async {
+            for _ in 0..20 {
+                let took = save(&healthy).await;
+                assert!(took < UNHURT, "{manner:?}: {took:?}");
+            }
+        };
+        tokio::join!(guesses, saves);
+    }
+    stage.received(40).await;
+    for (process, idle) in [&api, &worker, &detector].into_iter().zip(idle) {
+        let grown = memory(process, "VmHWM") - idle;
+        assert!(grown < GROWTH, "grew by {grown} KiB");
+    }
+    let longest = stage.log().lines().map(str::len).max().unwrap_or_default();
+    assert!(longest < 2_000, "a line has {longest} bytes");
+    proxy.turn_hostile(None);
+    eventually("the tenant is back", SOON, async || guess(&api, USER).await.0 == 404).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Hostile clients, a hostile tenant with its database and its Secrets, and a hostile receiver, all at once, against the
+//! Hostile clients, hostile tenants with their databases and Secrets, and a hostile receiver, all at once, against the
 //! operator and the data plane with the memory that the chart gives them. A healthy tenant notices nothing.
 
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use docket_rig::memory_group::MemoryGroup;
 use docket_rig::postgres;
+use docket_rig::proxy::{Manner, Proxy};
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Operator, Release};
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
@@ -15,7 +16,7 @@ use docket_tests::server::{Home, JSON, PASSWORD, Server, api_key, eventually, re
 use serde_json::json;
 
 use super::hostile_clients::{attack, connect, drip, healthy, large_bodies, send};
-use super::stage::{SOON, USER, external, save};
+use super::stage::{SOON, USER, external, save, wired};
 
 /// `resources.limits.memory` of the chart: of API, worker and operator, and of the detector.
 const MEMORY: u64 = 256 << 20;
@@ -25,28 +26,26 @@ const ATTACK: Duration = Duration::from_secs(12);
 const FAST: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32 \
                     --sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s";
 
-/// What the owner of a database puts in place of its tables: cells of 100 MB.
-const VIEWS: [(&str, &str); 3] = [
-    (
-        "contact",
-        "SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, repeat('x', 100000000) AS name, \
-         NULL::text AS password_hash, true AS active, 0::bigint AS sign_outs, 'ada@quillfeather.example'::text AS email_key",
-    ),
-    (
-        "delivery_queue",
-        "SELECT repeat('x', 100000000) AS id, 'w'::text AS webhook, 0::bigint AS due_at_ms FROM generate_series(1, 10)",
-    ),
-    (
-        "court_invoice",
-        "SELECT repeat('x', 100000000) AS invoice_number, NULL::bigint AS detected_at_ms, 'w'::text AS work_order",
-    ),
-];
+/// What the owner of a database puts in place of its tables: cells of 100 MB, or rows without end.
+const HUGE_CELLS: (&str, &str) = ("repeat('x', 100000000)", "generate_series(1, 10)");
+const ENDLESS_ROWS: (&str, &str) = ("'x'::text", "generate_series(1, 1000000000)");
 
-/// Puts the views in place of the tables, after a quarter of the time.
-async fn spoil(url: &str) {
-    tokio::time::sleep(ATTACK / 4).await;
+fn views((cell, rows): (&str, &str)) -> [(&'static str, String); 3] {
+    let contact = format!(
+        "SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, {cell} AS name, NULL::text AS password_hash, \
+         true AS active, 0::bigint AS sign_outs, false AS manages_webhooks, '{USER}'::text AS email_key FROM {rows}"
+    );
+    let queue = format!("SELECT {cell} AS id, 'w'::text AS webhook, 0::bigint AS due_at_ms FROM {rows}");
+    let invoice = format!(
+        "SELECT {cell} AS invoice_number, NULL::bigint AS detected_at_ms, 'w'::text AS work_order FROM {rows}"
+    );
+    [("contact", contact), ("delivery_queue", queue), ("court_invoice", invoice)]
+}
+
+/// Puts the views in place of the tables.
+async fn spoil(url: &str, kind: (&str, &str)) {
     let owner = postgres::client(url).await;
-    for (table, view) in VIEWS {
+    for (table, view) in views(kind) {
         let spoil = format!("ALTER TABLE {table} RENAME TO {table}_before; CREATE VIEW {table} AS {view}");
         owner.batch_execute(&spoil).await.expect("it is its owner's");
     }
@@ -54,6 +53,37 @@ async fn spoil(url: &str) {
     let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
     owner.batch_execute(others).await.expect("it is its owner's");
+}
+
+/// The databases of hostile tenants, whose names are those of the fields.
+struct HostileDatabases {
+    evil: String,
+    endless: String,
+    drip: (Proxy, String),
+    shout: (Proxy, String),
+}
+
+impl HostileDatabases {
+    async fn new() -> Self {
+        let wired = async || wired(&postgres::database().await);
+        let (evil, endless) = (postgres::database().await, postgres::database().await);
+        Self { evil, endless, drip: wired().await, shout: wired().await }
+    }
+
+    /// Name, digit of the API key, and URL of each.
+    fn tenants(&self) -> [(&'static str, char, &str); 4] {
+        let Self { evil, endless, drip, shout } = self;
+        [("evil", 'c', evil), ("endless", 'd', endless), ("drip", 'e', &drip.1), ("shout", 'f', &shout.1)]
+    }
+
+    /// After a quarter of the time.
+    async fn turn_hostile(&self) {
+        tokio::time::sleep(ATTACK / 4).await;
+        spoil(&self.evil, HUGE_CELLS).await;
+        spoil(&self.endless, ENDLESS_ROWS).await;
+        self.drip.0.turn_hostile(Some(Manner::Drip));
+        self.shout.0.turn_hostile(Some(Manner::Shout));
+    }
 }
 
 /// Writes Secrets of the hostile tenant that lead nowhere or are as large as a Secret can be.
@@ -141,16 +171,19 @@ async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
     let redis = release.with_redis();
     release.group = Some(operator);
     let operator = release.start().await;
-    let evil_database = postgres::database().await;
+    let hostile = HostileDatabases::new().await;
     release.apply(&tenant_yaml("healthy", 'a'));
     release.apply(&tenant_yaml("guest", 'b'));
-    release.apply(&external("evil", 'c', &evil_database));
+    for (name, digit, url) in hostile.tenants() {
+        release.apply(&external(name, digit, url));
+    }
     release.apply(&ca_yaml());
     for (receiver, tenant) in [(&receiver, "healthy"), (&receiver, "guest"), (&evil_receiver, "evil")] {
         release.apply(&receiver.webhook_yaml(tenant, tenant, "C-1", &format!("/{tenant}")));
         release.wait("tenant", tenant, "Accepted", "True").await;
     }
-    for tenant in ["healthy", "guest", "evil"] {
+    let names = || ["healthy", "guest"].into_iter().chain(hostile.tenants().map(|(name, ..)| name));
+    for tenant in names() {
         eventually("it is compiled", SOON, async || release.runtime(tenant).is_some()).await;
     }
 
@@ -167,8 +200,8 @@ async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
     };
     let (api, worker, detector) =
         tokio::join!(serve("api", &api), serve("worker", &worker), serve("detector", &detector));
-    for tenant in ["HEALTHY", "GUEST", "EVIL"] {
-        let place = ["--tenant", tenant, "--config-namespace", &release.namespace];
+    for tenant in names() {
+        let place = ["--tenant", &tenant.to_uppercase(), "--config-namespace", &release.namespace];
         let customer = ["customer", "add", "--code", "C-1", "--name", "A customer"];
         let contact = ["contact", "add", "--customer", "C-1", "--email", USER, "--name", "A contact"];
         for words in [&customer[..], &contact[..]] {
@@ -209,11 +242,11 @@ async fn hostile_parties_together_are_not_noticed_by_a_healthy_tenant() {
     let ((saved, longest), guesses, _, large_ones, drips, (), changed, ()) = tokio::join!(
         healthy(&plane.api, &ada, &stop),
         attack(30, &stop, guess),
-        attack(4, &stop, |_| sign_in_to(address, 'c')),
+        attack(12, &stop, |n| sign_in_to(address, ['c', 'd', 'e', 'f'][n % 4])),
         attack(20, &stop, large),
         attack(10, &stop, |_| drip(5, address, 4_000)),
-        spoil(&evil_database),
-        change_secrets(&release, &evil_database, &stop),
+        hostile.turn_hostile(),
+        change_secrets(&release, &hostile.evil, &stop),
         end,
     );
     println!(

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docket_rig::postgres;
+use docket_rig::proxy::Proxy;
 use docket_rig::redis::RedisServer;
 use docket_tests::receiver::{Post, Receiver, Response, ca_yaml};
 use docket_tests::server::{Client, Home, Server, api_key, tenant_yaml};
@@ -34,6 +35,14 @@ pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
         "{}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}-database}}\nstringData: {{url: \"{url}\"}}\n",
         yaml.replace(&managed, &external)
     )
+}
+
+/// A wire to the server of a database, and the database's URL over it.
+pub(crate) fn wired(url: &str) -> (Proxy, String) {
+    let mut url = url::Url::parse(url).expect("a URL");
+    let proxy = Proxy::to(([127, 0, 0, 1], url.port().expect("it has one")).into());
+    url.set_port(Some(proxy.address.port())).expect("it has a host");
+    (proxy, url.into())
 }
 
 impl Stage {

@@ -1,8 +1,12 @@
 //! A wire to a server that can be cut and restored, go silent, or be cut at a chosen question to PostgreSQL.
 
+mod hostile;
+
+pub use hostile::Manner;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Forwards connections to one server. Its threads end with their connections.
@@ -20,6 +24,10 @@ struct State {
     cut_at: AtomicI64,
     refusing: AtomicBool,
     silent: AtomicBool,
+    /// In place of the server a hostile one responds.
+    hostile: Mutex<Option<Manner>>,
+    /// The connections that it had.
+    met: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -72,6 +80,13 @@ impl Proxy {
         self.state.refusing.swap(false, Ordering::SeqCst)
     }
 
+    /// Ends all connections; new ones meet a hostile PostgreSQL instead of the server, or with `None` the server again.
+    pub fn turn_hostile(&self, manner: Option<Manner>) {
+        *self.state.hostile.lock().expect("no thread panics") = manner;
+        self.cut();
+        self.restore();
+    }
+
     /// From now on nothing of the server's is passed on, and connections stay open.
     pub fn fall_silent(&self) {
         self.state.silent.store(true, Ordering::SeqCst);
@@ -88,6 +103,11 @@ impl State {
 }
 
 fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>, forward: Forward) {
+    let hostile = *state.hostile.lock().expect("no thread panics");
+    if let Some(manner) = hostile {
+        state.open.lock().expect("no thread panics").push(handle(&client));
+        return hostile::serve(client, manner, state.met.fetch_add(1, Ordering::SeqCst));
+    }
     let Ok(server) = TcpStream::connect(server) else { return };
     for end in [&client, &server] {
         let _ = end.set_nodelay(true);
