@@ -27,7 +27,7 @@ use serde::Serialize;
 use self::answers::{Trace, TracedDelivery, TracedOrder};
 use self::reviews::{Reviews, Right};
 use crate::actions::resend::{Many, Progress, progress};
-use crate::api::body::json_bytes;
+use crate::api::body::{OfTenant, json_bytes};
 use crate::api::caller::{Principal, bearer};
 use crate::api::client::Proxies;
 use crate::api::error::ApiError;
@@ -175,7 +175,14 @@ impl Platform {
             }
         };
         let tenant = tenant.ok_or(ApiError::NotFound(missing))?;
-        Ok(Principal { tenant, actor: Actor::ClusterUser(user), origin, customer: None })
+        OfTenant::record(parts, &tenant);
+        let actor = Actor::ClusterUser(user);
+        // Of the tenant's limit, as every request that reads its database.
+        self.api
+            .rates
+            .request(&tenant.uid, &actor, &tenant.config.limits, self.api.clock.elapsed())
+            .inspect_err(|over| self.api.metrics.limited(&tenant.uid, over.limit))?;
+        Ok(Principal { tenant, actor, origin, customer: None })
     }
 }
 

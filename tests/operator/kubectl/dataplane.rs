@@ -509,6 +509,31 @@ async fn a_data_plane_that_does_not_serve_it_says_what_to_set() {
     assert_eq!((code, err.contains("set platform.enabled=true")), (1, true), "{err}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_the_platform_count_against_the_tenants_limit() {
+    let stage = Stage::new("--platform").await;
+    let support = stage.account("support", &["list"], "default");
+    let token = cluster().token(&stage.namespace, "support", AUDIENCE);
+    let declared = std::fs::read_to_string(stage.home.config().join("all.yaml")).expect("readable");
+    let limits = "limits: {requestsPerSecond: 1, requestBurst: 1}";
+    let limited = declared.replacen("  clientCode: ACME\n", &format!("  clientCode: ACME\n  {limits}\n"), 1);
+    assert_ne!(limited, declared);
+    stage.home.write("all.yaml", &limited);
+    // Two in a row are one too many as soon as the limit is served.
+    for path in ["webhooks/orders/deliveries", "tenants/acme/deliveries"] {
+        eventually("the tenant is at its limit", SOON, async || {
+            let reply = stage.get(&token, path).await;
+            reply.status == 429 && reply.headers.contains_key("retry-after")
+        })
+        .await;
+    }
+    eventually("the plugin says so", SOON, async || {
+        let (code, _, err) = stage.asks(&support, &["deliveries", "orders"]);
+        code == 3 && err.contains("the data plane has too much to do")
+    })
+    .await;
+}
+
 /// The reviews of one pod's requests never end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_leaves_turns_to_others() {
