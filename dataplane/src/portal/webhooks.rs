@@ -49,7 +49,10 @@ const MAX_SECRET: usize = 256;
 const MOST_OF_CONTACTS: usize = 20;
 /// For so long a form that was sent again may show the secret of its webhook, if nothing has: less than marks of shown secrets
 /// are kept.
-const RECENT_MS: u64 = 10 * 60 * 1000;
+const RECENT_MS: i64 = 10 * 60 * 1000;
+/// How far the clocks of two processes may differ. The id of a form with a later date is its sender's own: it would still be recent
+/// when the mark is gone.
+const AHEAD_MS: i64 = 60 * 1000;
 /// How often it looks.
 const LOOKS: Duration = Duration::from_millis(100);
 
@@ -150,10 +153,10 @@ fn form_id(state: &ApiState) -> String {
     format!("{}.{}", state.clock.now_ms(), hex::encode(random::bytes::<8>()))
 }
 
-/// Whether a form was made so lately that the first answer to it may have been lost on its way.
-fn is_recent(form: &str, now_ms: i64) -> bool {
-    let made_ms = form.split_once('.').and_then(|(made_ms, _)| made_ms.parse::<i64>().ok());
-    made_ms.is_some_and(|made_ms| now_ms.abs_diff(made_ms) <= RECENT_MS)
+/// How long ago a form was made by its id, in milliseconds.
+fn age_ms(form: &str, now_ms: i64) -> Option<i64> {
+    let made_ms = form.split_once('.')?.0.parse::<i64>().ok()?;
+    Some(now_ms.saturating_sub(made_ms))
 }
 
 /// The name of the webhook that this form of this user adds.
@@ -177,6 +180,8 @@ pub async fn create(
     // Until the new one is served, and counts.
     let _adding = writer.add(&state.clock, &viewer.caller.tenant.uid).await?;
     let config = &viewer.caller.tenant.config;
+    let age_ms = |form: &str| age_ms(form, state.clock.now_ms());
+    let form = form.filter(|form| age_ms(form).is_none_or(|age_ms| age_ms >= -AHEAD_MS));
     let form = form.unwrap_or_else(|| form_id(&state));
     let mut declared = Declared {
         namespace: config.namespace.clone(),
@@ -194,10 +199,9 @@ pub async fn create(
         }
         declared.give(secret.to_owned());
     }
-    let found = writer.find(&declared.namespace, &declared.name).await;
-    if matches!(found, Ok(Found::Portal(ref found, _)) if **found == declared && is_of(&viewer, found)) {
+    if is_declared(writer, &viewer, &declared).await {
         let page = webhooks::link(&format!("{}/{}", declared.namespace, declared.name));
-        return match is_recent(&form, state.clock.now_ms()) {
+        return match age_ms(&form).is_some_and(|age_ms| age_ms <= RECENT_MS) {
             true => added(&state, &viewer, writer, &declared).await,
             false => Ok(Redirect::to(&page).into_response()),
         };
@@ -216,8 +220,18 @@ pub async fn create(
         let page = webhooks::new(&frame, &form, &settings, &wrong, may_give);
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
-    audited(&state, &viewer, AuditEvent::WebhookAdded, &declared, writer.create(&declared).await)?;
+    match writer.create(&declared).await {
+        // Another process has just added it, for the same form.
+        Err(NotWritten::Changed) if is_declared(writer, &viewer, &declared).await => {}
+        written => audited(&state, &viewer, AuditEvent::WebhookAdded, &declared, written)?,
+    }
     added(&state, &viewer, writer, &declared).await
+}
+
+/// Whether this very webhook is declared already, as the same form does.
+async fn is_declared(writer: &Writer, viewer: &Viewer, declared: &Declared) -> bool {
+    let found = writer.find(&declared.namespace, &declared.name).await;
+    matches!(found, Ok(Found::Portal(found, _)) if *found == *declared && is_of(viewer, &found))
 }
 
 /// The answer to the form of a new webhook.

@@ -24,8 +24,9 @@ use crate::api::error::ApiError;
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");
 
 const KIND: &str = "Webhook";
-/// How long a request waits for its turn to add a webhook, and how often it looks.
-const TURN: Duration = Duration::from_secs(10);
+/// How long a request waits for its turn to add a webhook, and how often it looks: longer than the request before it waits until
+/// its webhook is served.
+const TURN: Duration = Duration::from_secs(25);
 const LOOKS: Duration = Duration::from_millis(50);
 
 /// Where the portal declares webhooks; `None`: it only shows them.
@@ -136,7 +137,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Another webhook is still being added to it after ten seconds.
+    /// Another webhook is still being added to it after 25 seconds.
     pub async fn add(&self, clock: &Clock, tenant: &Arc<str>) -> Result<Adding<'_>, NotWritten> {
         let end = clock.elapsed() + TURN;
         while !self.adding.lock().insert(Arc::clone(tenant)) {

@@ -42,6 +42,21 @@ fn hold_to_the_policy(release: &Release) {
         "spec": {"policyName": name, "validationActions": ["Deny"]}}));
 }
 
+/// A process of the API and the portal, by the kubeconfig of its home.
+async fn serve(release: &Release, home: &Home) -> Server {
+    let mut arguments = vec!["serve".to_owned()];
+    for (flag, value) in [
+        ("--config-namespace", release.namespace.clone()),
+        ("--portal-account", format!("{}/docket-portal", release.namespace)),
+        ("--redis-url-file", home.log("redis-url").display().to_string()),
+    ] {
+        arguments.extend([flag.to_owned(), value]);
+    }
+    arguments.extend(FAST.split_whitespace().map(str::to_owned));
+    let environment = [("KUBECONFIG".to_owned(), home.log("kubeconfig").display().to_string())];
+    Server::spawn_server(home, &arguments, &environment).ready(home).await
+}
+
 /// The tenant `desk` with an administrator, and the API's and the portal's accounts with their rights, but no policy yet. The gate
 /// is on the server's way to the cluster.
 async fn start(release: &Release, redis: &RedisServer) -> (Home, Server, Gate) {
@@ -62,20 +77,9 @@ async fn start(release: &Release, redis: &RedisServer) -> (Home, Server, Gate) {
     let webhooks = json!([{"apiGroups": ["docket.dev"], "resources": ["webhooks"], "verbs": ["get", "create", "update", "delete"]}]);
     bind(release, "docket-portal", None, &webhooks);
     eventually("the tenant is compiled", SOON, async || release.runtime("desk").is_some()).await;
-    let mut arguments = vec!["serve".to_owned()];
-    for (flag, value) in [
-        ("--config-namespace", release.namespace.clone()),
-        ("--portal-account", format!("{}/docket-portal", release.namespace)),
-        ("--redis-url-file", home.log("redis-url").display().to_string()),
-    ] {
-        arguments.extend([flag.to_owned(), value]);
-    }
-    arguments.extend(FAST.split_whitespace().map(str::to_owned));
     let (gate, kubeconfig) = Gate::new(cluster(), &api).await;
-    let through = home.log("kubeconfig");
-    std::fs::write(&through, kubeconfig.to_string()).expect("writable");
-    let environment = [("KUBECONFIG".to_owned(), through.display().to_string())];
-    let server = Server::spawn_server(&home, &arguments, &environment).ready(&home).await;
+    std::fs::write(home.log("kubeconfig"), kubeconfig.to_string()).expect("writable");
+    let server = serve(release, &home).await;
     let admin = cluster().admin().display().to_string();
     for words in [
         &["customer", "add", "--code", "C-1", "--name", "A customer"][..],
@@ -169,6 +173,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     others_objects_are_only_shown(&release, &browser).await;
     the_policy_refuses_the_rest(&release, &name);
     webhook_is_added_though_the_answer_was_lost(&gate, &browser).await;
+    form_sent_to_two_processes_adds_one_webhook(&release, &home, &browser).await;
 
     assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
     eventually("it is removed", SOON, async || object().is_null()).await;
@@ -220,6 +225,26 @@ async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Brow
     let name = page_of(&again)["/portal/webhooks/".len()..].to_owned();
     let recorded = async || browser.get("/portal/activity?event=WebhookAdded").await.text().contains(&name);
     eventually("the change is recorded", SOON, recorded).await;
+}
+
+/// As by a double click: each process finds nothing yet.
+async fn form_sent_to_two_processes_adds_one_webhook(release: &Release, home: &Home, browser: &Browser<'_>) {
+    let other = serve(release, home).await;
+    let other = Browser { cookie: browser.cookie.clone(), ..Browser::new(&other, "desk") };
+    let new = "/portal/webhooks/new";
+    eventually("it declares webhooks, too", SOON, async || other.get(new).await.status == 200).await;
+    for name in ["Twice", "Thrice"] {
+        let page = browser.get(new).await;
+        let [csrf, form] = ["csrf", "form"].map(|name| hidden(&page, name));
+        let mut fields = [&[("csrf", csrf.as_str()), ("form", form.as_str())][..], &FORM].concat();
+        fields[2].1 = name;
+        let replies = tokio::join!(browser.post(new, &fields), other.post(new, &fields));
+        let replies = [replies.0, replies.1];
+        assert!(replies.iter().all(|reply| reply.status == 200), "{replies:?}");
+        let is_shown = |reply: &&Reply| reply.text().contains("It is shown this once.");
+        assert_eq!(replies.iter().filter(is_shown).count(), 1, "{replies:?}");
+        assert_eq!(browser.get("/portal/webhooks").await.text().matches(&format!(">{name}<")).count(), 1);
+    }
 }
 
 /// What the account could not do with the portal's code, it can't do with any other.
