@@ -280,11 +280,12 @@ fn object_of(webhook: &Declared) -> DynamicObject {
     DynamicObject { metadata, ..object }
 }
 
-/// The webhook, if the portal declares it.
+/// The webhook, if the portal declares it, and no tool that would undo the change.
 fn own(object: &DynamicObject, namespace: &str, name: &str) -> Option<Declared> {
     let (label, value) = MANAGED_BY;
-    let is_ours =
-        object.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|is| is == value);
+    let metadata = &object.metadata;
+    let is_ours = metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|is| is == value)
+        && tool(metadata).is_none();
     is_ours.then(|| Declared::of_spec(namespace, name, &object.data["spec"], None)).flatten()
 }
 
@@ -293,8 +294,13 @@ fn version(metadata: &ObjectMeta) -> String {
     format!("{}.{}", metadata.uid.as_deref().unwrap_or_default(), metadata.generation.unwrap_or_default())
 }
 
-/// Who keeps an object that the portal does not: its owner, the tool whose marks it carries, or who wrote its spec last.
+/// Who keeps an object that the portal does not: its owner, a tool, or who wrote its spec last.
 fn keeper(metadata: &ObjectMeta) -> Option<String> {
+    tool(metadata).or_else(|| last_manager(metadata))
+}
+
+/// The owner of an object, or the tool whose marks it carries.
+fn tool(metadata: &ObjectMeta) -> Option<String> {
     let of = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref()?.get(key).cloned();
     let label = |key| of(&metadata.labels, key);
     let annotation = |key| of(&metadata.annotations, key);
@@ -308,9 +314,10 @@ fn keeper(metadata: &ObjectMeta) -> Option<String> {
         ("Argo CD's application", label("argocd.argoproj.io/instance")),
         ("Argo CD", annotation("argocd.argoproj.io/tracking-id")),
     ];
-    if let Some((tool, name)) = tools.into_iter().find_map(|(tool, name)| Some((tool, name?))) {
-        return Some(format!("{tool} {name}"));
-    }
+    tools.into_iter().find_map(|(tool, name)| Some(format!("{tool} {}", name?)))
+}
+
+fn last_manager(metadata: &ObjectMeta) -> Option<String> {
     let managers = metadata.managed_fields.iter().flatten();
     let of_spec = managers
         .filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some()));
@@ -345,6 +352,10 @@ mod tests {
         assert_eq!(declared.spec.generate_secret.map(|secret| secret.rotation_generation), Some(2));
         assert_eq!(own(&object(json!({})), "a", "b"), None);
         assert_eq!(own(&object(json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}})), "a", "b"), None);
+        // A copy in Git of an object of the portal: Flux would undo each change.
+        let copied = json!({"labels":
+            {"app.kubernetes.io/managed-by": "docket-portal", "kustomize.toolkit.fluxcd.io/name": "apps"}});
+        assert_eq!(own(&object(copied), "a", "b"), None);
     }
 
     #[test]
