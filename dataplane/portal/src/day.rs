@@ -3,16 +3,8 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use crate::count;
 use crate::time::duration;
-
-/// A count that is exact up to a bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
-    /// How many there are, or the bound.
-    pub number: i64,
-    /// Whether there are more.
-    pub is_more: bool,
-}
 
 /// A sample of the deliveries that ended in an hour.
 #[derive(Debug, Clone, Default)]
@@ -35,9 +27,9 @@ pub struct Hour {
 #[derive(Debug, Clone, Default)]
 pub struct Day {
     /// Deliveries that succeeded.
-    pub delivered: Count,
+    pub delivered: i64,
     /// Deliveries that became dead letters.
-    pub dead: Count,
+    pub dead: i64,
     /// Deliveries that are tried again now.
     pub retrying: i64,
     /// The hours, oldest first.
@@ -65,29 +57,27 @@ fn percentile(times: &[i64], percent: usize) -> Option<i64> {
     sorted.get(place).copied()
 }
 
-fn count(Count { number, is_more }: Count) -> String {
-    if is_more { format!("more than {number}") } else { number.to_string() }
-}
-
 /// The section of the overview.
 pub(crate) fn section(day: &Day) -> Markup {
     let Day { delivered, dead, retrying, hours } = day;
+    let is_sampled = hours.iter().any(|hour| hour.is_more);
+    let sampled = if is_sampled { "; of an hour with more than 200, the last 200" } else { "" };
     let times: Vec<i64> = hours.iter().flat_map(|hour| hour.times_us.iter().copied()).collect();
     html! {
         h2 { "Last 24 hours" }
         dl.numbers {
             dt { "Delivered" } dd { (count(*delivered)) }
-            dt { "Tried again now" } dd { (retrying) }
+            dt { "Tried again now" } dd { (count(*retrying)) }
             dt { "Dead letters" } dd { (count(*dead)) }
-            dt { "Time of an attempt, half and 99 %" }
+            dt { "Time of an attempt, half and 99 %" (sampled) }
             dd { (duration(percentile(&times, 50))) " · " (duration(percentile(&times, 99))) }
         }
         @if hours.iter().all(|hour| hour.total() == 0) {
             p.hint { "No delivery has ended in this time." }
         } @else {
             div.charts {
-                figure { (outcomes(hours)) figcaption { "Deliveries that ended, by hour (UTC)" } }
-                figure { (latencies(hours)) figcaption { "Time of the attempts that succeeded, by hour (UTC): half of them, and 99 %, were no slower" } }
+                figure { (outcomes(hours)) figcaption { "Deliveries that ended, by hour (UTC)" (sampled) } }
+                figure { (latencies(hours)) figcaption { "Time of the attempts that succeeded, by hour (UTC): half of them, and 99 %, were no slower" (sampled) } }
             }
             (table(hours))
         }
@@ -157,8 +147,9 @@ fn mark(place: usize, hour: &Hour, x: usize) -> Markup {
 }
 
 fn words(hour: &Hour) -> String {
-    let Hour { at_once, retried, dead, .. } = hour;
-    format!("{}: {at_once} at once, {retried} after retries, {dead} dead letters", hour.name())
+    let Hour { at_once, retried, dead, is_more, .. } = hour;
+    let of_last = if *is_more { format!(", of the last {}", hour.total()) } else { String::new() };
+    format!("{}: {at_once} at once, {retried} after retries, {dead} dead letters{of_last}", hour.name())
 }
 
 fn table(hours: &[Hour]) -> Markup {
@@ -211,22 +202,24 @@ mod tests {
         let busy =
             Hour { from, at_once: 150, retried: 40, dead: 10, is_more: true, times_us: vec![2_000, 9_000] };
         let day = Day {
-            delivered: Count { number: 10_000, is_more: true },
-            dead: Count { number: 10, is_more: false },
+            delivered: 10_001,
+            dead: 10,
             retrying: 4,
             hours: vec![Hour::default(), busy],
         };
         let text = section(&day).into_string();
         for part in [
-            "<dd>more than 10000</dd>",
+            "<dd>more than 10,000</dd>",
             "<dd>4</dd>",
             "<dd>10</dd>",
             "2 ms · 9 ms",
             ", the last 200</th><td>150</td><td>40</td><td>10</td><td>2 ms</td><td>9 ms</td>",
-            "150 at once, 40 after retries, 10 dead letters",
+            "150 at once, 40 after retries, 10 dead letters, of the last 200",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let sampled = "; of an hour with more than 200, the last 200</";
+        assert_eq!(text.matches(sampled).count(), 3, "{text}");
         assert_eq!(
             text.matches("<tr><th scope=\"row\">").count(),
             1,

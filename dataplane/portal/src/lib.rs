@@ -27,9 +27,28 @@ pub const SCRIPT: &str = include_str!("portal.js");
 /// The icon of all pages, as SVG.
 pub const ICON: &str = include_str!("icon.svg");
 
+/// The most that is counted exactly.
+pub const MAX_COUNT: i64 = 10_000;
+
+/// A count, which is exact up to [`MAX_COUNT`].
+fn count(number: i64) -> String {
+    if number > MAX_COUNT { "more than 10,000".to_owned() } else { number.to_string() }
+}
+
 /// A link to `path` with these parameters, as far as they have a value.
 pub fn href<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let set = parameters.into_iter().filter(|(_, value)| !value.is_empty());
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(set).finish();
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn count_is_exact_up_to_its_bound() {
+        assert_eq!([0, 10_000].map(count), ["0", "10000"]);
+        assert_eq!([10_001, 1_000_000].map(count), ["more than 10,000"; 2]);
+    }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::day::{self, Day};
 use crate::page::{Frame, Section};
 use crate::time::time;
-use crate::{href, page};
+use crate::{count, href, page};
 
 /// A webhook and how its deliveries are doing.
 #[derive(Debug, Clone)]
@@ -41,9 +41,9 @@ pub struct Problem {
     pub status: Status,
     /// How their last attempt failed.
     pub class: FailureClass,
-    /// How many, of the last ones.
+    /// How many, of those that were looked at.
     pub count: i64,
-    /// How many of the last ones were looked at; `None`: all.
+    /// How many were looked at, of dead letters the last ones; `None`: all.
     pub of_last: Option<i64>,
 }
 
@@ -112,7 +112,11 @@ fn reasons(problems: &[Problem]) -> Markup {
                     a href=(crate::webhooks::link(webhook)) { (webhook) } ": "
                     a href=(href(Section::Logs.path(), [("webhook", webhook.as_str()), ("status", status.as_str()), ("failureClass", class.as_str())])) {
                         (count)
-                        @if let Some(last) = of_last { " of the last " (last) }
+                        @match (status, of_last) {
+                            (Status::DeadLetter, Some(last)) => { " of the last " (last) }
+                            (_, Some(some)) => { " of " (some) }
+                            (_, None) => {}
+                        }
                         @match (status, count) {
                             (Status::DeadLetter, 1) if of_last.is_none() => { " dead letter" }
                             (Status::DeadLetter, _) => { " dead letters" }
@@ -148,8 +152,8 @@ fn table(frame: &Frame, webhooks: &[Webhook]) -> Markup {
                             td { (state(webhook)) }
                             td { (webhook.customer_code) }
                             td.long { (webhook.url) }
-                            td { (webhook.pending) }
-                            td { @if webhook.retrying > 0 { a href=(log(webhook, "Failed")) { (webhook.retrying) } } @else { "0" } }
+                            td { (count(webhook.pending)) }
+                            td { @if webhook.retrying > 0 { a href=(log(webhook, "Failed")) { (count(webhook.retrying)) } } @else { "0" } }
                             td { (dead(webhook)) }
                             td { @if let Some(at) = webhook.last_success { (time(at, frame.now)) } @else { "–" } }
                         }
@@ -167,7 +171,7 @@ fn log(webhook: &Webhook, status: &str) -> String {
 fn dead(webhook: &Webhook) -> Markup {
     html! {
         @if webhook.dead_letter > 0 {
-            a href=(log(webhook, "DeadLetter")) { (webhook.dead_letter) }
+            a href=(log(webhook, "DeadLetter")) { (count(webhook.dead_letter)) }
             " "
             a href=(href(Section::Resends.path(), [("webhook", webhook.name.as_str())])) { "Resend…" }
         } @else { "0" }
@@ -212,7 +216,7 @@ mod tests {
         let webhooks = vec![
             webhook("off", 0, 0, [0, 0]),
             webhook("left", 0, 9, [20, 10]),
-            webhook("failing", 1, 0, [10, 0]),
+            Webhook { pending: 1_000_000, ..webhook("failing", 1, 0, [10, 0]) },
             webhook("lost", 0, 1, [10, 20]),
         ];
         let problem = Problem {
@@ -223,9 +227,12 @@ mod tests {
             of_last: None,
         };
         let sampled = Problem { count: 300, of_last: Some(500), ..problem.clone() };
+        let retried = Problem { status: Status::Failed, ..sampled.clone() };
         let day = Day::default();
-        let text = page(&frame(), webhooks, Some(0), &[problem, sampled], &day);
+        let text = page(&frame(), webhooks, Some(0), &[problem, sampled, retried], &day);
         assert!(text.contains("300 of the last 500 dead letters</a>"), "{text}");
+        assert!(text.contains("300 of 500 deliveries that are tried again</a>"), "{text}");
+        assert!(text.contains("<td>more than 10,000</td>"), "{text}");
         assert!(
             text.contains("status=DeadLetter&amp;failureClass=Dns\">1 dead letter</a>, <strong>Dns</strong>"),
             "{text}"

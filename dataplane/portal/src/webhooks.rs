@@ -4,7 +4,7 @@ use docket_crds::EventCode;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::href;
+use crate::{count, href};
 use crate::page::{self, Frame, Section};
 use crate::time::time;
 
@@ -137,10 +137,10 @@ fn health(webhook: &Webhook) -> Markup {
     let logs = |status| href(Section::Logs.path(), [("webhook", full_name.as_str()), ("status", status)]);
     html! {
         @if *dead_letter > 0 {
-            a.bad href=(logs("DeadLetter")) { span aria-hidden="true" { "✕ " } (dead_letter) " dead letters" } " "
+            a.bad href=(logs("DeadLetter")) { span aria-hidden="true" { "✕ " } (count(*dead_letter)) " dead letters" } " "
         }
-        @if *retrying > 0 { a.wait href=(logs("Failed")) { span aria-hidden="true" { "↻ " } (retrying) " retrying" } " " }
-        @if *pending > *retrying { span.wait { (pending - retrying) " waiting" } }
+        @if *retrying > 0 { a.wait href=(logs("Failed")) { span aria-hidden="true" { "↻ " } (count(*retrying)) " retrying" } " " }
+        @if *pending > *retrying { span.wait { (count(pending - retrying)) " waiting" } }
         @if *dead_letter == 0 && *pending == 0 { span.good { span aria-hidden="true" { "✓ " } "nothing waits" } }
     }
 }
@@ -423,6 +423,8 @@ mod tests {
         let text = list(&frame(), &[webhook()], Some(0), false);
         assert!(text.contains("/portal/logs?webhook=default%2Forders&amp;status=DeadLetter"), "{text}");
         assert!(text.contains("3 dead letters") && text.contains("2 retrying") && text.contains("3 waiting"));
+        let lost = Webhook { dead_letter: 10_001, ..webhook() };
+        assert!(list(&frame(), &[lost], Some(0), false).contains("more than 10,000 dead letters"));
         let calm = Webhook { dead_letter: 0, pending: 0, retrying: 0, ..webhook() };
         assert!(list(&frame(), &[calm], Some(0), false).contains("nothing waits"));
     }

@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::Html;
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::Status;
-use docket_portal::day::{Count, Day, Hour};
+use docket_portal::day::{Day, Hour};
 use docket_portal::overview::{self, Problem, Webhook};
-use docket_store::health::{WebhookHealth, by_webhook};
+use docket_store::health::{WebhookHealth, by_webhook_bounded};
 use docket_store::recent::{self, Ended, MAX_COUNT, MAX_DEAD, MAX_RETRIED, SAMPLE};
 use docket_store::{Connection, StoreError};
 use jiff::Timestamp;
@@ -19,6 +19,8 @@ use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::times::time;
 
+const _: () = assert!(MAX_COUNT == docket_portal::MAX_COUNT);
+
 const HOUR_MS: i64 = 3_600_000;
 const HOURS: i64 = 24;
 /// The most webhooks whose failures are explained, those with the most dead letters first, and the most lines about them.
@@ -27,7 +29,8 @@ const EXPLAINED: (usize, usize) = (25, 10);
 /// GET /portal. Of what the database has, only the tenant's own webhooks are shown.
 pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
-    let found = by_webhook(&mut reader).await?.into_iter().map(|health| (health.webhook.clone(), health));
+    let found = by_webhook_bounded(&mut reader).await?;
+    let found = found.into_iter().map(|health| (health.webhook.clone(), health));
     let mut health: HashMap<String, WebhookHealth> = found.collect();
     let own: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
     let health: Vec<WebhookHealth> =
@@ -88,9 +91,8 @@ async fn day(
 ) -> Result<Day, StoreError> {
     let now_ms = now.as_millisecond();
     let from_ms = now_ms - HOURS * HOUR_MS;
-    let count = |found: i64| Count { number: found.min(MAX_COUNT), is_more: found > MAX_COUNT };
-    let delivered = count(recent::count(reader, uids, Status::Succeeded, from_ms).await?);
-    let dead = count(recent::count(reader, uids, Status::DeadLetter, from_ms).await?);
+    let delivered = recent::count(reader, uids, Status::Succeeded, from_ms).await?;
+    let dead = recent::count(reader, uids, Status::DeadLetter, from_ms).await?;
     // Whole hours, of which the last one has just begun.
     let last = now_ms - now_ms.rem_euclid(HOUR_MS);
     let spans = (0..HOURS).rev().map(|back| (last - back * HOUR_MS, last - (back - 1) * HOUR_MS));

@@ -126,7 +126,7 @@ pub async fn list(
     viewer: Viewer,
 ) -> Result<Html<String>, ApiError> {
     let mut reader = viewer.caller.reader(&state).await?;
-    let healths = health::by_webhook(&mut reader).await?;
+    let healths = health::by_webhook_bounded(&mut reader).await?;
     let healths: HashMap<String, WebhookHealth> =
         healths.into_iter().map(|health| (health.webhook.clone(), health)).collect();
     let mut all: Vec<&WebhookConfig> = viewer.caller.webhooks().served().collect();
@@ -420,7 +420,7 @@ async fn health_of(
     viewer: &Viewer,
     webhook: &WebhookConfig,
 ) -> Result<Option<WebhookHealth>, ApiError> {
-    let healths = health::by_webhook(&mut viewer.caller.reader(state).await?).await?;
+    let healths = health::by_webhook_bounded(&mut viewer.caller.reader(state).await?).await?;
     Ok(healths.into_iter().find(|health| health.webhook == webhook.uid))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::error::StoreError;
+use crate::recent::MAX_COUNT;
 
 /// One webhook's deliveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,32 +21,51 @@ pub struct WebhookHealth {
     pub last_dead_letter_at_ms: Option<i64>,
 }
 
+/// Twice [`MAX_COUNT`] and one more: those of tests are taken off, and are fewer.
+#[doc(hidden)] // for the suite that looks at the plan
+pub const BOUND: &str = "LIMIT 20001";
+const _: () = assert!(MAX_COUNT == 10_000);
+
 /// Each webhook on its own, from one to the next of the index that begins with them: a busy one hides no other, and what
 /// has ended long ago is not read. Dead letters are counted by the index alone, and the few of tests are taken off.
 #[doc(hidden)] // for the suite that looks at its plan
-pub const BY_WEBHOOK: &str = "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
-    SELECT (SELECT min(d.webhook) FROM delivery_history d WHERE d.webhook > hook.webhook) \
-    FROM hook WHERE hook.webhook IS NOT NULL), \
-    queued (webhook, pending, retrying) AS (SELECT webhook, count(*), \
-    count(CASE WHEN status = 'Failed' THEN 1 END) FROM delivery_queue q \
-    WHERE NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = q.event_id) GROUP BY webhook) \
-    SELECT h.webhook, coalesce((SELECT pending FROM queued p WHERE p.webhook = h.webhook), 0), \
-    coalesce((SELECT retrying FROM queued p WHERE p.webhook = h.webhook), 0), \
-    (SELECT count(*) FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter') \
-    - (SELECT coalesce(CAST(sum((SELECT count(*) FROM delivery_history d WHERE d.event_id = t.id \
-    AND d.status = 'DeadLetter')) AS BIGINT), 0) FROM test_event t WHERE t.webhook = h.webhook), \
-    (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'Succeeded' \
-    AND d.finished_at_ms IS NOT NULL AND (SELECT count(*) FROM test_event t WHERE t.id = d.event_id) = 0 \
-    ORDER BY d.finished_at_ms DESC LIMIT 1), \
-    (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
-    AND d.finished_at_ms IS NOT NULL AND (SELECT count(*) FROM test_event t WHERE t.id = d.event_id) = 0 \
-    ORDER BY d.finished_at_ms DESC LIMIT 1) \
-    FROM (SELECT webhook FROM hook WHERE webhook IS NOT NULL UNION SELECT webhook FROM queued) h ORDER BY h.webhook LIMIT 10000";
+pub fn sql(bound: &str) -> String {
+    format!(
+        "WITH RECURSIVE hook (webhook) AS (SELECT min(webhook) FROM delivery_history UNION ALL \
+        SELECT (SELECT min(d.webhook) FROM delivery_history d WHERE d.webhook > hook.webhook) \
+        FROM hook WHERE hook.webhook IS NOT NULL), \
+        queued (webhook, pending, retrying) AS (SELECT webhook, count(*), \
+        count(CASE WHEN status = 'Failed' THEN 1 END) FROM delivery_queue q \
+        WHERE NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = q.event_id) GROUP BY webhook) \
+        SELECT h.webhook, coalesce((SELECT pending FROM queued p WHERE p.webhook = h.webhook), 0), \
+        coalesce((SELECT retrying FROM queued p WHERE p.webhook = h.webhook), 0), \
+        (SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE d.webhook = h.webhook \
+        AND d.status = 'DeadLetter' {bound}) AS dead) \
+        - (SELECT coalesce(CAST(sum((SELECT count(*) FROM delivery_history d WHERE d.event_id = t.id \
+        AND d.status = 'DeadLetter')) AS BIGINT), 0) FROM test_event t WHERE t.webhook = h.webhook), \
+        (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'Succeeded' \
+        AND d.finished_at_ms IS NOT NULL AND (SELECT count(*) FROM test_event t WHERE t.id = d.event_id) = 0 \
+        ORDER BY d.finished_at_ms DESC LIMIT 1), \
+        (SELECT d.finished_at_ms FROM delivery_history d WHERE d.webhook = h.webhook AND d.status = 'DeadLetter' \
+        AND d.finished_at_ms IS NOT NULL AND (SELECT count(*) FROM test_event t WHERE t.id = d.event_id) = 0 \
+        ORDER BY d.finished_at_ms DESC LIMIT 1) \
+        FROM (SELECT webhook FROM hook WHERE webhook IS NOT NULL UNION SELECT webhook FROM queued) h ORDER BY h.webhook LIMIT 10000"
+    )
+}
 
 /// Of every webhook that has deliveries, in the order of their uids; of the first 10,000 uids. The uids are the database's: they may
 /// be of webhooks that are deleted, or that are another's.
 pub async fn by_webhook(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
-    let rows = connection.query(BY_WEBHOOK, Vec::new()).await?;
+    read(connection, "").await
+}
+
+/// The same with dead letters that are counted no further than needed to know that there are more than [`MAX_COUNT`].
+pub async fn by_webhook_bounded(connection: &mut Connection) -> Result<Vec<WebhookHealth>, StoreError> {
+    read(connection, BOUND).await
+}
+
+async fn read(connection: &mut Connection, bound: &str) -> Result<Vec<WebhookHealth>, StoreError> {
+    let rows = connection.query(&sql(bound), Vec::new()).await?;
     rows.iter()
         .map(|row| {
             Ok(WebhookHealth {

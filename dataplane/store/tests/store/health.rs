@@ -6,12 +6,14 @@ use docket_rig::tenant_database::{T0, TenantDatabase, WEBHOOK, delivery_id, ende
 use docket_store::deliveries as rows;
 use docket_store::events;
 use docket_store::health::{self, WebhookHealth};
+use docket_store::recent::MAX_COUNT;
 use docket_store::resends::{self, DeadFilter};
 
 on_both_databases!(
     deliveries_are_counted_by_webhook,
     a_busy_webhook_hides_no_other,
     deliveries_of_test_events_do_not_count,
+    dead_letters_are_counted_to_a_bound_where_that_is_enough,
     an_unused_database_has_no_webhooks
 );
 
@@ -130,6 +132,22 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
     assert_eq!(rig.number("SELECT count(*) FROM test_event").await, 0, "its mark goes with the event");
 }
 
+async fn dead_letters_are_counted_to_a_bound_where_that_is_enough(rig: TenantDatabase) {
+    let event = rig.event("W1").await;
+    let fill = format!(
+        "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
+         finished_at_ms) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 30004) \
+         SELECT CAST(n AS TEXT), '{}', CASE WHEN n > 30000 THEN 'quiet' ELSE 'busy' END, 'n', 'DeadLetter', 1, n, n, n FROM s",
+        event.as_str()
+    );
+    rig.run(&fill).await;
+    let dead = |found: Vec<WebhookHealth>| found.iter().map(|health| health.dead_letter).collect::<Vec<_>>();
+    let mut reader = rig.reader().await;
+    assert_eq!(dead(health::by_webhook(&mut reader).await.expect("a statement")), [30_000, 4]);
+    let bounded = dead(health::by_webhook_bounded(&mut reader).await.expect("a statement"));
+    assert!(bounded[0] > MAX_COUNT && bounded[0] < 30_000 && bounded[1] == 4, "{bounded:?}");
+}
+
 /// A history of any length costs nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ends_are_found_by_their_index() {
@@ -144,12 +162,15 @@ async fn ends_are_found_by_their_index() {
     rig.write(async |t| t.execute(&fill, Vec::new()).await).await;
     rig.write(async |t| t.execute("ANALYZE delivery_history", Vec::new()).await).await;
     let mut reader = rig.reader().await;
-    let rows = reader.query(&format!("EXPLAIN {}", health::BY_WEBHOOK), Vec::new()).await.expect("a plan");
-    let plan: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
-    let plan = plan.join("\n");
-    // The queue, which is small, is counted whole.
-    let whole = plan.contains("Seq Scan on delivery_history");
-    assert!(plan.contains("delivery_by_end") && !whole, "{plan}");
+    for bound in ["", health::BOUND] {
+        let sql = format!("EXPLAIN {}", health::sql(bound));
+        let rows = reader.query(&sql, Vec::new()).await.expect("a plan");
+        let plan: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
+        let plan = plan.join("\n");
+        // The queue, which is small, is counted whole.
+        let whole = plan.contains("Seq Scan on delivery_history");
+        assert!(plan.contains("delivery_by_end") && !whole, "{plan}");
+    }
 }
 
 async fn an_unused_database_has_no_webhooks(rig: TenantDatabase) {
