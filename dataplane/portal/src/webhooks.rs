@@ -276,23 +276,9 @@ fn forms(
 ) -> Markup {
     let Webhook { full_name, settings, is_signed, has_next_secret, .. } = webhook;
     let (shown, wrong) = unsaved.unwrap_or((settings, &[]));
-    let hidden = || html! { (page::csrf(frame)) input type="hidden" name="version" value=(version); };
-    let action = |what: &str, words: &str| {
-        html! {
-            form method="post" action={ (link(full_name)) "/" (what) } {
-                (hidden())
-                button type="submit" { (words) }
-            }
-        }
-    };
+    let action = |what: &str, words: &str| action(frame, full_name, version, what, words);
     html! {
-        h2 { "Settings" }
-        (page::wrong(NOT_SAVED, wrong))
-        form.fields method="post" action=(link(full_name)) {
-            (hidden())
-            (fields(shown, false))
-            button.primary type="submit" { "Save" }
-        }
+        (settings_form(frame, full_name, version, shown, wrong))
         h2 { "Secret" }
         @if *has_next_secret {
             p { "Deliveries carry a signature by each secret in webhook-signature; X-Service-Signature is by the current one." }
@@ -308,13 +294,77 @@ fn forms(
         h2 { "Active" }
         @if settings.active { (action("deactivate", "Deactivate: send no new events")) }
         @else { (action("activate", "Activate: send new events")) }
+        (remove_form(frame, full_name, version))
+    }
+}
+
+/// The page of a webhook that the portal declares and that is not served; `unsaved` as in [`detail`].
+pub fn unserved(
+    frame: &Frame,
+    full_name: &str,
+    settings: &Settings,
+    version: &str,
+    unsaved: Option<(&Settings, &[(String, String)])>,
+) -> String {
+    let title = if settings.display_name.is_empty() { full_name } else { &settings.display_name };
+    let (shown, wrong) = unsaved.unwrap_or((settings, &[]));
+    let main = html! {
+        p { a href=(Section::Webhooks.path()) { "Customer ▸ Webhooks" } }
+        h1 { (title) }
+        div.wrong role="status" {
+            p { strong { "This webhook is not served yet, so it gets no event." } }
+            p { "A change takes some seconds: open this page again. If it stays so, ask who runs Docket: the Webhook object's conditions or the log say why." }
+        }
+        dl {
+            dt { "Object" } dd { code { (full_name) } }
+            dt { "Customer" } dd { (settings.customer_code) }
+        }
+        (settings_form(frame, full_name, version, shown, wrong))
+        (remove_form(frame, full_name, version))
+    };
+    page::page(frame, Section::Webhooks, title, &main)
+}
+
+fn settings_form(
+    frame: &Frame,
+    full_name: &str,
+    version: &str,
+    shown: &Settings,
+    wrong: &[(String, String)],
+) -> Markup {
+    html! {
+        h2 { "Settings" }
+        (page::wrong(NOT_SAVED, wrong))
+        form.fields method="post" action=(link(full_name)) {
+            (hidden(frame, version))
+            (fields(shown, false))
+            button.primary type="submit" { "Save" }
+        }
+    }
+}
+
+fn remove_form(frame: &Frame, full_name: &str, version: &str) -> Markup {
+    html! {
         h2 { "Remove" }
         details {
             summary { "Remove this webhook …" }
             p { "Deliveries that wait become dead letters when they are due. The log keeps what was delivered." }
-            (action("remove", "Remove it"))
+            (action(frame, full_name, version, "remove", "Remove it"))
         }
     }
+}
+
+fn action(frame: &Frame, full_name: &str, version: &str, what: &str, words: &str) -> Markup {
+    html! {
+        form method="post" action={ (link(full_name)) "/" (what) } {
+            (hidden(frame, version))
+            button type="submit" { (words) }
+        }
+    }
+}
+
+fn hidden(frame: &Frame, version: &str) -> Markup {
+    html! { (page::csrf(frame)) input type="hidden" name="version" value=(version); }
 }
 
 /// The answer to the form that made a secret: the current one or the next.
@@ -339,14 +389,13 @@ pub fn secret(frame: &Frame, full_name: &str, is_next: bool, shown: &Shown) -> S
             @if is_next {
                 p { "When the webhook's page shows a next secret, drop it, and make another one, which is shown." }
             } @else {
-                p { "When the webhook is in the list, make a next secret on its page, which is shown, and make that the current one." }
+                p { "When the webhook is served, make a next secret on its page, which is shown, and make that the current one." }
             }
             p { "If it stays so, ask who runs Docket: the Webhook object's conditions or the log say why." }
           }
         }
         p {
-            @if !matches!(shown, Shown::NotYet) { a.button href=(link(full_name)) { "Go on to the webhook" } }
-            @else { a.button href=(Section::Webhooks.path()) { "Go on to the webhooks" } }
+            a.button href=(link(full_name)) { "Go on to the webhook" }
         }
     };
     page::page(frame, Section::Webhooks, title, &main)

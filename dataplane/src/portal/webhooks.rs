@@ -10,11 +10,11 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use docket_crds::webhook::{GenerateSecret, TenantRef};
-use docket_crds::{EventCode, TargetUrl, WebhookConfig, WebhookSpec};
+use docket_crds::{EventCode, TargetUrl, WebhookConfig, WebhookSpec, is_object_name};
 use docket_domain::audit::AuditEvent;
 use docket_domain::signature;
 use docket_portal::logs::link;
-use docket_portal::page::Section;
+use docket_portal::page::{Frame, Section};
 use docket_portal::webhooks::{self, Keeper, Settings, Shown, Webhook};
 use docket_program::random;
 use docket_store::contacts;
@@ -200,7 +200,7 @@ pub async fn create(
         declared.give(secret.to_owned());
     }
     if is_declared(writer, &viewer, &declared).await {
-        let page = webhooks::link(&format!("{}/{}", declared.namespace, declared.name));
+        let page = webhooks::link(&declared.full_name());
         return match age_ms(&form).is_some_and(|age_ms| age_ms <= RECENT_MS) {
             true => added(&state, &viewer, writer, &declared).await,
             false => Ok(Redirect::to(&page).into_response()),
@@ -245,10 +245,8 @@ async fn added(
         return show_secret(state, viewer, writer, declared).await;
     }
     // Its user knows the secret.
-    let is_served = changed(state, viewer, writer, declared).await.is_some();
-    let page = format!("{}/{}", declared.namespace, declared.name);
-    let page = if is_served { webhooks::link(&page) } else { Section::Webhooks.path().to_owned() };
-    Ok(Redirect::to(&page).into_response())
+    changed(state, viewer, writer, declared).await;
+    Ok(Redirect::to(&webhooks::link(&declared.full_name())).into_response())
 }
 
 /// Why there is no place for another webhook.
@@ -276,7 +274,12 @@ pub async fn get(
     viewer: Viewer,
     name: Name,
 ) -> Result<Html<String>, ApiError> {
-    let webhook = find(&viewer, name)?;
+    let name = name_of(name)?;
+    let Some(webhook) = find(&viewer, &name) else {
+        let writer = writes.as_deref().filter(|writer| writer.is_open()).ok_or(NO_SUCH_WEBHOOK)?;
+        let (declared, version) = declared(writer, &viewer, &name).await?;
+        return Ok(Html(unserved(&viewer.frame(&state), &declared, &version, None)));
+    };
     let health = health_of(&state, &viewer, webhook).await?;
     let keeper = keeper(&writes, &viewer, webhook).await?;
     Ok(Html(webhooks::detail(
@@ -295,25 +298,31 @@ pub async fn save(
     Posted { viewer, form: WebhookForm { settings, version, .. } }: Posted<WebhookForm>,
 ) -> Result<Response, ApiError> {
     let writer = can_write(&writes)?;
-    let webhook = find(&viewer, name)?;
+    let name = name_of(name)?;
     let version = version.ok_or_else(|| ApiError::field("version", "required"))?;
-    let before = declared(writer, &viewer, webhook).await?;
-    let customer_code = webhook.customer_code.to_string();
+    let (before, _) = declared(writer, &viewer, &name).await?;
+    let customer_code = before.spec.customer_code.clone();
     let settings = Settings { customer_code, ..settings };
     let WebhookSpec { secret_ref, generate_secret, .. } = before.spec.clone();
     let spec = WebhookSpec { secret_ref, generate_secret, ..spec(&viewer, &settings) };
-    let declared = Declared { spec, ..before };
+    let declared = Declared { spec, ..before.clone() };
     let wrong = wrong(&declared);
     if !wrong.is_empty() {
-        let health = health_of(&state, &viewer, webhook).await?;
-        let (frame, shown) = (viewer.frame(&state), shown(&viewer, webhook, health.as_ref()));
-        let page = webhooks::detail(&frame, &shown, &Keeper::Portal(version), Some((&settings, &wrong)));
+        let (frame, unsaved) = (viewer.frame(&state), Some((&settings, &wrong[..])));
+        let page = match find(&viewer, &name) {
+            Some(webhook) => {
+                let health = health_of(&state, &viewer, webhook).await?;
+                let shown = shown(&viewer, webhook, health.as_ref());
+                webhooks::detail(&frame, &shown, &Keeper::Portal(version), unsaved)
+            }
+            None => unserved(&frame, &before, &version, unsaved),
+        };
         return Ok((StatusCode::BAD_REQUEST, Html(page)).into_response());
     }
     let written = writer.replace(&declared, &version).await;
     audited(&state, &viewer, AuditEvent::WebhookChanged, &declared, written)?;
     changed(&state, &viewer, writer, &declared).await;
-    Ok(Redirect::to(&webhooks::link(&webhook.full_name())).into_response())
+    Ok(Redirect::to(&webhooks::link(&declared.full_name())).into_response())
 }
 
 /// POST /portal/webhooks/{namespace}/{name}/{action}.
@@ -325,10 +334,10 @@ pub async fn act(
 ) -> Result<Response, ApiError> {
     let writer = can_write(&writes)?;
     let Path((namespace, name, action)) = path.map_err(|_| NO_SUCH_WEBHOOK)?;
-    let webhook = find(&viewer, Ok(Path((namespace, name))))?;
-    let mut declared = declared(writer, &viewer, webhook).await?;
+    let name = (namespace, name);
+    let (mut declared, _) = declared(writer, &viewer, &name).await?;
     // What is declared and what is served differ while a change is under way; then the secrets stay as they are.
-    let has_next = (declared.has_next(), webhook.next_secret.is_some());
+    let has_next = (declared.has_next(), find(&viewer, &name).map(|webhook| webhook.next_secret.is_some()));
     let event = match (&*action, has_next) {
         ("activate", _) => {
             declared.spec.active = true;
@@ -338,15 +347,15 @@ pub async fn act(
             declared.spec.active = false;
             AuditEvent::WebhookDeactivated
         }
-        ("rotate", (false, false)) => {
+        ("rotate", (false, Some(false))) => {
             declared.make_next(hex::encode(random::bytes::<32>()).into_bytes().into());
             AuditEvent::NextSecretMade
         }
-        ("promote", (true, true)) => {
+        ("promote", (true, Some(true))) => {
             declared.promote_next();
             AuditEvent::NextSecretPromoted
         }
-        ("withdraw", (true, true)) => {
+        ("withdraw", (true, Some(true))) => {
             declared.drop_next();
             AuditEvent::NextSecretDropped
         }
@@ -365,7 +374,7 @@ pub async fn act(
         return show_secret(&state, &viewer, writer, &declared).await;
     }
     changed(&state, &viewer, writer, &declared).await;
-    Ok(Redirect::to(&webhooks::link(&webhook.full_name())).into_response())
+    Ok(Redirect::to(&webhooks::link(&declared.full_name())).into_response())
 }
 
 /// POST /portal/webhooks/{namespace}/{name}/test: leads to the delivery.
@@ -374,7 +383,7 @@ pub async fn test(
     name: Name,
     Posted { viewer, form: TestForm(code) }: Posted<TestForm>,
 ) -> Result<Redirect, ApiError> {
-    let uid = &find(&viewer, name)?.uid;
+    let uid = &find(&viewer, &name_of(name)?).ok_or(NO_SUCH_WEBHOOK)?.uid;
     let id = send_test(&state, &viewer.caller, uid, Some(code)).await?;
     Ok(Redirect::to(&link(&id.to_string())))
 }
@@ -389,11 +398,22 @@ fn can_write(writes: &Writes) -> Result<&Writer, ApiError> {
     ))
 }
 
-/// The webhook as the portal declares it now.
-async fn declared(writer: &Writer, viewer: &Viewer, webhook: &WebhookConfig) -> Result<Declared, ApiError> {
-    match writer.find(&webhook.namespace, &webhook.name).await? {
-        Found::Portal(declared, _) if is_of(viewer, &declared) => Ok(*declared),
-        _ => Err(ApiError::Conflict("The portal does not declare this webhook; its page says who does")),
+/// The webhook as the portal declares it now, served or not, and its version.
+async fn declared(
+    writer: &Writer,
+    viewer: &Viewer,
+    name: &(String, String),
+) -> Result<(Declared, String), ApiError> {
+    let (is_served, config) = (find(viewer, name).is_some(), &viewer.caller.tenant.config);
+    let (namespace, name) = name;
+    if !is_served && (*namespace != config.namespace || !is_object_name(name)) {
+        return Err(NO_SUCH_WEBHOOK);
+    }
+    match writer.find(namespace, name).await {
+        Ok(Found::Portal(declared, version)) if is_of(viewer, &declared) => Ok((*declared, version)),
+        Ok(_) | Err(NotWritten::Changed) if !is_served => Err(NO_SUCH_WEBHOOK),
+        Ok(_) => Err(ApiError::Conflict("The portal does not declare this webhook; its page says who does")),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -405,14 +425,27 @@ fn is_of(viewer: &Viewer, declared: &Declared) -> bool {
         && viewer.caller.customer.as_ref().is_none_or(|customer| *customer == declared.spec.customer_code)
 }
 
-fn find(viewer: &Viewer, name: Name) -> Result<&WebhookConfig, ApiError> {
-    let Path((namespace, name)) = name.map_err(|_| NO_SUCH_WEBHOOK)?;
-    viewer
-        .caller
-        .webhooks()
-        .served()
-        .find(|webhook| webhook.namespace == namespace && webhook.name == name)
-        .ok_or(NO_SUCH_WEBHOOK)
+fn name_of(name: Name) -> Result<(String, String), ApiError> {
+    name.map(|Path(name)| name).map_err(|_| NO_SUCH_WEBHOOK)
+}
+
+/// The webhook of this namespace and name, if it is served.
+fn find<'a>(viewer: &'a Viewer, (namespace, name): &(String, String)) -> Option<&'a WebhookConfig> {
+    let mut served = viewer.caller.webhooks().served();
+    served.find(|webhook| webhook.namespace == *namespace && webhook.name == *name)
+}
+
+/// The page of a webhook that is declared and not served.
+fn unserved(
+    frame: &Frame,
+    declared: &Declared,
+    version: &str,
+    unsaved: Option<(&Settings, &[(String, String)])>,
+) -> String {
+    let WebhookSpec { display_name, customer_code, target_url, events, active, .. } = declared.spec.clone();
+    let display_name = display_name.unwrap_or_default();
+    let settings = Settings { display_name, customer_code, target_url, events, active };
+    webhooks::unserved(frame, &declared.full_name(), &settings, version, unsaved)
 }
 
 async fn health_of(
@@ -534,8 +567,8 @@ fn yaml(value: &Value, depth: usize) -> String {
 }
 
 fn audit(state: &ApiState, viewer: &Viewer, event: AuditEvent, declared: &Declared) {
-    let name = format!("{}/{}", declared.namespace, declared.name);
-    state.audit.record(&viewer.caller.tenant, viewer.caller.entry(state, event).about("webhook", &name));
+    let entry = viewer.caller.entry(state, event).about("webhook", &declared.full_name());
+    state.audit.record(&viewer.caller.tenant, entry);
 }
 
 /// Records a change that was made, or may have been.
@@ -620,6 +653,6 @@ async fn show_secret(
             false => Shown::Before,
         };
     }
-    let full_name = format!("{}/{}", declared.namespace, declared.name);
-    Ok(Html(webhooks::secret(&viewer.frame(state), &full_name, is_next, &shown)).into_response())
+    let page = webhooks::secret(&viewer.frame(state), &declared.full_name(), is_next, &shown);
+    Ok(Html(page).into_response())
 }

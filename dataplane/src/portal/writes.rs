@@ -211,6 +211,11 @@ impl Declared {
         is_plain.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), spec, given })
     }
 
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// The Webhook object.
     pub fn object(&self) -> Value {
         let Self { namespace, name, spec, .. } = self;

@@ -5,10 +5,10 @@ use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::{Gate, KubectlOutput, cluster};
 use docket_tests::operator::{Release, SOON};
 use docket_tests::people::ALEX;
-use docket_tests::server::{Home, PASSWORD, Reply, Server, eventually, tenant_yaml};
+use docket_tests::server::{Home, PASSWORD, Server, eventually, tenant_yaml};
 use serde_json::{Value, json};
 
-use super::rig::{Browser, hidden, is_protected, send, shown};
+use super::rig::{Browser, hidden, is_protected, page_of, send, shown};
 
 const FAST: &str = "--roles api,portal,worker --base-domain localhost --poll-interval 200ms --sweep-interval 1s --shutdown-delay 0s";
 /// What the chart gives to the portal's account; its own suite compares.
@@ -91,13 +91,6 @@ async fn start(release: &Release, redis: &RedisServer) -> (Home, Server, Gate) {
         assert!(done, "{text}");
     }
     (home, server, gate)
-}
-
-/// Where the page leads to: `/portal/webhooks/<namespace>/<name>`.
-fn page_of(made: &Reply) -> String {
-    let text = made.text();
-    let (_, after) = text.split_once("class=\"button\" href=\"").expect("a link");
-    after.split('"').next().expect("it ends").to_owned()
 }
 
 const FORM: [(&str, &str); 5] = [

@@ -1,6 +1,6 @@
 //! A browser without JavaScript, as far as the cases need one: a host, a cookie, links and forms.
 
-use docket_tests::server::{PASSWORD, Reply, Server, request};
+use docket_tests::server::{Home, PASSWORD, Reply, Server, request};
 
 /// `Content-Type` of a form.
 pub(super) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -101,6 +101,25 @@ pub(super) async fn send(browser: &Browser<'_>, path: &str, action: &str, fields
         all.push(("version", &version));
     }
     browser.post(action, &[&all, fields].concat()).await
+}
+
+/// Copies a webhook that the portal declares in `docket dev`, by its page, to one that is not served for its URL; returns its page.
+pub(super) fn unserved_copy(home: &Home, page: &str, name: &str) -> String {
+    let own = page.rsplit('/').next().expect("a name");
+    let file = |name: &str| home.config().join("portal").join(format!("default.{name}.yaml"));
+    let text = std::fs::read_to_string(file(own)).expect("the portal's file");
+    let copy = text.replace(own, name).replace("https://", "http://");
+    let hidden = home.config().join(format!("portal/.{name}"));
+    std::fs::write(&hidden, copy).expect("writable");
+    std::fs::rename(hidden, file(name)).expect("renamable");
+    format!("/portal/webhooks/default/{name}")
+}
+
+/// The page of the webhook that the answer to a form leads to.
+pub(super) fn page_of(made: &Reply) -> String {
+    let text = made.text();
+    let (_, after) = text.split_once("class=\"button\" href=\"").expect("a link");
+    after.split('"').next().expect("it ends").to_owned()
 }
 
 /// The secret that a page shows.

@@ -7,7 +7,7 @@ use docket_tests::people::{ADA, ALEX, MO, add_people};
 use docket_tests::server::{Home, Options, Reply, Server, api_key, eventually, tenant_yaml, webhook_yaml};
 use serde_json::json;
 
-use super::rig::{Browser, hidden, is_protected, send, shown};
+use super::rig::{Browser, hidden, is_protected, page_of, send, shown, unserved_copy};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -67,15 +67,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert!(!made.text().contains("not in effect yet"), "{made:?}");
     let first = shown(&made);
     assert_eq!(first.len(), 64);
-    let at = made
-        .text()
-        .split("href=\"/portal/webhooks/")
-        .nth(1)
-        .expect("a link")
-        .split('"')
-        .next()
-        .expect("it ends");
-    let page = format!("/portal/webhooks/{at}");
+    let page = page_of(&made);
     let detail = browser.get(&page).await;
     assert!(detail.text().contains("Orders &lt;b&gt;") && !detail.text().contains(&first), "{detail:?}");
     assert_eq!(save().await.status, 200);
@@ -248,6 +240,43 @@ async fn form_that_is_sent_again_adds_no_second_webhook() {
     let changed = [fields(&form), vec![("displayName", "Another")]].concat();
     let refused = browser.post(new, &changed).await;
     assert!(refused.status == 409 && files() == 4, "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhook_that_is_not_served_is_corrected_and_removed_in_the_browser() {
+    let (home, server, url) = start().await;
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    let new = "/portal/webhooks/new";
+    let fields = [("customerCode", "C-1"), ("targetUrl", url.as_str()), ("order.created", "yes")];
+    let own = page_of(&send(&browser, new, new, &fields).await);
+    let pages = ["first", "second"].map(|name| unserved_copy(&home, &own, name));
+    let notice = "2 webhooks are declared and not served.";
+    eventually("the list says so", SOON, async || {
+        browser.get("/portal/webhooks").await.text().contains(notice)
+    })
+    .await;
+    let other = Browser::signed_in(&server, "globex", ALEX).await;
+    let contact = Browser::signed_in(&server, "acme", ADA).await;
+    let page = browser.get(&pages[0]).await;
+    is_protected(&page);
+    assert!(page.status == 200 && page.text().contains("This webhook is not served yet"), "{page:?}");
+    assert!(!page.text().contains("next secret") && !page.text().contains("/test\""), "{page:?}");
+    assert_eq!((other.get(&pages[0]).await.status, contact.get(&pages[0]).await.status), (404, 403));
+    for none in ["default/none", "elsewhere/first", "default/..%2Fall"] {
+        assert_eq!(browser.get(&format!("/portal/webhooks/{none}")).await.status, 404, "{none}");
+    }
+    assert_eq!(send(&browser, &pages[0], &format!("{}/rotate", pages[0]), &[]).await.status, 409);
+    let wrong = [("targetUrl", "http://plain.example/"), ("order.created", "yes")];
+    let refused = send(&browser, &pages[0], &pages[0], &wrong).await;
+    assert!(refused.status == 400 && refused.text().contains("<strong>targetUrl</strong>"), "{refused:?}");
+    let right = [("targetUrl", url.as_str()), ("order.created", "yes")];
+    assert_eq!(send(&browser, &pages[0], &pages[0], &right).await.status, 303);
+    eventually("it is served", SOON, async || {
+        browser.get(&pages[0]).await.text().contains("Make a next secret")
+    })
+    .await;
+    assert_eq!(send(&browser, &pages[1], &format!("{}/remove", pages[1]), &[]).await.status, 303);
+    assert_eq!(browser.get(&pages[1]).await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

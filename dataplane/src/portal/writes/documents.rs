@@ -82,7 +82,7 @@ impl Documents {
         }
     }
 
-    /// Names of objects have no slashes, and names of a tenant's own webhooks come from its configuration.
+    /// Names of objects have no slashes; a name that is not served is checked before.
     fn path(&self, namespace: &str, name: &str) -> PathBuf {
         self.folder.join(format!("{namespace}.{name}.yaml"))
     }
