@@ -1,7 +1,6 @@
 //! Bulk resends: the dead letters of a webhook are chosen, counted and resent at a pace; each resend has its progress.
 
 use docket_domain::delivery::Status;
-use docket_domain::resend::MAX_COUNT;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -15,7 +14,7 @@ use crate::{href, page};
 pub struct Preview {
     /// The number of dead letters, one per event.
     pub count: i64,
-    /// The number without the limit; one more than [`MAX_COUNT`] stands for all above.
+    /// The number without the limit; one more than [`MAX_COUNT`](crate::MAX_COUNT) stands for all above.
     pub total: i64,
     /// When the oldest of them was queued; `None`: there are none.
     pub oldest: Option<Timestamp>,
@@ -77,10 +76,10 @@ pub fn page(frame: &Frame, page: &Resends) -> String {
         p { "Sends the dead letters of a webhook again, the oldest first, one per event. First see how many there are." }
         (page::wrong(NOT_SEARCHED, wrong))
         (form(page))
-        (page::live(false))
+        @if wrong.is_empty() { (page::live(false)) }
         div data-live {
             @if let Some(probe) = probe { (probed(probe)) }
-            @if let Some(preview) = preview { (shown(frame, choice, preview, probe.is_some())) }
+            @if let Some(preview) = preview { (shown(frame, choice, preview, probe.as_ref())) }
             h2 { "Started" }
             @if resends.is_empty() { p role="status" { "No bulk resend was started yet." } }
             @else { (table(frame, resends)) }
@@ -123,7 +122,7 @@ fn probed(probe: &Delivery) -> Markup {
     }
 }
 
-fn shown(frame: &Frame, choice: &Filters, preview: &Preview, is_probed: bool) -> Markup {
+fn shown(frame: &Frame, choice: &Filters, preview: &Preview, probe: Option<&Delivery>) -> Markup {
     let Preview { count, total, oldest, seconds } = preview;
     let webhook = choice.value("webhook");
     let send = |path: &str, button: Markup| {
@@ -139,18 +138,18 @@ fn shown(frame: &Frame, choice: &Filters, preview: &Preview, is_probed: bool) ->
         h2 { "Preview" }
         @if let Some(oldest) = oldest {
             p role="status" {
-                (count) " of " @if *total > MAX_COUNT { "more than " (MAX_COUNT) } @else { (total) } " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
+                (count) " of " (crate::count(*total)) " dead letters of " (webhook) ", the oldest of " (time(*oldest, frame.now))
                 "; from the first resend to the last " (seconds) " s."
             }
-            @if !is_probed {
-                p { "Send one first, and the others if it succeeds: a receiver that still fails then gets no more." }
-            }
-            div.row {
-                @if !is_probed { (send("/probe", html! { button.primary type="submit" { "Send one first" } })) }
-                @let all = html! { "Resend " (count) };
-                (send("", html! {
-                    @if is_probed { button.primary type="submit" { (all) } } @else { button type="submit" { (all) } }
-                }))
+            @let one = send("/probe", html! { button.primary type="submit" { "Send one first" } });
+            @match probe.map(|probe| (probe.status, probe.attempts)) {
+                None => {
+                    p { "Send one first, and the others if it succeeds: a receiver that still fails then gets no more." }
+                    div.row { (one) (send("", html! { button type="submit" { "Resend " (count) } })) }
+                }
+                Some((Status::Succeeded, _)) => (send("", html! { button.primary type="submit" { "Resend " (count) } })),
+                Some((_, 0)) => p.hint { "The others can be resent here when it has succeeded." },
+                Some(_) => (one),
             }
         } @else {
             p role="status" { "There is no dead letter of " (webhook) " that can be resent." }
@@ -204,6 +203,7 @@ fn state(frame: &Frame, resend: &Resend) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MAX_COUNT;
     use crate::logs::tests::frame;
 
     fn resends(states: [i64; 4], stopped: bool, preview: Option<Preview>) -> String {
@@ -246,6 +246,25 @@ mod tests {
     }
 
     #[test]
+    fn others_are_offered_only_after_one_that_succeeded() {
+        let preview = Preview { count: 7, total: 9, oldest: Some(frame().now), seconds: 2 };
+        let offered = |probe: Option<(Status, i64)>| {
+            let probe = probe.map(|(status, attempts)| Delivery {
+                status,
+                attempts,
+                ..crate::logs::tests::delivery()
+            });
+            let text = super::shown(&frame(), &Filters(Vec::new()), &preview, probe.as_ref()).into_string();
+            [text.contains("Send one first</button>"), text.contains("Resend 7</button>")]
+        };
+        assert_eq!(offered(None), [true, true]);
+        assert_eq!(offered(Some((Status::Pending, 0))), [false, false]);
+        assert_eq!(offered(Some((Status::Failed, 1))), [true, false]);
+        assert_eq!(offered(Some((Status::DeadLetter, 5))), [true, false]);
+        assert_eq!(offered(Some((Status::Succeeded, 2))), [false, true]);
+    }
+
+    #[test]
     fn only_a_resend_that_is_under_way_can_be_stopped() {
         for (states, stopped, offered) in
             [([1, 0, 6, 0], false, true), ([0, 1, 6, 0], false, false), ([1, 0, 6, 0], true, false)]
@@ -263,7 +282,7 @@ mod tests {
         assert!(text.contains("7 of 9 dead letters") && text.contains("Resend 7</button>"), "{text}");
         assert!(text.contains("name=\"perSecond\" value=\"5\""));
         let many = Preview { total: MAX_COUNT + 1, ..some.clone() };
-        assert!(resends([0, 0, 7, 0], false, Some(many)).contains("7 of more than 10000 dead letters"));
+        assert!(resends([0, 0, 7, 0], false, Some(many)).contains("7 of more than 10,000 dead letters"));
         let text = resends([0, 0, 7, 0], false, Some(Preview { count: 0, total: 0, oldest: None, ..some }));
         assert!(text.contains("There is no dead letter") && !text.contains("Resend 0"), "{text}");
     }

@@ -37,9 +37,10 @@ pub async fn list(
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let fields = fields_of(&choice);
-    let (many, fields, mut wrong) = match fields.has("webhook") {
-        false => (None, fields, Vec::new()),
-        true => match ResendMany::read(fields) {
+    let is_of_page = |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
+    let (many, fields, mut wrong) = match choice.iter().all(is_of_page) {
+        true => (None, fields, Vec::new()),
+        false => match ResendMany::read(fields) {
             Ok(many) => (Some(Many::from(many)), fields_of(&[]), Vec::new()),
             Err(error) => (None, fields_of(&[]), error.wrong_fields()?),
         },

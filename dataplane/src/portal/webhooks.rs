@@ -517,7 +517,7 @@ async fn keeper(writes: &Writes, viewer: &Viewer, webhook: &WebhookConfig) -> Re
         {
             Ok(found) => found,
             // The page is worth having without its forms.
-            Err(NotWritten::Away) => Found::Other { place, object: None },
+            Err(NotWritten::Away | NotWritten::Refused(_)) => Found::Other { place, object: None },
             Err(error) => return Err(error.into()),
         },
         _ => Found::Other { place, object: None },

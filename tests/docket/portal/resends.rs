@@ -80,6 +80,12 @@ async fn dead_letters_are_counted_resent_at_a_pace_and_withdrawn() {
         wrong.text().contains("value=\"1000\"") && wrong.text().contains("Stopped by employee 52"),
         "{wrong:?}"
     );
+    let without = browser.get("/portal/resends?from=2026-11-01&to=soon").await;
+    assert_eq!(without.status, 400);
+    for part in ["<strong>webhook</strong>: ", "<strong>to</strong>: ", "value=\"2026-11-01\""] {
+        assert!(without.text().contains(part), "{part}: {without:?}");
+    }
+    assert!(shown.text().contains("id=\"live\"") && !without.text().contains("id=\"live\""), "{without:?}");
     let unknown = browser.get("/portal/resends?webhook=default%2Funknown").await;
     assert_eq!(unknown.status, 400);
     assert!(unknown.text().contains("<strong>webhook</strong>: The webhook is not declared"), "{unknown:?}");

@@ -207,7 +207,7 @@ impl Objects {
 
 async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
     let answered = tokio::time::timeout(TIMEOUT, call);
-    Ok(answered.await.map_err(|_| Failed::TooSlow)?.map_err(ApiServerError::from)?)
+    Ok(answered.await.map_err(|_| Failed::TooSlow)??)
 }
 
 /// What to do with an object.
@@ -221,11 +221,23 @@ enum Write {
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]
-    Error(#[from] ApiServerError),
+    Error(ApiServerError),
     #[error("no answer within {} s", TIMEOUT.as_secs())]
     TooSlow,
+    #[error("the API server has too many requests (429)")]
+    TooMany,
     #[error(transparent)]
     Busy(#[from] Busy),
+}
+
+impl From<kube::Error> for Failed {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            // It has not begun with the request.
+            kube::Error::Api(status) if status.code == 429 => Self::TooMany,
+            error => Self::Error(error.into()),
+        }
+    }
 }
 
 impl Failed {
@@ -356,6 +368,17 @@ mod tests {
         let copied = json!({"labels":
             {"app.kubernetes.io/managed-by": "docket-portal", "kustomize.toolkit.fluxcd.io/name": "apps"}});
         assert_eq!(own(&object(copied), "a", "b"), None);
+    }
+
+    #[test]
+    fn only_a_change_that_may_have_been_made_is_unknown() {
+        let failed = |code: u16| {
+            let status = kube::core::Status { code, ..kube::core::Status::default() };
+            Failed::from(kube::Error::Api(status.boxed())).of_write()
+        };
+        assert!(matches!(failed(429), NotWritten::Away));
+        assert!(matches!(failed(503), NotWritten::Unknown));
+        assert!(matches!(Failed::TooSlow.of_write(), NotWritten::Unknown));
     }
 
     #[test]
