@@ -4,7 +4,7 @@ use docket_domain::delivery::{FailureClass, Status};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::logs::{Delivery, about, failure, link, status};
+use crate::logs::{Delivery, about, failure, link, remedy, status};
 use crate::page::{Frame, Section, csrf};
 use crate::time::{duration, time};
 use crate::{href, page};
@@ -67,7 +67,7 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
         @if !has_ended { (page::live(true)) }
         // Also when it has ended, so that a page that was opened before finds its last state.
         div data-live {
-            (state(frame, delivery, event_id))
+            (state(frame, delivery, event_id, sent.url.is_some()))
             @if has_ended { (resend(frame, delivery)) }
             @else { p.hint { "The delivery has not ended, so there is nothing to resend." } }
             h2 { "Attempts" }
@@ -82,12 +82,12 @@ pub fn page(frame: &Frame, detail: &Detail) -> String {
     page::page(frame, Section::Logs, &format!("Delivery of {}", delivery.event.as_str()), &main)
 }
 
-fn state(frame: &Frame, delivery: &Delivery, event_id: &str) -> Markup {
+fn state(frame: &Frame, delivery: &Delivery, event_id: &str, is_served: bool) -> Markup {
     html! {
         @if let (Some(class), false) = (delivery.failure, delivery.status == Status::Succeeded) {
             div.wrong {
                 p { strong { "What happened: " } (failure(delivery)) " at attempt " (delivery.attempts) " of 5." }
-                p { strong { "What to do: " } (class.remedy()) }
+                p { strong { "What to do: " } (remedy(class)) }
             }
         }
         dl {
@@ -95,7 +95,10 @@ fn state(frame: &Frame, delivery: &Delivery, event_id: &str) -> Markup {
             @if let Some(at) = delivery.next_attempt_at { dt { "Next attempt" } dd { (time(at, frame.now)) } }
             dt { "Queued" } dd { (time(delivery.created_at, frame.now)) }
             @if let Some(at) = delivery.finished_at { dt { "Ended" } dd { (time(at, frame.now)) } }
-            dt { "Webhook" } dd { a href=(crate::webhooks::link(&delivery.webhook)) { (delivery.webhook) } }
+            dt { "Webhook" } dd {
+                @if is_served { a href=(crate::webhooks::link(&delivery.webhook)) { (delivery.webhook) } }
+                @else { (delivery.webhook) " (not served)" }
+            }
             dt { "Customer" } dd { (delivery.customer_code) }
             @if !delivery.about.is_empty() { dt { "About" } dd { (about(&delivery.about)) } }
             dt { "Delivery id" } dd { code { (delivery.id) } }
@@ -164,7 +167,7 @@ fn timeline(frame: &Frame, attempts: &[Attempt]) -> Markup {
             @if attempt.failure.is_some() || attempt.response.is_some() {
                 details {
                     summary { "Attempt " (attempt.number) ": what it means, and the receiver's response" }
-                    @if let Some(class) = attempt.failure { p { (class.remedy()) } }
+                    @if let Some(class) = attempt.failure { p { (remedy(class)) } }
                     @match &attempt.response {
                         Some(text) if !text.is_empty() => {
                             p.hint { "The first 2,000 characters of the response's body:" }
@@ -307,6 +310,16 @@ mod tests {
         let text = page(&frame(), &detail(delivery()));
         assert!(text.contains("ServerError (HTTP 503) at attempt 5 of 5"), "{text}");
         assert!(text.contains("then resend.") && text.contains(">30.0 s<") && text.contains(">2 ms<"));
+    }
+
+    #[test]
+    fn only_a_webhook_that_is_served_has_a_page_to_lead_to() {
+        let linked = |url: Option<&str>| {
+            let mut detail = detail(delivery());
+            detail.sent.url = url.map(str::to_owned);
+            page(&frame(), &detail).contains("<a href=\"/portal/webhooks/")
+        };
+        assert_eq!([linked(Some("https://r.example/")), linked(None)], [true, false]);
     }
 
     #[test]

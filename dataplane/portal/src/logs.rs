@@ -218,6 +218,12 @@ pub(crate) fn failure(delivery: &Delivery) -> Markup {
     }
 }
 
+/// What to do about a failure, and where the documentation says more.
+pub(crate) fn remedy(class: FailureClass) -> Markup {
+    let page = format!("/docs/reference/failure-classes.html#{}", class.as_str().to_lowercase());
+    html! { (class.remedy()) " " a href=(page) { "More about " (class.as_str()) } }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

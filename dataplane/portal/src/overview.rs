@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::day::{self, Day};
+use crate::logs::remedy;
 use crate::page::{Frame, Section};
 use crate::time::time;
 use crate::{count, href, page};
@@ -86,6 +87,11 @@ pub fn page(
         (page::held(held))
         @if webhooks.is_empty() && held == Some(0) {
             p role="status" { "No webhook is declared yet, so no event is sent." }
+            ol {
+                li { a href=(Section::Webhooks.path()) { "Add a webhook" } " for a customer, with the URL of a receiver." }
+                li { "Send a test event from the webhook's page, and see it arrive." }
+                li { a href="/docs/api/orders.html" { "Save an order" } " of the customer, for example with curl. Its delivery is in Webhook Logs." }
+            }
         } @else {
             p role="status" {
                 @match wrong {
@@ -127,7 +133,7 @@ fn reasons(problems: &[Problem]) -> Markup {
                     }
                     ", " strong { (class.as_str()) }
                 }
-                p { (class.remedy()) }
+                p { (remedy(*class)) }
             }
         }
     }
@@ -230,6 +236,8 @@ mod tests {
         let retried = Problem { status: Status::Failed, ..sampled.clone() };
         let day = Day::default();
         let text = page(&frame(), webhooks, Some(0), &[problem, sampled, retried], &day);
+        let page = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
+        assert!(text.contains(page), "{text}");
         assert!(text.contains("300 of the last 500 dead letters</a>"), "{text}");
         assert!(text.contains("300 of 500 deliveries that are tried again</a>"), "{text}");
         assert!(text.contains("<td>more than 10,000</td>"), "{text}");
@@ -249,7 +257,7 @@ mod tests {
         assert!(fine(Some(2)).contains("2 webhooks are declared and not served."));
         assert!(!fine(Some(1)).contains("Nothing is wrong.") && !fine(None).contains("Nothing is wrong."));
         let none = |held| page(&frame(), Vec::new(), held, &[], &day);
-        assert!(none(Some(0)).contains("No webhook is declared yet"));
+        assert!(none(Some(0)).contains("No webhook is declared yet") && none(Some(0)).contains("<ol>"));
         assert!(!none(None).contains("No webhook is declared yet"));
     }
 }

@@ -105,6 +105,7 @@ pub fn page(frame: &Frame, section: Section, title: &str, main: &Markup) -> Stri
                 @for other in Section::ALL.into_iter().filter(|section| frame.is_of_tenant || !section.is_of_tenant()) {
                     li { a href=(other.path()) aria-current=[(other == section).then_some("page")] { (other.name()) } }
                 }
+                li { a href="/docs/webhooks/portal.html" { "Help" } }
             }
         }
     };

@@ -93,7 +93,10 @@ pub fn list(frame: &Frame, webhooks: &[Webhook], held: Option<usize>, can_add: b
         @else { p.hint { "Webhooks are declared as objects here: the portal shows them, with the YAML to change." } }
         (page::held(held))
         @if webhooks.is_empty() {
-            p role="status" { "No webhook yet. A webhook sends the events of one customer to a receiver of theirs." }
+            p role="status" {
+                "No webhook yet. A webhook sends the events of one customer to a receiver of theirs. "
+                @if can_add { a href={ (Section::Webhooks.path()) "/new" } { "Add the first one" } }
+            }
         } @else {
             div.wide role="region" aria-label="Webhooks" tabindex="0" {
                 table {
