@@ -15,10 +15,10 @@ pub struct Key {
     pub fingerprint: String,
     /// Whether requests with it are accepted.
     pub active: bool,
-    /// When it was used last, as far as that is known; requests to the older API are not noted.
+    /// When it was used last, as far as that is known.
     pub last_used_at: Option<Timestamp>,
-    /// The version of the API that it is for.
-    pub version: &'static str,
+    /// Whether it is for this API, and not for the older one, which takes no keys.
+    pub is_of_this_api: bool,
 }
 
 /// The page.
@@ -37,15 +37,16 @@ pub fn page(frame: &Frame, keys: &[Key]) -> String {
                     caption { "The tenant's API keys" }
                     thead { tr { @for head in ["Name", "Fingerprint", "State", "For", "Last used"] { th scope="col" { (head) } } } }
                     tbody {
-                        @for Key { name, fingerprint, active, last_used_at, version } in keys {
+                        @for Key { name, fingerprint, active, last_used_at, is_of_this_api } in keys {
                             tr {
                                 th scope="row" { (name) }
                                 td { code { (fingerprint) } }
                                 td {
-                                    @if *active { span.good { span aria-hidden="true" { "✓ " } "active" } }
+                                    @if !is_of_this_api { span.wait { span aria-hidden="true" { "○ " } "is not accepted: the older API takes no keys" } }
+                                    @else if *active { span.good { span aria-hidden="true" { "✓ " } "active" } }
                                     @else { span.wait { span aria-hidden="true" { "○ " } "inactive: requests with it answer 401" } }
                                 }
-                                td { (version) }
+                                td { (if *is_of_this_api { "this API" } else { "the older API" }) }
                                 td { @match last_used_at { Some(at) => { (time(*at, frame.now)) } None => { "–" } } }
                             }
                         }
@@ -55,4 +56,21 @@ pub fn page(frame: &Frame, keys: &[Key]) -> String {
         }
     };
     page::page(frame, Section::Keys, "API keys", &main)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::tests::frame;
+
+    #[test]
+    fn key_for_the_older_api_is_not_accepted() {
+        let key = |active, is_of_this_api| {
+            let (name, fingerprint) = ("primary".to_owned(), "0011223344556677".to_owned());
+            page(&frame(), &[Key { name, fingerprint, active, last_used_at: None, is_of_this_api }])
+        };
+        assert!(key(true, true).contains("</span>active") && !key(true, true).contains("is not accepted"));
+        assert!(key(true, false).contains("is not accepted") && !key(true, false).contains("</span>active"));
+        assert!(key(false, true).contains("answer 401"));
+    }
 }

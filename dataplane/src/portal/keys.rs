@@ -26,10 +26,7 @@ pub async fn get(State(state): State<Arc<ApiState>>, viewer: Viewer) -> Result<H
             .copied()
             .max(state.key_uses.noted(&key.digest))
             .map(time),
-        version: match key.version {
-            KeyVersion::V1 => "the older API",
-            KeyVersion::V2 => "this API",
-        },
+        is_of_this_api: key.version == KeyVersion::V2,
     });
     Ok(Html(keys::page(&viewer.frame(&state), &keys.collect::<Vec<_>>())))
 }

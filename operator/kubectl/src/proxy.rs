@@ -47,10 +47,10 @@ pub(crate) fn chosen(
         None => &environment.https,
     };
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let is_known = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https" | "socks5"));
+    // Not https: kube would check the proxy's certificate against the cluster's CA.
+    let is_known = |url: &Uri| matches!(url.scheme_str(), Some("http" | "socks5"));
     let url = url.parse().ok().filter(is_known);
-    url.map(Some)
-        .ok_or("proxy-url, or HTTPS_PROXY, must be a URL that begins with http://, https:// or socks5://")
+    url.map(Some).ok_or("proxy-url, or HTTPS_PROXY, must be a URL that begins with http:// or socks5://")
 }
 
 /// Whether HTTPS_PROXY is for this server: as for kubectl, not for the own machine.
@@ -92,7 +92,7 @@ mod tests {
         }
         let declared = choose(Some("socks5://127.0.0.1:1080"), "https://127.0.0.1", "*");
         assert_eq!(declared, Ok(Some("socks5://127.0.0.1:1080/".to_owned())), "NO_PROXY is not for it");
-        for wrong in ["ftp://user:hunter2@proxy", "http://user:hunter2@a b"] {
+        for wrong in ["ftp://user:hunter2@proxy", "https://user:hunter2@proxy", "http://user:hunter2@a b"] {
             assert!(choose(Some(wrong), "https://a", "").is_err_and(|text| !text.contains("hunter2")));
         }
         assert_eq!(chosen(None, &Uri::from_static("https://a"), &Environment::default()), Ok(None));

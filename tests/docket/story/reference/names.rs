@@ -68,6 +68,12 @@ pub(super) fn labels() -> String {
             "`docket-operator` on the Secrets that the operator creates.",
         ),
         row(
+            labels::MANAGED_BY,
+            "label of a Webhook",
+            "the portal",
+            "`docket-portal` on the Webhooks that the portal declares, changes and removes; it only shows others.",
+        ),
+        row(
             labels::TENANT_UID,
             "label of a Secret",
             "the operator",
