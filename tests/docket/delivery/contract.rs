@@ -140,7 +140,7 @@ async fn a_photocopy_order_says_whether_it_is_finalized_and_an_update_is_an_even
 }
 
 /// A Secret with this content, and a Webhook that takes its secrets from there.
-fn rotating(hook: &Receiver, secrets: &str) -> String {
+pub(super) fn rotating(hook: &Receiver, secrets: &str) -> String {
     let webhook = Webhook { secret: None, ..Webhook::new("rotating", hook.url("/")) }.yaml();
     format!(
         "{webhook}  secretRef: {{name: rotating, nextKey: next}}\n---\napiVersion: v1\nkind: Secret\n\

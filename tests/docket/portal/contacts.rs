@@ -2,7 +2,7 @@
 
 use docket_tests::people::{ADA, ALEX, BEA};
 use docket_tests::receiver::{Receiver, Response};
-use docket_tests::server::{Reply, api_key, eventually};
+use docket_tests::server::{PASSWORD, Reply, api_key, eventually};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -110,11 +110,16 @@ fn id_of_webhook(database: &Connection) -> String {
 
 #[tokio::test]
 async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
+    const ZOE: &str = "zoe@one.example";
+    const YAN: &str = "yan@two.example";
     let (home, server, _) = stage(&[], FAST).await;
-    let database = Connection::open(home.database("ACME")).expect("a file");
-    database.busy_timeout(SOON).expect("settable");
-    database.execute("UPDATE contact SET manages_webhooks = TRUE", ()).expect("rows");
-    let browser = Browser::signed_in(&server, "acme", ADA).await;
+    for (customer, email) in [("C-1", ZOE), ("C-2", YAN)] {
+        let contact = ["contact", "add", "--tenant", "ACME", "--customer", customer, "--email", email];
+        let (done, text) =
+            home.command(&[&contact[..], &["--name", "Of the desk", "--webhooks"]].concat(), PASSWORD);
+        assert!(done, "{text}");
+    }
+    let browser = Browser::signed_in(&server, "acme", ZOE).await;
     let form = browser.get("/portal/webhooks/new").await;
     assert!(form.status == 200 && !form.text().contains("name=\"customerCode\""), "{form:?}");
     let csrf = hidden(&form, "csrf");
@@ -136,6 +141,10 @@ async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
         .collect();
     let [text] = &texts[..] else { panic!("{texts:?}") };
     assert!(text.contains("C-1") && !text.contains("C-2"), "{text}");
-    let other = Browser::signed_in(&server, "acme", BEA).await;
-    assert!(!other.get("/portal/webhooks").await.text().contains("127.0.0.1:9"));
+    let other = Browser::signed_in(&server, "acme", YAN).await;
+    let list = other.get("/portal/webhooks").await;
+    assert!(list.status == 200 && !list.text().contains("127.0.0.1:9"), "{list:?}");
+    // Without the mark no contact enters.
+    let unmarked = Browser::signed_in(&server, "acme", BEA).await;
+    assert_eq!(unmarked.get("/portal/webhooks").await.status, 403);
 }
