@@ -201,12 +201,7 @@ mod tests {
         let from = Timestamp::from_second(1_800_000_000).expect("in range");
         let busy =
             Hour { from, at_once: 150, retried: 40, dead: 10, is_more: true, times_us: vec![2_000, 9_000] };
-        let day = Day {
-            delivered: 10_001,
-            dead: 10,
-            retrying: 4,
-            hours: vec![Hour::default(), busy],
-        };
+        let day = Day { delivered: 10_001, dead: 10, retrying: 4, hours: vec![Hour::default(), busy] };
         let text = section(&day).into_string();
         for part in [
             "<dd>more than 10,000</dd>",

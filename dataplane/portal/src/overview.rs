@@ -236,8 +236,8 @@ mod tests {
         let retried = Problem { status: Status::Failed, ..sampled.clone() };
         let day = Day::default();
         let text = page(&frame(), webhooks, Some(0), &[problem, sampled, retried], &day);
-        let page = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
-        assert!(text.contains(page), "{text}");
+        let more = "href=\"/docs/reference/failure-classes.html#dns\">More about Dns</a>";
+        assert!(text.contains(more), "{text}");
         assert!(text.contains("300 of the last 500 dead letters</a>"), "{text}");
         assert!(text.contains("300 of 500 deliveries that are tried again</a>"), "{text}");
         assert!(text.contains("<td>more than 10,000</td>"), "{text}");

@@ -254,7 +254,7 @@ mod tests {
                 attempts,
                 ..crate::logs::tests::delivery()
             });
-            let text = super::shown(&frame(), &Filters(Vec::new()), &preview, probe.as_ref()).into_string();
+            let text = shown(&frame(), &Filters(Vec::new()), &preview, probe.as_ref()).into_string();
             [text.contains("Send one first</button>"), text.contains("Resend 7</button>")]
         };
         assert_eq!(offered(None), [true, true]);

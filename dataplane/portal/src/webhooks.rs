@@ -4,9 +4,9 @@ use docket_crds::EventCode;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::{count, href};
 use crate::page::{self, Frame, Section};
 use crate::time::time;
+use crate::{count, href};
 
 /// A webhook as it is served.
 #[derive(Debug, Clone, Default)]

@@ -37,7 +37,8 @@ pub async fn list(
     let place = choice.iter().position(|(name, _)| name == PROBE);
     let probe = place.map(|place| choice.remove(place).1);
     let fields = fields_of(&choice);
-    let is_of_page = |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
+    let is_of_page =
+        |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
     let (many, fields, mut wrong) = match choice.iter().all(is_of_page) {
         true => (None, fields, Vec::new()),
         false => match ResendMany::read(fields) {

@@ -40,7 +40,8 @@ fn cases(post: &Post, both: &Post) -> Vec<Case> {
         changed["headers"][header] = json!(value);
         changed
     };
-    let sent_at = post.header("webhook-timestamp").and_then(|text| text.parse::<i64>().ok()).expect("seconds");
+    let sent_at =
+        post.header("webhook-timestamp").and_then(|text| text.parse::<i64>().ok()).expect("seconds");
     let mut longer = delivery(SECRET, post);
     longer["body"] = json!(format!("{}\n", longer["body"].as_str().expect("a text")));
     vec![

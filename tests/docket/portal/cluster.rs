@@ -5,7 +5,7 @@ use docket_rig::redis::RedisServer;
 use docket_tests::apiserver::{Gate, KubectlOutput, cluster};
 use docket_tests::operator::{Release, SOON};
 use docket_tests::people::ALEX;
-use docket_tests::server::{Home, PASSWORD, Server, eventually, tenant_yaml};
+use docket_tests::server::{Home, PASSWORD, Reply, Server, eventually, tenant_yaml};
 use serde_json::{Value, json};
 
 use super::rig::{Browser, hidden, is_protected, page_of, send, shown};
@@ -222,8 +222,9 @@ async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Brow
 
 /// As by a double click: each process finds nothing yet.
 async fn form_sent_to_two_processes_adds_one_webhook(release: &Release, home: &Home, browser: &Browser<'_>) {
-    let other = serve(release, home).await;
-    let other = Browser { cookie: browser.cookie.clone(), ..Browser::new(&other, "desk") };
+    let server = serve(release, home).await;
+    let mut other = Browser::new(&server, "desk");
+    other.cookie.clone_from(&browser.cookie);
     let new = "/portal/webhooks/new";
     eventually("it declares webhooks, too", SOON, async || other.get(new).await.status == 200).await;
     for name in ["Twice", "Thrice"] {

@@ -76,7 +76,8 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     assert!(!text.contains("<script>") && !text.contains("<img") && !text.contains("\" onclick="));
     assert!(!text.contains(SECRET), "the secret is on the page");
     // Help, and more about the class.
-    let documents: Vec<&str> = text.split("href=\"/docs/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let documents: Vec<&str> =
+        text.split("href=\"/docs/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(documents.len() >= 2, "{text}");
     for document in documents {
         let (path, anchor) = document.split_once('#').unwrap_or((document, ""));

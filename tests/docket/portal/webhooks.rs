@@ -90,9 +90,9 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert_eq!(browser.post(&format!("{page}/remove"), &again).await.status, 409);
 
     assert_eq!(send(&browser, &page, &format!("{page}/deactivate"), &[]).await.status, 303);
-    let config =
-        std::fs::read_to_string(home.config().join("portal").join(format!("{}.yaml", at.replace('/', "."))));
-    let config = config.expect("a file");
+    let name = page.rsplit('/').next().expect("a name");
+    let file = home.config().join("portal").join(format!("default.{name}.yaml"));
+    let config = std::fs::read_to_string(file).expect("a file");
     assert!(
         config.contains("\"active\": false") && !config.contains(&next) && !config.contains(&first),
         "{config}"

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use docket_tests::browser::Browser;
+use docket_tests::people::ALEX;
+use docket_tests::server::PASSWORD;
 use serde_json::json;
 
 use super::hands::{Hands, User};
 use super::inspect::{complaints, resize, wrong};
-use super::world::World;
+use super::world::{OWN, World};
 
 /// The pages of which the documents have pictures.
 const PICTURES: [&str; 4] = ["overview", "webhooks", "logs-filtered", "a-dead-letter"];
@@ -20,15 +22,16 @@ const MOST_BYTES: usize = 150 * 1024;
 pub(super) async fn each(world: &World, browser: &Browser, mut look: impl AsyncFnMut(&str)) {
     let mut signed_in = None;
     for page in world.pages() {
-        if page.user != signed_in {
+        let visitor = page.user.map(|user| (page.tenant, user));
+        if visitor != signed_in {
             browser.devtools("Network.clearBrowserCookies", json!({})).await.expect("no cookies");
-            signed_in = page.user;
-            if let Some(user) = signed_in {
-                browser.go(&world.url("/portal/sign-in")).await;
+            signed_in = visitor;
+            if let Some((tenant, user)) = visitor {
+                browser.go(&world.url_of(tenant, "/portal/sign-in")).await;
                 User { browser, hands: Hands::Mouse }.sign_in(user).await;
             }
         }
-        browser.go(&world.url(&page.path)).await;
+        browser.go(&world.url_of(page.tenant, &page.path)).await;
         look(&page.name).await;
     }
 }
@@ -59,12 +62,47 @@ async fn photograph(browser: &Browser, name: &str) {
     );
 }
 
+/// Sends the form of the first webhook of the tenant `bolt` again, which shows no secret.
+async fn add_again(world: &World, user: &User<'_>) {
+    user.browser.go(&world.url_of("bolt", "/portal/webhooks/new")).await;
+    let fields = [&OWN[..], &[("form", &*world.own.form)]].concat();
+    let script = "(fields) => { for (const [name, value] of fields) { const one = document.querySelector(`main [name='${name}']`); \
+                  if (one.type === 'checkbox') one.checked = true; else one.value = value; } \
+                  document.querySelector('main form').submit(); }";
+    user.browser.look(&format!("({script})({})", json!(fields))).await;
+    user.sees("was shown before").await;
+}
+
+/// The controls that are seen and that nothing but the script works.
+const NEEDS_SCRIPT: &str = r#"
+[...document.querySelectorAll("[data-copy], #live")].filter((one) => one.checkVisibility()).map((one) => one.outerHTML)"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_page_is_whole_without_javascript() {
+    let names = ["Case management", "Accounting", "Records desk"];
+    let world = World::of("Marlowe & Finch LLP", &names, &["INV-20931", "INV-20944"]).await;
+    let browser = Browser::open().await;
+    browser.devtools("Emulation.setScriptExecutionDisabled", json!({"value": true})).await.expect("a switch");
+    each(&world, &browser, async |name| {
+        browser.look("document.querySelectorAll('details').forEach((one) => { one.open = true; })").await;
+        let heading = browser.look("document.querySelectorAll('main h1').length").await;
+        assert_eq!(heading, Some(json!(1)), "{name}");
+        assert_eq!(browser.look(NEEDS_SCRIPT).await, Some(json!([])), "{name}");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_page_can_be_used_by_everyone_in_either_theme_at_any_width_and_with_longer_texts() {
     let names = ["Case management", "Accounting", "Records desk"];
     let world = World::of("Marlowe & Finch LLP", &names, &["INV-20931", "INV-20944"]).await;
     let browser = Browser::open().await;
+    let user = User { browser: &browser, hands: Hands::Mouse };
     let mut all = Vec::new();
+    browser.go(&world.url_of("bolt", "/portal/sign-in")).await;
+    user.sign_in(ALEX).await;
+    add_again(&world, &user).await;
+    all.extend(wrong(&browser).await.into_iter().map(|line| format!("a secret that was shown: {line}")));
     each(&world, &browser, async |name| {
         if PICTURES.contains(&name) {
             photograph(&browser, name).await;
@@ -74,6 +112,12 @@ async fn every_page_can_be_used_by_everyone_in_either_theme_at_any_width_and_wit
         all.extend(wrong(&browser).await.into_iter().map(|line| format!("{name}: {line}")));
     })
     .await;
+    browser.go(&world.url_of("cove", "/portal/sign-in")).await;
+    user.fill("User id", ALEX).await;
+    user.fill("Password", PASSWORD).await;
+    user.press("Sign in").await;
+    user.sees("Not available right now").await;
+    all.extend(wrong(&browser).await.into_iter().map(|line| format!("away: {line}")));
     assert!(all.is_empty(), "{} findings:\n{}", all.len(), all.join("\n"));
     let said = complaints(&browser).await;
     assert!(said.is_empty(), "{said:#?}");

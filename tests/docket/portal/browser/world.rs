@@ -10,15 +10,17 @@ use docket_tests::server::{Home, JSON, Options, Server, api_key, eventually, ten
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::super::rig::{Browser, hidden, page_of, send, unserved_copy};
 use crate::api::rig::{captioned, example, save, with};
 use crate::delivery::stage::{Delivery, FAST, ONCE, SOON, deliveries, open};
 
 /// An administrator whose code is the first word.
 pub(super) const STRANGE: &str = "strange.admin";
 
-/// A page, and who opens it; `None`: no one has signed in.
+/// A page of a tenant, and who opens it; `None`: no one has signed in.
 pub(super) struct Page {
     pub(super) name: String,
+    pub(super) tenant: &'static str,
     pub(super) path: String,
     pub(super) user: Option<&'static str>,
 }
@@ -27,8 +29,26 @@ pub(super) struct Page {
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) home: Home,
+    /// Of the tenant `bolt`, whose webhooks the portal declares.
+    pub(super) own: Own,
     _receiver: Receiver,
 }
+
+/// Webhooks that the portal declares.
+pub(super) struct Own {
+    /// The id of the form that added the first one.
+    pub(super) form: String,
+    /// Their pages: with one secret, with two, and of one that is not served.
+    pages: [String; 3],
+}
+
+/// The fields of [`Own`]'s first webhook.
+pub(super) const OWN: [(&str, &str); 4] = [
+    ("customerCode", "C-1"),
+    ("targetUrl", "https://hooks.example/own"),
+    ("order.created", "yes"),
+    ("active", "yes"),
+];
 
 /// A Webhook of C-1 as YAML; JSON is YAML as well.
 fn webhook(name: &str, display_name: &str, url: &str, events: &[&str]) -> String {
@@ -66,7 +86,8 @@ impl World {
         let events = ["order.created", "note.created", "invoice.created"];
         let name = Value::from(tenant);
         let tenant = tenant_yaml("acme", 'a').replacen("spec:", &format!("spec:\n  displayName: {name}"), 1);
-        let mut yaml = format!("{tenant}---\n{}{}", tenant_yaml("bolt", 'b'), ca_yaml());
+        let others = [tenant_yaml("bolt", 'b'), tenant_yaml("cove", 'c')].join("---\n");
+        let mut yaml = format!("{tenant}---\n{others}{}", ca_yaml());
         yaml += &webhook("healthy", "Orders", &receiver.url("/healthy"), &["order.created"]);
         yaml += &webhook("failing", "Billing", &receiver.url("/failing"), &events);
         yaml += &webhook("dead", "", "https://127.0.0.1:9/dead", &["order.exported"]);
@@ -82,18 +103,28 @@ impl World {
             add_people(&home, code);
         }
         strange_administrator(&open(&home, "ACME"), words[0]);
+        // The database of the last tenant is away.
+        let database = home.database("COVE");
+        std::fs::create_dir_all(database.parent().expect("a folder")).expect("writable");
+        std::fs::write(database, b"this is no database ".repeat(1000)).expect("writable");
         let server = Server::start(&home, Options::flags(FAST)).await;
         seed(&home, &server, words).await;
         // What fails from now on is tried again in ten minutes.
         server.kill();
         let server = Server::start(&home, Options::flags(ONCE)).await;
         wait(&home, &server).await;
-        Self { server, home, _receiver: receiver }
+        let own = declare(&home, &server, names[0]).await;
+        Self { server, home, own, _receiver: receiver }
     }
 
-    /// The URL of a path of the tenant's.
+    /// The URL of a path of the tenant `acme`.
     pub(super) fn url(&self, path: &str) -> String {
-        format!("http://acme.localhost:{}{path}", self.server.api.port())
+        self.url_of("acme", path)
+    }
+
+    /// The URL of a path of a tenant.
+    pub(super) fn url_of(&self, tenant: &str, path: &str) -> String {
+        format!("http://{tenant}.localhost:{}{path}", self.server.api.port())
     }
 
     /// The id of the newest delivery to a webhook in this state.
@@ -106,8 +137,10 @@ impl World {
     /// Every page, in each of its states.
     pub(super) fn pages(&self) -> Vec<Page> {
         let delivery = |webhook, status| format!("/portal/logs/{}", self.delivery(webhook, status));
-        let of = |user, name: &str, path: String| Page { name: name.to_owned(), path, user };
+        let of = |user, name: &str, path: String| Page { name: name.to_owned(), tenant: "acme", path, user };
         let page = |name: &str, path: &str| of(Some(ALEX), name, path.to_owned());
+        let own = |name: &str, path: &str| Page { tenant: "bolt", ..page(name, path) };
+        let [one_secret, two_secrets, unserved] = &self.own.pages;
         vec![
             of(None, "sign-in", "/portal/sign-in".into()),
             page("overview", "/portal"),
@@ -123,13 +156,20 @@ impl World {
             of(Some(ALEX), "a-delivery-that-failed", delivery("failing", "Failed")),
             page("bulk-resend", "/portal/resends"),
             page("bulk-resend-previewed", "/portal/resends?webhook=default%2Fdead"),
+            page("bulk-resend-refused", "/portal/resends?webhook=default%2Fdead&limit=0&from=soon"),
             page("activity", "/portal/activity"),
+            page("activity-refused", "/portal/activity?event=Broken&from=soon"),
             page("event-catalogue", "/portal/events"),
             page("verify-a-signature", "/portal/verify"),
             page("api-keys", "/portal/keys"),
             page("no-such-page", "/portal/nothing"),
             of(Some(MO), "without-the-right", "/portal".into()),
             of(Some(STRANGE), "a-user-of-a-strange-code", "/portal".into()),
+            own("a-webhook-of-the-portal", one_secret),
+            own("a-webhook-with-a-next-secret", two_secrets),
+            own("a-webhook-that-is-not-served", unserved),
+            own("webhooks-with-a-notice", "/portal/webhooks"),
+            own("overview-with-a-notice", "/portal"),
         ]
     }
 
@@ -137,6 +177,26 @@ impl World {
     pub(super) fn deliveries(&self) -> Vec<String> {
         deliveries(&self.home).iter().map(|one| format!("/portal/logs/{}", one.id)).collect()
     }
+}
+
+/// Declares webhooks in the portal, of which one is not served.
+async fn declare(home: &Home, server: &Server, name: &str) -> Own {
+    let browser = Browser::signed_in(server, "bolt", ALEX).await;
+    let new = "/portal/webhooks/new";
+    let page = browser.get(new).await;
+    let [csrf, form] = ["csrf", "form"].map(|name| hidden(&page, name));
+    let mut fields = vec![("csrf", csrf.as_str()), ("form", form.as_str())];
+    fields.extend(OWN);
+    let first = page_of(&browser.post(new, &fields).await);
+    let named = [&OWN[..], &[("displayName", name)]].concat();
+    let second = page_of(&send(&browser, new, new, &named).await);
+    assert_eq!(send(&browser, &second, &format!("{second}/rotate"), &[]).await.status, 200);
+    let unserved = unserved_copy(home, &second, "unserved");
+    eventually("it is held", SOON, async || {
+        browser.get("/portal/webhooks").await.text().contains("1 webhook is declared and not served.")
+    })
+    .await;
+    Own { form, pages: [first, second, unserved] }
 }
 
 /// Another program names users as it likes.
