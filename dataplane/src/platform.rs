@@ -10,10 +10,10 @@ pub mod reviews;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use axum::Router;
 use docket_crds::is_object_name;
 use docket_domain::audit::Actor;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT, MAX_PER_SECOND};

@@ -304,7 +304,7 @@ async fn a_changed_url_is_another_pool_and_what_is_not_used_closes() {
 
 /// Its clients are to wait for each other, not for the platform.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenant_that_uses_its_own_connections_is_at_its_limit_and_one_that_lacks_the_processs_is_not() {
+async fn tenant_that_uses_its_own_connections_is_at_its_limit_and_one_without_a_place_is_not() {
     let budget = budget(2, 1);
     let (_, own) = database(&budget).await;
     look(&own).await.expect("it responds");
