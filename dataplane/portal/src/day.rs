@@ -6,19 +6,21 @@ use maud::{Markup, html};
 use crate::count;
 use crate::time::duration;
 
-/// A sample of the deliveries that ended in an hour.
+/// The attempts of a sample of the deliveries that ended in an hour.
 #[derive(Debug, Clone, Default)]
 pub struct Hour {
     /// When it begins.
     pub from: Timestamp,
-    /// Succeeded at the first attempt.
-    pub at_once: usize,
-    /// Succeeded later.
-    pub retried: usize,
-    /// Became dead letters.
-    pub dead: usize,
+    /// How many deliveries the sample has.
+    pub deliveries: usize,
     /// Whether more ended than the sample has.
     pub is_more: bool,
+    /// Attempts that succeeded.
+    pub succeeded: usize,
+    /// Attempts that failed and were followed by another.
+    pub repeated: usize,
+    /// Deliveries that failed for good: dead letters.
+    pub dead: usize,
     /// How long the attempts that succeeded took, in microseconds.
     pub times_us: Vec<i64>,
 }
@@ -41,7 +43,7 @@ const HEIGHT: usize = 120;
 
 impl Hour {
     const fn total(&self) -> usize {
-        self.at_once + self.retried + self.dead
+        self.succeeded + self.repeated + self.dead
     }
 
     fn name(&self) -> String {
@@ -61,7 +63,7 @@ fn percentile(times: &[i64], percent: usize) -> Option<i64> {
 pub(crate) fn section(day: &Day) -> Markup {
     let Day { delivered, dead, retrying, hours } = day;
     let is_sampled = hours.iter().any(|hour| hour.is_more);
-    let sampled = if is_sampled { "; of an hour with more than 200, the last 200" } else { "" };
+    let sampled = if is_sampled { "; of an hour with more than 200 deliveries, the last 200" } else { "" };
     let times: Vec<i64> = hours.iter().flat_map(|hour| hour.times_us.iter().copied()).collect();
     html! {
         h2 { "Last 24 hours" }
@@ -72,11 +74,11 @@ pub(crate) fn section(day: &Day) -> Markup {
             dt { "Time of an attempt, half and 99 %" (sampled) }
             dd { (duration(percentile(&times, 50))) " · " (duration(percentile(&times, 99))) }
         }
-        @if hours.iter().all(|hour| hour.total() == 0) {
+        @if hours.iter().all(|hour| hour.deliveries == 0) {
             p.hint { "No delivery has ended in this time." }
         } @else {
             div.charts {
-                figure { (outcomes(hours)) figcaption { "Deliveries that ended, by hour (UTC)" (sampled) } }
+                figure { (outcomes(hours)) figcaption { "Attempts by outcome, in the hour (UTC) in which their delivery ended" (sampled) } }
                 figure { (latencies(hours)) figcaption { "Time of the attempts that succeeded, by hour (UTC): half of them, and 99 %, were no slower" (sampled) } }
             }
             (table(hours))
@@ -101,10 +103,10 @@ fn height(part: usize, whole: usize) -> usize {
 fn outcomes(hours: &[Hour]) -> Markup {
     let most = hours.iter().map(Hour::total).max().unwrap_or(0);
     html! {
-        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT + 20) } role="img" aria-label="Deliveries that ended, by hour; the table below has the numbers" {
+        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT + 20) } role="img" aria-label="Attempts by outcome, by hour; the table below has the numbers" {
             @for (place, hour) in hours.iter().enumerate() {
                 @let (x, width) = bar(place, hours.len());
-                @let parts = [("chart-good", hour.at_once), ("chart-wait", hour.retried), ("chart-bad", hour.dead)];
+                @let parts = [("chart-good", hour.succeeded), ("chart-wait", hour.repeated), ("chart-bad", hour.dead)];
                 g {
                     title { (words(hour)) }
                     @for (number, (class, part)) in parts.iter().enumerate() {
@@ -147,30 +149,33 @@ fn mark(place: usize, hour: &Hour, x: usize) -> Markup {
 }
 
 fn words(hour: &Hour) -> String {
-    let Hour { at_once, retried, dead, is_more, .. } = hour;
-    let of_last = if *is_more { format!(", of the last {}", hour.total()) } else { String::new() };
-    format!("{}: {at_once} at once, {retried} after retries, {dead} dead letters{of_last}", hour.name())
+    let Hour { deliveries, is_more, succeeded, repeated, dead, .. } = hour;
+    let of_last = if *is_more { format!(", of the last {deliveries} deliveries") } else { String::new() };
+    format!(
+        "{}: {succeeded} succeeded, {repeated} failed and tried again, {dead} failed for good{of_last}",
+        hour.name()
+    )
 }
 
 fn table(hours: &[Hour]) -> Markup {
-    let some = hours.iter().filter(|hour| hour.total() > 0);
+    let some = hours.iter().filter(|hour| hour.deliveries > 0);
     html! {
         details {
             summary { "The charts as a table" }
             div.wide role="region" aria-label="The last 24 hours" tabindex="0" {
                 table {
-                    caption { "Hours in which a delivery ended; of a busy hour the last ones are counted" }
+                    caption { "Attempts, by the hour in which their delivery ended; of a busy hour those of the last deliveries" }
                     thead { tr {
-                        @for head in ["Hour (UTC)", "At once", "After retries", "Dead letters", "Half within", "99 % within"] {
+                        @for head in ["Hour (UTC)", "Succeeded", "Failed, tried again", "Failed for good", "Half within", "99 % within"] {
                             th scope="col" { (head) }
                         }
                     } }
                     tbody {
                         @for hour in some {
                             tr {
-                                th scope="row" { (hour.from.strftime("%Y-%m-%d %H:%M")) @if hour.is_more { ", the last " (hour.total()) } }
-                                td { (hour.at_once) }
-                                td { (hour.retried) }
+                                th scope="row" { (hour.from.strftime("%Y-%m-%d %H:%M")) @if hour.is_more { ", the last " (hour.deliveries) } }
+                                td { (hour.succeeded) }
+                                td { (hour.repeated) }
                                 td { (hour.dead) }
                                 td { (duration(percentile(&hour.times_us, 50))) }
                                 td { (duration(percentile(&hour.times_us, 99))) }
@@ -199,8 +204,15 @@ mod tests {
     #[test]
     fn charts_have_their_data_as_a_table() {
         let from = Timestamp::from_second(1_800_000_000).expect("in range");
-        let busy =
-            Hour { from, at_once: 150, retried: 40, dead: 10, is_more: true, times_us: vec![2_000, 9_000] };
+        let busy = Hour {
+            from,
+            deliveries: 200,
+            is_more: true,
+            succeeded: 190,
+            repeated: 120,
+            dead: 10,
+            times_us: vec![2_000, 9_000],
+        };
         let day = Day { delivered: 10_001, dead: 10, retrying: 4, hours: vec![Hour::default(), busy] };
         let text = section(&day).into_string();
         for part in [
@@ -208,12 +220,12 @@ mod tests {
             "<dd>4</dd>",
             "<dd>10</dd>",
             "2 ms · 9 ms",
-            ", the last 200</th><td>150</td><td>40</td><td>10</td><td>2 ms</td><td>9 ms</td>",
-            "150 at once, 40 after retries, 10 dead letters, of the last 200",
+            ", the last 200</th><td>190</td><td>120</td><td>10</td><td>2 ms</td><td>9 ms</td>",
+            "190 succeeded, 120 failed and tried again, 10 failed for good, of the last 200 deliveries",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let sampled = "; of an hour with more than 200, the last 200</";
+        let sampled = "; of an hour with more than 200 deliveries, the last 200</";
         assert_eq!(text.matches(sampled).count(), 3, "{text}");
         assert_eq!(
             text.matches("<tr><th scope=\"row\">").count(),

@@ -108,11 +108,13 @@ async fn day(
 }
 
 fn add(hour: &mut Hour, Ended { status, attempts, total_us, .. }: Ended) {
-    match (status, attempts) {
-        (Status::Succeeded, 1) => hour.at_once += 1,
-        (Status::Succeeded, _) => hour.retried += 1,
-        (_, _) => hour.dead += 1,
+    hour.deliveries += 1;
+    hour.is_more = hour.deliveries as i64 == SAMPLE;
+    match status {
+        Status::Succeeded => hour.succeeded += 1,
+        _ => hour.dead += 1,
     }
+    // A delivery whose webhook is gone may end without an attempt.
+    hour.repeated += usize::try_from(attempts - 1).unwrap_or(0);
     hour.times_us.extend(total_us);
-    hour.is_more = (hour.at_once + hour.retried + hour.dead) as i64 == SAMPLE;
 }

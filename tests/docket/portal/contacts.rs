@@ -51,7 +51,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let overview = browser.get("/portal").await;
     assert!(overview.text().contains("1 webhook needs attention."), "{overview:?}");
     assert!(
-        overview.text().contains(": 0 at once, 0 after retries, 1 dead letters"),
+        overview.text().contains(": 0 succeeded, 4 failed and tried again, 1 failed for good"),
         "the charts, too: {overview:?}"
     );
     let log = browser.get("/portal/logs?status=DeadLetter").await;
