@@ -61,9 +61,9 @@ macro_rules! names {
 names! {
     /// The `type` of a condition.
     ConditionType {
-        /// Both kinds: all other conditions are as they should be. If not, `Ready` has the reason of the first that is not.
+        /// Both kinds: all other conditions are as they should be. Otherwise `Ready` has the reason of the first that is not.
         Ready,
-        /// Both kinds: the object is valid and claims nothing that belongs to another.
+        /// Both kinds: the object is valid and claims nothing that belongs to another object.
         Accepted,
         /// Both kinds: every Secret and ConfigMap that the object names exists and is usable.
         ResolvedRefs,
@@ -73,7 +73,7 @@ names! {
         Programmed,
         /// Webhook: its receiver accepts deliveries.
         DeliveryHealthy,
-        /// Tenant: the limits that it declares hold, none is above the platform's maximum, and it does not stay at one.
+        /// Tenant: the limits that it declares are in effect, and it does not stay at one of them.
         WithinLimits,
         /// Both kinds, present only while true: the operator is working on the object. Wait.
         Reconciling,
@@ -88,7 +88,7 @@ names! {
     ReasonCode {
         /// `Ready` is true: the object is served as declared.
         Ready,
-        /// `Accepted` is true: nothing speaks against the object.
+        /// `Accepted` is true: the object breaks no rule.
         Accepted,
         /// `ResolvedRefs` is true: all references are resolved.
         ResolvedRefs,
@@ -100,15 +100,15 @@ names! {
         Delivering,
         /// `DeliveryHealthy` is unknown: nothing has been sent yet.
         NoDeliveries,
-        /// `WithinLimits` is true: the declared limits hold.
+        /// `WithinLimits` is true: the declared limits are in effect.
         WithinLimits,
 
-        /// `Ready` is false: `spec.suspend` is true, so API keys answer 401 and no deliveries are created.
+        /// `Ready` is false: `spec.suspend` is true, so requests with its API keys get 401 and no deliveries are created.
         Suspended,
         /// `Ready` is unknown: the annotation that pauses the operator is set on the object.
         Paused,
-        /// `Ready` is false: the API server does not allow what the operator must do. A quota is used up, an admission
-        /// policy refuses it, or a right is missing. The operator tries again.
+        /// `Ready` is false: the API server refuses a request of the operator. A quota is used up, an admission policy
+        /// refuses the request, or the operator lacks a right. The operator tries again.
         ApiRefused,
 
         /// `Accepted` is false: the spec breaks a rule of the CRD. The object was stored before the rule existed.
@@ -121,38 +121,38 @@ names! {
         DatabaseNameConflict,
         /// `Accepted` is false: the webhook's own namespace has no such Tenant.
         TenantNotFound,
-        /// `Accepted` is false: another namespace has no such Tenant, or that Tenant does not allow the webhook's
-        /// namespace. One reason for both, so that a webhook can't find out which Tenants exist.
+        /// `Accepted` is false: the other namespace has no such Tenant, or that Tenant does not allow the webhook's
+        /// namespace. Both have the same reason, so that no one can find out which Tenants exist.
         RefNotPermitted,
-        /// `Accepted` is false: the Tenant has as many Webhooks as it takes, or as fit into its configuration.
+        /// `Accepted` is false: the Tenant has more Webhooks than a limit allows, or than fit into its configuration.
         TooManyWebhooks,
-        /// `Accepted` is false: the Tenant is paused or can't be read, so new and changed webhooks are not decided.
+        /// `Accepted` is false: the Tenant is paused or invalid, so the operator does not apply new and changed webhooks.
         TenantNotReady,
         /// `Accepted` is false: the Tenant is suspended, so the webhook gets no new deliveries.
         TenantSuspended,
 
         /// `ResolvedRefs` is false: the Secret does not exist in the object's namespace.
         SecretNotFound,
-        /// `ResolvedRefs` is false: the Secret exists and has no such key.
+        /// `ResolvedRefs` is false: the Secret exists, but has no such key.
         SecretKeyMissing,
         /// `ResolvedRefs` is false: the Secret's value has the wrong form, is empty, or belongs to another Tenant.
         SecretInvalid,
         /// `ResolvedRefs` is false: the ConfigMap does not exist in the object's namespace.
         ConfigMapNotFound,
-        /// `ResolvedRefs` is false: the ConfigMap exists and has no such key.
+        /// `ResolvedRefs` is false: the ConfigMap exists, but has no such key.
         ConfigMapKeyMissing,
-        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate, or too many.
+        /// `ResolvedRefs` is false: the CA bundle contains no PEM certificate, or is too large.
         InvalidCaBundle,
 
         /// `DatabaseReady` is false: the operator is creating the database.
         Provisioning,
-        /// `DatabaseReady` is false: the database server does not respond or refuses the operator.
+        /// `DatabaseReady` is false: the database server does not respond, or it refuses the operator.
         Unreachable,
-        /// `DatabaseReady` is false: the operator has no server of the name in `spec.database.managed.server`.
+        /// `DatabaseReady` is false: the operator knows no server of the name in `spec.database.managed.server`.
         ServerNotFound,
         /// `DatabaseReady` is false: a database of this name exists and does not belong to this Tenant.
         NotOwned,
-        /// `DatabaseReady` is false: a migration failed; the message names its step. The operator tries again.
+        /// `DatabaseReady` is false: a migration failed. The message names its step. The operator tries again.
         MigrationFailed,
         /// `DatabaseReady` is false: the database has the schema of a newer version of Docket.
         SchemaNewer,
@@ -162,15 +162,15 @@ names! {
         /// `Programmed` is unknown: Redis does not respond, so the operator can't read what the data plane reports.
         StoreUnavailable,
 
-        /// `DeliveryHealthy` is false: the last attempt failed and will be repeated.
+        /// `DeliveryHealthy` is false: a delivery failed, and Docket will try it again.
         Retrying,
-        /// `DeliveryHealthy` is false: deliveries ended after their last attempt, and none has succeeded since.
+        /// `DeliveryHealthy` is false: deliveries became dead letters, and none has succeeded since.
         DeadLettered,
 
-        /// `WithinLimits` is false: the Tenant declares more than the platform gives.
+        /// `WithinLimits` is false: the Tenant declares more than the platform allows.
         AboveMaximum,
-        /// `WithinLimits` is false: the Tenant has been at a limit again and again for five minutes. What is above it gets
-        /// 429, or waits.
+        /// `WithinLimits` is false: the Tenant has reached a limit again and again for five minutes. Requests above it get
+        /// 429, or deliveries wait.
         LimitReached,
     }
 }
@@ -271,17 +271,17 @@ impl ReasonCode {
 names! {
     /// What happened once, reported as a Kubernetes Event and as no condition.
     Occurrence {
-        /// The operator generated a key or password for the first time.
+        /// The operator generated a key, a signing secret or a password for the first time.
         SecretMade,
-        /// The operator generated a new key or password because its rotation generation was raised.
+        /// The operator generated a new key, signing secret or password, because its rotation generation was raised.
         SecretRotated,
-        /// The Secret was missing or its value unusable, so the operator generated a new value.
+        /// The Secret was missing or had no usable value, so the operator generated a new one.
         SecretRemade,
-        /// The runtime Secret was missing or damaged: new keys sign session tokens, and all sessions have ended.
+        /// The runtime Secret was missing or damaged. New keys sign session tokens, so all sessions have ended.
         SigningKeysRemade,
-        /// The database was dropped with its Tenant and its role was not.
+        /// The database was dropped with its Tenant, but its role was not.
         RoleRetained,
-        /// The Tenant's namespace was being deleted and the database could not be dropped, so it stays.
+        /// The Tenant is deleted, but its database remains: it is not the Tenant's alone, or it could not be dropped.
         DatabaseRetained,
     }
 }

@@ -136,8 +136,9 @@ fn pages() -> Vec<(&'static str, String)> {
                 "{}\n## Conditions\n\n{}{}",
                 head(
                     "Kubernetes Events",
-                    "The operator publishes an Event about a Tenant or a Webhook when something happened, and when a condition has another status\n\
-                     or reason. `kubectl describe` shows them. [Conditions](conditions.md) has the command that helps for each reason.",
+                    "The operator publishes an Event about a Tenant or a Webhook when the status or the reason of a condition changes, and when\n\
+                     something else happens to the object. `kubectl describe` shows the Events. [Conditions](conditions.md) says how to fix each\n\
+                     reason.",
                 ),
                 names::conditions(),
                 names::events(),
@@ -147,7 +148,7 @@ fn pages() -> Vec<(&'static str, String)> {
             "labels.md",
             format!(
                 "{}\n{}",
-                head("Labels and annotations", "What you or the operator set on objects."),
+                head("Labels and annotations", "You or Docket set these on objects in Kubernetes."),
                 names::labels()
             ),
         ),

@@ -41,19 +41,19 @@ pub(super) fn labels() -> String {
             labels::WATCH,
             "label of a Secret or ConfigMap",
             "you",
-            "With the value `true`, a change of the object takes effect at once; without it, within ten minutes.",
+            "With the value `true`, a change of the object takes effect at once. Without the label, it takes effect within ten minutes.",
         ),
         row(
             labels::RECONCILE,
             "annotation of a Tenant or Webhook",
             "you",
-            "With the value `disabled`, the operator leaves the object as it is.",
+            "With the value `disabled`, the operator is paused for the object.",
         ),
         row(
             labels::REQUESTED_AT,
             "annotation of a Tenant or Webhook",
             "you",
-            "Any new value requests a reconciliation. The operator repeats the value in `status.lastHandledReconcileAt`.",
+            "Any new value requests a reconciliation. The operator then copies the value to `status.lastHandledReconcileAt`.",
         ),
         row(
             labels::ADOPT_DATABASE,
@@ -71,7 +71,7 @@ pub(super) fn labels() -> String {
             labels::MANAGED_BY,
             "label of a Webhook",
             "the portal",
-            "`docket-portal` on the Webhooks that the portal declares, changes and removes; it only shows others.",
+            "`docket-portal` on the Webhooks that the portal declares, changes and removes. Other Webhooks it only shows.",
         ),
         row(
             labels::TENANT_UID,
@@ -107,7 +107,7 @@ pub(super) fn labels() -> String {
             labels::FINALIZER,
             "finalizer of a Tenant",
             "the operator",
-            "Holds the Tenant until its database is dropped, with the deletion policy `Delete`.",
+            "Keeps a Tenant with the deletion policy `Delete` until its database is dropped.",
         ),
     ];
     format!("| Name | On | Set by | |\n|---|---|---|---|\n{}", rows.concat())
