@@ -118,7 +118,7 @@ pub(crate) enum Command {
     Resend(ResendArguments),
     /// Send a test event with sample data to a Webhook, and show what came of its first attempt.
     Test(TestArguments),
-    /// Have the operator look at an object now.
+    /// Make the operator check an object now.
     Reconcile {
         /// The object, such as tenant/acme or webhook/orders.
         #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(completion::objects))]
@@ -206,7 +206,7 @@ pub(crate) struct DeliveriesArguments {
     /// Name of the Webhook.
     #[arg(value_name = "WEBHOOK", value_parser = name, required_unless_present = "tenant", add = ArgValueCompleter::new(completion::webhooks))]
     pub(crate) webhook: Option<String>,
-    /// All of this Tenant, also to Webhooks that are gone.
+    /// All deliveries of this Tenant, also to Webhooks that no longer exist.
     #[arg(short, long, value_name = "NAME", value_parser = name, conflicts_with = "webhook", add = ArgValueCompleter::new(completion::tenants))]
     pub(crate) tenant: Option<String>,
     /// Only dead letters.
@@ -215,7 +215,7 @@ pub(crate) struct DeliveriesArguments {
     /// Only in this status: Pending, Failed, Succeeded or DeadLetter.
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<String>,
-    /// Only created so long ago at most, such as 30m or 24h.
+    /// Only those created at most so long ago, such as 30m or 24h.
     #[arg(long, value_name = "DURATION", value_parser = since)]
     pub(crate) since: Option<Duration>,
     /// Only of this event, such as order.created.
@@ -257,7 +257,7 @@ pub(crate) struct ReportArguments {
 /// What to trace.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArguments {
-    /// What the id is of: order stands for web orders, work orders and invoices.
+    /// What the id is of. An order is a web order, a work order or an invoice.
     #[arg(value_enum)]
     pub(crate) what: Traced,
     /// The id or the number.
@@ -285,10 +285,10 @@ pub(crate) struct ResendArguments {
     /// Name of the Webhook.
     #[arg(value_name = "WEBHOOK", value_parser = name, add = ArgValueCompleter::new(completion::webhooks))]
     pub(crate) webhook: String,
-    /// The dead letters, of each event the latest.
+    /// Resend the dead letters; of each event only the latest.
     #[arg(long, required_unless_present = "stop")]
     pub(crate) dead: bool,
-    /// Only created so long ago at most, such as 30m or 24h.
+    /// Only those created at most so long ago, such as 30m or 24h.
     #[arg(long, value_name = "DURATION", value_parser = since)]
     pub(crate) since: Option<Duration>,
     /// How many per second, 1/s to 100/s.
