@@ -68,7 +68,7 @@ pub enum Command {
     Trigger(TriggerArguments),
     /// Check the signature of a delivery that was received, and say why it does not match.
     Verify(VerifyArguments),
-    /// Check that processes are healthy: exits with 0 if each URL responds 200.
+    /// Check that processes are healthy: exits with 0 if each URL returns 200.
     Healthcheck(HealthcheckArguments),
     /// Write the documentation as the files of a website. A server has it at /docs/.
     Docs(DocsArguments),

@@ -22,7 +22,7 @@ pub struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch and reconcile: in a pod with its service account, elsewhere with KUBECONFIG.
+    /// Watch Tenants and Webhooks, and reconcile them: in a pod with its service account, elsewhere with KUBECONFIG.
     Run(Box<RunArguments>),
     /// Print the CustomResourceDefinitions of Tenant and Webhook as YAML.
     Crds,
@@ -48,8 +48,9 @@ pub struct RunArguments {
         value_delimiter = ','
     )]
     pub database_servers: Vec<String>,
-    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local
-    /// and metadata addresses need a network [default: any host, but none of these addresses].
+    /// Allowed host of external databases: a name, *.NAME for all names below it, or a network; repeatable. A link-local
+    /// address must be in a network that you name. Metadata services of clouds are never allowed [default: any host, but no
+    /// such address].
     #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
     pub allow_external_database: Vec<AllowedDatabase>,
     /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert.
@@ -78,17 +79,17 @@ pub struct RunArguments {
     /// Maximum number of Tenants, and of Webhooks, reconciled at once, 1 to 256.
     #[arg(long, env = "DOCKET_CONCURRENCY", default_value = "8", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
-    /// YAML file with defaults and maxima of what a Tenant may use [default: the built-in defaults, no maxima].
+    /// YAML file with the default and maximum limits of Tenants [default: the built-in defaults, no maxima].
     #[arg(long, env = "DOCKET_TENANT_LIMITS", value_name = "FILE")]
     pub tenant_limits: Option<PathBuf>,
-    /// How often each object is reconciled without a change, give or take a tenth. It finds changes of databases and of
-    /// Secrets without a label.
+    /// How often the operator reconciles an object that did not change, give or take a tenth. In this way it finds changes
+    /// of databases, and of Secrets without a label.
     #[arg(long, env = "DOCKET_RESYNC", default_value = "10m", value_name = "DURATION", value_parser = duration)]
     pub resync: Duration,
     /// Identity of this process in the lease; must be unique among the replicas [default: the host's name and the process id].
     #[arg(long, env = "DOCKET_IDENTITY", value_name = "NAME")]
     pub identity: Option<String>,
-    /// How long the lease is valid without renewal, at least 5s. Another replica waits so long after this process was killed.
+    /// How long the lease is valid without renewal, at least 5s. If this process is killed, another replica waits this long.
     #[arg(long, env = "DOCKET_LEASE_DURATION", default_value = "15s", value_name = "DURATION", value_parser = duration)]
     pub lease_duration: Duration,
     /// How often the lease is renewed; must be less than half of its duration.

@@ -9,7 +9,7 @@ use super::values::{audit_event, time_ms};
 /// `docket audit …`
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// List the newest entries.
+    /// List the newest entries of the audit.
     List {
         /// The tenant.
         #[command(flatten)]
@@ -17,10 +17,10 @@ pub enum AuditCommand {
         /// Only of this event, such as SignInRefused.
         #[arg(long, value_name = "EVENT", value_parser = audit_event)]
         event: Option<AuditEvent>,
-        /// At or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+        /// Only those at or after this time: a date such as 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
         #[arg(long, value_name = "TIME", value_parser = time_ms)]
         from: Option<i64>,
-        /// Before.
+        /// Only those before this time.
         #[arg(long, value_name = "TIME", value_parser = time_ms)]
         to: Option<i64>,
         /// Maximum number of rows, 1 to 1000.

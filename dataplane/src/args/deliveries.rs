@@ -11,7 +11,7 @@ use super::values::{delivery_id, event_code, status, time_ms};
 /// `docket deliveries …`
 #[derive(Debug, Subcommand)]
 pub enum DeliveriesCommand {
-    /// List the newest deliveries.
+    /// List the newest deliveries of a tenant.
     List {
         /// The tenant.
         #[command(flatten)]
@@ -28,10 +28,11 @@ pub enum DeliveriesCommand {
         /// Only of this event, such as order.created.
         #[arg(long, value_name = "EVENT_CODE", value_parser = event_code)]
         event: Option<EventCode>,
-        /// Created at or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+        /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
+        /// 2026-11-21T09:30:00Z.
         #[arg(long, value_name = "TIME", value_parser = time_ms)]
         from: Option<i64>,
-        /// Created before.
+        /// Only those created before this time.
         #[arg(long, value_name = "TIME", value_parser = time_ms)]
         to: Option<i64>,
         /// Maximum number of rows, 1 to 1000.
@@ -48,7 +49,8 @@ pub enum DeliveriesCommand {
         id: DeliveryId,
     },
     /// Resend a delivery, or all dead letters of a webhook. Each becomes a new delivery with the same event id and bytes,
-    /// signed with the current secret. Without --yes, a resend of many is only previewed.
+    /// signed with the current secret. Without --yes, the command shows how many dead letters it would resend, and resends
+    /// none.
     Resend {
         /// The tenant.
         #[command(flatten)]
@@ -60,7 +62,7 @@ pub enum DeliveriesCommand {
         #[command(flatten)]
         many: ManyArguments,
     },
-    /// Stop a resend of many: deliveries without an attempt are withdrawn, and can be resent later.
+    /// Stop a resend of many dead letters. Docket withdraws the deliveries without an attempt; you can resend them later.
     Stop {
         /// The tenant.
         #[command(flatten)]
@@ -69,7 +71,7 @@ pub enum DeliveriesCommand {
         #[arg(value_name = "RESEND_ID")]
         id: String,
     },
-    /// List the newest resends of many, with the progress of each.
+    /// List the newest resends of many dead letters, with the progress of each.
     Resends {
         /// The tenant.
         #[command(flatten)]
@@ -86,10 +88,11 @@ pub struct ManyArguments {
     /// Resend the dead letters of this webhook, oldest first: namespace/name, or its uid.
     #[arg(long, value_name = "WEBHOOK")]
     pub webhook: Option<String>,
-    /// Only those created at or after: 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
+    /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
+    /// 2026-11-21T09:30:00Z.
     #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
     pub from: Option<i64>,
-    /// Only those created before.
+    /// Only those created before this time.
     #[arg(long, value_name = "TIME", value_parser = time_ms, requires = "webhook")]
     pub to: Option<i64>,
     /// Maximum number of dead letters, 1 to 10000; the oldest are taken [default: 10000].
@@ -98,7 +101,7 @@ pub struct ManyArguments {
     /// Deliveries per second, 1 to 100 [default: 10].
     #[arg(long, value_name = "COUNT", requires = "webhook", value_parser = clap::value_parser!(i64).range(1..=MAX_PER_SECOND))]
     pub per_second: Option<i64>,
-    /// Resend the deliveries; without this flag they are only previewed.
+    /// Resend the dead letters. Without this flag, the command only shows how many it would resend.
     #[arg(long, requires = "webhook")]
     pub yes: bool,
 }

@@ -13,7 +13,7 @@ pub struct HealthcheckArguments {
     /// URL to check, such as http://127.0.0.1:9090/readyz; repeatable.
     #[arg(long, required = true, value_name = "URL", value_parser = http_url)]
     pub url: Vec<Url>,
-    /// How long to retry until each URL responds 200.
+    /// How long to retry until each URL returns 200.
     #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub wait: Duration,
 }

@@ -33,7 +33,7 @@ pub struct ListenArguments {
     /// Respond with this status instead of 200: `500` always, `500:3` to the first three requests.
     #[arg(long, value_name = "STATUS[:TIMES]")]
     pub fail: Option<Fail>,
-    /// Pass each delivery on to this address, with its body and headers unchanged, and respond as it does.
+    /// Forward each delivery to this address with its body and headers unchanged, and return its response.
     #[arg(long, env = "DOCKET_FORWARD_TO", value_name = "URL", value_parser = forward_url)]
     pub forward_to: Option<Url>,
     /// How each delivery is printed: a line for people, or a JSON object for programs.

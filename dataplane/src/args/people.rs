@@ -42,26 +42,27 @@ pub enum ContactCommand {
         /// The contact's code, 1 to 64 characters [default: the next number].
         #[arg(long, value_name = "CONTACT_CODE", value_parser = code)]
         code: Option<String>,
-        /// Let it see and manage its customer's webhooks and their deliveries, with payloads, in the portal.
+        /// Let the contact see and manage the webhooks of its customer in the portal, and see their deliveries with
+        /// payloads.
         #[arg(long)]
         webhooks: bool,
     },
-    /// Give a contact another password, which ends its tokens within five seconds. The password is read from standard
+    /// Set a new password for a contact. The contact's tokens end within five seconds. The password is read from standard
     /// input.
     SetPassword {
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
-        /// The e-mail address that it signs in with.
+        /// The e-mail address that the contact signs in with.
         #[arg(long, value_name = "ADDRESS", value_parser = email)]
         email: String,
     },
-    /// Sign a contact out everywhere: its tokens end within five seconds.
+    /// Sign a contact out everywhere: the contact's tokens end within five seconds.
     SignOut {
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
-        /// The e-mail address that it signs in with.
+        /// The e-mail address that the contact signs in with.
         #[arg(long, value_name = "ADDRESS", value_parser = email)]
         email: String,
     },
@@ -81,26 +82,26 @@ pub enum EmployeeCommand {
         /// Display name, 1 to 200 characters.
         #[arg(long, value_name = "TEXT", value_parser = name)]
         name: String,
-        /// Give access to the webhook logs.
+        /// Make the employee an administrator, who may use the webhook logs and the portal.
         #[arg(long)]
         administrator: bool,
     },
-    /// Give an employee another password, which ends its tokens within five seconds. The password is read from standard
+    /// Set a new password for an employee. The employee's tokens end within five seconds. The password is read from standard
     /// input.
     SetPassword {
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
-        /// The check-in name that it signs in with.
+        /// The check-in name that the employee signs in with.
         #[arg(long, value_name = "NAME", value_parser = user_name)]
         user: String,
     },
-    /// Sign an employee out everywhere: its tokens end within five seconds.
+    /// Sign an employee out everywhere: the employee's tokens end within five seconds.
     SignOut {
         /// The tenant.
         #[command(flatten)]
         at: TenantArguments,
-        /// The check-in name that it signs in with.
+        /// The check-in name that the employee signs in with.
         #[arg(long, value_name = "NAME", value_parser = user_name)]
         user: String,
     },

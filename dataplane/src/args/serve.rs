@@ -31,7 +31,7 @@ pub struct ServeArguments {
     /// Where tenants come from.
     #[command(flatten)]
     pub source: ServeSource,
-    /// Folder of the keys that are generated for the tenants of --config-dir; must be the same for all processes.
+    /// Folder of the keys that Docket generates for the tenants of --config-dir; must be the same for all processes.
     #[arg(
         long,
         env = "DOCKET_DATA_DIR",
@@ -52,8 +52,8 @@ pub struct ServeArguments {
     /// Maximum number of these connections to one tenant's database.
     #[arg(long, env = "DOCKET_DATABASE_CONNECTIONS_PER_TENANT", default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub database_connections_per_tenant: u16,
-    /// File with the URL of a watcher of the tenants' PostgreSQL server: a role that may log in to some database there and has
-    /// no other right. Databases in which nothing changed are then not read [default: none].
+    /// File with the URL of a watcher: a role that may log in to one database of the tenants' PostgreSQL server, and has no
+    /// other right. With it, Docket does not read databases in which nothing changed [default: none].
     #[arg(long, env = "DOCKET_WATCHER_URL_FILE", value_name = "FILE", conflicts_with = "config_namespace")]
     pub watcher_url_file: Option<PathBuf>,
     /// External databases.
@@ -65,12 +65,12 @@ pub struct ServeArguments {
     /// Address and port of /healthz, /readyz and /metrics.
     #[arg(long, env = "DOCKET_MANAGEMENT", default_value = "0.0.0.0:9090", value_name = "ADDRESS:PORT", value_parser = socket)]
     pub management: SocketAddr,
-    /// Serve tenants' metadata on the management port to users of the cluster: its API server says who they are and what they
-    /// may do. For `kubectl docket`; needs the role api or portal.
+    /// Serve metadata of tenants' orders and deliveries on the management port, for `kubectl docket`. The cluster's API
+    /// server says who a user is and what the user may do. Needs the role api or portal.
     #[arg(long, env = "DOCKET_PLATFORM")]
     pub platform: bool,
-    /// ServiceAccount, NAMESPACE/NAME, as which the portal creates, changes and removes Webhook objects; this process must be
-    /// allowed to impersonate it [default: none, the portal only shows them].
+    /// ServiceAccount as which the portal creates, changes and removes Webhook objects. This process must be allowed to
+    /// impersonate it [default: none, the portal only shows Webhooks].
     #[arg(long, env = "DOCKET_PORTAL_ACCOUNT", value_name = "NAMESPACE/NAME", value_parser = account, conflicts_with = "config_dir")]
     pub portal_account: Option<String>,
     /// Host names.
@@ -79,8 +79,8 @@ pub struct ServeArguments {
     /// Proxies.
     #[command(flatten)]
     pub proxies: ProxyArguments,
-    /// Memory that this process may have, such as 256Mi: what password checks, large bodies and connections may take is derived
-    /// from it [default: the limit of the control group, else the machine's memory].
+    /// Memory that this process may use, such as 256Mi. It determines how much password checks, large bodies and connections
+    /// may use [default: the limit of the control group, else the machine's memory].
     #[arg(long, env = "DOCKET_MEMORY_LIMIT", value_name = "BYTES", value_parser = bytes)]
     pub memory_limit: Option<u64>,
     /// Deliveries.

@@ -28,7 +28,8 @@ pub struct SourceArguments {
 /// What the platform gives its tenants.
 #[derive(Debug, Clone, Args)]
 pub struct LimitsArguments {
-    /// YAML file with defaults and maxima of what a tenant of --config-dir may use [default: the built-in defaults, no maxima].
+    /// YAML file with the default and maximum limits of the tenants of --config-dir [default: the built-in defaults, no
+    /// maxima].
     #[arg(long, env = "DOCKET_TENANT_LIMITS", value_name = "FILE")]
     pub tenant_limits: Option<PathBuf>,
 }
@@ -56,7 +57,7 @@ pub struct TenantArguments {
     #[command(flatten)]
     pub source: SourceArguments,
     /// Read the tenant from the operator's runtime Secrets in this namespace instead of --config-dir, as `docket serve`
-    /// does; the Secret names its PostgreSQL database.
+    /// does. The Secret names the tenant's PostgreSQL database.
     #[arg(long, env = "DOCKET_CONFIG_NAMESPACE", value_name = "NAMESPACE")]
     pub config_namespace: Option<String>,
     /// Limits.
@@ -83,8 +84,9 @@ impl TenantArguments {
 /// Where external databases may be, and which files their URLs may name.
 #[derive(Debug, Clone, Args)]
 pub struct ExternalDatabaseArguments {
-    /// Host that external databases may be at: a name, *.NAME for everything below it, or a network; repeatable. Link-local
-    /// addresses need a network, metadata services are never reached [default: any host, but no such address].
+    /// Allowed host of external databases: a name, *.NAME for all names below it, or a network; repeatable. A link-local
+    /// address must be in a network that you name. Metadata services of clouds are never allowed [default: any host, but no
+    /// such address].
     #[arg(long, env = "DOCKET_ALLOW_EXTERNAL_DATABASE", value_name = "HOST-OR-CIDR", value_delimiter = ',')]
     pub allow_external_database: Vec<AllowedDatabase>,
     /// Folder of the CA certificates that the URLs of external databases may name in sslrootcert [default: /etc/docket/ca; with
@@ -105,7 +107,8 @@ impl ExternalDatabaseArguments {
 /// Redis, and how to connect to it.
 #[derive(Debug, Clone, Args)]
 pub struct RedisArguments {
-    /// File with the URL of Redis: redis:// or rediss://, with +sentinel or +cluster. A file keeps the password out of argv.
+    /// File with the URL of Redis: redis:// or rediss://, each also with +sentinel or +cluster. From a file, the password
+    /// does not appear in the list of processes.
     #[arg(long, env = "DOCKET_REDIS_URL_FILE", value_name = "FILE")]
     pub redis_url_file: Option<PathBuf>,
     /// File with the CA certificates, in PEM, that rediss:// trusts [default: the public CAs].
@@ -119,7 +122,8 @@ pub struct RedisArguments {
 /// Host names of the API.
 #[derive(Debug, Clone, Args)]
 pub struct HostArguments {
-    /// Host name of the API. Its subdomains are tenants: acme.localhost:8080 is the tenant with subdomain acme.
+    /// Host name of the API. Each subdomain selects a tenant: acme.localhost:8080 selects the tenant with the subdomain
+    /// acme.
     #[arg(long, env = "DOCKET_BASE_DOMAIN", default_value = "localhost", value_name = "NAME", value_parser = host_name)]
     pub base_domain: String,
     /// Host name of the older API, where clientCode selects the tenant and X-Api-Key is ignored [default: none].
@@ -130,11 +134,11 @@ pub struct HostArguments {
 /// Proxies in front of the API. They matter to the limits of sign-ins and connections, never to the choice of a tenant.
 #[derive(Debug, Clone, Args)]
 pub struct ProxyArguments {
-    /// Network of trusted proxies; sign-ins are limited by the client address that they report. Repeatable [default: none, the
-    /// peer of a connection is the client].
+    /// Network of trusted proxies; repeatable. Docket limits sign-ins by the client address that these proxies report
+    /// [default: none, the client is the peer of the connection].
     #[arg(long, env = "DOCKET_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     pub trusted_proxy: Vec<IpNet>,
-    /// Header in which they name it; Forwarded is parsed as in RFC 7239.
+    /// Header in which the trusted proxies name the client. Docket parses Forwarded as in RFC 7239.
     #[arg(
         long,
         env = "DOCKET_FORWARDED_HEADER",
@@ -143,8 +147,8 @@ pub struct ProxyArguments {
         requires = "trusted_proxy"
     )]
     pub forwarded_header: HeaderName,
-    /// Each connection begins with a PROXY header, version 1 or 2. One without it, or of a peer that is not in
-    /// --trusted-proxy, is closed.
+    /// Expect a PROXY header, version 1 or 2, at the start of each connection. Docket closes a connection without it, and
+    /// one of a peer that is not in --trusted-proxy.
     #[arg(long, env = "DOCKET_PROXY_PROTOCOL", requires = "trusted_proxy")]
     pub proxy_protocol: bool,
 }
@@ -152,10 +156,10 @@ pub struct ProxyArguments {
 /// The audit: who did what.
 #[derive(Debug, Clone, Args)]
 pub struct AuditArguments {
-    /// File that audit entries are added to as they happen, one JSON object per line; - is standard output [default: none].
+    /// File to which Docket appends each audit entry, one JSON object per line; - is standard output [default: none].
     #[arg(long, env = "DOCKET_AUDIT_LOG", value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
-    /// How long the tenants' databases keep audit entries, at least 1s; 100,000 in each at most.
+    /// How long each tenant's database keeps audit entries, at least 1s. It keeps at most 100,000.
     #[arg(long, env = "DOCKET_AUDIT_RETENTION", default_value = "90d", value_name = "DURATION", allow_hyphen_values = true, value_parser = retention)]
     pub audit_retention: Duration,
 }
@@ -163,8 +167,8 @@ pub struct AuditArguments {
 /// Which invoices are published.
 #[derive(Debug, Clone, Args)]
 pub struct InvoiceArguments {
-    /// Age, by created_at_ms, above which a new invoice is marked as detected without being published, so that an imported
-    /// history is not sent to customers; at least 1s, or 0 for no such age.
+    /// Docket publishes no event for a new invoice whose created_at_ms is longer ago than this, so that customers do not get
+    /// a history that you import. At least 1s, or 0 for no maximum.
     #[arg(long, env = "DOCKET_INVOICE_MAX_AGE", default_value = "30d", value_name = "DURATION", allow_hyphen_values = true, value_parser = age)]
     pub invoice_max_age: Duration,
 }
@@ -172,15 +176,15 @@ pub struct InvoiceArguments {
 /// How deliveries are sent.
 #[derive(Debug, Clone, Args)]
 pub struct DeliveryArguments {
-    /// Private, loopback or otherwise reserved network that webhooks may reach, but no metadata service of a cloud in it;
-    /// repeatable. The built-in receiver is always allowed [default: none].
+    /// Private, loopback or otherwise reserved network that webhooks may reach; repeatable. Metadata services of clouds in
+    /// it stay blocked. The built-in receiver is always allowed [default: none].
     #[arg(long, env = "DOCKET_ALLOW_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = egress_network)]
     pub allow_egress: Vec<IpNet>,
-    /// Network that webhooks may not reach although its addresses are public, such as the cluster's own; repeatable.
-    /// --allow-egress opens parts of it [default: none].
+    /// Network with public addresses that webhooks may not reach, such as the cluster's own; repeatable. --allow-egress
+    /// allows parts of it [default: none].
     #[arg(long, env = "DOCKET_DENY_EGRESS", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     pub deny_egress: Vec<IpNet>,
-    /// Base of the retry delays: failed attempt n is followed by 2^n times this (60, 120, 240, 480 s).
+    /// Base of the retry delays. After failed attempt n, the delay is 2^n times this: by default 60, 120, 240 and 480 s.
     #[arg(long, env = "DOCKET_BACKOFF_BASE", default_value = "30s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration)]
     pub backoff_base: Duration,
     /// How often the worker polls for due deliveries when nothing wakes it.

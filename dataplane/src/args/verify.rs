@@ -12,7 +12,7 @@ use super::values::{header, timestamp};
 #[command(after_help = "The body is read from standard input, byte for byte as it arrived.\n\n\
     Exit codes: 0 each signature given matches, 1 one does not, 2 something could not be read.")]
 pub struct VerifyArguments {
-    /// File with the webhook's secret, byte for byte as in the Secret; repeatable, while a secret is being replaced.
+    /// File with the webhook's secret, byte for byte as in the Secret; repeatable, for two secrets during a rotation.
     #[arg(long, env = "DOCKET_SECRET_FILE", required = true, value_name = "FILE")]
     pub secret_file: Vec<PathBuf>,
     /// Value of the header X-Service-Signature.
@@ -21,7 +21,7 @@ pub struct VerifyArguments {
     /// Header of the delivery, such as 'webhook-id: evt_…'; repeatable. Headers without a signature are ignored.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     pub header: Vec<(String, String)>,
-    /// Time of arrival, by which `webhook-timestamp` is judged [default: now].
+    /// Time of arrival, with which `webhook-timestamp` is compared [default: now].
     #[arg(long, value_name = "TIME", value_parser = timestamp)]
     pub at: Option<Timestamp>,
 }

@@ -83,8 +83,8 @@ fn pages() -> Vec<(&'static str, String)> {
             "docket.md",
             commands::page(
                 "docket",
-                "The program of the API, the workers, the detector and the portal, and its tools. Without a command, `docket dev` runs.\n\
-                 An argument on the command line wins over its environment variable.",
+                "`docket` is the program of the API, the workers, the detector and the portal, with its tools. Without a command, it runs\n\
+                 `docket dev`. An argument on the command line takes precedence over its environment variable.",
                 docket::args::Arguments::command(),
             ),
         ),
@@ -92,7 +92,8 @@ fn pages() -> Vec<(&'static str, String)> {
             "docket-operator.md",
             commands::page(
                 "docket-operator",
-                "The operator of Docket. The chart sets its arguments; [its values](../../charts/docket/README.md) are what you change.",
+                "`docket-operator` is the operator of Docket. The chart sets its arguments. To change them, set\n\
+                 [the values](../../charts/docket/README.md) of the chart.",
                 docket_operator::args::Arguments::command(),
             ),
         ),
