@@ -88,24 +88,26 @@ macro_rules! limits {
 limits! {
     /// Requests of the tenant's clients per second, over all pods, 1 to 100000. Default 10000.
     requests_per_second RequestsPerSecond "requestsPerSecond" 1..=100_000 = 10_000;
-    /// Requests at once after a quiet time, over all pods, 1 to 1000000. Default 20000.
+    /// Requests that may arrive at once after a quiet time, over all pods, 1 to 1000000. Default 20000.
     request_burst RequestBurst "requestBurst" 1..=1_000_000 = 20_000;
-    /// Sign-ins per minute, over all pods, 2 to 100000; half of them are for users who signed in from the same place in
-    /// the last seven days. Default 12000.
+    /// Sign-ins per minute, over all pods, 2 to 100000. Half of them are reserved for users who signed in from the same
+    /// place in the last seven days. Default 12000.
     sign_ins_per_minute SignInsPerMinute "signInsPerMinute" 2..=100_000 = 12_000;
-    /// Deliveries of the tenant that wait in Redis for their attempt, 100 to 1000000; further ones wait in its database until a
-    /// sweep finds that there is room. No order is refused. Default 100000.
+    /// Deliveries of the tenant that wait in Redis for their attempt, 100 to 1000000. Further deliveries wait in the
+    /// tenant's database until a sweep finds room for them. No order is refused. Default 100000.
     queued_deliveries QueuedDeliveries "queuedDeliveries" 100..=1_000_000 = 100_000;
-    /// Attempts of the tenant's deliveries at once, over all pods, 1 to 10000; further ones wait. Default 512.
+    /// Attempts of the tenant's deliveries at the same time, over all pods, 1 to 10000. Further attempts wait. Default 512.
     attempts_in_flight AttemptsInFlight "attemptsInFlight" 1..=10_000 = 512;
-    /// Connections of each pod to the tenant's database, 1 to 1000; never more than the pod gives each tenant. Default: that.
+    /// Connections of each pod to the tenant's database, 1 to 1000. The default is what the pod allows each tenant, and a
+    /// pod never opens more than that.
     database_connections DatabaseConnections "databaseConnections" 1..=1_000 = AS_THE_PROCESS_SAYS;
     /// Bytes of an order's body, 65536 to 1048576. Default 1048576.
     body_bytes BodyBytes "bodyBytes" 65_536..=1_048_576 = 1_048_576;
-    /// Webhooks that are served, 0 to 10000: the tenant's own before those of other namespaces, then the oldest.
-    /// Default 1000.
+    /// Webhooks that are served, 0 to 10000. Those of the Tenant's namespace come first, then those of other namespaces, of
+    /// each the oldest first. Default 1000.
     webhooks Webhooks "webhooks" 0..=10_000 = 1_000;
-    /// Of these, Webhooks of other namespaces, 0 to 10000: the oldest. Default 100.
+    /// Webhooks of other namespaces that are served, 0 to 10000, the oldest first. They also count for `webhooks`. Default
+    /// 100.
     foreign_webhooks ForeignWebhooks "foreignWebhooks" 0..=10_000 = 100;
 }
 

@@ -83,12 +83,12 @@ pub struct TenantSpec {
     /// A name for people, at most 128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// The code that API clients may send as `clientCode`: 1 to 63 letters, digits, `-` and `_`, beginning with a letter
-    /// or digit. It must not look like an API key. Immutable, and unique among all Tenants in any case of its letters.
+    /// The code that API clients may send as `clientCode`: 1 to 63 letters, digits, `-` and `_`, beginning with a letter or
+    /// digit. It must not look like an API key. Immutable. Unique among all Tenants; upper and lower case are the same.
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_CODE))]
     pub client_code: String,
-    /// Whether the tenant is suspended: its API keys answer 401, no new deliveries are created, and its data stays as it
-    /// is. Default false.
+    /// Whether the tenant is suspended. Requests with its API keys then get 401, no new deliveries are created, and its data
+    /// stays as it is. Default false.
     #[serde(default)]
     pub suspend: bool,
     /// Host names below the base domain that select this tenant without an API key. At most 8, each unique among all
@@ -108,7 +108,7 @@ pub struct TenantSpec {
     /// Which webhooks and events the tenant allows.
     #[serde(default)]
     pub webhooks: WebhookSettings,
-    /// What the tenant may use. The platform has defaults for what is left out, and maxima.
+    /// What the tenant may use. If a limit is left out, the platform's default applies. The platform also sets maxima.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: TenantLimits,
 }
@@ -124,7 +124,7 @@ fn is_default(limits: &TenantLimits) -> bool {
 pub struct ApiKeySpec {
     /// The key's name: a DNS label, unique in the tenant.
     pub name: String,
-    /// Whether the key works; requests with an inactive key answer 401. Default true.
+    /// Whether the key works. Requests with an inactive key get 401. Default true.
     #[serde(default = "yes")]
     pub active: bool,
     /// The API version that the key is for. Only v2 keys work on the v2 API. Default v2.
@@ -133,7 +133,7 @@ pub struct ApiKeySpec {
     /// The Secret in the Tenant's namespace that contains the key: at least 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<SecretKeyRef>,
-    /// Have the operator generate the key.
+    /// The operator generates the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<GenerateKey>,
 }
@@ -158,7 +158,7 @@ pub struct SecretKeyRef {
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct GenerateKey {
-    /// Raise it to have the operator generate a new key. Default 0.
+    /// When you raise this number, the operator generates a new key. Default 0.
     pub rotation_generation: i64,
 }
 
@@ -184,7 +184,7 @@ impl Default for TokenSettings {
 #[cfg_attr(feature = "kube", derive(kube::KubeSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DatabaseSpec {
-    /// Have the operator create database, role and schema.
+    /// The operator creates the database, its role and its schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "kube", x_kube(validation = SAME_SERVER))]
     pub managed: Option<ManagedDatabase>,
@@ -212,7 +212,7 @@ pub struct ManagedDatabase {
     /// How many connections the role may hold, 1 to 1000. Default 50.
     #[serde(default = "default_connection_limit")]
     pub connection_limit: u32,
-    /// Raise it to have the operator generate a new password. Default 0.
+    /// When you raise this number, the operator generates a new password. Default 0.
     #[serde(default)]
     pub password_rotation_generation: i64,
 }

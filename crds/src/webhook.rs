@@ -83,12 +83,12 @@ pub struct WebhookSpec {
     /// The receiver: an absolute https:// URL of at most 2048 characters, without credentials and fragment.
     #[serde(rename = "targetURL")]
     pub target_url: String,
-    /// The Secret in the webhook's namespace whose value signs deliveries. Without it and `generateSecret`, deliveries are
-    /// unsigned.
+    /// The Secret in the webhook's namespace whose value signs deliveries. With neither `secretRef` nor `generateSecret`,
+    /// deliveries are unsigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// Have the operator generate the secret that signs deliveries: 64 hexadecimal digits under `secret` in the Secret
-    /// `<name>.signing-secret`. Only in the Tenant's own namespace, and not beside `secretRef`.
+    /// The operator generates the secret that signs deliveries: 64 hexadecimal digits under `secret` in the Secret
+    /// `<name>.signing-secret`. This works only in the Tenant's own namespace, and not together with `secretRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate_secret: Option<GenerateSecret>,
     /// The Secret or ConfigMap in the webhook's namespace with CA certificates to trust for this receiver.
@@ -124,8 +124,8 @@ pub struct SecretRef {
     /// The key in the Secret. Default `secret`.
     #[serde(default = "default_secret_key")]
     pub key: String,
-    /// The key in the Secret of the next secret, while the receiver changes over to it: webhook-signature then has a
-    /// signature by each of the two. Nothing happens while the Secret lacks this key.
+    /// The key of the next secret in the Secret. Set it while the receiver changes to the next secret: webhook-signature
+    /// then has a signature by each of the two. The field has no effect while the Secret lacks this key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_key: Option<String>,
 }
@@ -139,11 +139,12 @@ fn default_secret_key() -> String {
 #[cfg_attr(feature = "kube", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct GenerateSecret {
-    /// Raise it to have another secret: the next one if there is one, else a new one, which replaces the old one at once.
-    /// Default 0.
+    /// When you raise this number, the next secret becomes the current one. If there is no next secret, the operator
+    /// generates a new one, which replaces the old one at once. Default 0.
     pub rotation_generation: i64,
-    /// Have a next secret generated, under `next` in the same Secret: webhook-signature then has a signature by each of the
-    /// two, and raising `rotationGeneration` makes the next one the current one. Default false, which removes it.
+    /// Whether there is a next secret, which the operator generates under `next` in the same Secret. While there is one,
+    /// webhook-signature has a signature by each of the two. When you raise `rotationGeneration`, the next secret becomes
+    /// the current one. Default false, which removes the next secret.
     pub next: bool,
 }
 

@@ -226,7 +226,7 @@ impl ApiError {
             }
             Self::PlainHttp => {
                 "The portal works over HTTPS only, and this page was opened over plain HTTP; open it at the same address \
-                 with https://"
+                 with https://, or on your own machine at a host name below localhost"
                     .to_owned()
             }
             Self::NoSuchRoute => "There is no such route; see /swagger".to_owned(),

@@ -88,62 +88,61 @@ impl ProblemType {
                 "invalid-fields",
                 StatusCode::BAD_REQUEST,
                 "Fields of the request are missing, unknown or wrong.",
-                "`errors` names each field with what would be right: correct them all and send the request again.",
+                "`errors` names each of these fields and says what is valid. Correct all of them, and send the request again.",
             ),
             Self::InvalidRequest => (
                 "invalid-request",
                 StatusCode::BAD_REQUEST,
-                "The request itself is wrong: its headers, its host, its encoding, or a body that is no JSON.",
-                "`detail` says what; correct the client.",
+                "The request itself is wrong: its headers, its host or its encoding, or its body is not JSON.",
+                "`detail` says what is wrong. Correct the client.",
             ),
             Self::InvalidApiKey => (
                 "invalid-api-key",
                 StatusCode::UNAUTHORIZED,
-                "The key in `X-Api-Key` is missing, inactive, of the older API, or of another tenant than the host's.",
+                "The key in `X-Api-Key` is missing, inactive or for the older API, or it belongs to another tenant than the host.",
                 "Send an active key of the tenant. The portal lists them under *API keys*, by name and fingerprint.",
             ),
             Self::InvalidToken => (
                 "invalid-token",
                 StatusCode::UNAUTHORIZED,
-                "The Bearer token is missing, has expired, was ended by a sign-out, or is another tenant's.",
-                "Get another one from `POST /Auth/Token`, on the legacy host from `POST /Session/Create`.",
+                "The Bearer token is missing, it has expired, a sign-out ended it, or it belongs to another tenant.",
+                "Get another token with `POST /Auth/Token`, on the legacy host with `POST /Session/Create`.",
             ),
             Self::UnknownClusterUser => (
                 "unknown-cluster-user",
                 StatusCode::UNAUTHORIZED,
                 "The Bearer token of `kubectl docket` is missing, or the cluster's API server does not know it.",
-                "Sign in to the cluster again, or give `--account`.",
+                "Sign in to the cluster again, or use `--account`.",
             ),
             Self::ApiAccessOff => (
                 "api-access-off",
                 StatusCode::FORBIDDEN,
-                "The hexadecimal API key was sent as client code to the legacy host.",
-                "Send the tenant's client code.",
+                "The client sent the hexadecimal API key as the client code to the legacy host.",
+                "Send the tenant's short client code instead.",
             ),
             Self::NotAdministrator => (
                 "not-administrator",
                 StatusCode::FORBIDDEN,
-                "Webhook logs are for the tenant's administrators.",
+                "Only administrators of the tenant may read the webhook logs.",
                 "Sign in as an employee who is an administrator.",
             ),
             Self::NoClusterRight => (
                 "no-cluster-right",
                 StatusCode::FORBIDDEN,
-                "The user of the cluster lacks a right, which `detail` names.",
-                "Have it granted: [kubectl docket](kubectl-docket.md#rights) lists the rights of each command.",
+                "The user of the cluster lacks the right that `detail` names.",
+                "Ask an administrator of the cluster for this right. [kubectl docket](kubectl-docket.md#rights) lists the rights that each command needs.",
             ),
             Self::ForeignForm => (
                 "foreign-form",
                 StatusCode::FORBIDDEN,
-                "A form of the portal came from a page of another site or of another session, or was opened over plain HTTP; `detail` \
-                 says which.",
-                "Open the page again, over HTTPS, and send the form from there.",
+                "A form of the portal was sent from another site, from another session or over plain HTTP. `detail` says which.",
+                "Open the page again over HTTPS, and send the form from there. On your own machine, a host name below `localhost` works over plain HTTP too.",
             ),
             Self::TenantNotFound => (
                 "tenant-not-found",
                 StatusCode::NOT_FOUND,
-                "The request has no key, and no tenant has the host's subdomain.",
-                "Send `X-Api-Key`, or ask at the tenant's host.",
+                "The request has no API key, and no tenant has the subdomain of its host.",
+                "Send `X-Api-Key`, or send the request to the tenant's host.",
             ),
             Self::UnknownUser => (
                 "unknown-user",
@@ -154,82 +153,80 @@ impl ProblemType {
             Self::NotFound => (
                 "not-found",
                 StatusCode::NOT_FOUND,
-                "What the request names does not exist, or not for this user.",
-                "Correct the id. A contact sees what is its customer's.",
+                "What the request names does not exist, or this user may not see it.",
+                "Correct the id. A contact sees only what belongs to the contact's own customer.",
             ),
             Self::NoSuchRoute => (
                 "no-such-route",
                 StatusCode::NOT_FOUND,
-                "The path is none of the API. Paths are case-sensitive and end without a slash.",
-                "Correct the path; `/swagger/` has all of them.",
+                "The API has no such path. Paths are case-sensitive, and do not end with a slash.",
+                "Correct the path. `/swagger/` lists all paths.",
             ),
             Self::MethodNotAllowed => (
                 "method-not-allowed",
                 StatusCode::METHOD_NOT_ALLOWED,
-                "The route takes another method.",
-                "Use one of the header `Allow`.",
+                "The route does not accept this method.",
+                "Use one of the methods in the header `Allow`.",
             ),
             Self::BodyTooSlow => (
                 "body-too-slow",
                 StatusCode::REQUEST_TIMEOUT,
                 "The body did not arrive in time.",
-                "Send it again, from a better connection.",
+                "Send the request again over a better connection.",
             ),
             Self::Conflict => (
                 "conflict",
                 StatusCode::CONFLICT,
-                "The request does not fit what is stored, or its `Idempotency-Key` was used for another request.",
-                "`detail` says what; read the present state before you decide.",
+                "The request does not fit the stored data, or its `Idempotency-Key` was used for another request.",
+                "`detail` says what does not fit. Read the present state before you decide.",
             ),
             Self::RefusedByCluster => (
                 "refused-by-cluster",
                 StatusCode::CONFLICT,
                 "The cluster does not accept the Webhook that the portal declares.",
-                "`detail` is what the API server says; correct the form, or ask who runs the cluster.",
+                "`detail` quotes the cluster's API server. Correct the form, or ask the people who run the cluster.",
             ),
             Self::BodyTooLong => (
                 "body-too-long",
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "The body is longer than the route takes, which `detail` says in bytes.",
-                "Send less, such as fewer notes at once.",
+                "The body is longer than the route accepts. `detail` says how many bytes it accepts.",
+                "Send less in one request.",
             ),
             Self::UnsupportedMediaType => (
                 "unsupported-media-type",
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "The body is not `application/json`, or is compressed.",
-                "Send `Content-Type: application/json` and the plain bytes.",
+                "The body is not `application/json`, or it is compressed.",
+                "Send `Content-Type: application/json` and an uncompressed body.",
             ),
             Self::TooManySignIns => (
                 "too-many-sign-ins",
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many sign-ins of this user, or from this address, have failed.",
-                "Wait for the seconds in `Retry-After`. More guesses make it longer.",
+                "Wait for the seconds in `Retry-After`. With each further failure the wait gets longer.",
             ),
             Self::AtLimit => (
                 "at-limit",
                 StatusCode::TOO_MANY_REQUESTS,
-                "The tenant is at one of its limits, which `limit` names: `requestsPerSecond`, `signInsPerMinute` or `databaseConnections`.",
-                "Wait for the seconds in `Retry-After`; who runs the platform sets [the limits](limits.md).",
+                "The tenant is at one of its limits. `limit` names it: `requestsPerSecond`, `signInsPerMinute` or `databaseConnections`.",
+                "Wait for the seconds in `Retry-After`. The people who run the platform can change [the limits](limits.md).",
             ),
             Self::InternalError => (
                 "internal-error",
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Docket has a bug, or the tenant's database has tables that are not Docket's.",
-                "Name the `requestId` to who runs the platform: the log has the cause under it.",
+                "Report the `requestId` to the people who run the platform. They find the cause in the log by this id.",
             ),
             Self::Unavailable => (
                 "unavailable",
                 StatusCode::SERVICE_UNAVAILABLE,
-                "The tenant's database is away, locked or full, or too many of the tenant's sign-ins, large bodies or large \
-                 responses are under way.",
-                "Send the request again after the seconds in `Retry-After`, a write with the same `Idempotency-Key`: it may \
-                 just have been done.",
+                "The tenant's database does not respond, is locked or is full. Or too many sign-ins, large bodies or large responses of the tenant are in progress.",
+                "Send the request again after the seconds in `Retry-After`. Send a write with the same `Idempotency-Key`, because Docket may have stored it already.",
             ),
             Self::ClusterAway => (
                 "cluster-away",
                 StatusCode::SERVICE_UNAVAILABLE,
-                "The cluster's API server can't be asked, or did not answer. `detail` says whether a change may have been made.",
-                "Try again; if the change may have been made, look first.",
+                "The cluster's API server can't be reached, or did not respond. `detail` says whether the change may have been made.",
+                "Try again. If the change may have been made, first check whether it was.",
             ),
         };
         Described { name, status, cause, remedy }
@@ -238,9 +235,10 @@ impl ProblemType {
 
 /// docs/reference/problems.md.
 pub fn page() -> String {
-    let mut page = "# Problems\n\nEvery response of the API that is not a success is a problem of RFC 9457, `application/problem+json`. \
-                    Its `type` leads to a\nheading of this page, `detail` says what is wrong in this case, and `requestId` finds the \
-                    request in the log. Programs decide by\n`type` and `status`; `detail` is for people and may change.\n\n\
+    let mut page = "# Problems\n\nEvery response of the API that reports a failure is a problem of RFC 9457, \
+                    `application/problem+json`. Its `type` leads to a\nheading of this page. `detail` says what is wrong in this \
+                    case. Support finds the request in the log by its `requestId`. Write programs\nthat decide by `type` and \
+                    `status`: `detail` is for people, and its text may change.\n\n\
                     This page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test docket story::reference`.\n"
         .to_owned();
     for one in ProblemType::ALL {

@@ -41,9 +41,9 @@ fn cell(text: &str) -> String {
 fn failure_classes() -> String {
     let mut page = head(
         "Failure classes",
-        "An attempt that failed has a class: in the webhook logs, in the portal, in `docket deliveries` and `kubectl docket deliveries`,\n\
-         and as the label `class` of the metric `docket_delivery_attempts_total`. All but `WebhookGone` and `EventTooLong` are\n\
-         tried again, five attempts in all.",
+        "Each failed attempt of a delivery has a class. You find it in the webhook logs, in the portal, in `docket deliveries` and\n\
+         `kubectl docket deliveries`, and as the label `class` of the metric `docket_delivery_attempts_total`. After a failure of any\n\
+         class but `WebhookGone` and `EventTooLong`, Docket tries again, with at most five attempts in all.",
     );
     for class in FailureClass::ALL {
         page += &format!("\n## {class}\n\n{}\n", class.remedy());
@@ -61,8 +61,8 @@ fn metrics_page() -> String {
     let condition = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
     let condition: Condition = serde_json::from_value(condition).expect("a condition");
     operator.conditions::<Tenant>(&Name { namespace: "tenants".into(), name: "acme".into() }, &[condition]);
-    let about = "What Prometheus gets at `/metrics` of the management port, 9090. No label has a tenant's name, but for the conditions of\n\
-                 Tenants. [Alerts](../troubleshoot/alerts.md) has the alerts that come with the chart.";
+    let about = "Prometheus reads these metrics at `/metrics` of the management port, 9090. Only `docket_tenant_condition` has the names of\n\
+                 Tenants in its labels. [Alerts](../troubleshoot/alerts.md) describes the alerts of the chart.";
     format!(
         "{}\n## docket\n{}\n## docket-operator\n{}",
         head("Metrics", about),
@@ -101,13 +101,17 @@ fn pages() -> Vec<(&'static str, String)> {
             "tenant.md",
             kinds::page(
                 "Tenant",
-                "One customer database with its keys, its subdomains and its limits.",
+                "A Tenant declares one customer database with its API keys, its subdomains and its limits.",
                 &tenant,
             ),
         ),
         (
             "webhook.md",
-            kinds::page("Webhook", "One URL of one customer that gets events of a Tenant.", &webhook),
+            kinds::page(
+                "Webhook",
+                "A Webhook declares one URL that gets the events of one customer of a Tenant.",
+                &webhook,
+            ),
         ),
         (
             "http-api.md",
@@ -168,10 +172,10 @@ fn pages() -> Vec<(&'static str, String)> {
         (
             "limits.md",
             format!(
-                "{}\n## Of one tenant\n\nSet in [`spec.limits`](tenant.md#spec) of a Tenant. The platform sets other defaults, and maxima.\n\
-                 `docket_tenant_limited_total` counts what is above a limit. [docket serve](../run/serve.md#bounds-of-a-process) has the \
-                 bounds of a process.\n\n{}{}",
-                head("Limits", "Every bound that a user of Docket can meet."),
+                "{}\n## Of one tenant\n\nSet these limits in [`spec.limits`](tenant.md#spec) of a Tenant. The platform can set other defaults, and maxima. The metric\n\
+                 `docket_tenant_limited_total` counts the requests and deliveries above a limit.\n\
+                 [docket serve](../run/serve.md#bounds-of-a-process) has the bounds of a process.\n\n{}{}",
+                head("Limits", "This page lists every bound that a user of Docket can reach."),
                 limits::of_tenants(&tenant),
                 limits::of_all(),
             ),

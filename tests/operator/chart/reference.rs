@@ -55,19 +55,19 @@ fn section(page: &mut String, objects: &Objects, role: &Value) {
 }
 
 fn page() -> String {
-    let mut page = "# Rights\n\nThe roles that the chart installs, for a release `docket` in the namespace `docket-system` with the runtime namespace\n\
-        `docket-runtime`. [Limit who may do what](../kubernetes/rbac.md) tells how to use them;\n\
-        [kubectl docket](kubectl-docket.md#rights) has the rights of each of its commands.\n\n\
+    let mut page = "# Rights\n\nThe chart installs these roles. The names are those of a release `docket` in the namespace `docket-system`, with the runtime\n\
+        namespace `docket-runtime`. [Who may do what](../kubernetes/rbac.md) explains how to use the roles.\n\
+        [kubectl docket](kubectl-docket.md#rights) lists the rights that each of its commands needs.\n\n\
         This page is generated: `UPDATE_DOCS=1 cargo test -p docket-tests --test operator chart::reference`.\n".to_owned();
     let all = render_with(
         "platform: {enabled: true}\nportal: {enabled: true, declareWebhooks: true}\nrbac: {aggregateTenants: true}",
     );
-    page += "\n## Without a list of namespaces\n\nWith `platform.enabled`, `portal.declareWebhooks` and `rbac.aggregateTenants`, which are off by default.\n";
+    page += "\n## Without a list of namespaces\n\nThese are the roles with `platform.enabled`, `portal.declareWebhooks` and `rbac.aggregateTenants`, which are off by default.\n";
     for role in all.all("ClusterRole").into_iter().chain(all.all("Role")) {
         section(&mut page, &all, role);
     }
     let watched = render_with("watch: {namespaces: [tenants-a]}");
-    page += "\n## With a list of namespaces\n\n`watch.namespaces: [tenants-a]` moves the operator's rights into a Role of each namespace. The other roles stay as above.\n";
+    page += "\n## With a list of namespaces\n\n`watch.namespaces: [tenants-a]` moves the operator's rights into a Role of each namespace. The other roles are the same as above.\n";
     let operators = watched.all("ClusterRole").into_iter().chain(watched.all("Role"));
     for role in operators.filter(|role| text(&role["metadata"]["name"]).ends_with("docket-operator")) {
         section(&mut page, &watched, role);

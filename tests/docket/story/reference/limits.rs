@@ -37,15 +37,15 @@ pub(super) fn of_tenants(definition: &Value) -> String {
 const fn at_the_bound(limit: Limit) -> &'static str {
     match limit {
         Limit::RequestsPerSecond | Limit::RequestBurst => {
-            "[`429`](problems.md#at-limit) with `Retry-After`, first for a user with more than half while others call."
+            "[`429`](problems.md#at-limit) with `Retry-After`. While several users send requests, one who uses more than half gets it first."
         }
         Limit::SignInsPerMinute => {
-            "[`429`](problems.md#at-limit) with `Retry-After`, for strangers before users who signed in lately."
+            "[`429`](problems.md#at-limit) with `Retry-After`. Users who signed in lately get it last."
         }
         Limit::QueuedDeliveries => "Further deliveries wait in the tenant's database.",
         Limit::AttemptsInFlight => "Further deliveries wait in Redis.",
         Limit::DatabaseConnections => {
-            "A request waits 3 s for one, then gets [`429`](problems.md#at-limit) with `Retry-After`. Deliveries wait."
+            "A request waits up to 3 s for a connection, then gets [`429`](problems.md#at-limit) with `Retry-After`. Deliveries wait."
         }
         Limit::BodyBytes => "[`413`](problems.md#body-too-long).",
         Limit::Webhooks | Limit::ForeignWebhooks => {
@@ -76,7 +76,7 @@ pub(super) fn of_all() -> String {
             ("Values in a JSON document", count(json::MAX_VALUES)),
             ("Objects and lists in a JSON document", count(json::MAX_CONTAINERS)),
             ("Fields that one response lists as wrong", count(MAX_PROBLEMS)),
-            ("Rows of a page unless `pageSize` says otherwise", paging::DEFAULT_PAGE_SIZE.to_string()),
+            ("Rows of a page, if the request has no `pageSize`", paging::DEFAULT_PAGE_SIZE.to_string()),
             ("Connections of clients to one pod", count(server::CONNECTIONS)),
             ("Time that an idle connection is kept", time(server::IDLE_TIME)),
         ],
@@ -85,11 +85,11 @@ pub(super) fn of_all() -> String {
         "Deliveries",
         &[
             ("Attempts of a delivery", delivery::MAX_ATTEMPTS.to_string()),
+            ("An attempt, from the DNS lookup to the response's headers", time(delivery::ATTEMPT_TIMEOUT)),
             (
-                "An attempt, from the look-up of the name to the response's headers",
-                time(delivery::ATTEMPT_TIMEOUT),
+                "In this time: the DNS lookup, the connection and the TLS handshake, each",
+                time(docket_egress::PHASE_LIMIT),
             ),
-            ("Of these: looking up the name, connecting, and TLS, each", time(docket_egress::PHASE_LIMIT)),
             ("Body of a delivery", bytes(event::LONGEST_ENVELOPE)),
             ("Time for the body of a 2xx response", time(docket_egress::SUCCESS_BODY_LIMIT)),
             (
@@ -103,11 +103,7 @@ pub(super) fn of_all() -> String {
             ("Deliveries of one bulk resend", count(resend::MAX_COUNT.unsigned_abs() as usize)),
             (
                 "Pace of a bulk resend",
-                format!(
-                    "{} a second; {} unless the request says otherwise",
-                    resend::MAX_PER_SECOND,
-                    resend::DEFAULT_PER_SECOND
-                ),
+                format!("{} a second; {} by default", resend::MAX_PER_SECOND, resend::DEFAULT_PER_SECOND),
             ),
         ],
     );
@@ -115,7 +111,7 @@ pub(super) fn of_all() -> String {
         "What is kept",
         &[
             ("Bulk resends", days(retention::KEEP_RESENDS)),
-            ("Audit entries, unless `--audit-retention` says otherwise", days(retention::KEEP_AUDIT)),
+            ("Audit entries, by default (`--audit-retention`)", days(retention::KEEP_AUDIT)),
             ("Audit entries in a database", count(retention::MAX_AUDIT.unsigned_abs() as usize)),
             ("Of these, refused sign-ins", count(retention::MAX_REFUSED.unsigned_abs() as usize)),
             ("Of these, reads of payloads", count(retention::MAX_READS.unsigned_abs() as usize)),
