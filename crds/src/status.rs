@@ -61,7 +61,7 @@ pub struct ApiKeyStatus {
     pub name: String,
     /// Whether the key is active in the spec.
     pub active: bool,
-    /// The beginning of the key's digest, to tell keys apart. Absent while the key is not resolved.
+    /// The beginning of the key's digest, by which you can distinguish keys. Absent while the key is not resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// The Secret in the Tenant's namespace with the key.

@@ -163,7 +163,7 @@ impl Default for Metrics {
         registry.register("http_requests", "Requests by route and status", metrics.requests.clone());
         registry.register(
             "http_request_seconds",
-            "Time until the response's head",
+            "Time until the head of the response",
             metrics.request_seconds.clone(),
         );
         registry.register(
@@ -174,24 +174,24 @@ impl Default for Metrics {
         registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
         registry.register(
             "tenant_limited",
-            "Requests that were refused and deliveries that had to wait because their tenant was at a limit, by limit",
+            "Refused requests and waiting deliveries of tenants at a limit, by limit",
             metrics.tenant_limited.clone(),
         );
         registry.register(
             "delivery_attempts",
-            "Attempts by failure class, or Succeeded",
+            "Attempts of deliveries, by failure class or Succeeded",
             metrics.attempts.clone(),
         );
         registry.register("delivery_attempt_seconds", "Time of an attempt", metrics.attempt_seconds.clone());
         registry.register("deliveries", "Deliveries that ended, by status", metrics.deliveries.clone());
         registry.register(
             "delivery_stale_finishes",
-            "Results of attempts that were ignored because the lease was lost",
+            "Results of attempts that were ignored because the lease had expired",
             metrics.stale_finishes.clone(),
         );
         registry.register(
             "invoices_detected",
-            "New invoices that were published",
+            "New invoices whose event was published",
             metrics.invoices_detected.clone(),
         );
         registry.register(
@@ -201,18 +201,18 @@ impl Default for Metrics {
         );
         registry.register(
             "unchanged_databases",
-            "Times that a database was not read because nothing had changed, by reader",
+            "Reads of a database that were left out because nothing had changed, by reader",
             metrics.unchanged_databases.clone(),
         );
         registry.register(
             "audit_lost",
-            "Audit entries that were not written to the stream, or not stored, by what they lack",
+            "Audit entries that were lost, by what is missing: the line in the stream or the row in the database",
             metrics.audit_lost.clone(),
         );
         registry.register("tenants", "Tenants that are served", metrics.tenants.clone());
         registry.register(
             "config_problems",
-            "Problems in the declared objects",
+            "Problems in the declared Tenants and Webhooks",
             metrics.config_problems.clone(),
         );
         metrics.begin();

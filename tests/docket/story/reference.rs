@@ -117,8 +117,9 @@ fn pages() -> Vec<(&'static str, String)> {
             "http-api.md",
             head(
                 "HTTP API",
-                "Every running Docket has this description to try at `/swagger/`, and for programs at `/openapi.json`. Failed requests have\n\
-                 an [`application/problem+json`](problems.md) body. The fields of the seven order types are in the OpenAPI document.",
+                "Every running Docket serves this description: at `/swagger/`, where you can try the requests, and at `/openapi.json` for programs.\n\
+                 The response to a failed request has an [`application/problem+json`](problems.md) body. The OpenAPI document describes the fields of\n\
+                 the seven order types.",
             ) + &http::operations(&document),
         ),
         (
@@ -127,8 +128,8 @@ fn pages() -> Vec<(&'static str, String)> {
                 "{}\n## Headers\n\n{}{}",
                 head(
                     "Events",
-                    "What a receiver gets: one POST for each attempt of a delivery, described for programs in the section `webhooks` of\n\
-                     `/openapi.json`. [Verify a delivery](../webhooks/verify.md) has code that checks the signatures.",
+                    "A receiver gets one POST for each attempt of a delivery. The section `webhooks` of `/openapi.json` describes it for programs.\n\
+                     [Verify a delivery](../webhooks/verify.md) has code that checks the signatures.",
                 ),
                 http::headers(),
                 http::events(&document),
@@ -162,10 +163,10 @@ fn pages() -> Vec<(&'static str, String)> {
             head(
                 "Tables",
                 &format!(
-                    "The tables of a tenant's database in schema version {version}, on PostgreSQL and SQLite alike. The\n\
-                     [back office](../back-office/work-orders.md) writes some of them; every other table belongs to Docket and may change with\n\
-                     each version. A column whose name ends in `_ms` is a time in milliseconds since 1970 in UTC; one that ends in\n\
-                     `_cents` is money in cents."
+                    "These are the tables of a tenant's database in schema version {version}. They are the same on PostgreSQL and SQLite. The\n\
+                     [back office](../back-office/work-orders.md) writes some of them. Every other table belongs to Docket, and may change with\n\
+                     each version. A column whose name ends in `_ms` is a time in milliseconds since 1970 in UTC. A column whose name ends in\n\
+                     `_cents` is an amount of money in cents."
                 ),
             ) + &tables::sections(),
         ),

@@ -30,17 +30,17 @@ pub const HEADERS: [(&str, bool, &str); 7] = [
     (
         DELIVERY_ID_HEADER,
         true,
-        "The delivery: one event to one webhook. The same on every attempt; a resend has another one.",
+        "The id of the delivery, that is, of one event to one webhook. It is the same on every attempt. A resend has another id.",
     ),
     (
         SIGNATURE_HEADER,
         false,
-        "HMAC-SHA256 of the raw body with the webhook's secret, 64 lowercase hexadecimal digits. Left out if the webhook has no secret.",
+        "HMAC-SHA256 of the raw body with the webhook's secret, as 64 lowercase hexadecimal digits. Left out if the webhook has no secret.",
     ),
     (
         sample::TEST_HEADER,
         false,
-        "`true` on a test event, whose data is a sample. Left out on other deliveries.",
+        "`true` on a test event, whose data is a sample. Other deliveries do not have this header.",
     ),
     (WEBHOOK_ID_HEADER, true, "The event's id, as Standard Webhooks names it."),
     (

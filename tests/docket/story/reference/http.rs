@@ -123,7 +123,7 @@ pub(super) fn events(document: &Value) -> String {
         fields(&mut page, document, &schema["properties"]["data"]);
         write!(
             page,
-            "\nAn example, signed with the secret `{SECRET}`; its body is one line, without a line break at its end:\n\n```http\n\
+            "\nAn example, signed with the secret `{SECRET}`. Its body is one line, without a line break at its end:\n\n```http\n\
              X-Service-Event: {code}\nX-Service-Signature: {}\nwebhook-id: {}\nwebhook-timestamp: {}\nwebhook-signature: {}\n\n{}\n```\n",
             sign(SECRET.as_bytes(), &body),
             id(&body),
