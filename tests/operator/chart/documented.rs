@@ -184,7 +184,7 @@ extraObjects:
 }
 
 #[test]
-fn notes_tell_the_next_commands_and_what_is_open() {
+fn notes_show_the_next_commands_and_what_is_open() {
     let quickstart = notes(&file("quickstart.yaml"));
     for expected in [
         "kubectl --namespace docket-system rollout status deployment",
@@ -193,19 +193,23 @@ fn notes_tell_the_next_commands_and_what_is_open() {
         "acme.localhost",
         "port-forward service/docket-api 8080:http",
         "WARNING: quickstart.enabled is for trying out.",
-        "whole cluster and of private networks: networkPolicy.apiServer.to.",
+        "docket employee add --tenant ACME",
+        "http://acme.localhost:8080/portal",
+        "whole cluster and in all private networks: networkPolicy.apiServer.to.",
     ] {
         assert!(quickstart.contains(expected), "{expected} is not in {quickstart}");
     }
     let scoped = notes(&format!("{MINIMAL}\nwatch: {{namespaces: [tenants]}}\ningress: {{enabled: true}}"));
     for expected in [
-        "in tenants; no other namespace counts",
+        "in tenants: the operator watches no other namespace",
         "kubectl apply --namespace tenants",
         "networkPolicy.postgresql.to, networkPolicy.redis.to, networkPolicy.apiServer.to.",
     ] {
         assert!(scoped.contains(expected), "{expected} is not in {scoped}");
     }
-    assert!(!scoped.contains("port-forward") && !scoped.contains("WARNING"));
+    for left_out in ["port-forward", "WARNING", "portal"] {
+        assert!(!scoped.contains(left_out), "{left_out} is in {scoped}");
+    }
 }
 
 /// The Tenant that the notes offer is one.
