@@ -24,7 +24,7 @@ use crate::tenants::ServedTenant;
 request! {
     /// The body of the token endpoints.
     body SessionTokenRequest {
-        /// The tenant's client code. Optional with X-Api-Key; if sent, it must be that tenant's.
+        /// The tenant's client code. Only the legacy host requires it. If you send it elsewhere, it must be the code of the tenant that the API key or the host selects.
         // Longer than any code, so that a hexadecimal key sent by mistake gets its own message.
         opt client_code: Line<256>, example "ACME";
         /// A contact's e-mail address; for /Employee/SignIn an employee's check-in name.
@@ -121,7 +121,7 @@ pub struct EmployeeTokenResponse {
     security(("ApiKey" = [])), request_body = SessionTokenRequest,
     responses((status = 200, body = TokenResponse, description = "The token"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
-               description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
+               description = "No contact has this user id and password, the clientCode is another tenant's, or the tenant is unknown")))]
 pub async fn create_token(
     State(state): State<Arc<ApiState>>,
     call: SignInCall<Addressed>,
@@ -139,14 +139,14 @@ pub async fn create_token(
     Ok(Json(TokenResponse { token, token_type, expires_in_minutes, customer_code, contact_code, contact }))
 }
 
-/// Issues a token to a contact, in the older session response.
+/// Issues a token to a contact, in the older form of the response.
 ///
 /// New integrations use POST /Auth/Token.
 #[utoipa::path(post, path = "/Session/Create", operation_id = "Session.Create", tags = ["Auth", "Legacy host"],
     security(("ApiKey" = [])), request_body = SessionRequest,
     responses((status = 200, body = SessionResponse, description = "The session"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
-               description = "No contact with this password, another tenant's clientCode, or unknown tenant")))]
+               description = "No contact has this user id and password, the clientCode is another tenant's, or the tenant is unknown")))]
 pub async fn create_session(
     State(state): State<Arc<ApiState>>,
     SessionCall(call): SessionCall,
@@ -161,7 +161,7 @@ pub async fn create_session(
     security(("ApiKey" = [])), request_body(content = SessionTokenRequest, example = json!({"userId": "mo.ito", "password": "docket-sample-1"})),
     responses((status = 200, body = EmployeeTokenResponse, description = "The token"),
               (status = 404, body = ProblemBody, content_type = "application/problem+json",
-               description = "No employee with this password, another tenant's clientCode, or unknown tenant")))]
+               description = "No employee has this user id and password, the clientCode is another tenant's, or the tenant is unknown")))]
 pub async fn employee_sign_in(
     State(state): State<Arc<ApiState>>,
     SignInCall { addressed: AtTenant(tenant), credentials, origin }: SignInCall<AtTenant>,

@@ -147,7 +147,7 @@ fn complete(operation: &mut Operation) {
         true => {
             statuses.push((429, "Too many failed sign-ins; see Retry-After"));
             if tagged("Legacy host") {
-                statuses.push((403, "Legacy host only: the hexadecimal key was sent as clientCode"));
+                statuses.push((403, "Legacy host only: the client sent the hexadecimal key as clientCode"));
             }
         }
         false if operation.request_body.is_some() => {
