@@ -24,7 +24,8 @@ use crate::tenants::ServedTenant;
 request! {
     /// The body of the token endpoints.
     body SessionTokenRequest {
-        /// The tenant's client code. Only the legacy host requires it. If you send it elsewhere, it must be the code of the tenant that the API key or the host selects.
+        /// The tenant's client code. Only the legacy host requires it. If you send it elsewhere, it must be the code of the
+        /// tenant that the API key or the host selects.
         // Longer than any code, so that a hexadecimal key sent by mistake gets its own message.
         opt client_code: Line<256>, example "ACME";
         /// A contact's e-mail address; for /Employee/SignIn an employee's check-in name.
