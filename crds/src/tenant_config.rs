@@ -24,7 +24,7 @@ pub struct TenantConfig {
     pub client_code: ClientCode,
     /// Host names below the base domain that select this tenant.
     pub subdomains: Vec<String>,
-    /// Whether the tenant is suspended: its keys answer 401, and no new deliveries are created.
+    /// Whether the tenant is suspended: requests with its keys get 401, and no new deliveries are created.
     pub suspended: bool,
     /// The API keys that could be resolved, including inactive ones.
     pub api_keys: Vec<ApiKey>,
@@ -91,7 +91,7 @@ pub struct ApiKey {
     pub name: String,
     /// The digest that a sent key is compared with.
     pub digest: ApiKeyDigest,
-    /// Whether the key works; requests with an inactive key answer 401.
+    /// Whether the key works; requests with an inactive key get 401.
     pub active: bool,
     /// Only [`KeyVersion::V2`] works on the v2 API.
     pub version: KeyVersion,

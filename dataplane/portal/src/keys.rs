@@ -44,7 +44,7 @@ pub fn page(frame: &Frame, keys: &[Key]) -> String {
                                 td {
                                     @if !is_of_this_api { span.wait { span aria-hidden="true" { "○ " } "is not accepted: the older API takes no keys" } }
                                     @else if *active { span.good { span aria-hidden="true" { "✓ " } "active" } }
-                                    @else { span.wait { span aria-hidden="true" { "○ " } "inactive: requests with it answer 401" } }
+                                    @else { span.wait { span aria-hidden="true" { "○ " } "inactive: requests with it get 401" } }
                                 }
                                 td { (if *is_of_this_api { "this API" } else { "the older API" }) }
                                 td { @match last_used_at { Some(at) => { (time(*at, frame.now)) } None => { "–" } } }
@@ -71,6 +71,6 @@ mod tests {
         };
         assert!(key(true, true).contains("</span>active") && !key(true, true).contains("is not accepted"));
         assert!(key(true, false).contains("is not accepted") && !key(true, false).contains("</span>active"));
-        assert!(key(false, true).contains("answer 401"));
+        assert!(key(false, true).contains("get 401"));
     }
 }
