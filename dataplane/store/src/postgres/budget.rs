@@ -2,13 +2,15 @@
 //!
 //! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its place:
 //! the least recently used one is closed first. A request that finds no place waits in line. A connection that comes back
-//! goes to the next waiting request of the same tenant, or is closed and its place goes to the first request in line, so
-//! that no request waits longer than the ones before it take.
+//! goes to the next waiting request of the same tenant, unless a tenant that waits has none, has at least
+//! two fewer, or has waited long. Then the connection is closed and its place goes there. So busy tenants keep their connections
+//! while there is one for each, and take turns when there is not.
 //!
 //! A connection stays with its tenant for as long as opening it took, also while others wait: to save an order takes a read, a
 //! transaction and the attempt's end, and opening one costs PostgreSQL more than all three. Without this, many tenants with few
 //! connections would take it for opening alone.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,8 +20,10 @@ use docket_schema::postgres::ExcessFound;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
-/// For this long a later request of the same tenant may overtake the first in line, which saves opening a connection.
+/// For this long a tenant's connection stays with its own requests, before one that came first of a tenant with no more places: one
+/// that has none, or one that has some, which may soon serve it.
 const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE_WITH_PLACES: Duration = Duration::from_secs(1);
 
 /// The least and the most time that a new connection is kept for its tenant while others wait.
 const KEPT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
@@ -61,6 +65,8 @@ struct State {
     idle: BTreeMap<u64, Idle>,
     idle_of: BTreeSet<(PoolId, u64)>,
     waiting: VecDeque<Waiter>,
+    /// How many places each tenant has, if any.
+    places: BTreeMap<PoolId, usize>,
     /// Whether [`Shared::release`] runs.
     is_releasing: bool,
     last_number: u64,
@@ -110,18 +116,36 @@ impl Opened {
     }
 }
 
-/// The right to have a connection open.
-pub(super) struct Place(Arc<Shared>);
+/// The right of a tenant to have a connection open.
+pub(super) struct Place {
+    shared: Arc<Shared>,
+    pool: PoolId,
+}
+
+impl Place {
+    /// The same place, which is another tenant's from now on.
+    fn pass_to(mut self, pool: PoolId) -> Self {
+        let mut state = self.shared.lock();
+        state.remove_place(self.pool);
+        state.add_place(pool);
+        drop(state);
+        self.pool = pool;
+        self
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        match state.first_waiter() {
+        let mut state = self.shared.lock();
+        state.remove_place(self.pool);
+        match state.take_neediest() {
             None => state.free += 1,
             Some(waiter) => {
+                let pool = waiter.pool;
+                state.add_place(pool);
                 drop(state);
                 // A request that has just given up drops the place again, for the next in line.
-                let _ = waiter.grant.send(Grant::Place(Self(Arc::clone(&self.0))));
+                let _ = waiter.grant.send(Grant::Place(Self { shared: Arc::clone(&self.shared), pool }));
             }
         }
     }
@@ -163,7 +187,7 @@ impl Shared {
                 state.take_least_recently_used()
             };
             match closed {
-                // Its place goes to the first in line.
+                // Its place goes to the neediest in line.
                 Some(opened) => drop(opened.close()),
                 None => tokio::time::sleep(RELEASE_EVERY).await,
             }
@@ -202,30 +226,50 @@ impl State {
         self.idle_of.insert((pool, number));
     }
 
-    /// The request that has waited longest. Removes those that have given up.
-    fn first_waiter(&mut self) -> Option<Waiter> {
-        loop {
-            let waiter = self.waiting.pop_front()?;
-            if !waiter.grant.is_closed() {
-                return Some(waiter);
+    fn add_place(&mut self, pool: PoolId) {
+        *self.places.entry(pool).or_default() += 1;
+    }
+
+    fn remove_place(&mut self, pool: PoolId) {
+        if let Entry::Occupied(mut places) = self.places.entry(pool) {
+            *places.get_mut() -= 1;
+            if *places.get() == 0 {
+                places.remove();
             }
         }
     }
 
-    /// The next request to get a connection of this pool.
-    fn next_waiter(&mut self, pool: PoolId) -> Option<Waiter> {
-        let first = self.first_waiter()?;
-        let own = match first.pool != pool && first.since.elapsed() < PATIENCE {
-            true => self.waiting.iter().position(|waiter| waiter.pool == pool && !waiter.grant.is_closed()),
-            false => None,
+    fn places_of(&self, pool: PoolId) -> usize {
+        self.places.get(&pool).copied().unwrap_or(0)
+    }
+
+    /// Where in line the request is whose tenant has the fewest places; of several, the one that has waited longest. Removes
+    /// those that have given up.
+    fn neediest(&mut self) -> Option<usize> {
+        self.waiting.retain(|waiter| !waiter.grant.is_closed());
+        let places = |at: &usize| self.waiting.get(*at).map(|waiter| self.places_of(waiter.pool));
+        (0..self.waiting.len()).min_by_key(places)
+    }
+
+    fn take_neediest(&mut self) -> Option<Waiter> {
+        let at = self.neediest()?;
+        self.waiting.remove(at)
+    }
+
+    /// Where in line the next request is to get a connection of this pool, which comes back, and that request's pool. `is_kept`:
+    /// requests of this pool go first.
+    fn next_after(&mut self, pool: PoolId, is_kept: bool) -> Option<(usize, PoolId)> {
+        let neediest = self.neediest()?;
+        let own = self.waiting.iter().position(|waiter| waiter.pool == pool);
+        let gives_up = |own: usize| {
+            let other = self.waiting.get(neediest)?;
+            let (ours, theirs) = (self.places_of(pool), self.places_of(other.pool));
+            let patience = if theirs == 0 { PATIENCE } else { PATIENCE_WITH_PLACES };
+            let is_late = neediest < own && other.since.elapsed() >= patience;
+            Some(theirs + 1 < ours || theirs <= ours && is_late)
         };
-        match own.and_then(|place| self.waiting.remove(place)) {
-            Some(own) => {
-                self.waiting.push_front(first);
-                Some(own)
-            }
-            None => Some(first),
-        }
+        let next = own.filter(|own| is_kept || gives_up(*own) != Some(true)).unwrap_or(neediest);
+        Some((next, self.waiting.get(next)?.pool))
     }
 }
 
@@ -239,6 +283,7 @@ impl Budget {
             idle: BTreeMap::new(),
             idle_of: BTreeSet::new(),
             waiting: VecDeque::new(),
+            places: BTreeMap::new(),
             is_releasing: false,
             last_number: 0,
         };
@@ -328,13 +373,14 @@ impl Budget {
             }
             if state.free > 0 {
                 state.free -= 1;
-                return Some(Grant::Place(Place(Arc::clone(&self.shared))));
+                state.add_place(pool);
+                return Some(Grant::Place(Place { shared: Arc::clone(&self.shared), pool }));
             }
             if state.waiting.is_empty()
                 && let Some(opened) = state.take_least_recently_used()
             {
                 drop(state);
-                return Some(Grant::Place(opened.close()));
+                return Some(Grant::Place(opened.close().pass_to(pool)));
             }
             let (grant, waited_for) = oneshot::channel();
             state.waiting.push_back(Waiter { pool, since: Instant::now(), grant });
@@ -349,18 +395,19 @@ impl Budget {
     pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
         loop {
             let mut state = self.shared.lock();
-            let Some(waiter) = state.next_waiter(pool) else {
-                return state.put_idle(pool, opened);
-            };
-            if waiter.pool != pool && opened.is_kept() {
-                state.waiting.push_front(waiter);
+            let is_kept = opened.is_kept();
+            let next = state.next_after(pool, is_kept);
+            if is_kept && next.is_some_and(|(_, next)| next != pool) {
                 state.put_idle(pool, opened);
                 return self.shared.release_later(&mut state);
             }
+            let Some(waiter) = next.and_then(|(at, _)| state.waiting.remove(at)) else {
+                return state.put_idle(pool, opened);
+            };
             drop(state);
             let grant = match waiter.pool == pool {
                 true => Grant::Connection(opened),
-                false => Grant::Place(opened.close()),
+                false => Grant::Place(opened.close().pass_to(waiter.pool)),
             };
             match waiter.grant.send(grant) {
                 // That request has given up meanwhile.
@@ -368,5 +415,57 @@ impl Budget {
                 Ok(()) | Err(Grant::Place(_)) => return,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: PoolId = PoolId(1);
+    const OTHER: PoolId = PoolId(2);
+
+    /// Who gets our connection, of these places and these requests, the first in line first, each with the time it has waited in ms.
+    fn next(ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> PoolId {
+        next_of(false, ours, theirs, waiting)
+    }
+
+    fn next_of(is_kept: bool, ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> PoolId {
+        let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
+        let mut state = budget.shared.lock();
+        (0..ours).for_each(|_| state.add_place(OURS));
+        (0..theirs).for_each(|_| state.add_place(OTHER));
+        let mut granted = Vec::new();
+        for (pool, waited_ms) in waiting {
+            let (grant, waits) = oneshot::channel();
+            let since =
+                Instant::now().checked_sub(Duration::from_millis(*waited_ms)).expect("after the boot");
+            state.waiting.push_back(Waiter { pool: *pool, since, grant });
+            granted.push(waits);
+        }
+        state.next_after(OURS, is_kept).expect("requests wait").1
+    }
+
+    #[test]
+    fn tenant_without_a_place_gets_one_of_several_at_once_and_the_only_one_after_a_while() {
+        assert_eq!(next(2, 0, &[(OURS, 9), (OTHER, 1)]), OTHER);
+        assert_eq!(next(1, 0, &[(OTHER, 50), (OURS, 9)]), OURS);
+        assert_eq!(next(1, 0, &[(OTHER, 150), (OURS, 9)]), OTHER);
+        assert_eq!(next(1, 0, &[(OURS, 200), (OTHER, 150)]), OURS, "ours came first");
+    }
+
+    #[test]
+    fn new_connection_is_for_requests_of_the_tenant_that_opened_it() {
+        assert_eq!(next_of(true, 3, 0, &[(OTHER, 900), (OURS, 9)]), OURS);
+        assert_eq!(next_of(true, 3, 0, &[(OTHER, 900)]), OTHER);
+    }
+
+    #[test]
+    fn tenant_with_places_gets_another_if_it_has_two_fewer_or_waits_long() {
+        assert_eq!(next(3, 1, &[(OURS, 9), (OTHER, 1)]), OTHER);
+        assert_eq!(next(2, 1, &[(OTHER, 900), (OURS, 9)]), OURS);
+        assert_eq!(next(2, 1, &[(OTHER, 1_100), (OURS, 9)]), OTHER);
+        assert_eq!(next(1, 1, &[(OTHER, 1_100), (OURS, 9)]), OTHER);
+        assert_eq!(next(1, 2, &[(OTHER, 2_900), (OURS, 9)]), OURS, "it has more");
     }
 }

@@ -142,6 +142,35 @@ async fn work_of_several_steps_opens_one_connection_while_others_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn busy_databases_keep_their_connections_while_there_is_one_for_each() {
+    const USERS: usize = 4;
+    const ROUNDS: usize = 100;
+    let budget = budget(8, USERS);
+    let mut databases = Vec::new();
+    for _ in 0..6 {
+        databases.push(database(&budget).await);
+    }
+    let url = postgres::database().await;
+    let names: Vec<String> = databases.iter().map(|(url, _)| name_of(url)).collect();
+    let before = opened(&url, &names).await;
+    let mut users = JoinSet::new();
+    for (_, database) in databases {
+        for user in 0..USERS {
+            let database = database.clone();
+            users.spawn(async move {
+                for round in 0..ROUNDS {
+                    write(&database, &format!("{user}-{round}")).await.expect("its turn comes");
+                }
+            });
+        }
+    }
+    users.join_all().await;
+    let opened = opened(&url, &names).await - before;
+    println!("{opened} connections for {} writes", names.len() * USERS * ROUNDS);
+    assert!(opened < 40, "{opened} connections");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_whose_table_is_locked_costs_another_nothing() {
     let budget = budget(6, 4);
     let (locked_url, locked) = database(&budget).await;
