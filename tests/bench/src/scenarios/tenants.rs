@@ -43,7 +43,8 @@ pub(super) async fn busy(bench: &Bench) -> Vec<Figure> {
     let saves = load(clients, MESSAGES).run().await;
     let seconds = begun.elapsed().as_secs_f64();
     let (used, logins) = (stage.used(&fleet.processes).since(&used), stage.logins().await - logins);
-    let arrivals = stage.home.received(saves.done.len()).await;
+    // A save whose answer came too late may be delivered too, so more may come than were acknowledged.
+    let arrivals = stage.home.received(MESSAGES).await;
     let delivered = Delivered::of(&saves.done, &arrivals, 1);
     let errors = saves.refused + saves.broken;
     if let Some(refusal) = &saves.refusal {
