@@ -235,6 +235,11 @@ impl Fleet {
         Self { processes, apis }
     }
 
+    /// From now on, the most memory that they have had is what they have now.
+    pub(crate) fn forget_peak_memory(&self) {
+        self.processes.iter().for_each(|process| process::forget_peak_memory(process.id()));
+    }
+
     /// The most memory that one of them has had, in MB.
     pub(crate) fn peak_memory(&self) -> f64 {
         self.processes.iter().map(|process| process::peak_memory(process.id())).fold(0.0, f64::max)

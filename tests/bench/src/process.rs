@@ -124,9 +124,15 @@ pub(crate) fn parent(id: u32) -> u32 {
     stat(id).expect("it runs").parent
 }
 
-/// The most memory that a process has had, in MB of 1,048,576 bytes.
+/// The most memory that a process has had since [`forget_peak_memory`], else since its start, in MB of 1,048,576 bytes.
 pub(crate) fn peak_memory(id: u32) -> f64 {
     status(id, "VmHWM:") / 1_024.0
+}
+
+/// From now on, the most memory that a process has had is what it has now.
+pub(crate) fn forget_peak_memory(id: u32) {
+    // What 5 means stands in proc(5).
+    fs::write(format!("/proc/{id}/clear_refs"), "5").expect("it runs, as this user");
 }
 
 /// The memory that a process has now, in MB of 1,048,576 bytes.

@@ -71,6 +71,8 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
     let counted = stage.counted(0).await;
     let clients = vec![stage.home.clients(&fleet).await.swap_remove(0)];
     stage.home.warm_up(&fleet.apis, &clients, 1).await;
+    let peak_before = fleet.peak_memory();
+    fleet.forget_peak_memory();
     let (used, wal) = (stage.used(&fleet.processes), stage.wal().await);
     let load = Load { apis: fleet.apis.clone(), clients, connections: CONNECTIONS, messages, pace: None };
     let saves = load.run().await;
@@ -95,6 +97,7 @@ pub(super) async fn burst_on(stage: &Stage, fleet: Fleet, messages: usize) -> Bu
         Figure::new("CPU per message: Redis", cpu(used.redis), "ms"),
         Figure::new("CPU per message: load generator and receiver", cpu(used.bench), "ms"),
         Figure::new("peak memory of the largest process", memory, "MB").at_most(40.0),
+        Figure::new("its peak memory before, with a sign-in", peak_before, "MB"),
         Figure::new("PostgreSQL: buffers read per message", buffers, ""),
         Figure::new("PostgreSQL: commits per message", (now.commits - counted.commits) / all, ""),
         Figure::new("PostgreSQL: bytes of WAL per message", per(wal), "B"),
