@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use docket_orders::OrderType;
 use docket_rig::postgres;
+use docket_tests::receiver::Response;
 use docket_tests::server::{Client, Reply, api_key, eventually};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::serve::stage::{SOON, Stage, sign_in};
+use crate::serve::stage::{SOON, Stage, save, sign_in};
 
 /// More than the connections to a tenant's database.
 const AT_ONCE: usize = 16;
@@ -241,4 +242,42 @@ async fn notes_at_once_are_numbered_and_each_milestone_follows_the_one_before() 
         .collect();
     published.sort_unstable();
     assert_eq!(published, expected);
+}
+
+/// Each press of the button is a request of its own, so without a key: only the row of the event says that one came before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resends_of_a_dead_letter_at_once_over_two_processes_are_one_delivery() {
+    let stage = Stage::with(|_| Response::Status(410)).await;
+    let employee = ["employee", "add", "--user", "alex", "--name", "Alex", "--administrator"];
+    stage.command(&employee, "a-password-for-tests\n").expect("an employee");
+    let (one, two) = (stage.serve("api").await, stage.serve("api").await);
+    let worker = stage.serve("worker").await;
+    save(&sign_in(&one).await).await;
+    let dead = "SELECT count(*) FROM delivery WHERE status = 'DeadLetter'";
+    eventually("it is a dead letter", SOON, async || number(&stage, dead).await == 1).await;
+    let mut alex = Vec::new();
+    for api in [&one, &two] {
+        alex.push(api.sign_in_employee(&api_key('a'), "alex").await);
+    }
+    let dead_letter = alex[0].get("/WebhookLogs/Search?status=DeadLetter").await.json()["items"][0].clone();
+    let press = || vec![(json!({"deliveryId": dead_letter["deliveryId"]}), None); AT_ONCE];
+    worker.kill();
+    for round in 1..=3 {
+        let path = "/WebhookLogs/Resend";
+        let (mut replies, more) =
+            tokio::join!(at_once(&alex[0], path, press()), at_once(&alex[1], path, press()));
+        replies.extend(more);
+        let (made, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
+        assert_eq!(made.len(), 1, "round {round}: {replies:?}");
+        for reply in refused {
+            assert_eq!(reply.status, 409, "{reply:?}");
+            assert!(reply.detail().contains("is being sent to this webhook already"), "{reply:?}");
+        }
+        assert_eq!(number(&stage, "SELECT count(*) FROM delivery").await, 1 + round);
+        let worker = stage.serve("worker").await;
+        // Five attempts of each.
+        eventually("it is a dead letter", SOON, async || number(&stage, dead).await == 1 + round).await;
+        worker.kill();
+    }
+    assert_eq!(stage.receiver.count(), 4 * 5, "each attempt came once");
 }
