@@ -9,3 +9,4 @@ pub mod pages;
 pub mod people;
 pub mod receiver;
 pub mod server;
+pub mod stores;

@@ -6,6 +6,7 @@ use docket_rig::scratch::Folder;
 use rusqlite::Connection;
 
 use crate::server::{Home, tenant_yaml};
+use crate::stores;
 
 /// A contact of customer C-1, in every tenant.
 pub const ADA: &str = "ada@one.example";
@@ -36,19 +37,22 @@ fn database_with_people() -> &'static [u8] {
             let row = (migration.version, migration.name, 0);
             database.execute(docket_schema::RECORD_VERSION, row).expect("a statement");
         }
-        let people = format!(
-            "INSERT INTO customer VALUES ('C-1', 'One', 0), ('C-2', 'Two', 0);
-             INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms) VALUES
-               ('11', 'C-1', '{ADA}', '{ADA}', 'Ada One', '{PASSWORD_HASH}', TRUE, 0),
-               ('12', 'C-2', '{BEA}', '{BEA}', 'Bea Two', '{PASSWORD_HASH}', TRUE, 0);
-             INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) VALUES
-               ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0),
-               ('52', '{ALEX}', '{ALEX}', 'Alex Admin', '{PASSWORD_HASH}', TRUE, TRUE, 0);"
-        );
-        database.execute_batch(&people).expect("people");
+        database.execute_batch(&people()).expect("people");
         drop(database);
         std::fs::read(path).expect("a file")
     })
+}
+
+fn people() -> String {
+    format!(
+        "INSERT INTO customer VALUES ('C-1', 'One', 0), ('C-2', 'Two', 0);
+         INSERT INTO contact (code, customer_code, email, email_key, name, password_hash, active, created_at_ms) VALUES
+           ('11', 'C-1', '{ADA}', '{ADA}', 'Ada One', '{PASSWORD_HASH}', TRUE, 0),
+           ('12', 'C-2', '{BEA}', '{BEA}', 'Bea Two', '{PASSWORD_HASH}', TRUE, 0);
+         INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) VALUES
+           ('51', '{MO}', '{MO}', 'Mo Ito', '{PASSWORD_HASH}', FALSE, TRUE, 0),
+           ('52', '{ALEX}', '{ALEX}', 'Alex Admin', '{PASSWORD_HASH}', TRUE, TRUE, 0);"
+    )
 }
 
 /// Declares a tenant in its own file, with [`ADA`], [`BEA`], [`MO`] and [`ALEX`].
@@ -59,6 +63,9 @@ pub fn add_tenant(home: &Home, name: &str, digit: char) {
 
 /// Gives a tenant its database, with [`ADA`], [`BEA`], [`MO`] and [`ALEX`].
 pub fn add_people(home: &Home, client_code: &str) {
+    if stores::are_servers() {
+        return home.open(client_code).change(&people());
+    }
     let database = home.database(client_code);
     std::fs::create_dir_all(database.parent().expect("a folder")).expect("writable");
     std::fs::write(database, database_with_people()).expect("writable");

@@ -17,8 +17,10 @@ use reqwest::redirect::Policy;
 use reqwest::retry;
 use serde_json::{Value, json};
 
+use crate::stores::{self, Database, Servers};
+
 /// The binary under test: built by `tests/run`, or named by DOCKET_BINARY.
-#[expect(clippy::disallowed_methods, reason = "the one place of the tests that reads the environment")]
+#[expect(clippy::disallowed_methods, reason = "the program of the whole test run")]
 pub fn binary() -> PathBuf {
     if let Ok(path) = std::env::var("DOCKET_BINARY") {
         return path.into();
@@ -86,6 +88,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Home {
     scratch: Folder,
+    servers: Option<Servers>,
 }
 
 impl Default for Home {
@@ -97,7 +100,8 @@ impl Default for Home {
 impl Home {
     /// Empty.
     pub fn new() -> Self {
-        let home = Self { scratch: Folder::new("dev") };
+        let servers = stores::are_servers().then(Servers::default);
+        let home = Self { scratch: Folder::new("dev"), servers };
         std::fs::create_dir_all(home.config()).expect("a folder");
         home
     }
@@ -124,13 +128,23 @@ impl Home {
         self.scratch.path().join(name)
     }
 
-    /// The database of a tenant.
+    /// The file of a tenant's database.
     pub fn database(&self, client_code: &str) -> PathBuf {
+        assert!(self.servers.is_none(), "this test needs databases in files");
         self.data().join("tenants").join(client_code).join("tenant.db")
+    }
+
+    /// The database of a tenant, as another program opens it.
+    pub fn open(&self, client_code: &str) -> Database {
+        match &self.servers {
+            Some(servers) => servers.open(client_code),
+            None => Database::file(&self.database(client_code)),
+        }
     }
 
     /// Writes a file of the configuration, whole at once.
     pub fn write(&self, name: &str, text: &str) {
+        let text = self.servers.as_ref().map_or_else(|| text.to_owned(), |servers| servers.place(text));
         let hidden = self.config().join(format!(".{name}.new"));
         std::fs::write(&hidden, text).expect("writable");
         std::fs::rename(hidden, self.config().join(name)).expect("renamable");
@@ -147,6 +161,10 @@ impl Home {
         let (config, data) = (self.config(), self.data());
         let mut command = Command::new(binary());
         command.args(arguments).env("DOCKET_CONFIG_DIR", config).env("DOCKET_DATA_DIR", data);
+        if let Some(servers) = &self.servers {
+            let redis = servers.redis_url_file(self.scratch.path());
+            command.env("DOCKET_POSTGRESQL", "true").env("DOCKET_REDIS_URL_FILE", redis);
+        }
         run(command.envs(more.iter().copied()), input)
     }
 
@@ -238,14 +256,29 @@ impl Server {
 
     /// Starts one and does not wait.
     pub fn spawn(home: &Home, options: &Options) -> Self {
-        let mut arguments = vec!["dev".to_owned()];
+        let mut arguments = match &home.servers {
+            None => vec!["dev".to_owned()],
+            Some(servers) => {
+                let redis = servers.redis_url_file(home.scratch.path()).display().to_string();
+                vec!["serve".to_owned(), "--redis-url-file".to_owned(), redis]
+            }
+        };
         for (flag, folder) in [("--config-dir", home.config()), ("--data-dir", home.data())] {
             arguments.extend([flag.to_owned(), folder.display().to_string()]);
         }
-        arguments.extend(match options.receiver {
-            Some(port) => vec!["--receiver".to_owned(), format!("127.0.0.1:{port}")],
-            None => vec!["--no-receiver".to_owned()],
-        });
+        // What `docket serve` does less often, and a receiver that it does not have.
+        let of_mode = match (&home.servers, options.receiver) {
+            (None, Some(port)) => format!("--receiver 127.0.0.1:{port}"),
+            (None, None) => "--no-receiver".to_owned(),
+            (Some(_), None) => {
+                "--sweep-interval 1s --invoice-scan-interval 1s --shutdown-delay 0s".to_owned()
+            }
+            (Some(_), Some(_)) => panic!("this test needs the receiver of `docket dev`"),
+        };
+        let of_mode: Vec<&str> = of_mode.split(' ').collect();
+        let is_given = |flag: &str| options.flags.iter().any(|given| given == flag);
+        let of_mode = of_mode.chunks(2).filter(|flag| !is_given(flag[0])).flatten();
+        arguments.extend(of_mode.map(|word| (*word).to_owned()));
         arguments.extend(options.flags.iter().cloned());
         Self::spawn_server(home, &arguments, &options.environment)
     }

@@ -25,7 +25,7 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
     let (ada, blue) = (rig.ada().await, rig.server.sign_in(&api_key('b'), ADA).await);
     let id = save(&ada, &captioned("before")).await;
     let other = rig.database("ACME");
-    other.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
+    other.change("BEGIN EXCLUSIVE");
     let begun = Instant::now();
     let (first, second) = (captioned("during"), captioned("during too"));
     let reads = async {
@@ -41,7 +41,7 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
     away(&second);
     // An entry of the audit may stand before them, which waits for the lock as long as they do.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
-    other.execute_batch("ROLLBACK").expect("released");
+    other.change("ROLLBACK");
     assert_eq!(save(&ada, &captioned("after")).await, "W00000002", "nothing of the refused ones is left");
 }
 
@@ -136,7 +136,7 @@ async fn a_file_that_breaks_while_it_is_used_is_away_and_comes_back_with_a_copy(
     let (ada, blue) = (rig.ada().await, rig.server.sign_in(&api_key('b'), ADA).await);
     let path = rig.home.database("ACME");
     save(&ada, &captioned("before")).await;
-    rig.database("ACME").execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+    rig.database("ACME").change("PRAGMA wal_checkpoint(TRUNCATE)");
     let copy = std::fs::read(&path).expect("readable");
     let rig = rig.restarted().await;
     std::fs::write(&path, vec![0xa5; copy.len()]).expect("writable");

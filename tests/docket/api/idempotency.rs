@@ -1,5 +1,7 @@
 //! The header Idempotency-Key: a write may be repeated and happens once.
 
+use std::collections::BTreeSet;
+
 use docket_orders::OrderType;
 use docket_tests::server::{Client, JSON, Reply, api_key, webhook_yaml};
 use serde_json::{Value, json};
@@ -83,13 +85,15 @@ async fn sixteen_at_once_under_one_key_are_one_order() {
             tokio::spawn(async move { post(&ada, "/Orders/Save", &captioned("x"), "one").await })
         })
         .collect();
-    let mut fresh = 0;
+    // On PostgreSQL one that loses may have taken the first number.
+    let (mut fresh, mut orders) = (0, BTreeSet::new());
     for task in tasks {
         let reply = task.await.expect("an answer");
-        assert_eq!((reply.status, &reply.json()["webOrderId"]), (200, &json!("W00000001")), "{reply:?}");
+        assert_eq!(reply.status, 200, "{reply:?}");
         fresh += u32::from(!is_replayed(&reply));
+        orders.insert(reply.json()["webOrderId"].to_string());
     }
-    assert_eq!((fresh, rig.orders(), rig.events().len()), (1, 1, 1));
+    assert_eq!((fresh, orders.len(), rig.orders(), rig.events().len()), (1, 1, 1, 1));
 }
 
 #[tokio::test]
@@ -143,9 +147,6 @@ async fn keys_are_visible_ascii_of_bounded_length_sent_once() {
 async fn nothing_of_the_body_is_kept_with_the_answer() {
     let rig = Rig::start().await;
     post(&rig.ada().await, "/Orders/Save", &captioned("a secret caption"), "one").await;
-    let kept: String = rig
-        .database("ACME")
-        .query_row("SELECT request_digest || answer_body FROM idempotency", (), |row| row.get(0))
-        .expect("one row");
+    let kept: String = rig.database("ACME").get("SELECT request_digest || answer_body FROM idempotency");
     assert!(!kept.contains("secret"), "{kept}");
 }

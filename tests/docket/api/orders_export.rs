@@ -141,9 +141,9 @@ async fn an_order_that_does_not_exist_is_not_exported() {
 async fn work_orders_carry_servee_customer_and_case() {
     let rig = Rig::start().await;
     save(&rig.ada().await, &with(example(OrderType::Process), json!({"export": true}))).await;
-    let sql = "SELECT group_concat(number || '|' || work_order_type || '|' || customer_code || '|' || servee || '|' \
-               || case_number, ' + ') FROM (SELECT * FROM work_order ORDER BY position)";
-    let rows: String = rig.database("ACME").query_row(sql, (), |row| row.get(0)).expect("text");
+    let sql = "SELECT string_agg(number || '|' || work_order_type || '|' || customer_code || '|' || servee || '|' \
+               || case_number, ' + ') FROM (SELECT * FROM work_order ORDER BY position) ordered";
+    let rows: String = rig.database("ACME").get(sql);
     assert_eq!(
         rows,
         "PR1000001|Process|C-1|Orrin Brindle|26STCV99901 + PR1000002|Process|C-1|Brindle Millworks, Inc.|26STCV99901"

@@ -68,9 +68,7 @@ async fn fields_in_another_order_and_explicit_nulls_are_no_change() {
 async fn events_say_what_was_saved() {
     let rig = rig_with_webhook().await;
     let id = save(&rig.ada().await, &example(OrderType::PhotoCopy)).await;
-    let database = rig.database("ACME");
-    let body: Vec<u8> =
-        database.query_row("SELECT body FROM event", (), |row| row.get(0)).expect("one event");
+    let body: Vec<u8> = rig.database("ACME").get("SELECT body FROM event");
     let mut envelope: Value = serde_json::from_slice(&body).expect("JSON");
     let fields = envelope.as_object_mut().expect("an object");
     let event_id = fields.remove("id").expect("an id");

@@ -183,7 +183,7 @@ async fn pages_lead_to_the_end_without_a_duplicate_while_orders_are_saved() {
         save(&ada, &captioned(&format!("order {n}"))).await;
     }
     // Some were saved in the same millisecond.
-    rig.change("UPDATE web_order SET created_at_ms = (SELECT min(created_at_ms) FROM web_order) + rowid / 4");
+    rig.change("UPDATE web_order SET created_at_ms = (SELECT min(created_at_ms) FROM web_order) + CAST(substr(id, 2) AS BIGINT) / 4");
     let (mut seen, mut query) = (Vec::new(), "?pageSize=3".to_owned());
     for _ in 0..10 {
         seen.extend(found(&ada, &query).await);
@@ -217,7 +217,7 @@ async fn a_page_has_25_orders_unless_said_otherwise() {
     let ada = rig.ada().await;
     let row = "INSERT INTO web_order SELECT 'W9' || value, 'Court', 'C-1', 'Draft', NULL, '{}', NULL, NULL, NULL, '',
                1, value, value, NULL FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n
-               WHERE value < 120) SELECT value FROM n)";
+               WHERE value < 120) SELECT value FROM n) rows";
     rig.change(row);
     for (query, count) in [("", 25), ("?pageSize=100", 100), ("?pageSize=1", 1)] {
         assert_eq!(page(&ada, query).await["items"].as_array().expect("items").len(), count, "{query}");

@@ -10,8 +10,8 @@ use docket_tests::people::{self, ADA, ALEX, BEA, MO};
 use docket_tests::server::{
     Client, Home, JSON, Options, PASSWORD, Reply, Server, api_key, eventually, request,
 };
+use docket_tests::stores::{self, Database};
 use http::StatusCode;
-use rusqlite::Connection;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -85,20 +85,18 @@ impl Rig {
     }
 
     /// Past the API: a tenant's database.
-    pub(crate) fn database(&self, client_code: &str) -> Connection {
-        let database = Connection::open(self.home.database(client_code)).expect("a file");
-        database.busy_timeout(Duration::from_secs(5)).expect("settable");
-        database
+    pub(crate) fn database(&self, client_code: &str) -> Database {
+        self.home.open(client_code)
     }
 
     /// Past the API: one statement on ACME's database.
     pub(crate) fn change(&self, sql: &str) {
-        self.database("ACME").execute_batch(sql).expect("a statement");
+        self.database("ACME").change(sql);
     }
 
     /// Past the API: a number out of ACME's database.
     pub(crate) fn count(&self, sql: &str) -> i64 {
-        self.database("ACME").query_row(sql, (), |row| row.get(0)).expect("a number")
+        self.database("ACME").get(sql)
     }
 
     /// Past the API: how many orders ACME has.
@@ -108,19 +106,15 @@ impl Rig {
 
     /// Past the API: the codes of ACME's events, in order.
     pub(crate) fn events(&self) -> Vec<String> {
-        let database = self.database("ACME");
-        let mut statement = database.prepare("SELECT code FROM event ORDER BY rowid").expect("a statement");
-        let rows = statement.query_map((), |row| row.get(0)).expect("rows");
-        rows.collect::<Result<_, _>>().expect("texts")
+        let sql = format!("SELECT code FROM event ORDER BY {}", stores::order());
+        self.database("ACME").rows(&sql, &[]).iter().map(|row| row.get(0)).collect()
     }
 
     /// Past the API: the envelopes of ACME's events with this code, in order.
     pub(crate) fn published(&self, code: &str) -> Vec<Value> {
-        let database = self.database("ACME");
-        let sql = "SELECT body FROM event WHERE code = ?1 ORDER BY rowid";
-        let mut statement = database.prepare(sql).expect("a statement");
-        let rows = statement.query_map([code], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
-        rows.map(|body| serde_json::from_slice(&body.expect("bytes")).expect("JSON")).collect()
+        let sql = format!("SELECT body FROM event WHERE code = ?1 ORDER BY {}", stores::order());
+        let rows = self.database("ACME").rows(&sql, &[code]);
+        rows.iter().map(|row| serde_json::from_slice(&row.get::<Vec<u8>>(0)).expect("JSON")).collect()
     }
 
     pub(crate) async fn ada(&self) -> Client {

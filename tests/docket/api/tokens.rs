@@ -38,11 +38,9 @@ fn signing(rig: &Rig, client_code: &str) -> Signing {
 /// Ada as she is in the database of a tenant.
 fn ada(rig: &Rig, client_code: &str) -> Owner {
     let sql = "SELECT customer_code, password_hash, sign_outs FROM contact WHERE code = '11'";
-    let read = |row: &rusqlite::Row<'_>| {
-        let (customer, hash): (String, Option<String>) = (row.get(0)?, row.get(1)?);
-        Ok(Owner::new(Some(&customer), hash.as_deref(), row.get(2)?))
-    };
-    rig.database(client_code).query_row(sql, (), read).expect("Ada")
+    let row = rig.database(client_code).rows(sql, &[]).remove(0);
+    let (customer, hash): (String, Option<String>) = (row.get(0), row.get(1));
+    Owner::new(Some(&customer), hash.as_deref(), row.get(2))
 }
 
 fn ada_subject() -> TokenSubject {

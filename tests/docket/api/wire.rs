@@ -315,7 +315,7 @@ async fn a_client_that_hangs_up_while_its_order_is_written_has_saved_it() {
     let head = save_head(&rig).await;
     let order = with(example(OrderType::FileAndServe), json!({"export": true})).to_string();
     let other = rig.database("ACME");
-    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    other.change("BEGIN IMMEDIATE");
     let mut stream = connect(rig.server.api).await;
     let head = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", order.len());
     stream.write_all(head.as_bytes()).await.expect("writable");
@@ -326,7 +326,7 @@ async fn a_client_that_hangs_up_while_its_order_is_written_has_saved_it() {
     stream.shutdown().await.expect("open");
     // The write waits for the lock. The server has read the body, sees that the client is gone, and closes as well.
     assert!(read_to_end(&mut stream).await.is_empty(), "no response comes before the lock is released");
-    other.execute_batch("ROLLBACK").expect("released");
+    other.change("ROLLBACK");
     eventually("it is saved", Duration::from_secs(5), async || rig.orders() == 1).await;
     assert_eq!(rig.count("SELECT count(*) FROM web_order WHERE status = 'Exported'"), 1);
 }

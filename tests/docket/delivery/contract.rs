@@ -271,10 +271,11 @@ async fn nothing_is_queued_for_webhooks_that_do_not_match() {
     assert_eq!(hook.posts_to("/meant").len(), 1);
     assert_eq!(deliveries(&home).len(), 1);
     assert!(deliveries_of(&home, "GLOBEX").is_empty());
-    let connection = crate::delivery::stage::open(&home, "ACME");
-    let events: i64 =
-        connection.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).expect("a count");
-    assert_eq!(events, 1, "an event without a receiver is not stored");
+    assert_eq!(
+        home.open("ACME").get::<i64>("SELECT count(*) FROM event"),
+        1,
+        "an event without a receiver is not stored"
+    );
     eventually("the metric agrees", SOON, async || {
         server.metric("docket_deliveries_total{status=\"Succeeded\"}").await == 1.0
     })

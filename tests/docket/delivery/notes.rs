@@ -6,7 +6,7 @@ use docket_tests::receiver::{Post, Receiver};
 use docket_tests::server::{Client, Home, Server};
 use serde_json::{Value, json};
 
-use crate::delivery::stage::{ONCE, Webhook, all_end, deliveries, open, remains, stage, together};
+use crate::delivery::stage::{ONCE, Webhook, all_end, deliveries, remains, stage, together};
 
 async fn start(hook: &Receiver, events: &'static str) -> (Home, Server, Client) {
     stage(&[Webhook { events, ..Webhook::new("notes", hook.url("/")) }], ONCE).await
@@ -120,12 +120,11 @@ async fn milestones_of_the_back_office_are_no_events_but_the_previous_ones() {
     let hook = Receiver::start().await;
     let (home, _server, client) = start(&hook, BOTH).await;
     let photo = photo_copy(&client).await;
-    let sql = "INSERT INTO note (work_order, line_item, facility_line_item, milestone_code, created_at_ms) \
-               VALUES (?1, 1, 1, 555, 0)";
-    let database = open(&home, "ACME");
-    database.execute_batch("INSERT INTO milestone (code, title) VALUES (555, NULL)").expect("a milestone");
-    database.execute(sql, [&photo]).expect("a status line");
-    drop(database);
+    home.open("ACME").change(&format!(
+        "INSERT INTO milestone (code, title) VALUES (555, NULL);
+         INSERT INTO note (work_order, line_item, facility_line_item, milestone_code, created_at_ms)
+           VALUES ('{photo}', 1, 1, 555, 0)"
+    ));
     remains("nothing is queued", Duration::from_millis(500), async || deliveries(&home).is_empty()).await;
     assert_eq!(add(&client, &photo, json!({"facilityLineItem": 1, "milestoneCode": 900})).await, 2);
     all_end(&home, 2).await;
@@ -143,7 +142,7 @@ async fn title_that_a_milestone_does_not_have_is_left_out() {
     let (home, _server, client) = start(&hook, BOTH).await;
     let photo = photo_copy(&client).await;
     let untitled = "INSERT INTO milestone (code, title) VALUES (555, NULL)";
-    open(&home, "ACME").execute_batch(untitled).expect("a milestone");
+    home.open("ACME").change(untitled);
     add(&client, &photo, json!({"milestoneCode": 555})).await;
     all_end(&home, 2).await;
     let expected = json!({"workOrder": photo, "orderType": "PhotoCopy", "facilityKey": photo, "facilityLineItem": null,
@@ -181,6 +180,5 @@ async fn a_refused_note_is_no_event() {
     let note = json!({"workOrder": photo, "workOrderType": "PhotoCopy", "report": "x", "milestoneCode": 101});
     assert_eq!(client.post("/Notes/Add", &note).await.status, 400);
     remains("nothing is queued", Duration::from_millis(500), async || deliveries(&home).is_empty()).await;
-    let rows = open(&home, "ACME").query_row("SELECT count(*) FROM note", [], |row| row.get::<_, i64>(0));
-    assert_eq!(rows.expect("a number"), 0);
+    assert_eq!(home.open("ACME").get::<i64>("SELECT count(*) FROM note"), 0);
 }

@@ -6,7 +6,7 @@ use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Home, eventually};
 
 use crate::delivery::stage::{
-    FAST, ONCE, SOON, Webhook, all_end, deliveries, delivery_to, open, queue, remains, save, stage, together,
+    FAST, ONCE, SOON, Webhook, all_end, deliveries, delivery_to, queue, remains, save, stage, together,
 };
 
 fn resend(home: &Home, id: &str) -> (bool, String) {
@@ -123,10 +123,8 @@ async fn a_row_written_with_an_old_time_is_found_like_any_other() {
     save(&client).await;
     all_end(&home, 1).await;
     let id = queue(&home, "ACME", "orders", 1).remove(0);
-    let connection = open(&home, "ACME");
-    let created: i64 = connection
-        .query_row("SELECT created_at_ms FROM delivery WHERE id = ?1", [&id], |row| row.get(0))
-        .expect("a row");
+    let created: i64 =
+        home.open("ACME").get(&format!("SELECT created_at_ms FROM delivery WHERE id = '{id}'"));
     assert_eq!(created, 0, "older than anything that was swept");
     all_end(&home, 2).await;
     assert_eq!(hook.count(), 2);

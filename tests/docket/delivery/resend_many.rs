@@ -7,7 +7,7 @@ use docket_tests::server::{Client, Home, Server, api_key, eventually};
 use serde_json::json;
 
 use crate::delivery::stage::{
-    ONCE, SOON, Webhook, all_end, attempts, deliveries, open, remains, save, stage, together,
+    ONCE, SOON, Webhook, all_end, attempts, deliveries, remains, save, stage, together,
 };
 
 /// A failed delivery is a dead letter after some 30 ms.
@@ -196,8 +196,5 @@ async fn what_has_ended_goes_after_the_retention_and_what_has_not_stays() {
     let left = deliveries(&home).remove(0);
     assert_eq!((left.webhook.as_str(), left.status.as_str()), ("fails", "Failed"));
     assert!(attempts(&home).iter().all(|attempt| attempt.delivery == left.id));
-    let events = || -> i64 {
-        open(&home, "ACME").query_row("SELECT count(*) FROM event", [], |row| row.get(0)).expect("a number")
-    };
-    assert_eq!(events(), 1, "a delivery needs it");
+    assert_eq!(home.open("ACME").get::<i64>("SELECT count(*) FROM event"), 1, "a delivery needs it");
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docket_tests::server::{Client, Home, Options, Server, api_key, eventually, tenant_yaml};
+use docket_tests::stores::{self, Row};
 use docket_tests::{people, receiver};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
@@ -178,7 +179,7 @@ impl Attempt {
     }
 }
 
-/// A connection of another program to the database of a tenant.
+/// A connection of another program to the file of a tenant's database.
 pub(crate) fn open(home: &Home, client_code: &str) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(home.database(client_code), flags).expect("a database");
@@ -192,47 +193,39 @@ pub(crate) fn deliveries(home: &Home) -> Vec<Delivery> {
 }
 
 pub(crate) fn deliveries_of(home: &Home, client_code: &str) -> Vec<Delivery> {
-    let connection = open(home, client_code);
     let sql = "SELECT id, event_id, webhook_name, status, attempt_count, due_at_ms, failure_class, http_status, \
                (SELECT response_body FROM attempt WHERE delivery_id = delivery.id AND attempt_no = attempt_count), \
                resend_of, lease_token IS NOT NULL FROM delivery ORDER BY created_at_ms, id";
-    let mut statement = connection.prepare(sql).expect("a statement");
-    let rows = statement.query_map([], |row| {
-        Ok(Delivery {
-            id: row.get(0)?,
-            event: row.get(1)?,
-            webhook: row.get::<_, String>(2)?.replace("default/", ""),
-            status: row.get(3)?,
-            attempts: row.get(4)?,
-            due_at_ms: row.get(5)?,
-            class: row.get(6)?,
-            http_status: row.get(7)?,
-            answer: row.get(8)?,
-            resend_of: row.get(9)?,
-            leased: row.get(10)?,
-        })
-    });
-    rows.expect("rows").collect::<Result<_, _>>().expect("deliveries")
+    let delivery = |row: &Row| Delivery {
+        id: row.get(0),
+        event: row.get(1),
+        webhook: row.get::<String>(2).replace("default/", ""),
+        status: row.get(3),
+        attempts: row.get(4),
+        due_at_ms: row.get(5),
+        class: row.get(6),
+        http_status: row.get(7),
+        answer: row.get(8),
+        resend_of: row.get(9),
+        leased: row.get(10),
+    };
+    home.open(client_code).rows(sql, &[]).iter().map(delivery).collect()
 }
 
 /// All attempts of the tenant ACME, by delivery and number.
 pub(crate) fn attempts(home: &Home) -> Vec<Attempt> {
-    let connection = open(home, "ACME");
     let sql = "SELECT delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class, http_status, response_body \
                FROM attempt ORDER BY delivery_id, attempt_no";
-    let mut statement = connection.prepare(sql).expect("a statement");
-    let rows = statement.query_map([], |row| {
-        Ok(Attempt {
-            delivery: row.get(0)?,
-            number: row.get(1)?,
-            started_at_ms: row.get(2)?,
-            finished_at_ms: row.get(3)?,
-            class: row.get(4)?,
-            http_status: row.get(5)?,
-            answer: row.get(6)?,
-        })
-    });
-    rows.expect("rows").collect::<Result<_, _>>().expect("attempts")
+    let attempt = |row: &Row| Attempt {
+        delivery: row.get(0),
+        number: row.get(1),
+        started_at_ms: row.get(2),
+        finished_at_ms: row.get(3),
+        class: row.get(4),
+        http_status: row.get(5),
+        answer: row.get(6),
+    };
+    home.open("ACME").rows(sql, &[]).iter().map(attempt).collect()
 }
 
 /// The attempts of one delivery.
@@ -266,22 +259,21 @@ pub(crate) async fn all_end_within(home: &Home, count: usize, limit: Duration) -
 /// Queues so many deliveries of one event each, as another program would.
 pub(crate) fn queue(home: &Home, client_code: &str, webhook: &str, count: usize) -> Vec<String> {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let mut connection = open(home, client_code);
-    let transaction = connection.transaction().expect("a transaction");
-    let mut ids = Vec::new();
+    let (mut ids, mut statements) = (Vec::new(), String::from("BEGIN;"));
     for _ in 0..count {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (event, id) = (format!("evt_{number:032x}"), format!("01900000-0000-7000-8000-{number:012x}"));
         let body = json!({"id": event, "event": "order.created", "occurredAt": "2026-11-21T00:00:00Z",
             "customerCode": "C-1", "data": {"orderType": "Court", "webOrderId": "W1"}});
-        let sql = "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms) \
-                   VALUES (?1, 'order.created', 'C-1', 'W1', ?2, 0)";
-        transaction.execute(sql, (&event, body.to_string().into_bytes())).expect("an event");
-        let sql = "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
-                   created_at_ms) VALUES (?1, ?2, 'file:default/' || ?3, 'default/' || ?3, 'Pending', 0, 0, 0)";
-        transaction.execute(sql, (&id, &event, webhook)).expect("a delivery");
+        let body = stores::bytes(body.to_string().as_bytes());
+        statements += &format!(
+            "INSERT INTO event (id, code, customer_code, web_order_id, body, occurred_at_ms)
+               VALUES ('{event}', 'order.created', 'C-1', 'W1', {body}, 0);
+             INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms)
+               VALUES ('{id}', '{event}', 'file:default/{webhook}', 'default/{webhook}', 'Pending', 0, 0, 0);"
+        );
         ids.push(id);
     }
-    transaction.commit().expect("committed");
+    home.open(client_code).change(&(statements + "COMMIT"));
     ids
 }

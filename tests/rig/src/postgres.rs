@@ -55,10 +55,16 @@ impl PostgresServer {
 
     /// A new, empty database; returns its URL.
     pub async fn database(&self) -> String {
+        self.copy("template1").await
+    }
+
+    /// A copy of the database of this name, which nobody may use meanwhile; returns its URL.
+    async fn copy(&self, template: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let client = client(&self.url("postgres")).await;
-        client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("the server makes databases");
+        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        client.batch_execute(&create).await.expect("the server makes databases");
         self.url(&name)
     }
 
@@ -98,6 +104,12 @@ impl PostgresServer {
 /// A new, empty database; returns its URL. The first call of a process starts the server, which takes some seconds.
 pub async fn database() -> String {
     tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above").database().await
+}
+
+/// A copy of a [`database`] that nobody uses any more; returns its URL.
+pub async fn copy(url: &str) -> String {
+    let (_, name) = url.rsplit_once('/').expect("the URL of a database");
+    server().copy(name).await
 }
 
 /// A direct connection, past the code under test.
