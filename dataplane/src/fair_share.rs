@@ -46,6 +46,17 @@ struct Guest {
     served: u64,
     /// In the order in which they came.
     waiting: VecDeque<Waiting>,
+    /// What each of its members has of this, if it has something.
+    members: HashMap<u64, u32>,
+}
+
+impl Guest {
+    /// Whether its member may have `wanted` more of it, when `room` is all that the guest may have: at most a half, but one share at
+    /// least.
+    fn lets(&self, member: u64, wanted: u32, room: u32) -> bool {
+        let own = self.members.get(&member).copied().unwrap_or_default();
+        own == 0 || own + wanted <= room / 2
+    }
 }
 
 #[derive(Debug)]
@@ -60,6 +71,7 @@ struct Waiting {
 pub struct Share {
     shares: Arc<Mutex<Shares>>,
     guest: u64,
+    member: Option<u64>,
     amount: u32,
 }
 
@@ -69,14 +81,14 @@ impl Share {
     pub fn without(mut self, amount: u32) -> Self {
         let amount = amount.min(self.amount);
         self.amount -= amount;
-        give_back(&self.shares, self.guest, amount);
+        give_back(&self.shares, (self.guest, self.member), amount);
         self
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        give_back(&self.shares, self.guest, self.amount);
+        give_back(&self.shares, (self.guest, self.member), self.amount);
     }
 }
 
@@ -111,21 +123,22 @@ impl<G: Hash> FairShare<G> {
         timeout(WAIT, share).await.map_err(|_| Busy)?.map_err(|_| Busy)
     }
 
-    /// Takes a share at once, of `largest` if `amount` is more.
+    /// Takes a share at once for a member of the guest, of `largest` if `amount` is more.
     ///
     /// # Errors
     ///
-    /// The guest may not have it now.
-    pub fn try_take(&self, guest: G, amount: u32) -> Result<Share, Busy> {
-        let guest = self.hasher.hash_one(guest);
+    /// The guest may not have it now, or the member would have more than half of what the guest may have.
+    pub fn try_take(&self, guest: G, member: impl Hash, amount: u32) -> Result<Share, Busy> {
+        let (guest, member) = (self.hasher.hash_one(guest), self.hasher.hash_one(member));
         let mut shares = lock(&self.shares);
-        let amount = amount.min(shares.largest);
-        let own = shares.guests.get(&guest).map_or(0, |guest| guest.has);
-        if !may_have(own, amount, shares.free) {
+        let (amount, free) = (amount.min(shares.largest), shares.free);
+        let its = shares.guests.entry(guest).or_default();
+        if !may_have(its.has, amount, free) || !its.lets(member, amount, (its.has + free) / 2) {
             return Err(Busy);
         }
+        *its.members.entry(member).or_default() += amount;
         shares.grant(guest, amount);
-        Ok(Share { shares: Arc::clone(&self.shares), guest, amount })
+        Ok(Share { shares: Arc::clone(&self.shares), guest, member: Some(member), amount })
     }
 
     /// Whether no guest has a share or waits for one.
@@ -185,12 +198,16 @@ fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
     shares.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn give_back(shares: &Arc<Mutex<Shares>>, guest: u64, amount: u32) {
+fn give_back(shares: &Arc<Mutex<Shares>>, (guest, member): (u64, Option<u64>), amount: u32) {
     {
         let mut shares = lock(shares);
         shares.free += amount;
         if let Some(guest) = shares.guests.get_mut(&guest) {
             guest.has -= amount;
+            if let Some(has) = member.and_then(|member| guest.members.get_mut(&member)) {
+                *has -= amount;
+                guest.members.retain(|_, has| *has > 0);
+            }
         }
     }
     settle(shares);
@@ -206,7 +223,7 @@ fn settle(shared: &Arc<Mutex<Shares>>) {
             let first = shares.guests.get_mut(&guest).and_then(|guest| guest.waiting.pop_front());
             let Some(Waiting { amount, granted: to, .. }) = first else { break };
             shares.grant(guest, amount);
-            granted.push((to, Share { shares: Arc::clone(shared), guest, amount }));
+            granted.push((to, Share { shares: Arc::clone(shared), guest, member: None, amount }));
         }
     }
     // Without the lock: a share that is not wanted any more comes back when it is dropped.
@@ -274,7 +291,8 @@ mod tests {
             .collect();
         tokio::task::yield_now().await;
         let begun = tokio::time::Instant::now();
-        assert!(shares.try_take("a", 1).is_err() && shares.try_take("b", 1).is_ok());
+        let try_take = |guest| shares.try_take(guest, (), 1);
+        assert!(try_take("a").is_err() && try_take("b").is_ok());
         assert!(shares.take("b", 1).await.is_ok());
         assert_eq!(begun.elapsed(), Duration::ZERO);
         for waiting in waiting {

@@ -182,6 +182,7 @@ impl Platform {
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, self.api.clock.elapsed())
             .inspect_err(|over| self.api.metrics.limited(&tenant.uid, over.limit))?;
+        OfTenant::record_user(parts, &actor);
         Ok(Principal { tenant, actor, origin, customer: None })
     }
 }

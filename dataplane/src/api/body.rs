@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, Bytes, BytesMut};
+use docket_domain::audit::Actor;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -45,7 +46,8 @@ const TOO_LONG: ApiError = ApiError::BadRequest(
     "The response would be longer than 2 MiB; ask for less, for lists with a smaller pageSize",
 );
 
-/// The memory for bodies that are longer than 16 KiB. A tenant has at most half of what is free or its own.
+/// The memory for bodies that are longer than 16 KiB. A tenant has at most half of what is free or its own, and of that a user has
+/// at most half in responses.
 #[derive(Debug)]
 pub struct Bodies {
     /// KiB of bodies that are on their way, at the pace of their clients: requests that arrive, responses that are read.
@@ -110,13 +112,13 @@ impl Bodies {
         Ok(Arrived { bytes, share: Some(share) })
     }
 
-    /// Gives a response of this tenant its share of the memory, until its client has read it.
+    /// Gives a response of this tenant to this user its share of the memory, until its client has read it.
     ///
     /// # Errors
     ///
-    /// It is too long, or the tenant's clients leave too much unread. A response that waited for its share would take the memory
-    /// meanwhile.
-    pub fn send(&self, tenant: &str, response: Response) -> Result<Response, ApiError> {
+    /// It is too long, or the tenant's clients or the user's leave too much unread. A response that waited for its share would
+    /// take the memory meanwhile.
+    pub fn send(&self, tenant: &str, user: Option<&Actor>, response: Response) -> Result<Response, ApiError> {
         let length = response.body().size_hint().lower();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length <= SMALL {
@@ -125,26 +127,38 @@ impl Bodies {
         if length > LONGEST_RESPONSE {
             return Err(TOO_LONG);
         }
-        let share = self.on_the_way.try_take(tenant.to_owned(), kib(length))?;
+        let share = self.on_the_way.try_take(tenant.to_owned(), user, kib(length))?;
         Ok(response.map(|body| Body::new(Sent { body, rest: Bytes::new(), _share: share })))
     }
 }
 
-/// The uid of the tenant that a request is for, as soon as it is known.
+/// The uid of the tenant that a request is for, and the user that sent it, as soon as they are known.
 #[derive(Debug, Clone, Default)]
-pub struct OfTenant(Arc<OnceLock<Arc<str>>>);
+pub struct OfTenant(Arc<(OnceLock<Arc<str>>, OnceLock<Actor>)>);
 
 impl OfTenant {
     /// Records that the request with these parts is for this tenant.
     pub fn record(parts: &Parts, tenant: &ServedTenant) {
         if let Some(Self(of)) = parts.extensions.get() {
-            let _ = of.set(Arc::clone(&tenant.uid));
+            let _ = of.0.set(Arc::clone(&tenant.uid));
+        }
+    }
+
+    /// Records that this user sent the request with these parts.
+    pub fn record_user(parts: &Parts, user: &Actor) {
+        if let Some(Self(of)) = parts.extensions.get() {
+            let _ = of.1.set(user.clone());
         }
     }
 
     /// The tenant's uid; `None`: it is not known, or the request is for none.
     pub fn get(&self) -> Option<&Arc<str>> {
-        self.0.get()
+        self.0.0.get()
+    }
+
+    /// The user; `None`: it is not known, or the request needs none.
+    pub fn user(&self) -> Option<&Actor> {
+        self.0.1.get()
     }
 }
 
@@ -319,12 +333,16 @@ mod tests {
         Response::new(Body::from(bytes.clone()))
     }
 
+    fn send(bodies: &Bodies, tenant: &str, user: &str, response: Response) -> Result<Response, ApiError> {
+        bodies.send(tenant, Some(&Actor::Employee(user.into())), response)
+    }
+
     #[tokio::test]
     async fn large_response_has_a_share_until_it_is_sent_and_is_sent_unchanged() {
         let bodies = Bodies::new(64 << 20);
         let free = bodies.on_the_way.left();
         let bytes: Bytes = (0..1_000_000u32).map(|byte| byte as u8).collect::<Vec<_>>().into();
-        let mut response = bodies.send("a", large(&bytes)).expect("free").into_body();
+        let mut response = send(&bodies, "a", "ada", large(&bytes)).expect("free").into_body();
         assert_eq!(response.size_hint().exact(), Some(1_000_000));
         assert_eq!(free - bodies.on_the_way.left(), 977);
         let mut sent = Vec::new();
@@ -343,12 +361,26 @@ mod tests {
     async fn tenant_whose_clients_leave_responses_unread_is_refused_more_and_others_are_not() {
         let bodies = Bodies::new(64 << 20);
         let bytes = Bytes::from(vec![b' '; 1 << 20]);
-        let unread: Vec<_> = std::iter::from_fn(|| bodies.send("a", large(&bytes)).ok()).collect();
+        let users = (0..).map(|user| user.to_string());
+        let unread: Vec<_> = users.map_while(|user| send(&bodies, "a", &user, large(&bytes)).ok()).collect();
         assert_eq!(unread.len(), 16);
-        assert!(bodies.send("b", large(&bytes)).is_ok());
-        assert!(bodies.send("a", Response::new(Body::from("{}"))).is_ok());
+        assert!(send(&bodies, "b", "ada", large(&bytes)).is_ok());
+        assert!(send(&bodies, "a", "ada", Response::new(Body::from("{}"))).is_ok());
         drop(unread);
-        assert!(bodies.send("a", large(&bytes)).is_ok());
+        assert!(send(&bodies, "a", "ada", large(&bytes)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn user_who_leaves_responses_unread_has_half_of_its_tenants_share() {
+        let bodies = Bodies::new(64 << 20);
+        let bytes = Bytes::from(vec![b' '; 1 << 20]);
+        let all = |user: &'static str| std::iter::from_fn(|| send(&bodies, "a", user, large(&bytes)).ok());
+        let greedy: Vec<_> = all("greedy").collect();
+        let others: Vec<_> = all("quiet").collect();
+        assert_eq!((greedy.len(), others.len()), (8, 8));
+        assert!(send(&bodies, "b", "greedy", large(&bytes)).is_ok(), "of another tenant");
+        drop(greedy);
+        assert!(send(&bodies, "a", "greedy", large(&bytes)).is_ok());
     }
 
     /// Control characters have six bytes as JSON.
@@ -357,7 +389,8 @@ mod tests {
         let bodies = Bodies::new(64 << 20);
         let status = |length| Json("\u{1}".repeat(length)).into_response().status();
         assert_eq!((status(LONGEST_RESPONSE / 6), status(LONGEST_RESPONSE / 6 + 1)), (OK, BAD_REQUEST));
-        let page = |length| bodies.send("a", Response::new(Body::from("x".repeat(length)))).map(drop);
+        let page =
+            |length| send(&bodies, "a", "ada", Response::new(Body::from("x".repeat(length)))).map(drop);
         assert!(page(LONGEST_RESPONSE).is_ok());
         assert!(matches!(page(LONGEST_RESPONSE + 1), Err(ApiError::BadRequest(_))));
     }

@@ -134,6 +134,7 @@ impl Caller {
             return Err(ApiError::InvalidToken);
         }
         let actor = Actor::from(&verified.subject);
+        OfTenant::record_user(parts, &actor);
         // Not earlier: clients without a valid token must not use up the tenant's requests.
         state
             .rates

@@ -55,7 +55,7 @@ pub async fn answer(State(state): State<Arc<ApiState>>, mut request: Request, ne
     let mut response = finished(response, route, &id);
     // Genuine responses of writes are too short to be refused.
     if let Some(tenant) = of_tenant.get() {
-        let sent = state.bodies.send(tenant, response);
+        let sent = state.bodies.send(tenant, of_tenant.user(), response);
         response = sent.unwrap_or_else(|error| finished(error.into_response(), route, &id));
     }
     finish_headers(&mut response, &id);
