@@ -32,10 +32,14 @@ const PER_SOURCE_OF_CODES: Patience = Patience { free: 200, longest_ms: 60 * 100
 /// A count without a guess for this long is forgotten.
 const FORGET_MS: i64 = 15 * 60 * 1000;
 /// For how long a user is known at a source after a sign-in.
-const KNOWN_MS: i64 = 7 * 24 * 3600 * 1000;
+pub const KNOWN_MS: i64 = 7 * 24 * 3600 * 1000;
 /// The most counts, and the most known users, in memory; some 40 bytes each. When there are this many, the older half is
 /// forgotten.
 const MAX_ENTRIES: usize = 100_000;
+/// How often a tenant's audit is asked at most who signed in lately.
+const LEARN_MS: i64 = 60 * 1000;
+/// The pause after it could not be read.
+const LEARN_AGAIN_MS: i64 = 5 * 1000;
 
 /// Where a request came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,6 +85,8 @@ struct Entries {
     counts: HashMap<u64, Count>,
     /// When a user last signed in from a source.
     known: HashMap<u64, i64>,
+    /// When a tenant's audit was last asked.
+    learned: HashMap<u64, i64>,
 }
 
 /// Wrong guesses, as the time in which they are forgotten, counted from the last one.
@@ -175,6 +181,35 @@ impl Throttle {
             forget_older_half(&mut entries.known, |last_ms| *last_ms);
         }
         entries.known.insert(at.user, now_ms);
+    }
+
+    /// Whether it is time to ask a tenant's audit who signed in lately, in this and other processes: once a minute.
+    pub fn may_learn(&self, tenant: &str, now: Duration) -> bool {
+        let (tenant, now_ms) = (self.hasher.hash_one(tenant), millis(now));
+        let mut entries = self.lock();
+        if entries.learned.get(&tenant).is_some_and(|last_ms| now_ms - last_ms < LEARN_MS) {
+            return false;
+        }
+        entries.learned.retain(|_, last_ms| now_ms - *last_ms < LEARN_MS);
+        entries.learned.insert(tenant, now_ms);
+        true
+    }
+
+    /// The tenant's audit could not be read: it may be asked again in five seconds.
+    pub fn learn_later(&self, tenant: &str, now: Duration) {
+        let at_ms = millis(now) - LEARN_MS + LEARN_AGAIN_MS;
+        self.lock().learned.insert(self.hasher.hash_one(tenant), at_ms);
+    }
+
+    /// Records that the user of this guess signed in from its source, so long ago. Forgets no one else for that: the audit may be
+    /// another program's.
+    pub fn learn(&self, guess: &Guess, ago: Duration, now: Duration) {
+        let (keys, at_ms) = (self.keys(guess), millis(now) - millis(ago));
+        let (Some(at), mut entries) = (keys.at_source, self.lock()) else { return };
+        if entries.known.len() < MAX_ENTRIES {
+            let last_ms = entries.known.entry(at.user).or_insert(at_ms);
+            *last_ms = at_ms.max(*last_ms);
+        }
     }
 
     /// Whether the user has signed in from this source in the last seven days.
@@ -295,6 +330,31 @@ mod tests {
         assert!(throttle.is_known(&guess("ada", 1), ms(KNOWN_MS - 1)));
         assert!(!throttle.is_known(&guess("ada", 1), ms(KNOWN_MS)));
         assert!(!throttle.is_known(&guess("ada", 2), ms(1)));
+    }
+
+    #[test]
+    fn user_is_known_for_seven_days_after_a_sign_in_that_was_learned() {
+        let (throttle, day) = (Throttle::default(), Duration::from_secs(24 * 3600));
+        let now = Duration::from_secs(60);
+        throttle.learn(&guess("ada", 1), 6 * day, now);
+        throttle.learn(&guess("mo", 1), 7 * day, now);
+        assert!(throttle.is_known(&guess("ada", 1), now) && !throttle.is_known(&guess("ada", 2), now));
+        assert!(!throttle.is_known(&guess("mo", 1), now));
+        assert!(!throttle.is_known(&guess("ada", 1), now + day));
+        throttle.right(&guess("ada", 1), now);
+        throttle.learn(&guess("ada", 1), 6 * day, now);
+        assert!(throttle.is_known(&guess("ada", 1), now + 6 * day), "an older one changes nothing");
+    }
+
+    #[test]
+    fn audit_of_a_tenant_is_asked_once_a_minute() {
+        let throttle = Throttle::default();
+        let asked = [("a", 0), ("a", 59), ("b", 59), ("a", 60), ("a", 61)]
+            .map(|(tenant, second)| throttle.may_learn(tenant, Duration::from_secs(second)));
+        assert_eq!(asked, [true, false, true, true, false]);
+        throttle.learn_later("a", Duration::from_secs(62));
+        let again = [66, 67].map(|second| throttle.may_learn("a", Duration::from_secs(second)));
+        assert_eq!(again, [false, true], "five seconds after it could not be read");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! the same work, so that neither the response nor its time distinguishes them.
 
 use docket_domain::token::{self, Key, Owner, TokenSubject};
-use docket_program::clock::Clock;
+use docket_program::clock::{Clock, duration};
+use docket_store::audit::{self, SignedIn};
 use docket_store::{StoreError, contacts, employees};
 use secrecy::SecretString;
 
@@ -13,7 +14,10 @@ use crate::passwords::{Guests, Passwords};
 use crate::rates::{OverLimit, Rates};
 use crate::telemetry::Metrics;
 use crate::tenants::ServedTenant;
-use crate::throttle::{Guess, Source, Throttle, TryLater};
+use crate::throttle::{Guess, KNOWN_MS, Source, Throttle, TryLater};
+
+/// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.
+const MOST_LEARNED: i64 = 2_000;
 
 /// The dependencies of sign-in.
 #[derive(Clone, Copy)]
@@ -91,10 +95,13 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
-        let guess = self.guess(&tenant.config.uid, "contact", &credentials)?;
-        self.limit(tenant, &guess)?;
-        let candidate = self.find_contact(tenant, &credentials.user_id).await?;
-        self.check(tenant, &guess, credentials, candidate).await
+        let guess = guess(&tenant.config.uid, "contact", &credentials);
+        match self.try_contact(tenant, &guess, &credentials).await {
+            Err(refusal) if self.learns(tenant, &guess, &refusal).await => {
+                self.try_contact(tenant, &guess, &credentials).await
+            }
+            done => done,
+        }
     }
 
     /// Signs an employee in (POST /Employee/SignIn).
@@ -103,17 +110,79 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
-        let guess = self.guess(&tenant.config.uid, "employee", &credentials)?;
-        self.limit(tenant, &guess)?;
+        let guess = guess(&tenant.config.uid, "employee", &credentials);
+        match self.try_employee(tenant, &guess, &credentials).await {
+            Err(refusal) if self.learns(tenant, &guess, &refusal).await => {
+                self.try_employee(tenant, &guess, &credentials).await
+            }
+            done => done,
+        }
+    }
+
+    async fn try_contact(
+        self,
+        tenant: &ServedTenant,
+        guess: &Guess,
+        credentials: &Credentials,
+    ) -> Result<Issued, SignInError> {
+        self.wait(guess)?;
+        self.limit(tenant, guess)?;
+        let candidate = self.find_contact(tenant, &credentials.user_id).await?;
+        self.check(tenant, guess, credentials, candidate).await
+    }
+
+    async fn try_employee(
+        self,
+        tenant: &ServedTenant,
+        guess: &Guess,
+        credentials: &Credentials,
+    ) -> Result<Issued, SignInError> {
+        self.wait(guess)?;
+        self.limit(tenant, guess)?;
         let candidate = self.find_employee(tenant, &credentials.user_id).await?;
-        self.check(tenant, &guess, credentials, candidate).await
+        self.check(tenant, guess, credentials, candidate).await
+    }
+
+    /// Whether a user who was refused as a stranger is known after all: the tenant's audit says who signed in lately, before this
+    /// process started or at another one.
+    async fn learns(self, tenant: &ServedTenant, guess: &Guess, refusal: &SignInError) -> bool {
+        let is_known = || self.throttle.is_known(guess, self.clock.elapsed());
+        let is_of_strangers =
+            matches!(refusal, SignInError::TryLater(_) | SignInError::OverLimit(_) | SignInError::Busy(_));
+        if !is_of_strangers || is_known() || !self.throttle.may_learn(&tenant.uid, self.clock.elapsed()) {
+            return false;
+        }
+        if let Err(error) = self.learn(tenant).await {
+            self.throttle.learn_later(&tenant.uid, self.clock.elapsed());
+            let code = tenant.config.client_code.as_str();
+            tracing::warn!(
+                tenant.code = code,
+                error = %error,
+                "reading who signed in lately failed; users who are not known here wait like strangers"
+            );
+        }
+        is_known()
+    }
+
+    async fn learn(self, tenant: &ServedTenant) -> Result<(), StoreError> {
+        let now_ms = self.clock.now_ms();
+        let mut reader = tenant.store.ready(self.clock).await?.patient_reader().await?;
+        for SignedIn { user, address, at_ms } in
+            audit::signed_in(&mut reader, now_ms - KNOWN_MS, MOST_LEARNED).await?
+        {
+            let (tenant, source) = (tenant.config.uid.clone(), Source::Client(address));
+            let guess = Guess { tenant, user, source, by_code: false };
+            self.throttle.learn(&guess, duration(now_ms - at_ms), self.clock.elapsed());
+        }
+        Ok(())
     }
 
     /// Refuses a user of a tenant that does not exist, after the same work as for one that does (legacy host).
     pub async fn unknown_tenant(self, credentials: Credentials) -> SignInError {
         let claimed = credentials.client_code.clone().unwrap_or_default().to_ascii_lowercase();
         let refused = async {
-            let guess = self.guess(&claimed, "unknown tenant", &credentials)?;
+            let guess = guess(&claimed, "unknown tenant", &credentials);
+            self.wait(&guess)?;
             self.verify(&guess, String::new(), None, credentials.password).await?;
             Ok::<_, SignInError>(SignInError::UnknownUser)
         };
@@ -121,18 +190,9 @@ impl SignIn<'_> {
     }
 
     /// Refuses a user that has to wait, before any look-up.
-    fn guess(self, tenant: &str, kind: &str, credentials: &Credentials) -> Result<Guess, TryLater> {
-        let user = format!("{kind} {}", contacts::user_key(&credentials.user_id));
-        let guess = Guess {
-            tenant: tenant.to_owned(),
-            user,
-            source: credentials.source,
-            by_code: credentials.by_code,
-        };
-        self.throttle
-            .check(&guess, self.clock.elapsed())
-            .inspect_err(|_| self.metrics.signed_in("throttled"))?;
-        Ok(guess)
+    fn wait(self, guess: &Guess) -> Result<(), TryLater> {
+        let checked = self.throttle.check(guess, self.clock.elapsed());
+        checked.inspect_err(|_| self.metrics.signed_in("throttled"))
     }
 
     /// Refuses a user of a tenant with too many sign-ins, before any look-up.
@@ -208,14 +268,13 @@ impl SignIn<'_> {
         self,
         tenant: &ServedTenant,
         guess: &Guess,
-        credentials: Credentials,
+        Credentials { client_code, password, .. }: &Credentials,
         candidate: Option<Candidate>,
     ) -> Result<Issued, SignInError> {
-        let Credentials { client_code, password, .. } = credentials;
-        let right_tenant = client_code.is_none_or(|code| tenant.config.client_code.matches(&code));
+        let right_tenant = client_code.as_ref().is_none_or(|code| tenant.config.client_code.matches(code));
         let candidate = candidate.filter(|_| right_tenant);
         let stored = candidate.as_ref().and_then(|candidate| candidate.password_hash.clone());
-        let right = self.verify(guess, tenant.config.uid.clone(), stored, password).await?;
+        let right = self.verify(guess, tenant.config.uid.clone(), stored, password.clone()).await?;
         let Some(Candidate { subject, name, password_hash, sign_outs }) = candidate.filter(|_| right) else {
             return Err(SignInError::UnknownUser);
         };
@@ -229,5 +288,14 @@ impl SignIn<'_> {
         let owned = (subject.clone(), &owner);
         let token = token::issue(key, &tenant.config.uid, owned, now, expires_in_minutes);
         Ok(Issued { token, expires_in_minutes, subject, name })
+    }
+}
+
+fn guess(tenant: &str, kind: &str, credentials: &Credentials) -> Guess {
+    Guess {
+        tenant: tenant.to_owned(),
+        user: format!("{kind} {}", contacts::user_key(&credentials.user_id)),
+        source: credentials.source,
+        by_code: credentials.by_code,
     }
 }

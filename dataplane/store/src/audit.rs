@@ -6,7 +6,7 @@ use docket_domain::audit::{AuditEvent, AuditRecord, Origin};
 
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
-use crate::sql::{Param, Row, Rows, Search};
+use crate::sql::{Param, Row, Rows, Search, params};
 use crate::walk::{Page, Place};
 
 static INSERT: Rows = Rows::new(
@@ -78,6 +78,43 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
         origin: Origin { address, request_id: row.get(6)? },
         count: row.get(7)?,
     })
+}
+
+/// A user who signed in, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedIn {
+    /// Its kind and key, such as `contact ada@quillfeather.example`.
+    pub user: String,
+    /// The address.
+    pub address: IpAddr,
+    /// The last time, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// Returns who signed in since `from_ms` and from where, the last ones first, at most `limit`.
+pub async fn signed_in(
+    connection: &mut Connection,
+    from_ms: i64,
+    limit: i64,
+) -> Result<Vec<SignedIn>, StoreError> {
+    let sql = "WITH signed_in AS (SELECT actor, address, max(at_ms) AS at_ms FROM audit \
+                 WHERE event = $1 AND at_ms >= $2 AND address IS NOT NULL GROUP BY actor, address \
+                 ORDER BY max(at_ms) DESC LIMIT $3) \
+               SELECT 'contact ' || email_key, address, at_ms FROM signed_in \
+                 JOIN contact ON code = substr(actor, 9) WHERE actor LIKE 'contact %' \
+               UNION ALL SELECT 'employee ' || user_key, address, at_ms FROM signed_in \
+                 JOIN employee ON code = substr(actor, 10) WHERE actor LIKE 'employee %' \
+               ORDER BY 3 DESC";
+    let params = params![AuditEvent::SignedIn.as_str(), from_ms, limit];
+    let rows = connection.query(sql, params).await?;
+    let mut found = Vec::with_capacity(rows.len());
+    for row in &rows {
+        // Another program may have written what is no address.
+        if let Ok(address) = row.get::<String>(1)?.parse() {
+            found.push(SignedIn { user: row.get(0)?, address, at_ms: row.get(2)? });
+        }
+    }
+    Ok(found)
 }
 
 /// The time of the newest entry beyond the newest `most`, in milliseconds since 1970; only of `event`, if it is given. `None`:

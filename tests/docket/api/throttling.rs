@@ -148,3 +148,20 @@ async fn guesses_at_one_tenant_close_sign_in_neither_at_another_nor_to_its_known
     assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
     rig.server.sign_in(&docket_tests::server::api_key('b'), BEA).await;
 }
+
+#[tokio::test]
+async fn users_who_signed_in_before_a_restart_are_known_after_it_while_others_guess() {
+    let rig = Rig::start().await;
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
+    assert_eq!(rig.sign_in("/Employee/SignIn", &credentials(MO)).await.status, 200);
+    let stored = async || rig.count("SELECT count(*) FROM audit WHERE event = 'SignedIn'") == 2;
+    eventually("the audit has them", Duration::from_secs(5), stored).await;
+    let rig = rig.restarted().await;
+    for user in 0..60 {
+        let body = json!({"userId": format!("user-{user}"), "password": "not-the-password"});
+        rig.sign_in("/Auth/Token", &body).await;
+    }
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(BEA)).await.status, 429, "never seen at this source");
+    assert_eq!(rig.sign_in("/Auth/Token", &credentials(ADA)).await.status, 200);
+    assert_eq!(rig.sign_in("/Employee/SignIn", &credentials(MO)).await.status, 200);
+}

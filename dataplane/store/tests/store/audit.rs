@@ -15,6 +15,7 @@ on_both_databases!(
     entries_are_found_by_event_and_time,
     what_is_old_is_deleted_the_oldest_first,
     newest_of_an_event_push_out_no_other,
+    last_sign_ins_are_found_by_user_and_address,
 );
 
 fn entry(number: u8, event: AuditEvent, at_ms: i64) -> AuditRecord {
@@ -48,6 +49,48 @@ async fn an_entry_comes_back_as_it_was_stored(rig: TenantDatabase) {
     // By another program.
     rig.run("UPDATE audit SET address = 'somewhere'").await;
     assert!(find(&rig, AuditFilter::default()).await.iter().all(|entry| entry.origin.address.is_none()));
+}
+
+async fn last_sign_ins_are_found_by_user_and_address(rig: TenantDatabase) {
+    rig.run(
+        "INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms)
+           VALUES ('11', 'SMITH', 'Ada@one.example', 'ada@one.example', 'Ada', TRUE, 0)",
+    )
+    .await;
+    rig.run(
+        "INSERT INTO employee (code, user_name, user_key, name, administrator, active, created_at_ms)
+           VALUES ('11', 'Mo', 'mo', 'Mo', FALSE, TRUE, 0)",
+    )
+    .await;
+    let here = |last: u8| Some([192, 0, 2, last].into());
+    let at = |number, actor: Actor, at_ms, address| {
+        let origin = Origin { address, request_id: None };
+        AuditRecord::new(AuditEvent::SignedIn, at_ms, [number; 8]).by(&actor).at(origin)
+    };
+    let (ada, mo) = (|| Actor::Contact("11".into()), || Actor::Employee("11".into()));
+    let entries = [
+        at(1, ada(), 10, here(1)),
+        at(2, ada(), 30, here(1)),
+        at(3, mo(), 20, here(1)),
+        at(4, ada(), 40, here(2)),
+        at(5, mo(), 9, here(9)),
+        at(6, Actor::Employee("gone".into()), 50, here(1)),
+        at(7, mo(), 60, None),
+        AuditRecord { event: AuditEvent::SignedOut, ..at(8, mo(), 70, here(8)) },
+    ];
+    add(&rig, &entries).await;
+    let found = async |limit| {
+        let found = audit::signed_in(&mut rig.reader().await, 10, limit).await.expect("a statement");
+        found.into_iter().map(|one| (one.user, one.address.to_string(), one.at_ms)).collect::<Vec<_>>()
+    };
+    let row = |user: &str, last: u8, at_ms| (user.to_owned(), format!("192.0.2.{last}"), at_ms);
+    let all = [
+        row("contact ada@one.example", 2, 40),
+        row("contact ada@one.example", 1, 30),
+        row("employee mo", 1, 20),
+    ];
+    assert_eq!(found(100).await, all);
+    assert_eq!(found(2).await, all[..1], "the newest is of one who is gone");
 }
 
 async fn entries_are_found_newest_first_in_pages(rig: TenantDatabase) {
