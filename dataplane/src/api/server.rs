@@ -37,8 +37,12 @@ pub const IDLE_TIME: Duration = Duration::from_secs(75);
 pub const CONNECTIONS: usize = 8192;
 /// The size of a connection's buffer: the limit of a request's headers, and of what is read ahead.
 pub const BUFFER: usize = 32 * 1024;
-/// The memory that a connection takes which fills its buffer and stalls.
-pub const BYTES_PER_CONNECTION: u64 = 64 * 1024;
+/// The most bytes of a client that the system keeps until the process reads them; it may double this. Without it, the system gives
+/// a quick client megabytes.
+const RECEIVE_BUFFER: usize = BUFFER;
+/// The memory that a connection takes which fills its buffers and stalls: the process' own two, and the system's, which count
+/// in the same control group.
+pub const BYTES_PER_CONNECTION: u64 = (2 * BUFFER + 2 * (SEND_BUFFER + RECEIVE_BUFFER)) as u64;
 /// How long requests that are under way at shutdown may take.
 const DRAIN: Duration = Duration::from_secs(25);
 
@@ -62,8 +66,7 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
     let places = Arc::new(Semaphore::new(most));
     let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
     let refusals = Arc::new(Refusals::new(Arc::clone(&clients.metrics), listener.local_addr().ok()));
-    // Connections have their listener's. An error leaves the system's own, which is larger.
-    let _ = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
+    bound_buffers(&listener);
     let mut connections = JoinSet::new();
     loop {
         let next = async {
@@ -115,6 +118,14 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("closing busy connections: not finished within the drain time");
     }
+}
+
+/// Bounds the system's buffers of each connection, which has those of its listener. An error leaves the system's own, which are
+/// larger.
+fn bound_buffers(listener: &TcpListener) {
+    let listener = socket2::SockRef::from(listener);
+    let _ = listener.set_send_buffer_size(SEND_BUFFER);
+    let _ = listener.set_recv_buffer_size(RECEIVE_BUFFER);
 }
 
 /// The place of a connection. Its requests hold it too: they go on when their client disconnects.
@@ -255,6 +266,19 @@ mod tests {
 
     fn clients(most: usize) -> Clients {
         Clients { most, idle: IDLE_TIME, proxies: Arc::default(), metrics: Arc::default() }
+    }
+
+    #[tokio::test]
+    async fn buffers_of_the_system_are_within_what_a_connection_may_take() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        bound_buffers(&listener);
+        let address = listener.local_addr().expect("an address");
+        let (_client, accepted) = tokio::join!(from(1, address), listener.accept());
+        let (stream, _) = accepted.expect("a connection");
+        let socket = socket2::SockRef::from(&stream);
+        let (sent, received) = (socket.send_buffer_size(), socket.recv_buffer_size());
+        let all = 2 * BUFFER + sent.expect("a size") + received.expect("a size");
+        assert!(all as u64 <= BYTES_PER_CONNECTION, "{all}");
     }
 
     #[test]

@@ -191,10 +191,10 @@ async fn large_order(user: &Client) -> String {
     format!("/Orders/Get?webOrderId={}", saved.json()["webOrderId"].as_str().expect("an id"))
 }
 
-/// Sends a request on each of 150 connections and reads only the status. Returns how many were refused, and the connections.
+/// Sends a request on each of 100 connections and reads only the status. Returns how many were refused, and the connections.
 async fn unread(api: SocketAddr, request: &str) -> (usize, Vec<TcpStream>) {
     let (mut unread, mut refused) = (Vec::new(), 0);
-    for _ in 0..150 {
+    for _ in 0..100 {
         let mut stream = connect(6, api).await.expect("a place");
         stream.write_all(request.as_bytes()).await.expect("an open connection");
         let mut status = [0; 12];
