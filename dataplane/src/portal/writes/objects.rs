@@ -6,6 +6,7 @@
 //! this policy forbids.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use docket_crds::{API_VERSION, GROUP, VERSION};
 use docket_program::apiserver::ApiServerError;
 use docket_program::clock::Clock;
 use docket_program::random;
+use hyper_util::client::legacy::Error as HttpError;
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Config};
@@ -226,6 +228,9 @@ enum Failed {
     TooSlow,
     #[error("the API server has too many requests (429)")]
     TooMany,
+    /// There was no connection, so the request was not sent.
+    #[error(transparent)]
+    NoConnection(ApiServerError),
     #[error(transparent)]
     Busy(#[from] Busy),
 }
@@ -235,9 +240,16 @@ impl From<kube::Error> for Failed {
         match error {
             // It has not begun with the request.
             kube::Error::Api(status) if status.code == 429 => Self::TooMany,
+            error if is_of_connecting(&error) => Self::NoConnection(error.into()),
             error => Self::Error(error.into()),
         }
     }
+}
+
+/// Whether it comes from the look-up of the server's name, from connecting or from TLS.
+fn is_of_connecting(error: &kube::Error) -> bool {
+    let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.any(|cause| cause.downcast_ref::<HttpError>().is_some_and(HttpError::is_connect))
 }
 
 impl Failed {
@@ -342,6 +354,8 @@ fn last_manager(metadata: &ObjectMeta) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -379,6 +393,30 @@ mod tests {
         assert!(matches!(failed(429), NotWritten::Away));
         assert!(matches!(failed(503), NotWritten::Unknown));
         assert!(matches!(Failed::TooSlow.of_write(), NotWritten::Unknown));
+    }
+
+    #[tokio::test]
+    async fn change_that_found_no_connection_was_not_made() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        let client = Client::try_from(Config::new(server.parse().expect("a URL"))).expect("a client");
+        let spec = object(json!({})).data["spec"].clone();
+        let webhook = Declared::of_spec("a", "b", &spec, None).expect("the portal's");
+        let objects = Objects {
+            client,
+            clock: Clock::System,
+            namespace: "a".into(),
+            is_held: AtomicBool::new(true),
+            turns: FairShare::new(AT_ONCE, 1),
+        };
+        let hang_up = async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            stream.read_u8().await.expect("a request")
+        };
+        let (lost, _) = tokio::join!(objects.create(&webhook), hang_up);
+        assert!(matches!(lost, Err(NotWritten::Unknown)), "it had a connection: {lost:?}");
+        let refused = objects.create(&webhook).await;
+        assert!(matches!(refused, Err(NotWritten::Away)), "{refused:?}");
     }
 
     #[test]
