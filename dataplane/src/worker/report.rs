@@ -2,13 +2,15 @@
 //! sweep.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use docket_board::{Board, ReportedHealth};
 use docket_program::clock::Clock;
 use docket_store::health;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::tenants::{ServedTenant, Tenants};
@@ -19,6 +21,8 @@ const EVERY: Duration = Duration::from_secs(5);
 const READ: Duration = Duration::from_secs(30);
 /// Tenants whose health is read at once: one whose database is slow does not hold up the others.
 const AT_ONCE: usize = 4;
+/// A read that takes longer leaves its place to the next tenant: however many databases hang, those of others are read.
+const SLOW: Duration = Duration::from_secs(2);
 /// One worker of all reads a tenant's health in this time. It is shorter than [`EVERY`], so that the turn has expired
 /// when the same worker comes again.
 const TURN: Duration = Duration::from_millis(4_500);
@@ -49,22 +53,39 @@ pub async fn run(
     clock: Clock,
     shutdown: CancellationToken,
 ) {
+    let places = Semaphore::new(AT_ONCE);
+    let report = async |tenant: Arc<ServedTenant>| {
+        let place = places.acquire().await;
+        // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
+        match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
+            Ok(true) => {
+                let mut published = pin!(publish(&tenant, &board));
+                if tokio::time::timeout(SLOW, &mut published).await.is_err() {
+                    drop(place);
+                    published.await;
+                }
+            }
+            Ok(false) | Err(_) => active.note(&tenant.config.uid),
+        }
+        Arc::clone(&tenant.uid)
+    };
+    let (mut reports, mut running) = (FuturesUnordered::new(), BTreeSet::new());
+    let mut next = Box::pin(clock.sleep(EVERY));
     loop {
         tokio::select! {
-            () = clock.sleep(EVERY) => {}
+            Some(uid) = reports.next() => {
+                running.remove::<Arc<str>>(&uid);
+                continue;
+            }
+            () = &mut next => next.set(clock.sleep(EVERY)),
             () = shutdown.cancelled() => return,
         }
-        let due: Vec<_> = active.take().iter().filter_map(|uid| tenants.by_uid(uid)).collect();
-        let reports = stream::iter(due).for_each_concurrent(AT_ONCE, async |tenant| {
-            // Another worker has just reported, perhaps before our attempts, or Redis is unavailable: retry later.
-            match board.turn(&format!("health:{}", tenant.config.uid), TURN).await {
-                Ok(true) => drop(publish(&tenant, &board).await),
-                Ok(false) | Err(_) => active.note(&tenant.config.uid),
+        for tenant in active.take().iter().filter_map(|uid| tenants.by_uid(uid)) {
+            // A tenant whose report is not ready waits for the next round.
+            match running.insert(Arc::clone(&tenant.uid)) {
+                true => reports.push(report(tenant)),
+                false => active.note(&tenant.uid),
             }
-        });
-        tokio::select! {
-            () = reports => {}
-            () = shutdown.cancelled() => return,
         }
     }
 }

@@ -262,3 +262,34 @@ async fn health_of_foreign_webhooks_in_a_database_is_not_reported() {
     let found = reported();
     assert!(!found.contains("made-up") && !found.contains(" 777 "), "{found}");
 }
+
+/// Its own health is not read: the worker waits for that. Meanwhile others' must be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hanging_database_delays_no_report_of_the_health_of_others() {
+    let database = postgres::database().await;
+    let (proxy, url) = wired(&database);
+    let stage = with_other_at(&url).await;
+    let contact = ["contact", "add", "--customer", "C-1", "--email", USER, "--name", "Ada"];
+    let of_other = ["--tenant", "OTHER", "--postgresql"];
+    let (done, text) = stage.home.command(&[&contact[..], &of_other].concat(), &format!("{PASSWORD}\n"));
+    assert!(done, "{text}");
+    // No sweep reports, too.
+    let (api, worker) = (stage.spawn("api", ""), stage.spawn("worker", "--sweep-interval 1h"));
+    let (api, _worker) = (api.ready(&stage.home).await, worker.ready(&stage.home).await);
+    let (healthy, other) = (sign_in(&api).await, api.sign_in(&api_key('b'), USER).await);
+    let reported = || stage.redis.cli(&["HGETALL", "{docket}:webhooks-health"]);
+    let client = postgres::client(&database).await;
+    save(&other).await;
+    let ended = "SELECT count(*) FROM delivery WHERE status = 'Succeeded'";
+    eventually("its delivery has ended, and its health is due", SOON, async || {
+        client.query_one(ended, &[]).await.expect("a statement").get::<_, i64>(0) == 1
+    })
+    .await;
+    proxy.turn_hostile(Some(Manner::Drip));
+    for round in 1..=3 {
+        let before = reported();
+        save(&healthy).await;
+        // One each five seconds.
+        eventually(&format!("report {round}"), Duration::from_secs(8), async || reported() != before).await;
+    }
+}
