@@ -14,13 +14,13 @@ use docket_tests::server::eventually;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-const REDIS_IS_UP: &str = "docket_operator_store_up{store=\"redis\",server=\"\"}";
+pub(super) const REDIS_IS_UP: &str = "docket_operator_store_up{store=\"redis\",server=\"\"}";
 const PASSES: &str = "docket_operator_reconcile_total{kind=\"Webhook\",result=\"ok\"}";
 
 type Served = HashMap<String, String>;
 
 /// A pod that is alive until it is dropped.
-struct Pod {
+pub(super) struct Pod {
     board: Arc<Board>,
     /// `None`: it is cut off, and announces nothing.
     served: Arc<Mutex<Option<Served>>>,
@@ -33,7 +33,7 @@ fn connection(redis: &RedisServer) -> RedisConnection {
 }
 
 impl Pod {
-    fn start(redis: &RedisServer, name: &'static str) -> Self {
+    pub(super) fn start(redis: &RedisServer, name: &'static str) -> Self {
         let board = Arc::new(Board::new(connection(redis), Keys::new(None).expect("no release")));
         let served = Arc::new(Mutex::new(Some(Served::new())));
         let mut heartbeat = JoinSet::new();
@@ -52,7 +52,7 @@ impl Pod {
     }
 
     /// It serves the current configuration of these tenants.
-    fn serves(&self, release: &Release, tenants: &[&str]) {
+    pub(super) fn serves(&self, release: &Release, tenants: &[&str]) {
         let revision = |tenant: &&str| {
             let runtime = release.runtime(tenant).expect("it was handed over");
             let text = |value: &Value| value.as_str().expect("a text").to_owned();
