@@ -54,7 +54,7 @@ async fn a_tenant_is_shown_looked_at_and_gets_another_key() {
     assert!(!out.contains(&key), "a secret is shown");
 
     let (code, out, err) = at(&["reconcile", "tenant/plugged", "--wait"]);
-    assert_eq!((code, out.as_str()), (0, "The operator has looked at plugged.\n"), "{err}");
+    assert_eq!((code, out.as_str()), (0, "The operator has checked plugged.\n"), "{err}");
 
     let (code, _, err) = at(&["rotate-key", "plugged/primary", "--finish"]);
     assert_eq!((code, err.contains("is the only active one")), (1, true), "{err}");

@@ -44,7 +44,7 @@ pub(crate) async fn run(cluster: &Cluster, object: &Object, wait: Option<Duratio
         }
         sleep(PAUSE).await;
     }
-    println!("The operator has looked at {name}.");
+    println!("The operator has checked {name}.");
     Ok(())
 }
 
