@@ -91,9 +91,11 @@ pub async fn serve(listener: TcpListener, router: Router, clients: Clients, shut
             }
         };
         let (address, handle) = (peer.ip().to_canonical(), Handle::default());
-        let of_peer = match clients.proxies.is_trusted(address) {
+        let is_trusted = clients.proxies.is_trusted(address);
+        let of_peer = match is_trusted && clients.proxies.proxy_protocol {
+            // It is a connection of the client that its PROXY header will name.
             true => None,
-            false => match Peers::enter(&peers, address, &handle) {
+            false => match Peers::enter(&peers, address, is_trusted, &handle) {
                 None => {
                     refusals.add(Refused::Peer);
                     continue;
@@ -142,7 +144,7 @@ struct Handle {
     ended: CancellationToken,
 }
 
-/// The connections of the peers that are no trusted proxies.
+/// The connections of the peers; behind a proxy that sends PROXY headers, of its clients.
 #[derive(Debug)]
 struct Peers {
     /// Those that are free; the one that asks has taken its own already.
@@ -156,13 +158,13 @@ struct Peers {
 struct OfPeer(Arc<Peers>, u64);
 
 impl Peers {
-    /// Takes a place, or `None` if the peer has as many as it may.
-    fn enter(peers: &Arc<Self>, address: IpAddr, handle: &Handle) -> Option<OfPeer> {
+    /// Takes a place, or `None` if the peer has as many as it may. A trusted proxy may have all.
+    fn enter(peers: &Arc<Self>, address: IpAddr, is_trusted: bool, handle: &Handle) -> Option<OfPeer> {
         let peer = network(address);
         let mut open = peers.open.lock();
         let own = open.values().filter(|(other, _)| *other == peer).count();
         let count = |places: usize| u32::try_from(places).unwrap_or(u32::MAX);
-        if !may_have(count(own), 1, count(peers.places.available_permits() + 1)) {
+        if !is_trusted && !may_have(count(own), 1, count(peers.places.available_permits() + 1)) {
             return None;
         }
         let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -213,7 +215,7 @@ async fn connection(
         ProxyHeaderError::Invalid => Refused::ProxyHeader,
     })?;
     // Behind such a proxy the peer is the client that it names.
-    let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client, &handle));
+    let of_client = peer.proxied_for.map(|client| Peers::enter(peers, client, false, &handle));
     if let Some(None) = of_client {
         return Err(Refused::Peer);
     }
@@ -287,7 +289,8 @@ mod tests {
         let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
         let enter = |last: u8| {
             let place = Arc::clone(&places).try_acquire_owned().ok()?;
-            Some((place, Peers::enter(&peers, IpAddr::from([192, 0, 2, last]), &Handle::default())?))
+            let address = IpAddr::from([192, 0, 2, last]);
+            Some((place, Peers::enter(&peers, address, false, &Handle::default())?))
         };
         let kept: Vec<Vec<_>> = (1..=4).map(|peer| std::iter::from_fn(|| enter(peer)).collect()).collect();
         assert_eq!(kept.iter().map(Vec::len).collect::<Vec<_>>(), [8, 4, 2, 1]);
@@ -353,6 +356,26 @@ mod tests {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, last], 0).into()).expect("an address of this machine");
         socket.connect(to).await.expect("it listens")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trusted_proxy_may_have_all_connections_and_its_idle_ones_make_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        let proxies =
+            Proxies { trusted: vec!["127.0.0.2/31".parse().expect("a network")], ..Proxies::default() };
+        let clients = Clients { proxies: Arc::new(proxies), ..clients(3) };
+        tokio::spawn(serve(listener, router, clients, CancellationToken::new()));
+        let mut of_one = Vec::new();
+        for _ in 0..3 {
+            of_one.push(from(2, address).await);
+            greet(of_one.last_mut().expect("one")).await;
+        }
+        let (begun, mut of_other) = (Instant::now(), from(3, address).await);
+        greet(&mut of_other).await;
+        assert_eq!(of_one[0].read(&mut [0]).await.expect("closed"), 0);
+        assert!(begun.elapsed() < IDLE_TIME, "{:?}", begun.elapsed());
     }
 
     async fn greet(client: &mut TcpStream) {
