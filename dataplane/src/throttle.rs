@@ -201,12 +201,12 @@ impl Throttle {
         self.lock().learned.insert(self.hasher.hash_one(tenant), at_ms);
     }
 
-    /// Records that the user of this guess signed in from its source, so long ago. Forgets no one else for that: the audit may be
-    /// another program's.
+    /// Records that the user of this guess signed in from its source, so long ago. Forgets no one else for that, and leaves half of
+    /// the room to users who sign in here: the owner of a database may write its audit.
     pub fn learn(&self, guess: &Guess, ago: Duration, now: Duration) {
         let (keys, at_ms) = (self.keys(guess), millis(now) - millis(ago));
         let (Some(at), mut entries) = (keys.at_source, self.lock()) else { return };
-        if entries.known.len() < MAX_ENTRIES {
+        if entries.known.len() < MAX_ENTRIES / 2 {
             let last_ms = entries.known.entry(at.user).or_insert(at_ms);
             *last_ms = at_ms.max(*last_ms);
         }
@@ -344,6 +344,17 @@ mod tests {
         throttle.right(&guess("ada", 1), now);
         throttle.learn(&guess("ada", 1), 6 * day, now);
         assert!(throttle.is_known(&guess("ada", 1), now + 6 * day), "an older one changes nothing");
+    }
+
+    #[test]
+    fn learned_users_leave_half_of_the_room_to_those_who_sign_in() {
+        let throttle = Throttle::default();
+        for user in 0..MAX_ENTRIES {
+            throttle.learn(&guess(&user.to_string(), 1), Duration::ZERO, ms(0));
+        }
+        assert_eq!(throttle.lock().known.len(), MAX_ENTRIES / 2);
+        throttle.right(&guess("ada", 1), ms(0));
+        assert!(throttle.is_known(&guess("ada", 1), ms(0)) && throttle.is_known(&guess("0", 1), ms(0)));
     }
 
     #[test]
