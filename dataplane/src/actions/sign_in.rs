@@ -19,6 +19,22 @@ use crate::throttle::{Guess, KNOWN_MS, Source, Throttle, TryLater};
 /// How many users and addresses are learned from a tenant's audit at most, the last ones: one tenant fills no memory with its own.
 const MOST_LEARNED: i64 = 2_000;
 
+/// Who signs in.
+#[derive(Clone, Copy)]
+enum Kind {
+    Contact,
+    Employee,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Contact => "contact",
+            Self::Employee => "employee",
+        }
+    }
+}
+
 /// The dependencies of sign-in.
 #[derive(Clone, Copy)]
 pub struct SignIn<'a> {
@@ -95,13 +111,7 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
-        let guess = guess(&tenant.config.uid, "contact", &credentials);
-        match self.try_contact(tenant, &guess, &credentials).await {
-            Err(refusal) if self.learns(tenant, &guess, &refusal).await => {
-                self.try_contact(tenant, &guess, &credentials).await
-            }
-            done => done,
-        }
+        self.sign_in(tenant, Kind::Contact, &credentials).await
     }
 
     /// Signs an employee in (POST /Employee/SignIn).
@@ -110,36 +120,37 @@ impl SignIn<'_> {
         tenant: &ServedTenant,
         credentials: Credentials,
     ) -> Result<Issued, SignInError> {
-        let guess = guess(&tenant.config.uid, "employee", &credentials);
-        match self.try_employee(tenant, &guess, &credentials).await {
+        self.sign_in(tenant, Kind::Employee, &credentials).await
+    }
+
+    async fn sign_in(
+        self,
+        tenant: &ServedTenant,
+        kind: Kind,
+        credentials: &Credentials,
+    ) -> Result<Issued, SignInError> {
+        let guess = guess(&tenant.config.uid, kind.as_str(), credentials);
+        match self.attempt(tenant, kind, &guess, credentials).await {
             Err(refusal) if self.learns(tenant, &guess, &refusal).await => {
-                self.try_employee(tenant, &guess, &credentials).await
+                self.attempt(tenant, kind, &guess, credentials).await
             }
             done => done,
         }
     }
 
-    async fn try_contact(
+    async fn attempt(
         self,
         tenant: &ServedTenant,
+        kind: Kind,
         guess: &Guess,
         credentials: &Credentials,
     ) -> Result<Issued, SignInError> {
         self.wait(guess)?;
         self.limit(tenant, guess)?;
-        let candidate = self.find_contact(tenant, &credentials.user_id).await?;
-        self.check(tenant, guess, credentials, candidate).await
-    }
-
-    async fn try_employee(
-        self,
-        tenant: &ServedTenant,
-        guess: &Guess,
-        credentials: &Credentials,
-    ) -> Result<Issued, SignInError> {
-        self.wait(guess)?;
-        self.limit(tenant, guess)?;
-        let candidate = self.find_employee(tenant, &credentials.user_id).await?;
+        let candidate = match kind {
+            Kind::Contact => self.find_contact(tenant, &credentials.user_id).await?,
+            Kind::Employee => self.find_employee(tenant, &credentials.user_id).await?,
+        };
         self.check(tenant, guess, credentials, candidate).await
     }
 
