@@ -58,7 +58,7 @@ impl PostgresServer {
         self.copy("template1").await
     }
 
-    /// A copy of the database of this name, which nobody may use meanwhile; returns its URL.
+    /// A copy of the database of this name, which no connection may use meanwhile; returns its URL.
     async fn copy(&self, template: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("docket_{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -106,7 +106,7 @@ pub async fn database() -> String {
     tokio::task::spawn_blocking(server).await.expect("PostgreSQL starts, see above").database().await
 }
 
-/// A copy of a [`database`] that nobody uses any more; returns its URL.
+/// A copy of a [`database`] that is no longer in use; returns its URL.
 pub async fn copy(url: &str) -> String {
     let (_, name) = url.rsplit_once('/').expect("the URL of a database");
     server().copy(name).await

@@ -102,6 +102,16 @@ async fn sixty_databases_in_use_at_once_share_ten_connections() {
     eventually("the server has seen all of them closed", async || sessions(url, &names).await == 0).await;
 }
 
+/// Six databases, the URL of another one on their server, and their names.
+async fn six_databases(budget: &Budget) -> (Vec<(String, Database)>, String, Vec<String>) {
+    let mut databases = Vec::new();
+    for _ in 0..6 {
+        databases.push(database(budget).await);
+    }
+    let names = databases.iter().map(|(url, _)| name_of(url)).collect();
+    (databases, postgres::database().await, names)
+}
+
 /// How many connections to these databases were opened, as the server has counted by now.
 async fn opened(url: &str, databases: &[String]) -> i64 {
     let client = postgres::client(url).await;
@@ -114,12 +124,7 @@ async fn work_of_several_steps_opens_one_connection_while_others_wait() {
     const ROUNDS: usize = 20;
     const STEPS: usize = 3;
     let budget = budget(2, 1);
-    let mut databases = Vec::new();
-    for _ in 0..6 {
-        databases.push(database(&budget).await);
-    }
-    let url = postgres::database().await;
-    let names: Vec<String> = databases.iter().map(|(url, _)| name_of(url)).collect();
+    let (databases, url, names) = six_databases(&budget).await;
     let before = opened(&url, &names).await;
     let mut users = JoinSet::new();
     for (_, database) in databases {
@@ -146,12 +151,7 @@ async fn busy_databases_keep_their_connections_while_there_is_one_for_each() {
     const USERS: usize = 4;
     const ROUNDS: usize = 100;
     let budget = budget(8, USERS);
-    let mut databases = Vec::new();
-    for _ in 0..6 {
-        databases.push(database(&budget).await);
-    }
-    let url = postgres::database().await;
-    let names: Vec<String> = databases.iter().map(|(url, _)| name_of(url)).collect();
+    let (databases, url, names) = six_databases(&budget).await;
     let before = opened(&url, &names).await;
     let mut users = JoinSet::new();
     for (_, database) in databases {
