@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn values_parse_from_their_exact_text() {
         let read = |text: &str| {
-            let json = Json::String(text.to_owned());
+            let json = Json::String(text.into());
             ProofForm::read(&json, &mut Path::root(), &mut Problems::default())
         };
         assert_eq!(read("POS-010"), Some(ProofForm::Pos010));
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn unknown_value_is_refused_with_a_list_of_the_known_ones() {
         let mut problems = Problems::default();
-        ServiceLevel::read(&Json::String("Tomorrow".to_owned()), &mut Path::root(), &mut problems);
+        ServiceLevel::read(&Json::String("Tomorrow".into()), &mut Path::root(), &mut problems);
         assert_eq!(problems.to_string(), "body: must be one of Routine, Rush, SameDay, Immediate");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::openapi::schema::{Object, ObjectBuilder, OneOfBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::json::Json;
+use crate::json::{Fields, Json};
 use crate::problem::{Path, Problems};
 
 /// The named schemas that are collected while a schema is built.
@@ -35,12 +35,7 @@ pub trait Part: Field {
     const NAMES: &'static [&'static str];
 
     /// Reads an object. Ignores the names in `also`, which another reader handles.
-    fn read_object(
-        object: &BTreeMap<String, Json>,
-        also: &[&str],
-        at: &mut Path,
-        problems: &mut Problems,
-    ) -> Self;
+    fn read_object(object: &Fields<'_>, also: &[&str], at: &mut Path, problems: &mut Problems) -> Self;
 
     /// The schema of each field.
     fn properties(components: &mut Components) -> Vec<(&'static str, RefOr<Schema>)>;
@@ -66,7 +61,7 @@ pub const REQUIRED: &str = "required at export";
 
 /// Reads the field `name`. `null` means absent.
 pub(crate) fn read_field<T: Field>(
-    object: &BTreeMap<String, Json>,
+    object: &Fields<'_>,
     name: &str,
     at: &mut Path,
     problems: &mut Problems,
@@ -79,14 +74,14 @@ pub(crate) fn read_field<T: Field>(
 
 /// Reports every field that is in neither `names` nor `also`: nothing that a client sends is dropped silently.
 pub(crate) fn refuse_unknown(
-    object: &BTreeMap<String, Json>,
+    object: &Fields<'_>,
     names: &[&str],
     also: &[&str],
     given: &[&str],
     at: &mut Path,
     problems: &mut Problems,
 ) {
-    for name in object.keys().map(String::as_str) {
+    for name in object.keys().map(|name| &**name) {
         if names.contains(&name) || also.contains(&name) {
             continue;
         }
@@ -310,7 +305,7 @@ macro_rules! part {
             const NAMES: &'static [&'static str] = &[ $( camel!($field) ),* ];
 
             fn read_object(
-                object: &std::collections::BTreeMap<String, $crate::json::Json>,
+                object: &$crate::json::Fields<'_>,
                 also: &[&str],
                 at: &mut $crate::problem::Path,
                 problems: &mut $crate::problem::Problems,

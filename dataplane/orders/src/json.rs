@@ -1,6 +1,7 @@
 //! A JSON tree that refuses what `serde_json::Value` accepts: duplicate keys, of which one would silently win, and
 //! deep nesting. Its errors name places and never quote the input.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +18,9 @@ pub const MAX_VALUES: usize = 20_000;
 /// The most objects and lists among them; the largest order has some 2,500. An object with one key takes 632 bytes.
 pub const MAX_CONTAINERS: usize = 5_000;
 
-/// A parsed JSON value. `Debug` prints only its kind.
+/// A parsed JSON value, which borrows texts without escapes from what was parsed. `Debug` prints only its kind.
 #[derive(Clone, PartialEq)]
-pub enum Json {
+pub enum Json<'a> {
     /// `null`
     Null,
     /// `true` or `false`
@@ -27,19 +28,27 @@ pub enum Json {
     /// A number that fits `u64`, `i64` or `f64`.
     Number(serde_json::Number),
     /// A string.
-    String(String),
+    String(Cow<'a, str>),
     /// A list.
-    Array(Vec<Json>),
+    Array(Vec<Json<'a>>),
     /// An object; the order of its keys is not kept.
-    Object(BTreeMap<String, Json>),
+    Object(Fields<'a>),
 }
 
-impl Json {
+/// The fields of an object.
+pub type Fields<'a> = BTreeMap<Cow<'a, str>, Json<'a>>;
+
+impl<'a> Json<'a> {
     /// Parses one JSON value that fills `bytes`. The problem's field is `body`, or the path of a duplicate
     /// key.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Problem> {
         let text = std::str::from_utf8(bytes).map_err(|_| whole("must be UTF-8"))?;
-        let state = State::default();
+        let state = State {
+            values: Cell::default(),
+            containers: Cell::default(),
+            path: Path::root().into(),
+            problem: RefCell::default(),
+        };
         let mut input = serde_json::Deserializer::from_str(text);
         let parsed = Seed { state: &state, depth: 0 }.deserialize(&mut input);
         let parsed = parsed.and_then(|json| input.end().map(|()| json));
@@ -59,21 +68,23 @@ impl Json {
     }
 }
 
-impl fmt::Debug for Json {
+impl fmt::Debug for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Json([redacted], {})", self.kind())
     }
 }
 
-impl From<Json> for serde_json::Value {
-    fn from(json: Json) -> Self {
+impl From<Json<'_>> for serde_json::Value {
+    fn from(json: Json<'_>) -> Self {
         match json {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(value),
             Json::Number(value) => Self::Number(value),
-            Json::String(value) => Self::String(value),
+            Json::String(value) => Self::String(value.into_owned()),
             Json::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
-            Json::Object(object) => Self::Object(object.into_iter().map(|(k, v)| (k, v.into())).collect()),
+            Json::Object(object) => Self::Object(
+                object.into_iter().map(|(key, value)| (key.into_owned(), value.into())).collect(),
+            ),
         }
     }
 }
@@ -89,7 +100,6 @@ fn syntax(error: &serde_json::Error) -> Problem {
 }
 
 /// The state that the visitors share: what they have read, their position, and the problem behind an error that they raised.
-#[derive(Default)]
 struct State {
     values: Cell<usize>,
     containers: Cell<usize>,
@@ -131,46 +141,50 @@ impl Seed<'_> {
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Json;
+    type Value = Json<'de>;
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Json, D::Error> {
+    fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Json<'de>, D::Error> {
         self.state.count(&self.state.values, MAX_VALUES, "values")?;
         input.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Seed<'_> {
-    type Value = Json;
+    type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Json, E> {
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
         Ok(Json::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
         Ok(Json::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
         Ok(Json::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
         Ok(Json::Number(value.into()))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json<'de>, E> {
         serde_json::Number::from_f64(value).map(Json::Number).ok_or_else(|| E::custom("not finite"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::String(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
+        Ok(Json::String(value.to_owned().into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::String(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
         let inner = self.deeper()?;
         let mut list = Vec::new();
         loop {
@@ -185,10 +199,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
         let inner = self.deeper()?;
         let mut object = BTreeMap::new();
-        while let Some(key) = entries.next_key::<String>()? {
+        while let Some(key) = entries.next_key_seed(Key)? {
             let before = self.state.path.borrow_mut().enter_key(&key);
             if object.contains_key(&key) {
                 return Err(self.state.refuse("given twice in one object".to_owned()));
@@ -198,6 +212,33 @@ impl<'de> Visitor<'de> for Seed<'_> {
             object.insert(key, value);
         }
         Ok(Json::Object(object))
+    }
+}
+
+/// Reads a key.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(key.to_owned().into())
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(key.into())
     }
 }
 

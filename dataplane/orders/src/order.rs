@@ -1,6 +1,5 @@
 //! The union of the seven order types, as stored.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use docket_domain::order_type::{OrderType, UnknownOrderType};
@@ -12,7 +11,7 @@ use crate::delivery::DeliveryOrder;
 use crate::field::{Field, Part};
 use crate::file_and_serve::FileAndServeOrder;
 use crate::investigation::InvestigationOrder;
-use crate::json::Json;
+use crate::json::{Fields, Json};
 use crate::photo_copy::{Facility, PhotoCopyOrder};
 use crate::problem::{Path, Problem, Problems};
 use crate::process::ProcessOrder;
@@ -55,13 +54,8 @@ pub(crate) use each;
 
 impl Order {
     /// Reads the fields of an order of this type. The names in `also` belong to the request around the order.
-    pub(crate) fn read(
-        kind: OrderType,
-        object: &BTreeMap<String, Json>,
-        also: &[&str],
-        problems: &mut Problems,
-    ) -> Self {
-        fn part<T: Part>(object: &BTreeMap<String, Json>, also: &[&str], problems: &mut Problems) -> Box<T> {
+    pub(crate) fn read(kind: OrderType, object: &Fields<'_>, also: &[&str], problems: &mut Problems) -> Self {
+        fn part<T: Part>(object: &Fields<'_>, also: &[&str], problems: &mut Problems) -> Box<T> {
             Box::new(T::read_object(object, also, &mut Path::root(), problems))
         }
         match kind {
@@ -167,7 +161,7 @@ impl Serialize for Order {
 }
 
 /// Parses a body, which must be an object.
-pub(crate) fn object(body: &[u8]) -> Result<BTreeMap<String, Json>, Problem> {
+pub(crate) fn object(body: &[u8]) -> Result<Fields<'_>, Problem> {
     match Json::parse(body)? {
         Json::Object(object) => Ok(object),
         _ => Err(Problem { field: Path::root().to_string(), message: "must be an object".to_owned() }),
@@ -175,9 +169,9 @@ pub(crate) fn object(body: &[u8]) -> Result<BTreeMap<String, Json>, Problem> {
 }
 
 /// The order type of a body, without which nothing else can be checked.
-pub(crate) fn tag(object: &BTreeMap<String, Json>) -> Result<OrderType, Problem> {
+pub(crate) fn tag(object: &Fields<'_>) -> Result<OrderType, Problem> {
     let tag = match object.get("orderType") {
-        Some(Json::String(tag)) => tag.as_str(),
+        Some(Json::String(tag)) => tag,
         _ => "",
     };
     let unknown =

@@ -8,7 +8,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::field::read_field;
-use crate::json::Json;
+use crate::json::Fields;
 use crate::order::{Order, object, tag};
 use crate::problem::{Path, Problems};
 use crate::text::{Text, WebOrderId};
@@ -40,7 +40,7 @@ impl SaveRequest {
         let web_order_id = read_field::<WebOrderId>(&object, "webOrderId", &mut at, &mut problems);
         let customer_code = read_field::<Text<64>>(&object, "customerCode", &mut at, &mut problems);
         let export = read_field::<bool>(&object, "export", &mut at, &mut problems);
-        let finalize = read_finalize(kind, &mut object, &mut problems);
+        let finalize = read_finalize(kind, &mut object, &mut at, &mut problems);
         let mut also = AROUND.to_vec();
         also.extend((kind == OrderType::PhotoCopy).then_some("finalize"));
         let order = Order::read(kind, &object, &also, &mut problems);
@@ -58,11 +58,11 @@ impl SaveRequest {
 /// Takes `finalize` out of the object, to report it more clearly than an unknown field.
 fn read_finalize(
     kind: OrderType,
-    object: &mut std::collections::BTreeMap<String, Json>,
+    object: &mut Fields<'_>,
+    at: &mut Path,
     problems: &mut Problems,
 ) -> Option<bool> {
-    let mut at = Path::root();
-    let finalize = read_field(object, "finalize", &mut at, problems);
+    let finalize = read_field(object, "finalize", at, problems);
     if object.remove("finalize").is_some() && kind != OrderType::PhotoCopy {
         at.key("finalize", |at| problems.push(at, "unknown field: only on PhotoCopy orders"));
     }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<UsState> {
-        UsState::read(&Json::String(text.to_owned()), &mut Path::root(), &mut Problems::default())
+        UsState::read(&Json::String(text.into()), &mut Path::root(), &mut Problems::default())
     }
 
     #[test]

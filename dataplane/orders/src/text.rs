@@ -72,7 +72,7 @@ impl<const MAX: usize> Field for Text<MAX> {
     }
 }
 
-fn read_string<'a>(json: &'a Json, at: &Path, problems: &mut Problems) -> Option<&'a str> {
+fn read_string<'a>(json: &'a Json<'_>, at: &Path, problems: &mut Problems) -> Option<&'a str> {
     match json {
         Json::String(text) => Some(text),
         _ => {
@@ -217,7 +217,7 @@ mod tests {
 
     fn read<T: Field>(text: &str) -> Result<T, String> {
         let mut problems = Problems::default();
-        let value = T::read(&Json::String(text.to_owned()), &mut Path::root(), &mut problems);
+        let value = T::read(&Json::String(text.into()), &mut Path::root(), &mut problems);
         value.ok_or_else(|| problems.to_string())
     }
 

@@ -138,7 +138,7 @@ pub(crate) fn in_order<T: PartialOrd>(
     }
 }
 
-fn text(json: &Json) -> Option<&str> {
+fn text<'a>(json: &'a Json<'_>) -> Option<&'a str> {
     match json {
         Json::String(text) => Some(text),
         _ => None,
@@ -206,7 +206,7 @@ mod tests {
 
     fn read<T: Field>(text: &str) -> Option<T> {
         let mut problems = Problems::default();
-        let value = T::read(&Json::String(text.to_owned()), &mut Path::root(), &mut problems);
+        let value = T::read(&Json::String(text.into()), &mut Path::root(), &mut problems);
         assert_eq!(value.is_some(), problems.is_empty());
         assert!(!problems.to_string().contains(text) || text.is_empty());
         value

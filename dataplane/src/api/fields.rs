@@ -1,5 +1,6 @@
 //! Reads the named fields of a JSON object or a query string, and collects everything that is wrong with them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use docket_orders::problem::Path;
@@ -30,14 +31,14 @@ pub enum Place {
 }
 
 /// One value as the client sent it.
-pub enum Sent {
+pub enum Sent<'a> {
     /// A field of a body.
-    Json(Json),
+    Json(Json<'a>),
     /// A parameter of a query string: text without control characters.
     Parameter(String),
 }
 
-impl Sent {
+impl Sent<'_> {
     /// A text of 1 to `max` characters without control characters.
     pub fn text(self, max: usize) -> Result<String, String> {
         match self {
@@ -50,27 +51,27 @@ impl Sent {
             Self::Json(Json::String(text)) if text.chars().any(char::is_control) => {
                 Err("must not contain control characters".to_owned())
             }
-            Self::Json(Json::String(text)) => Ok(text),
+            Self::Json(Json::String(text)) => Ok(text.into_owned()),
             Self::Json(_) => Err("must be a string".to_owned()),
         }
     }
 }
 
 /// The fields of a request, taken out one by one. [`finish`](Self::finish) refuses those that are left.
-pub struct Fields {
-    values: BTreeMap<String, Sent>,
+pub struct Fields<'a> {
+    values: BTreeMap<Cow<'a, str>, Sent<'a>>,
     place: Place,
     taken: Vec<&'static str>,
     problems: Problems,
 }
 
-impl Fields {
+impl<'a> Fields<'a> {
     fn new(place: Place) -> Self {
         Self { values: BTreeMap::new(), place, taken: Vec::new(), problems: Problems::default() }
     }
 
     /// The fields of a body, which must be a JSON object.
-    pub fn of_body(body: &[u8]) -> Result<Self, ApiError> {
+    pub fn of_body(body: &'a [u8]) -> Result<Self, ApiError> {
         match Json::parse(body) {
             Ok(Json::Object(object)) => {
                 let values = object.into_iter().map(|(name, json)| (name, Sent::Json(json))).collect();
@@ -90,7 +91,7 @@ impl Fields {
                 fields.problem(&name, "must be UTF-8 text without control characters");
                 continue;
             }
-            let before = fields.values.insert(name.clone().into_owned(), Sent::Parameter(value.into_owned()));
+            let before = fields.values.insert(name.to_string().into(), Sent::Parameter(value.into_owned()));
             if before.is_some() {
                 fields.problem(&name, "must be given once");
             }
@@ -123,7 +124,7 @@ impl Fields {
         self.read::<K>(name, sent)
     }
 
-    fn take(&mut self, name: &'static str) -> Option<Sent> {
+    fn take(&mut self, name: &'static str) -> Option<Sent<'a>> {
         self.taken.push(name);
         self.values.remove(name).filter(|sent| !matches!(sent, Sent::Json(Json::Null)))
     }

@@ -141,7 +141,7 @@ impl Kind for OrderType {
 pub fn of_order<T: Field>(sent: Sent) -> Result<T, String> {
     let json = match sent {
         Sent::Json(json) => json,
-        Sent::Parameter(text) => Json::String(text),
+        Sent::Parameter(text) => Json::String(text.into()),
     };
     let mut problems = Problems::default();
     let value = T::read(&json, &mut Path::root(), &mut problems);

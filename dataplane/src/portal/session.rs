@@ -279,12 +279,12 @@ fn pairs_of(bytes: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
 }
 
 /// The fields of a form.
-pub fn fields_of_form(bytes: &[u8]) -> Result<Fields, ApiError> {
+pub fn fields_of_form(bytes: &[u8]) -> Result<Fields<'static>, ApiError> {
     Ok(fields_of(&pairs_of(bytes)?))
 }
 
 /// The fields of what [`set`] returns.
-pub fn fields_of(pairs: &[(String, String)]) -> Fields {
+pub fn fields_of(pairs: &[(String, String)]) -> Fields<'static> {
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
     Fields::of_query(Some(&query))
 }
