@@ -1,7 +1,7 @@
 //! What is wrong with a body, and where. Neither path nor message contains a value that the client sent: both go
 //! into responses and may reach logs, and orders are full of personal data.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -107,13 +107,13 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 /// The position of the reader in a body.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(String);
 
 impl Path {
     /// The whole body.
     pub fn root() -> Self {
-        Self::default()
+        Self(String::with_capacity(64))
     }
 
     /// Moves to a field while `step` runs.
@@ -145,7 +145,7 @@ impl Path {
     /// Moves to an item. Returns the value for [`Path::leave`].
     pub(crate) fn enter_index(&mut self, index: usize) -> usize {
         let before = self.0.len();
-        self.0.push_str(&format!("[{index}]"));
+        write!(self.0, "[{index}]").expect("writing to a String does not fail");
         before
     }
 
@@ -166,7 +166,7 @@ impl fmt::Display for Path {
 fn shown(name: &str) -> &str {
     let named = name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-');
     if named { name } else { "?" }
 }
 

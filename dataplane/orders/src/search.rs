@@ -38,14 +38,16 @@ impl Order {
         let case_number = case.and_then(|case| owned(&case.case_number));
         let caption = case.and_then(caption);
         let client_matter_number = each!(self, order => owned(&order.client_matter_number));
-        let terms = [&case_number, &caption, &client_matter_number].into_iter().flatten().cloned();
+        let terms = [&case_number, &caption, &client_matter_number].into_iter().flatten().map(String::as_str);
         let names = self.parties().into_iter().filter_map(surname);
-        let mut text = String::new();
+        let mut text = String::with_capacity(128);
         for term in terms.chain(names) {
             text.push_str(if text.is_empty() { "" } else { " " });
             text.push_str(&term.to_lowercase());
         }
-        let text = text.chars().take(MAX_TEXT).collect();
+        if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+            text.truncate(end);
+        }
         SearchTerms { case_number, caption, client_matter_number, text }
     }
 
@@ -96,9 +98,10 @@ fn caption(case: &Case) -> Option<String> {
 }
 
 /// The organization, or the last name only.
-fn surname(party: &Party) -> Option<String> {
+fn surname(party: &Party) -> Option<&str> {
+    let last_name = party.last_name.as_ref().map(Text::as_str);
     match party.kind {
-        Some(PartyKind::Individual) => owned(&party.last_name),
-        _ => owned(&party.organization_name).or_else(|| owned(&party.last_name)),
+        Some(PartyKind::Individual) => last_name,
+        _ => party.organization_name.as_ref().map(Text::as_str).or(last_name),
     }
 }

@@ -5,6 +5,9 @@
 /// Holds a social security number: `123-45-6789` with hyphens, blanks, dots or dashes, or nine digits in a
 /// row soon after "SSN" or "social security".
 pub fn holds_full_ssn(text: &str) -> bool {
+    if text.bytes().filter(u8::is_ascii_digit).count() < 9 {
+        return false;
+    }
     let chars: Vec<char> = text.chars().collect();
     (0..chars.len()).any(|start| {
         let at_edge = start == 0 || !chars[start - 1].is_ascii_digit();
