@@ -66,7 +66,7 @@ pub(crate) fn inserts<'a>(events: impl IntoIterator<Item = &'a Event>, now_ms: i
         let About { web_order_id, work_order, invoice_number } = about;
         [
             Param::from(id.as_str()),
-            code.as_str().into(),
+            Param::Word(code.as_str()),
             customer_code.into(),
             web_order_id.as_ref().into(),
             work_order.as_ref().into(),

@@ -120,9 +120,9 @@ pub(crate) fn inserts<'a>(orders: impl IntoIterator<Item = &'a StoredOrder>) -> 
         let StoredOrder { head, body, search_text, version } = order;
         [
             Param::from(&head.id),
-            head.order_type.as_str().into(),
+            Param::Word(head.order_type.as_str()),
             (&head.customer_code).into(),
-            head.status.as_str().into(),
+            Param::Word(head.status.as_str()),
             head.finalized.into(),
             head.case_number.as_ref().into(),
             head.caption.as_ref().into(),

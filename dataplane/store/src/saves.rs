@@ -40,9 +40,11 @@ pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), Stor
     let now_ms = transaction.now_ms();
     let mut statements: Vec<Statement> =
         orders::inserts(saves.iter().map(|save| &save.order)).into_iter().collect();
-    statements.extend(events::inserts(saves.iter().filter_map(|save| save.event.as_ref()), now_ms));
-    let deliveries = saves.iter().flat_map(|save| &save.deliveries);
-    statements.extend(deliveries::inserts(deliveries.map(|(new, lease)| (new, lease.as_ref())), now_ms));
+    let events: Vec<&Event> = saves.iter().filter_map(|save| save.event.as_ref()).collect();
+    statements.extend(events::inserts(events, now_ms));
+    let deliveries: Vec<_> = saves.iter().flat_map(|save| &save.deliveries).collect();
+    let deliveries = deliveries.into_iter().map(|(new, lease)| (new, lease.as_ref()));
+    statements.extend(deliveries::inserts(deliveries, now_ms));
     // In one order everywhere, so that two groups with the same keys do not wait for each other.
     let mut to_keep: Vec<&ToKeep> = saves.iter().filter_map(|save| save.to_keep.as_ref()).collect();
     to_keep.sort_by(|a, b| (&a.caller, &a.key).cmp(&(&b.caller, &b.key)));

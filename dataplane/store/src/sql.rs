@@ -18,6 +18,8 @@ pub enum Param {
     Bool(bool),
     /// TEXT.
     Text(String),
+    /// TEXT: one of our words.
+    Word(&'static str),
     /// BYTEA.
     Bytes(Bytes),
     /// An array, of PostgreSQL only.
@@ -71,8 +73,8 @@ enum Text {
     Both(&'static str),
     /// For each of them.
     Each { postgres: &'static str, sqlite: &'static str },
-    /// About several rows, each with so many values.
-    Rows(&'static Rows, usize),
+    /// About several rows, with the values of each of their columns.
+    Rows(&'static Rows, Vec<Vec<Param>>),
 }
 
 impl Statement {
@@ -94,11 +96,7 @@ impl Statement {
         match self.text {
             Text::Both(sql) | Text::Each { postgres: sql, .. } => (sql, self.params),
             Text::Rows(rows, columns) => {
-                let mut arrays = vec![Vec::with_capacity(self.params.len() / columns); columns];
-                for (place, param) in self.params.into_iter().enumerate() {
-                    arrays[place % columns].push(param);
-                }
-                (rows.for_postgres(), arrays.into_iter().map(Param::Array).collect())
+                (rows.for_postgres(), columns.into_iter().map(Param::Array).collect())
             }
         }
     }
@@ -109,12 +107,15 @@ impl Statement {
             Text::Both(sql) | Text::Each { sqlite: sql, .. } => return vec![(sql, self.params)],
             Text::Rows(rows, columns) => (rows, columns),
         };
-        let mut params = self.params;
+        let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
         let mut pieces = Vec::new();
         for (place, size) in SIZES.into_iter().enumerate() {
-            while params.len() >= size * columns && !params.is_empty() {
-                let rest = params.split_off(size * columns);
-                pieces.push((rows.for_sqlite(place, columns), std::mem::replace(&mut params, rest)));
+            while columns.first().is_some_and(|column| column.len() >= size) {
+                let mut params = Vec::with_capacity(size * columns.len());
+                for _ in 0..size {
+                    params.extend(columns.iter_mut().filter_map(Iterator::next));
+                }
+                pieces.push((rows.for_sqlite(place, columns.len()), params));
             }
         }
         pieces
@@ -144,8 +145,13 @@ impl Rows {
         &'static self,
         rows: impl IntoIterator<Item = [Param; N]>,
     ) -> Option<Statement> {
-        let params: Vec<Param> = rows.into_iter().flatten().collect();
-        (!params.is_empty()).then_some(Statement { text: Text::Rows(self, N), params })
+        let rows = rows.into_iter();
+        let mut columns: Vec<_> = (0..N).map(|_| Vec::with_capacity(rows.size_hint().0)).collect();
+        for row in rows {
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        let is_empty = columns.first().is_none_or(Vec::is_empty);
+        (!is_empty).then_some(Statement { text: Text::Rows(self, columns), params: Vec::new() })
     }
 
     fn for_postgres(&'static self) -> &'static str {
@@ -302,6 +308,7 @@ impl ToSql for Param {
             Self::Int(value) => value.to_sql(ty, out),
             Self::Bool(value) => value.to_sql(ty, out),
             Self::Text(value) => value.to_sql(ty, out),
+            Self::Word(value) => value.to_sql(ty, out),
             Self::Bytes(value) => value.as_ref().to_sql(ty, out),
             Self::Array(values) => values.to_sql(ty, out),
         }
@@ -321,6 +328,7 @@ impl ToSql for Param {
             Self::Int(value) => value.to_sql_checked(ty, out),
             Self::Bool(value) => value.to_sql_checked(ty, out),
             Self::Text(value) => value.to_sql_checked(ty, out),
+            Self::Word(value) => value.to_sql_checked(ty, out),
             Self::Bytes(value) => value.as_ref().to_sql_checked(ty, out),
             Self::Array(values) => values.to_sql_checked(ty, out),
         }
@@ -334,6 +342,7 @@ impl From<Param> for rusqlite::types::Value {
             Param::Int(value) => Self::Integer(value),
             Param::Bool(value) => Self::Integer(i64::from(value)),
             Param::Text(value) => Self::Text(value),
+            Param::Word(value) => Self::Text(value.to_owned()),
             Param::Bytes(value) => Self::Blob(value.into()),
             // Statements for SQLite have none: it would store NULL.
             Param::Array(_) => Self::Null,

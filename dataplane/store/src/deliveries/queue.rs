@@ -95,7 +95,7 @@ pub(crate) fn inserts<'a>(
             (&new.event_id).into(),
             (&new.webhook).into(),
             (&new.webhook_name).into(),
-            Status::Pending.as_str().into(),
+            Param::Word(Status::Pending.as_str()),
             i64::from(lease.is_some()).into(),
             new.due_at_ms.unwrap_or(now_ms).into(),
             lease.map(|lease| lease.token_of(new.id)).into(),
