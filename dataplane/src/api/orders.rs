@@ -175,7 +175,8 @@ pub async fn save(
         let (saved, hints) = save_order(transaction, tenant, subject, request, now).await?;
         Ok(Done::new(&SaveAnswer::from(saved)).hint(hints))
     };
-    write.perform(&state, &caller, save).await
+    // Boxed, as most saves create an order, for which a future of a fraction of this size is enough.
+    Box::pin(write.perform(&state, &caller, save)).await
 }
 
 /// Exports a web order to the back office.

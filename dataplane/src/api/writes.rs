@@ -141,14 +141,15 @@ impl Write {
         let Some(key) = self.key else {
             return write(None).await.map_err(Failure::into_error);
         };
-        if let Some(kept) = key.find(state, caller).await? {
+        // Boxed, since most requests have no key.
+        if let Some(kept) = Box::pin(key.find(state, caller)).await? {
             return Ok(kept);
         }
         // Another request with this key may be under way. Then ours is refused, by the key itself or by what the other
         // one has changed, and gets the other one's response.
         match write(Some(&key)).await {
             Ok(response) => Ok(response),
-            Err(failure) => key.find(state, caller).await?.ok_or(failure.into_error()),
+            Err(failure) => Box::pin(key.find(state, caller)).await?.ok_or(failure.into_error()),
         }
     }
 }
@@ -230,9 +231,9 @@ async fn create(
             customer_code.clone()
         }
         _ => {
-            let mut reader = caller.reader(state).await?;
-            let customer = customer_of_new(&mut reader, subject, request.customer_code.as_deref()).await;
-            customer.map_err(|refusal| Failure::Api(refusal.into()))?
+            let mut reader = Box::pin(caller.reader(state)).await?;
+            let customer = customer_of_new(&mut reader, subject, request.customer_code.as_deref());
+            Box::pin(customer).await.map_err(|refusal| Failure::Api(refusal.into()))?
         }
     };
     let new = NewOrder::new(tenant, customer_code, request, state.clock.now());

@@ -96,7 +96,8 @@ impl<S: Schedule> Batches<S> {
 
     async fn attempt(self: Arc<Self>, attempt: Attempt, mut claimed: Claimed) {
         if self.stopping.is_cancelled() {
-            return self.give_back(&attempt, claimed).await;
+            // Boxed, as it is rare and larger than all else that an attempt needs.
+            return Box::pin(self.give_back(&attempt, claimed)).await;
         }
         let begun = self.clock.elapsed();
         let outcome = {
