@@ -141,9 +141,9 @@ impl<S: Schedule> CreateOrders<S> {
 
     /// Begins the POSTs, answers, and schedules the other deliveries.
     fn finish(&self, group: Vec<Job>, created: Created, handed: &mut Handed<S>) {
-        let Created { at_ms, saves } = created;
+        let Created { at_ms, saved, saves } = created;
         let mut hints = Vec::new();
-        for (job, (saved, save)) in group.into_iter().zip(saves) {
+        for ((job, saved), save) in group.into_iter().zip(saved).zip(&saves) {
             let deliveries = save.deliveries.iter().map(|(new, _)| (new.id, new.webhook.as_str()));
             let others = match (handed.as_mut(), &save.event) {
                 (Some(handed), Some(event)) => handed.start(&job.tenant, event, deliveries, at_ms),
@@ -174,7 +174,8 @@ async fn forget<S: Schedule>(group: &[Job], handed: &mut Handed<S>) {
 struct Created {
     /// The time of the transaction, in milliseconds since 1970.
     at_ms: i64,
-    saves: Vec<(Saved, Save)>,
+    saved: Vec<Saved>,
+    saves: Vec<Save>,
 }
 
 async fn commit<S: Schedule>(
@@ -202,7 +203,7 @@ async fn commit<S: Schedule>(
         saves.push(Save { order, event, deliveries, to_keep });
     }
     saves::commit(transaction, &saves).await?;
-    Ok(Created { at_ms: now.as_millisecond(), saves: saved.into_iter().zip(saves).collect() })
+    Ok(Created { at_ms: now.as_millisecond(), saved, saves })
 }
 
 /// Answers all with this error; several only if the database is unavailable.

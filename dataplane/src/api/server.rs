@@ -222,9 +222,10 @@ async fn connection(
     let served = Arc::clone(&handle.served);
     let stream = HeadLimit::new(Paced::new(stream), Arc::clone(&served));
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        // Counted here, since hyper may read again before it first polls the future.
+        served.step();
         let (router, served, place) = (router.clone(), Arc::clone(&served), place.clone());
         async move {
-            served.step();
             let mut request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(place);
