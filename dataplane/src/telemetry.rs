@@ -1,5 +1,6 @@
 //! Metrics. No label ever holds a key, a password, a token, a payload or personal data.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -25,7 +26,7 @@ const COUNTED: [Limit; 6] = [
     Limit::DatabaseConnections,
 ];
 
-type Labels<const N: usize> = [(&'static str, String); N];
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
 /// The metrics of this process. No label is a tenant or a webhook: there may be ten thousand of each.
 #[derive(Debug)]
@@ -224,22 +225,22 @@ impl Metrics {
     /// Begins every series at 0: Prometheus sees no increase in a series that begins with its first event.
     fn begin(&self) {
         for reason in Refused::ALL {
-            drop(self.connections_refused.get_or_create(&[("reason", reason.as_str().to_owned())]));
+            drop(self.connections_refused.get_or_create(&[("reason", reason.as_str().into())]));
         }
         for result in ["ok", "refused", "throttled", "busy"] {
-            drop(self.sign_ins.get_or_create(&[("result", result.to_owned())]));
+            drop(self.sign_ins.get_or_create(&[("result", result.into())]));
         }
         for limit in COUNTED {
-            drop(self.tenant_limited.get_or_create(&[("limit", limit.to_string())]));
+            drop(self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]));
         }
         for class in FailureClass::ALL.map(FailureClass::as_str).into_iter().chain(["Succeeded"]) {
-            drop(self.attempts.get_or_create(&[("class", class.to_owned())]));
+            drop(self.attempts.get_or_create(&[("class", class.into())]));
         }
         for status in Status::ALL.into_iter().filter(|status| status.is_final()) {
-            drop(self.deliveries.get_or_create(&[("status", status.to_string())]));
+            drop(self.deliveries.get_or_create(&[("status", status.as_str().into())]));
         }
         for reader in Reader::ALL {
-            drop(self.unchanged_databases.get_or_create(&[("reader", reader.as_str().to_owned())]));
+            drop(self.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]));
         }
         for lost in Lost::ALL {
             self.audit_lost(lost, 0);
@@ -248,39 +249,41 @@ impl Metrics {
 
     /// Counts audit entries that lack this.
     pub fn audit_lost(&self, lost: Lost, count: u64) {
-        self.audit_lost.get_or_create(&[("what", lost.as_str().to_owned())]).inc_by(count);
+        self.audit_lost.get_or_create(&[("what", lost.as_str().into())]).inc_by(count);
     }
 
     /// Begins the series of these routes at 0, for a success and for the errors of a server.
     pub fn serves<'a>(&self, routes: impl IntoIterator<Item = &'a str>) {
         for route in routes {
             for code in ["200", "500", "503"] {
-                drop(self.requests.get_or_create(&[("route", route.to_owned()), ("code", code.to_owned())]));
+                drop(
+                    self.requests.get_or_create(&[("route", route.to_owned().into()), ("code", code.into())]),
+                );
             }
         }
     }
 
     /// Counts a request. `route` is the pattern of a known route, never the path of the request.
     pub fn requested(&self, route: &str, status: u16, seconds: f64) {
-        let labels = [("route", route.to_owned()), ("code", status.to_string())];
+        let labels = [("route", route.to_owned().into()), ("code", status.to_string().into())];
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.observe(seconds);
     }
 
     /// Counts a connection that is refused, or has to wait.
     pub fn refused(&self, reason: Refused) {
-        self.connections_refused.get_or_create(&[("reason", reason.as_str().to_owned())]).inc();
+        self.connections_refused.get_or_create(&[("reason", reason.as_str().into())]).inc();
     }
 
     /// Counts a sign-in: `ok`, `refused`, `throttled` or `busy`.
     pub fn signed_in(&self, result: &'static str) {
-        self.sign_ins.get_or_create(&[("result", result.to_owned())]).inc();
+        self.sign_ins.get_or_create(&[("result", result.into())]).inc();
     }
 
     /// Counts what was refused or has to wait because the tenant with this uid was at this limit.
     pub fn limited(&self, tenant: &Arc<str>, limit: Limit) {
         self.at_limit.lock().insert((Arc::clone(tenant), limit));
-        self.tenant_limited.get_or_create(&[("limit", limit.to_string())]).inc();
+        self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]).inc();
     }
 
     /// Counts the tenants whose deliveries have to wait because of a limit.
@@ -297,24 +300,24 @@ impl Metrics {
     /// Counts an attempt.
     pub fn attempted(&self, outcome: &Outcome, next: Next) {
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
-        self.attempts.get_or_create(&[("class", class.to_owned())]).inc();
+        self.attempts.get_or_create(&[("class", class.into())]).inc();
         self.attempt_seconds.observe(outcome.report().times.total.as_secs_f64());
         if next.status().is_final() {
-            self.deliveries.get_or_create(&[("status", next.status().to_string())]).inc();
+            self.deliveries.get_or_create(&[("status", next.status().as_str().into())]).inc();
         }
     }
 
     /// Counts deliveries that ended without another attempt: their worker was lost, or their webhook is gone.
     pub fn dead_lettered(&self, count: u64) {
         if count > 0 {
-            self.deliveries.get_or_create(&[("status", "DeadLetter".to_owned())]).inc_by(count);
+            self.deliveries.get_or_create(&[("status", "DeadLetter".into())]).inc_by(count);
         }
     }
 
     /// Counts attempts whose worker was lost.
     pub fn lost(&self, count: u64) {
         if count > 0 {
-            let labels = [("class", FailureClass::WorkerLost.to_string())];
+            let labels = [("class", FailureClass::WorkerLost.as_str().into())];
             self.attempts.get_or_create(&labels).inc_by(count);
         }
     }
@@ -336,7 +339,7 @@ impl Metrics {
 
     /// Counts a database that was not read because nothing had changed.
     pub fn unchanged(&self, reader: Reader) {
-        self.unchanged_databases.get_or_create(&[("reader", reader.as_str().to_owned())]).inc();
+        self.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]).inc();
     }
 
     /// Sets the numbers of served tenants and of problems in what is declared.

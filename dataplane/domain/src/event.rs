@@ -23,7 +23,10 @@ impl EventId {
     /// A new id from the time and ten random bytes.
     pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
         let millis = u64::try_from(now.as_millisecond()).unwrap_or(0).to_be_bytes();
-        Self(format!("evt_{}{}", hex::encode(&millis[2..]), hex::encode(random)))
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&millis[2..]);
+        bytes[6..].copy_from_slice(&random);
+        Self(["evt_", &hex::encode(bytes)].concat())
     }
 
     /// The text, as it is sent and stored.

@@ -46,9 +46,13 @@ pub fn verify(secret: &[u8], body: &[u8], signature: &str) -> bool {
 /// The `webhook-signature` value of the Standard Webhooks specification, so that its libraries can verify
 /// deliveries: `v1,` and the base64 of HMAC-SHA256 over `<webhook-id>.<unix seconds>.<body>`.
 pub fn standard_webhooks(secret: &[u8], event_id: &str, sent_at: Timestamp, body: &[u8]) -> String {
-    let head = format!("{event_id}.{}.", sent_at.as_second());
-    let digest = hmac_sha256(secret, &[head.as_bytes(), body]).finalize().into_bytes();
-    format!("v1,{}", BASE64.encode(digest))
+    let seconds = sent_at.as_second().to_string();
+    let parts = [event_id.as_bytes(), b".", seconds.as_bytes(), b".", body];
+    let digest = hmac_sha256(secret, &parts).finalize().into_bytes();
+    let mut signature = String::with_capacity(64);
+    signature.push_str("v1,");
+    BASE64.encode_string(digest, &mut signature);
+    signature
 }
 
 /// A secret as the libraries of Standard Webhooks take it: `whsec_` and the base64 of its bytes.

@@ -254,7 +254,7 @@ fn filled(mut stored: StoredOrder, request: &SaveRequest) -> StoredOrder {
 
 fn publication<'a>(stored: &'a StoredOrder, request: &SaveRequest, created: bool) -> Publication<'a> {
     let data = OrderSaved {
-        order_type: stored.head.order_type.to_string(),
+        order_type: stored.head.order_type.as_str().to_owned(),
         web_order_id: stored.head.id.clone(),
         finalize: (stored.head.order_type == OrderType::PhotoCopy).then(|| request.finalize.unwrap_or(false)),
     };

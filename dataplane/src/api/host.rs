@@ -36,12 +36,12 @@ fn parse(host: &[u8]) -> Result<String, ApiError> {
         None => after_host.is_empty(),
         Some(port) => port.is_empty() || port.parse::<u16>().is_ok(),
     };
-    let name = authority.host().to_ascii_lowercase();
-    let name = name.strip_suffix('.').unwrap_or(&name);
+    let name = authority.host();
+    let name = name.strip_suffix('.').unwrap_or(name);
     if !port_is_right || name.is_empty() || name.contains('%') {
         return Err(WRONG);
     }
-    Ok(name.to_owned())
+    Ok(name.to_ascii_lowercase())
 }
 
 /// The hosts of the service, in lower case, without port or trailing dot.

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use docket_crds::Limit;
 use docket_program::random;
-use http::{HeaderValue, header};
+use http::{HeaderName, HeaderValue, header};
 use tracing::Instrument;
 
 use super::body::OfTenant;
@@ -19,7 +19,7 @@ use super::server::Place;
 use super::state::ApiState;
 use crate::portal;
 
-const REQUEST_ID: &str = "x-request-id";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Gives the request an id, runs it, counts it and logs it. Logs the route's pattern, not the query string, which holds
 /// names.
