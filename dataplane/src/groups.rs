@@ -1,5 +1,5 @@
-//! Groups jobs that one transaction can do together: those of a tenant that wait while the groups before are being done. No
-//! timer is involved, so a job that comes alone is done at once.
+//! Groups jobs that one transaction can do together: those of a tenant that wait while the groups before are being done, or while
+//! a turn waits for its connection. No timer is involved, so a job that comes alone is done at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,6 +21,8 @@ struct Waiting<J> {
     jobs: VecDeque<J>,
     /// How many turns the tenant has.
     turns: usize,
+    /// How many of them are about to take jobs: all that come until then.
+    choosing: usize,
 }
 
 impl<J> Groups<J> {
@@ -29,18 +31,25 @@ impl<J> Groups<J> {
         Arc::new(Self { most, turns, waiting: Mutex::default() })
     }
 
-    /// Adds a job. The caller that gets a turn of the tenant does the jobs that wait, until none is left.
+    /// Adds a job. The caller that gets a turn of the tenant does the jobs that wait, until none is left. There is no new turn
+    /// while another one is about to take jobs.
     #[must_use]
     pub fn add(self: &Arc<Self>, tenant_uid: &Arc<str>, job: J) -> Option<Turn<J>> {
         let mut waiting = self.waiting.lock();
-        let empty = || Waiting { jobs: VecDeque::new(), turns: 0 };
+        let empty = || Waiting { jobs: VecDeque::new(), turns: 0, choosing: 0 };
         let of_tenant = waiting.entry(Arc::clone(tenant_uid)).or_insert_with(empty);
         of_tenant.jobs.push_back(job);
-        if of_tenant.turns == self.turns {
+        if of_tenant.turns == self.turns || of_tenant.choosing > 0 {
             return None;
         }
         of_tenant.turns += 1;
-        Some(Turn { groups: Arc::clone(self), tenant_uid: Arc::clone(tenant_uid), ended: false })
+        of_tenant.choosing += 1;
+        Some(Turn {
+            groups: Arc::clone(self),
+            tenant_uid: Arc::clone(tenant_uid),
+            is_choosing: true,
+            ended: false,
+        })
     }
 }
 
@@ -49,38 +58,75 @@ impl<J> Groups<J> {
 pub struct Turn<J> {
     groups: Arc<Groups<J>>,
     tenant_uid: Arc<str>,
+    /// Whether it is about to take jobs.
+    is_choosing: bool,
     ended: bool,
 }
 
-/// The groups: each time the jobs that wait then, in the order in which they came. Without jobs the turn ends.
+impl<J> Turn<J> {
+    /// Looks at the last of the jobs that wait, before the turn [takes](Self::take_jobs) them. The caller may wait in between for
+    /// what the jobs need: the turn takes also what comes meanwhile. `None`: no jobs wait, and the turn has ended.
+    pub fn look<T>(&mut self, at: impl FnOnce(&J) -> T) -> Option<T> {
+        let mut waiting = self.groups.waiting.lock();
+        let of_tenant = waiting.get_mut(&self.tenant_uid)?;
+        if let Some(last) = of_tenant.jobs.back() {
+            let seen = at(last);
+            of_tenant.choosing += usize::from(!self.is_choosing);
+            self.is_choosing = true;
+            return Some(seen);
+        }
+        self.ended = true;
+        end(&mut waiting, &self.tenant_uid, self.is_choosing);
+        None
+    }
+
+    /// Takes the jobs that wait, in the order in which they came, at most a group. None, if another turn was faster.
+    pub fn take_jobs(&mut self) -> Vec<J> {
+        self.take_at_most(self.groups.most)
+    }
+
+    /// Takes all jobs that wait, to refuse them.
+    pub fn take_all(&mut self) -> Vec<J> {
+        self.take_at_most(usize::MAX)
+    }
+
+    fn take_at_most(&mut self, most: usize) -> Vec<J> {
+        let mut waiting = self.groups.waiting.lock();
+        let Some(of_tenant) = waiting.get_mut(&self.tenant_uid) else { return Vec::new() };
+        of_tenant.choosing -= usize::from(self.is_choosing);
+        self.is_choosing = false;
+        let count = of_tenant.jobs.len().min(most);
+        of_tenant.jobs.drain(..count).collect()
+    }
+}
+
+/// The groups: each time the jobs that wait then. Without jobs the turn ends.
 impl<J> Iterator for Turn<J> {
     type Item = Vec<J>;
 
     fn next(&mut self) -> Option<Vec<J>> {
-        let mut waiting = self.groups.waiting.lock();
-        let jobs = &mut waiting.get_mut(&self.tenant_uid)?.jobs;
-        if jobs.is_empty() {
-            self.ended = true;
-            end(&mut waiting, &self.tenant_uid);
-            return None;
-        }
-        let count = jobs.len().min(self.groups.most);
-        Some(jobs.drain(..count).collect())
+        self.look(|_| ())?;
+        Some(self.take_jobs())
     }
 }
 
 impl<J> Drop for Turn<J> {
     fn drop(&mut self) {
         if !self.ended {
-            let left = end(&mut self.groups.waiting.lock(), &self.tenant_uid);
+            let left = end(&mut self.groups.waiting.lock(), &self.tenant_uid, self.is_choosing);
             drop(left); // not under the lock
         }
     }
 }
 
 /// Ends a turn. With the last one of the tenant, returns the jobs that wait.
-fn end<J>(waiting: &mut HashMap<Arc<str>, Waiting<J>>, tenant_uid: &Arc<str>) -> Option<Waiting<J>> {
+fn end<J>(
+    waiting: &mut HashMap<Arc<str>, Waiting<J>>,
+    tenant_uid: &Arc<str>,
+    is_choosing: bool,
+) -> Option<Waiting<J>> {
     let of_tenant = waiting.get_mut(tenant_uid)?;
+    of_tenant.choosing -= usize::from(is_choosing);
     of_tenant.turns -= 1;
     if of_tenant.turns == 0 { waiting.remove(tenant_uid) } else { None }
 }
@@ -104,24 +150,55 @@ mod tests {
     fn jobs_wait_when_all_turns_of_their_tenant_are_taken() {
         let (groups, a): (_, Arc<str>) = (Groups::new(3, 2), "a".into());
         let mut first = groups.add(&a, 1).expect("a turn");
+        assert_eq!(first.take_jobs(), [1]);
         let mut second = groups.add(&a, 2).expect("another turn");
+        assert_eq!(second.take_jobs(), [2]);
         assert!(groups.add(&a, 3).is_none());
         assert_eq!(
             (first.next(), second.next()),
-            (Some(vec![1, 2, 3]), None),
+            (Some(vec![3]), None),
             "what waits goes to the first to ask"
         );
         assert!(groups.add(&a, 4).is_some_and(|mut turn| turn.next() == Some(vec![4])));
-        drop(second);
-        assert!(groups.add(&a, 5).is_some());
+    }
+
+    #[test]
+    fn jobs_that_come_while_a_turn_waits_for_what_they_need_are_taken_by_it() {
+        let (groups, a): (_, Arc<str>) = (Groups::new(3, 2), "a".into());
+        let mut first = groups.add(&a, 1).expect("a turn");
+        assert_eq!(first.look(|job| *job), Some(1));
+        assert!(groups.add(&a, 2).is_none(), "the first turn takes it");
+        assert_eq!(first.take_jobs(), [1, 2]);
+        assert!(groups.add(&a, 3).is_some(), "the first turn has its jobs");
+    }
+
+    #[test]
+    fn turn_that_has_what_the_jobs_need_takes_them_before_one_that_waits_for_it() {
+        let (groups, a): (_, Arc<str>) = (Groups::new(3, 2), "a".into());
+        let mut first = groups.add(&a, 1).expect("a turn");
+        assert_eq!(first.take_jobs(), [1]);
+        let mut second = groups.add(&a, 2).expect("another turn");
+        assert_eq!(second.look(|job| *job), Some(2));
+        assert_eq!(first.next(), Some(vec![2]));
+        assert!(groups.add(&a, 3).is_none(), "the second turn takes it");
+        assert_eq!((second.take_jobs(), second.look(|job| *job)), (vec![3], None));
+    }
+
+    #[test]
+    fn jobs_that_are_refused_are_all_that_wait() {
+        let (groups, a): (_, Arc<str>) = (Groups::new(3, 2), "a".into());
+        let mut turn = groups.add(&a, 0).expect("a turn");
+        assert!((1..=9).all(|job| groups.add(&a, job).is_none()));
+        assert_eq!((turn.look(|job| *job), turn.take_all().len(), turn.next()), (Some(9), 10, None));
     }
 
     #[test]
     fn jobs_outlast_a_dropped_turn_if_their_tenant_has_another() {
         let (groups, a): (_, Arc<str>) = (Groups::new(3, 2), "a".into());
-        let (mut first, second) = (groups.add(&a, 1).expect("a turn"), groups.add(&a, 2));
-        drop(second);
-        assert_eq!((first.next(), first.next()), (Some(vec![1, 2]), None));
+        let mut first = groups.add(&a, 1).expect("a turn");
+        assert_eq!(first.take_jobs(), [1]);
+        drop(groups.add(&a, 2));
+        assert_eq!((first.next(), first.next()), (Some(vec![2]), None));
     }
 
     #[test]

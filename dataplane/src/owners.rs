@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docket_domain::token::{Owner, TokenSubject, Verified};
 use docket_program::clock::Clock;
-use docket_store::{StoreError, contacts, employees};
+use docket_store::{Connection, StoreError, contacts, employees};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ const SKEW_MS: i64 = 5_000;
 const MAX_COPIES: usize = 10_000;
 /// The most requests that one read serves.
 const GROUP: usize = 1_000;
-/// How long a read may take, until the requests that wait for it are refused.
+/// How long a read may take once it has a connection, until the requests that wait for it are refused.
 const READ_TIME: Duration = Duration::from_secs(3);
 
 /// Copies of users that have tokens, read when they are needed. Reads of one tenant that wait are made together.
@@ -97,17 +97,26 @@ impl Owners {
         Ok(owner.is_some_and(|owner| token.belongs_to(&owner)))
     }
 
-    async fn run(self: Arc<Self>, turn: Turn<Job>) {
+    async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
         let mut away: Option<Arc<StoreError>> = None;
-        for mut group in turn {
+        while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
+            // What waited for a read that failed waits for no other.
+            let mut reader = match &away {
+                Some(error) => Err(Arc::clone(error)),
+                None => self.reader(&tenant).await.map_err(Arc::new),
+            };
+            let mut group = turn.take_jobs();
             // Their clients have gone.
             group.retain(|job| !job.result.is_closed());
-            let Some(tenant) = group.first().map(|job| Arc::clone(&job.tenant)) else { continue };
+            let newest = group.last().map_or(&tenant, |job| &job.tenant);
+            if reader.is_ok() && !Arc::ptr_eq(&newest.store, &tenant.store) {
+                // The tenant got another database while this turn waited.
+                reader = self.reader(newest).await.map_err(Arc::new);
+            }
             let at_ms = self.clock.now_ms();
-            // What waited for a read that failed waits for no other.
-            let read = match &away {
-                Some(error) => Err(Arc::clone(error)),
-                None => self.read_in_time(&tenant, &group).await.map_err(Arc::new),
+            let read = match reader {
+                Ok(reader) => read_in_time(reader, &group).await.map_err(Arc::new),
+                Err(error) => Err(error),
             };
             match read {
                 Ok(owners) => {
@@ -127,37 +136,8 @@ impl Owners {
         }
     }
 
-    async fn read_in_time(
-        &self,
-        tenant: &ServedTenant,
-        group: &[Job],
-    ) -> Result<HashMap<User, Owner>, StoreError> {
-        let read = tokio::time::timeout(READ_TIME, self.read(tenant, group)).await;
-        read.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable("reading the users of tokens took too long".into()))
-        })
-    }
-
-    async fn read(&self, tenant: &ServedTenant, group: &[Job]) -> Result<HashMap<User, Owner>, StoreError> {
-        let users: HashSet<&User> = group.iter().map(|job| &job.user).collect();
-        let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
-        for user in users {
-            match user {
-                User::Contact(code) => of_contacts.push(code.as_str()),
-                User::Employee(code) => of_employees.push(code.as_str()),
-            }
-        }
-        let mut reader = tenant.store.ready(&self.clock).await?.reader().await?;
-        let mut owners = HashMap::new();
-        if !of_contacts.is_empty() {
-            let read = contacts::owners(&mut reader, &of_contacts).await?;
-            owners.extend(read.into_iter().map(|(code, owner)| (User::Contact(code), owner)));
-        }
-        if !of_employees.is_empty() {
-            let read = employees::owners(&mut reader, &of_employees).await?;
-            owners.extend(read.into_iter().map(|(code, owner)| (User::Employee(code), owner)));
-        }
-        Ok(owners)
+    async fn reader(&self, tenant: &ServedTenant) -> Result<Connection, StoreError> {
+        tenant.store.ready(&self.clock).await?.reader().await
     }
 
     fn keep(&self, tenant: &Arc<str>, group: &[Job], owners: &HashMap<User, Owner>, at_ms: i64) {
@@ -173,6 +153,32 @@ impl Owners {
             copies.insert((Arc::clone(tenant), job.user.clone()), copied);
         }
     }
+}
+
+async fn read_in_time(reader: Connection, group: &[Job]) -> Result<HashMap<User, Owner>, StoreError> {
+    let late = |_| Err(StoreError::Unavailable("reading the users of tokens took too long".into()));
+    tokio::time::timeout(READ_TIME, read(reader, group)).await.unwrap_or_else(late)
+}
+
+async fn read(mut reader: Connection, group: &[Job]) -> Result<HashMap<User, Owner>, StoreError> {
+    let users: HashSet<&User> = group.iter().map(|job| &job.user).collect();
+    let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
+    for user in users {
+        match user {
+            User::Contact(code) => of_contacts.push(code.as_str()),
+            User::Employee(code) => of_employees.push(code.as_str()),
+        }
+    }
+    let mut owners = HashMap::new();
+    if !of_contacts.is_empty() {
+        let read = contacts::owners(&mut reader, &of_contacts).await?;
+        owners.extend(read.into_iter().map(|(code, owner)| (User::Contact(code), owner)));
+    }
+    if !of_employees.is_empty() {
+        let read = employees::owners(&mut reader, &of_employees).await?;
+        owners.extend(read.into_iter().map(|(code, owner)| (User::Employee(code), owner)));
+    }
+    Ok(owners)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint, Schedule};
 use docket_store::idempotency::ToKeep;
 use docket_store::saves::{self, Save};
-use docket_store::{AtConnectionLimit, StoreError, Transaction};
+use docket_store::{AtConnectionLimit, StoreError, Transaction, Writer};
 use tokio::sync::oneshot;
 
 use super::save_order::{NewOrder, Saved};
@@ -74,14 +74,32 @@ impl<S: Schedule> CreateOrders<S> {
         created.await.unwrap_or(Err(StoreError::Unexpected("creating orders panicked")))
     }
 
-    async fn run(self: Arc<Self>, turn: Turn<Job>) {
-        for group in turn {
-            self.create_group(group).await;
+    async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
+        while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
+            match self.writer(&tenant).await {
+                Ok(writer) => self.create_group(turn.take_jobs(), &tenant, writer).await,
+                // None of those that wait would get one sooner.
+                Err(error) => refuse(turn.take_all(), error),
+            }
         }
     }
 
-    async fn create_group(&self, group: Vec<Job>) {
-        let (mut handed, begun) = tokio::join!(self.claim(&group), self.begin(&group));
+    async fn writer(&self, tenant: &ServedTenant) -> Result<Writer, StoreError> {
+        tenant.store.ready(&self.clock).await?.writer().await
+    }
+
+    /// Creates the orders of a group, with a writer of this tenant.
+    async fn create_group(&self, group: Vec<Job>, tenant: &Arc<ServedTenant>, mut writer: Writer) {
+        // The tenant as it is served now: its URL or its password may have changed since the first of the jobs came.
+        let Some(newest) = group.last().map(|job| Arc::clone(&job.tenant)) else { return };
+        if !Arc::ptr_eq(&newest.store, &tenant.store) {
+            writer = match self.writer(&newest).await {
+                Ok(writer) => writer,
+                Err(error) => return refuse(group, error),
+            };
+        }
+        let begin = saves::begin(writer, &self.clock, group.len());
+        let (mut handed, begun) = tokio::join!(self.claim(&group), begin);
         let created = match begun {
             Ok((transaction, first)) => commit(transaction, first, &group, handed.as_ref()).await,
             Err(error) => {
@@ -101,7 +119,10 @@ impl<S: Schedule> CreateOrders<S> {
                 }
                 // One of them failed: create them one by one.
                 for job in group {
-                    Box::pin(self.create_group(vec![job])).await;
+                    match self.writer(&newest).await {
+                        Ok(writer) => Box::pin(self.create_group(vec![job], &newest, writer)).await,
+                        Err(error) => refuse(vec![job], error),
+                    }
                 }
             }
         }
@@ -130,13 +151,6 @@ impl<S: Schedule> CreateOrders<S> {
                 None
             }
         }
-    }
-
-    async fn begin(&self, group: &[Job]) -> Result<(Transaction, i64), StoreError> {
-        // The tenant as it is served now: its URL or its password may have changed since the first of them came.
-        let newest = group.last().ok_or(StoreError::Unexpected("a group without jobs"))?;
-        let database = newest.tenant.store.ready(&self.clock).await?;
-        saves::begin(database, &self.clock, group.len()).await
     }
 
     /// Begins the POSTs, answers, and schedules the other deliveries.

@@ -8,8 +8,7 @@ use docket_domain::delivery::{self, FailureClass, Next, Outcome};
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
 use docket_store::deliveries::{self, End, Stored};
-use docket_store::stores::Store;
-use docket_store::{Database, StoreError};
+use docket_store::{StoreError, Writer};
 use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
 
@@ -19,7 +18,7 @@ use super::report::Active;
 use super::settle::{Claimed, Settle, ToSettle};
 use crate::groups::{Groups, Turn};
 use crate::telemetry::Metrics;
-use crate::tenants::Tenants;
+use crate::tenants::{ServedTenant, Tenants};
 
 /// How long to retry while the database is unavailable; then the outcome is lost.
 const DATABASE_LOST: Duration = Duration::from_secs(5 * 60);
@@ -71,20 +70,34 @@ impl<S: Schedule> Finish<S> {
         }
     }
 
-    async fn run(self: Arc<Self>, turn: Turn<Ended>) {
-        for group in turn {
-            let settled = self.store(group).await;
+    async fn run(self: Arc<Self>, mut turn: Turn<Ended>) {
+        while let Some(newest) = turn.look(|newest| Arc::clone(&newest.attempt.tenant)) {
+            let writer = self.writer(&newest).await;
+            let settled = self.store(turn.take_jobs(), writer).await;
             self.settle.settle(settled).await;
         }
     }
 
-    /// Stores a group. Returns its claims, each with the time until its delivery is due again.
-    async fn store(&self, group: Vec<Ended>) -> Vec<ToSettle> {
+    /// To the database of the tenant as it is served now: its URL or its password may have changed since the attempt began.
+    async fn writer(&self, tenant: &Arc<ServedTenant>) -> Result<Writer, StoreError> {
+        let served = self.tenants.by_uid(&tenant.config.uid);
+        served.as_ref().unwrap_or(tenant).store.ready(&self.clock).await?.writer().await
+    }
+
+    /// Stores a group, at first with this writer. Returns its claims, each with the time until its delivery is due again.
+    async fn store(&self, group: Vec<Ended>, mut writer: Result<Writer, StoreError>) -> Vec<ToSettle> {
+        let Some(tenant) = group.last().map(|newest| Arc::clone(&newest.attempt.tenant)) else {
+            return Vec::new();
+        };
         let mut pause = FIRST_PAUSE;
         let ends: Vec<End> = group.iter().map(Ended::end).collect();
         let oldest = group.iter().map(|ended| ended.at.elapsed).min().unwrap_or_default();
         loop {
-            match self.try_store(&group, &ends).await {
+            let stored = match writer {
+                Ok(writer) => self.try_store(writer, &group, &ends).await,
+                Err(error) => Err(error),
+            };
+            match stored {
                 Ok(stored) => return self.settled(group, &stored),
                 Err(StoreError::Unavailable(error)) if self.clock.elapsed() < oldest + DATABASE_LOST => {
                     let count = group.len();
@@ -97,30 +110,33 @@ impl<S: Schedule> Finish<S> {
                 Err(_) => {
                     let mut settled = Vec::with_capacity(group.len());
                     for ended in group {
-                        settled.extend(Box::pin(self.store(vec![ended])).await);
+                        let writer = self.writer(&tenant).await;
+                        settled.extend(Box::pin(self.store(vec![ended], writer)).await);
                     }
                     return settled;
                 }
             }
+            writer = self.writer(&tenant).await;
         }
     }
 
-    async fn try_store(&self, group: &[Ended], ends: &[End]) -> Result<Vec<Stored>, StoreError> {
-        let Some(Ended { attempt: Attempt { tenant, .. }, .. }) = group.last() else { return Ok(Vec::new()) };
-        // The tenant as it is served now: its URL or its password may have changed since the attempt began.
-        let served = self.tenants.by_uid(&tenant.config.uid);
-        let store: &Store = &served.as_ref().unwrap_or(tenant).store;
-        let database = store.ready(&self.clock).await?;
+    async fn try_store(
+        &self,
+        writer: Writer,
+        group: &[Ended],
+        ends: &[End],
+    ) -> Result<Vec<Stored>, StoreError> {
+        let is_a_server = writer.is_to_a_server();
         let next = |place: usize, now: Timestamp| {
             let Ended { attempt, outcome, at, .. } = &group[place];
             // By the database's clock: a file uses the machine's, a server has its own.
-            let ended_at = match database {
-                Database::Sqlite(_) => at.at,
-                Database::Postgres(_) => now - self.clock.elapsed().saturating_sub(at.elapsed),
+            let ended_at = match is_a_server {
+                false => at.at,
+                true => now - self.clock.elapsed().saturating_sub(at.elapsed),
             };
             delivery::after_attempt(outcome, attempt.started.attempt, ended_at, self.backoff_base)
         };
-        deliveries::finish_attempts(database, &self.clock, ends, next).await
+        deliveries::finish_attempts(writer, &self.clock, ends, next).await
     }
 
     fn settled(&self, group: Vec<Ended>, stored: &[Stored]) -> Vec<ToSettle> {

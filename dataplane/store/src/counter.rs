@@ -3,7 +3,7 @@
 use docket_program::clock::Clock;
 
 use crate::connection::Transaction;
-use crate::database::Database;
+use crate::database::Writer;
 use crate::error::StoreError;
 use crate::sql::{Row, Statement, params};
 
@@ -15,7 +15,7 @@ pub async fn next_number(transaction: &mut Transaction, counter: &'static str) -
 /// Begins a transaction and takes the next `count` numbers of a counter; returns the first of them. On PostgreSQL other
 /// transactions take later numbers at once, so if this one fails, its numbers are left out.
 pub(crate) async fn begin_with_numbers(
-    database: &Database,
+    writer: Writer,
     clock: &Clock,
     counter: &'static str,
     count: usize,
@@ -25,7 +25,7 @@ pub(crate) async fn begin_with_numbers(
                        FROM (SELECT set_config('synchronous_commit', 'off', true)) AS this_statement \
                        WHERE name = $1 RETURNING value";
     let (transaction, rows) =
-        database.begin_after(clock, next_numbers(counter, count).on_postgres(on_postgres)).await?;
+        writer.begin_after(clock, next_numbers(counter, count).on_postgres(on_postgres)).await?;
     Ok((transaction, first_of(&[rows], count)?))
 }
 

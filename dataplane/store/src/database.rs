@@ -37,56 +37,18 @@ impl Database {
         }
     }
 
+    /// A connection for one transaction, which has not begun yet.
+    pub async fn writer(&self) -> Result<Writer, StoreError> {
+        match self {
+            Self::Sqlite(database) => database.writer().await.map(Connection::Sqlite).map(Writer),
+            Self::Postgres(database) => database.connection().await.map(Connection::Postgres).map(Writer),
+        }
+    }
+
     /// Begins a transaction. Its time is PostgreSQL's, which all processes share, or `clock`'s for a file.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
-        let (connection, now) = match self {
-            Self::Sqlite(database) => {
-                let connection = database.begin().await?;
-                // Only now: waiting for the turn takes time.
-                (Connection::Sqlite(connection), clock.now())
-            }
-            Self::Postgres(database) => {
-                let (connection, now) = database.begin().await?;
-                (Connection::Postgres(connection), now)
-            }
-        };
-        Ok(Transaction::new(connection, now))
-    }
-
-    /// Begins a transaction and runs statements, in one round trip; returns the rows of each.
-    pub(crate) async fn begin_with(
-        &self,
-        clock: &Clock,
-        statements: impl IntoIterator<Item = Statement>,
-    ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
-        let statements = statements.into_iter().collect();
-        let (connection, now, rows) = match self {
-            Self::Sqlite(database) => {
-                let (connection, rows) = database.begin_with(statements).await?;
-                (Connection::Sqlite(connection), clock.now(), rows)
-            }
-            Self::Postgres(database) => {
-                let (connection, now, rows) = database.begin_with(statements).await?;
-                (Connection::Postgres(connection), now, rows)
-            }
-        };
-        Ok((Transaction::new(connection, now), rows))
-    }
-
-    /// Runs a statement and begins a transaction, in one round trip; returns the statement's rows. On PostgreSQL the statement is
-    /// a transaction of its own, so that its locks end at once. SQLite has one writer, so that it may as well be a part of the
-    /// one that begins.
-    pub(crate) async fn begin_after(
-        &self,
-        clock: &Clock,
-        statement: Statement,
-    ) -> Result<(Transaction, Vec<Row>), StoreError> {
-        let Self::Postgres(database) = self else {
-            let (transaction, rows) = self.begin_with(clock, [statement]).await?;
-            return Ok((transaction, rows.into_iter().flatten().collect()));
-        };
-        let (connection, now, rows) = database.begin_after(vec![statement]).await?;
-        Ok((Transaction::new(Connection::Postgres(connection), now), rows.into_iter().flatten().collect()))
+        let (transaction, _) = self.writer().await?.begin_with(clock, []).await?;
+        Ok(transaction)
     }
 
     /// What it looks like, without a connection to it. `None`: unknown, so that only reading it finds a change.
@@ -116,5 +78,57 @@ impl Database {
             Self::Sqlite(database) => database.close_idle(unused_for).await,
             Self::Postgres(database) => database.close_idle(unused_for),
         }
+    }
+}
+
+/// A connection for one transaction, before that begins. Dropped, it goes back.
+pub struct Writer(Connection);
+
+impl Writer {
+    /// Whether it leads to a server, which has a clock of its own.
+    pub fn is_to_a_server(&self) -> bool {
+        matches!(self.0, Connection::Postgres(_))
+    }
+
+    /// Begins a transaction and runs statements, in one round trip; returns the rows of each.
+    pub(crate) async fn begin_with(
+        self,
+        clock: &Clock,
+        statements: impl IntoIterator<Item = Statement>,
+    ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
+        self.begin_around(clock, Vec::new(), statements.into_iter().collect()).await
+    }
+
+    /// Runs a statement and begins a transaction, in one round trip; returns the statement's rows. On PostgreSQL the statement is
+    /// a transaction of its own, so that its locks end at once. SQLite has one writer, so that it may as well be a part of the
+    /// one that begins.
+    pub(crate) async fn begin_after(
+        self,
+        clock: &Clock,
+        statement: Statement,
+    ) -> Result<(Transaction, Vec<Row>), StoreError> {
+        let (before, within) = match &self.0 {
+            Connection::Sqlite(_) => (Vec::new(), vec![statement]),
+            Connection::Postgres(_) => (vec![statement], Vec::new()),
+        };
+        let (transaction, rows) = self.begin_around(clock, before, within).await?;
+        Ok((transaction, rows.into_iter().flatten().collect()))
+    }
+
+    async fn begin_around(
+        mut self,
+        clock: &Clock,
+        before: Vec<Statement>,
+        within: Vec<Statement>,
+    ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
+        let (now, rows) = match &mut self.0 {
+            Connection::Sqlite(connection) => {
+                let rows = connection.begin_with(within).await?;
+                // Only now: waiting for the lock of the file takes time.
+                (clock.now(), rows)
+            }
+            Connection::Postgres(connection) => connection.begin_around(before, within).await?,
+        };
+        Ok((Transaction::new(self.0, now), rows))
     }
 }

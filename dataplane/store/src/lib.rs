@@ -62,6 +62,6 @@ pub mod work_orders;
 
 pub use connection::{Connection, Transaction};
 pub use counter::next_number;
-pub use database::Database;
+pub use database::{Database, Writer};
 pub use error::{AtConnectionLimit, StoreError};
 pub use state::DatabaseState;

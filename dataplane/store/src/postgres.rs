@@ -19,13 +19,11 @@ pub use watcher::{Counters, Watcher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::InvalidUrl;
 use jiff::Timestamp;
-use tokio_postgres::SimpleQueryMessage;
 
 use crate::error::StoreError;
-use crate::sql::{Row, Statement, params};
+use crate::sql::params;
 use pool::{Limit, Pool};
 
 /// How long a step of a migration waits for locks; later statements on the same table wait behind it.
@@ -33,9 +31,6 @@ const MIGRATION_LOCK: Duration = Duration::from_secs(5);
 
 /// How long the build of an index waits for the transactions that began before it. No write waits meanwhile.
 const INDEX_LOCK_WAIT: Duration = Duration::from_secs(60);
-
-/// One round trip for both; in microseconds since 1970.
-const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
 /// One tenant's database.
 #[derive(Clone)]
@@ -132,55 +127,9 @@ impl Postgres {
 
     /// Begins a transaction. Returns also when, by the server's clock.
     pub(super) async fn begin(&self) -> Result<(PostgresConnection, Timestamp), StoreError> {
-        let (connection, now, _) = self.begin_with(Vec::new()).await?;
-        Ok((connection, now))
-    }
-
-    /// Begins a transaction and runs statements, in one round trip.
-    pub(super) async fn begin_with(
-        &self,
-        statements: Vec<Statement>,
-    ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
-        self.begin_around(Vec::new(), statements).await
-    }
-
-    /// Runs statements, each a transaction of its own, and begins a transaction, in one round trip.
-    pub(super) async fn begin_after(
-        &self,
-        statements: Vec<Statement>,
-    ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
-        self.begin_around(statements, Vec::new()).await
-    }
-
-    /// Begins a transaction between statements, in one round trip. Returns also when, by the server's clock, and the rows of
-    /// each statement.
-    async fn begin_around(
-        &self,
-        before: Vec<Statement>,
-        within: Vec<Statement>,
-    ) -> Result<(PostgresConnection, Timestamp, Vec<Vec<Row>>), StoreError> {
         let mut connection = self.connection().await?;
-        // Before the await: a future that is dropped in the middle must not leave an open transaction to the next one.
-        connection.in_transaction = true;
-        let begin = async |client: &ClientWrapper| {
-            let before = connection::prepared(client, before).await?;
-            let within = connection::prepared(client, within).await?;
-            let (mut rows, messages, rows_within) = tokio::try_join!(
-                biased;
-                connection::pipelined(client, &before),
-                client.simple_query(BEGIN),
-                connection::pipelined(client, &within)
-            )?;
-            rows.extend(rows_within);
-            Ok((messages, rows))
-        };
-        let (messages, rows) = connection.run(begin).await?;
-        let now = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.try_get(0).ok()??.parse().ok(),
-            _ => None,
-        });
-        let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
-        Ok((connection, now.ok_or(StoreError::Unexpected("the server's time"))?, rows))
+        let (now, _) = connection.begin_around(Vec::new(), Vec::new()).await?;
+        Ok((connection, now))
     }
 
     /// Like [`begin`](Self::begin), after waiting (within bounds) for another process that migrates the same database. Only

@@ -4,7 +4,7 @@ use docket_program::clock::Clock;
 
 use crate::connection::Transaction;
 use crate::counter::begin_with_numbers;
-use crate::database::Database;
+use crate::database::Writer;
 use crate::deliveries::{self, Lease, NewDelivery};
 use crate::error::StoreError;
 use crate::events::{self, Event};
@@ -13,12 +13,8 @@ use crate::orders::{self, StoredOrder};
 use crate::sql::Statement;
 
 /// Begins the transaction and takes the numbers of `count` web orders. Returns the first of them.
-pub async fn begin(
-    database: &Database,
-    clock: &Clock,
-    count: usize,
-) -> Result<(Transaction, i64), StoreError> {
-    begin_with_numbers(database, clock, "web_order", count).await
+pub async fn begin(writer: Writer, clock: &Clock, count: usize) -> Result<(Transaction, i64), StoreError> {
+    begin_with_numbers(writer, clock, "web_order", count).await
 }
 
 /// What a request saves.

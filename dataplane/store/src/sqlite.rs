@@ -156,26 +156,8 @@ impl Sqlite {
         self.connection(false, Make::Never).await
     }
 
-    pub(super) async fn begin(&self) -> Result<SqliteConnection, StoreError> {
-        self.begin_on(self.connection(true, Make::Never).await?).await
-    }
-
-    /// Like [`begin`](Self::begin), with statements.
-    pub(super) async fn begin_with(
-        &self,
-        statements: Vec<Sql>,
-    ) -> Result<(SqliteConnection, Vec<Vec<Row>>), StoreError> {
-        let mut connection = self.connection(true, Make::Never).await?;
-        connection.in_transaction = true;
-        let rows = connection.all(statements, "BEGIN IMMEDIATE").await?;
-        Ok((connection, rows))
-    }
-
-    async fn begin_on(&self, mut connection: SqliteConnection) -> Result<SqliteConnection, StoreError> {
-        // IMMEDIATE: the write lock is taken now, so that nothing read in the transaction is stale when it writes.
-        connection.batch("BEGIN IMMEDIATE").await?;
-        connection.in_transaction = true;
-        Ok(connection)
+    pub(super) async fn writer(&self) -> Result<SqliteConnection, StoreError> {
+        self.connection(true, Make::Never).await
     }
 
     async fn connection(&self, writer: bool, make: Make) -> Result<SqliteConnection, StoreError> {
@@ -204,9 +186,11 @@ impl Sqlite {
         })
     }
 
-    /// Like [`begin`](Self::begin), and makes the file if there is none.
+    /// Begins a transaction, and makes the file if there is none.
     pub(super) async fn begin_migration(&self) -> Result<SqliteConnection, StoreError> {
-        self.begin_on(self.connection(true, Make::IfMissing).await?).await
+        let mut connection = self.connection(true, Make::IfMissing).await?;
+        connection.begin_with(Vec::new()).await?;
+        Ok(connection)
     }
 }
 
@@ -303,6 +287,15 @@ impl SqliteConnection {
             statements.into_iter().map(|statement| pieces(connection, statement)).collect()
         })
         .await
+    }
+
+    /// Begins a transaction and runs statements.
+    pub(super) async fn begin_with(&mut self, statements: Vec<Sql>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let only_begins = statements.is_empty();
+        // IMMEDIATE: the write lock is taken now, so that nothing read in the transaction is stale when it writes.
+        let rows = self.all(statements, "BEGIN IMMEDIATE").await;
+        self.in_transaction = rows.is_ok() || !only_begins;
+        rows
     }
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {

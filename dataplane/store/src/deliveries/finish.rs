@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::history::{self, Finished};
 use super::{LATE_END_MS, Started};
 use crate::connection::Transaction;
-use crate::database::Database;
+use crate::database::Writer;
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, SLOTS, Statement, filled, params, slots};
 
@@ -39,7 +39,7 @@ pub enum Stored {
 /// Stores how attempts ended, in one transaction. `next` says what the delivery of an end, named by its place, is then, by the
 /// time of the database. An end that an earlier commit without a response has stored counts as stored.
 pub async fn finish_attempts(
-    database: &Database,
+    writer: Writer,
     clock: &Clock,
     ends: &[End],
     next: impl Fn(usize, Timestamp) -> Next,
@@ -47,7 +47,7 @@ pub async fn finish_attempts(
     // Whether a delivery ends does not depend on the time.
     let is_final = |place: usize| next(place, clock.now()).status().is_final();
     let last: Vec<&End> = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end).collect();
-    let (mut transaction, rows) = database.begin_with(clock, take_out(&last)).await?;
+    let (mut transaction, rows) = writer.begin_with(clock, take_out(&last)).await?;
     let now = transaction.now();
     let nexts: Vec<Next> = (0..ends.len()).map(|place| next(place, now)).collect();
     let (is_ours, rest) = store(&mut transaction, ends, &nexts, rows, now.as_millisecond()).await?;

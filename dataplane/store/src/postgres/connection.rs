@@ -5,7 +5,9 @@ use std::sync::Arc;
 use deadpool_postgres::ClientWrapper;
 use futures_util::TryStreamExt;
 use futures_util::stream::FuturesOrdered;
+use jiff::Timestamp;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::ToSql;
 
 use super::budget::Opened;
@@ -13,6 +15,9 @@ use super::error::unavailable;
 use super::pool::{Acquired, Limit, Pool, Retry};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Statement};
+
+/// One round trip for both; in microseconds since 1970.
+const BEGIN: &str = "BEGIN; SELECT floor(extract(epoch FROM now()) * 1000000)::bigint";
 
 /// A connection on loan. One that is dropped inside a transaction, or with a statement under way, is closed, which
 /// rolls it back.
@@ -75,6 +80,36 @@ impl PostgresConnection {
         self.run(async |client| pipelined(client, &prepared(client, statements).await?).await).await
     }
 
+    /// Runs statements, each a transaction of its own, begins a transaction, and runs statements in it, in one round trip.
+    /// Returns when it began, by the server's clock, and the rows of each statement.
+    pub(crate) async fn begin_around(
+        &mut self,
+        before: Vec<Statement>,
+        within: Vec<Statement>,
+    ) -> Result<(Timestamp, Vec<Vec<Row>>), StoreError> {
+        // Before the await: a future that is dropped in the middle must not leave an open transaction to the next one.
+        self.in_transaction = true;
+        let begin = async |client: &ClientWrapper| {
+            let before = prepared(client, before).await?;
+            let within = prepared(client, within).await?;
+            let (mut rows, messages, rows_within) = tokio::try_join!(
+                biased;
+                pipelined(client, &before),
+                client.simple_query(BEGIN),
+                pipelined(client, &within)
+            )?;
+            rows.extend(rows_within);
+            Ok((messages, rows))
+        };
+        let (messages, rows) = self.run(begin).await?;
+        let now = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.try_get(0).ok()??.parse().ok(),
+            _ => None,
+        });
+        let now = now.and_then(|micros| Timestamp::from_microsecond(micros).ok());
+        Ok((now.ok_or(StoreError::Unexpected("the server's time"))?, rows))
+    }
+
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         self.commit_after(Vec::new()).await.map(drop)
     }
@@ -134,10 +169,10 @@ impl PostgresConnection {
 }
 
 /// Statements that this connection has prepared, with their values.
-pub(super) type Prepared = Vec<(tokio_postgres::Statement, Vec<Param>)>;
+type Prepared = Vec<(tokio_postgres::Statement, Vec<Param>)>;
 
 /// Prepares what the connection has not prepared before, each in a round trip of its own.
-pub(super) async fn prepared(
+async fn prepared(
     client: &ClientWrapper,
     statements: Vec<Statement>,
 ) -> Result<Prepared, tokio_postgres::Error> {
@@ -149,7 +184,7 @@ pub(super) async fn prepared(
 }
 
 /// Sends all statements, in their order, before it waits for the first result.
-pub(super) async fn pipelined(
+async fn pipelined(
     client: &ClientWrapper,
     prepared: &Prepared,
 ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {

@@ -5,7 +5,7 @@ use docket_rig::postgres as rig;
 use super::*;
 use crate::connection::{Connection, Transaction};
 use crate::database::Database;
-use crate::sql::{Param, Rows, params};
+use crate::sql::{Param, Rows, Statement, params};
 
 const STATEMENTS: i64 = 200;
 
@@ -74,7 +74,9 @@ async fn transaction_with_one_failing_statement_among_many_is_not_committed() {
     let failed = transaction.all([insert(1), insert(1), insert(2)]).await;
     assert!(matches!(failed, Err(StoreError::Conflict)), "{:?}", failed.err());
     assert!(transaction.commit().await.is_err(), "its commit was acknowledged");
-    assert!(postgres.begin_with(vec![insert(1), insert(1)]).await.is_err());
+    let mut connection = postgres.connection().await.expect("a connection");
+    assert!(connection.begin_around(Vec::new(), vec![insert(1), insert(1)]).await.is_err());
+    drop(connection);
     assert!(stored(&url).await.is_empty());
     // The only connection is there for the next.
     begin(&postgres).await.commit_after(statements()).await.expect("all fit");
@@ -91,8 +93,9 @@ async fn commit_that_fails_is_not_acknowledged() {
     assert!(matches!(committed, Err(StoreError::Conflict)), "{:?}", committed.err());
     assert!(stored(&url).await.is_empty());
     let database = Database::Postgres(postgres);
-    let begun = database.begin_with(&docket_program::clock::Clock::System, [insert(1)]).await;
-    let (transaction, rows) = begun.expect("a connection");
+    let writer = database.writer().await.expect("a connection");
+    let begun = writer.begin_with(&docket_program::clock::Clock::System, [insert(1)]).await;
+    let (transaction, rows) = begun.expect("begun");
     assert_eq!(rows[0].len(), 1);
     transaction.commit().await.expect("a commit");
     assert_eq!(stored(&url).await, [1]);

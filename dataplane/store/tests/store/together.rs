@@ -13,7 +13,8 @@ use docket_store::deliveries::{self, End, Started, Stored};
 use docket_store::events::{About, Event};
 use docket_store::idempotency::{self, Kept, ToKeep};
 use docket_store::saves::{self, Save};
-use docket_store::{Database, StoreError, orders};
+use docket_store::{Database, StoreError, Transaction, orders};
+use jiff::Timestamp;
 
 use super::orders::order;
 
@@ -26,6 +27,18 @@ on_both_databases!(
     numbers_of_a_group_that_is_not_committed_are_left_out_on_postgresql,
     two_groups_of_a_tenant_are_stored_at_once_on_postgresql,
 );
+
+async fn begin(database: &Database, count: usize) -> Result<(Transaction, i64), StoreError> {
+    saves::begin(database.writer().await?, &Clock::System, count).await
+}
+
+async fn finish_attempts(
+    database: &Database,
+    ends: &[End],
+    next: impl Fn(usize, Timestamp) -> Next,
+) -> Result<Vec<Stored>, StoreError> {
+    deliveries::finish_attempts(database.writer().await?, &Clock::System, ends, next).await
+}
 
 fn succeeded() -> Outcome {
     Outcome::Succeeded(Report { http_status: Some(204), ..Report::default() })
@@ -97,8 +110,7 @@ async fn ends_of_one_call_have_each_their_own_result(rig: TenantDatabase) {
     }
     let ends: Vec<End> =
         started.iter().zip(&cases).map(|(started, case)| end(started, "mine", &case.outcome())).collect();
-    let stored =
-        deliveries::finish_attempts(&rig.database, &Clock::System, &ends, |place, _| cases[place].next());
+    let stored = finish_attempts(&rig.database, &ends, |place, _| cases[place].next());
     let stored = stored.await.expect("stored");
 
     assert_eq!(stored.len(), 90);
@@ -144,8 +156,7 @@ async fn an_end_that_was_stored_already_is_stored_once_however_often_it_comes(ri
         started.iter().zip(&outcomes).map(|(started, outcome)| end(started, "mine", outcome)).collect();
     let mut pictures = Vec::new();
     for _ in 0..3 {
-        let stored =
-            deliveries::finish_attempts(&rig.database, &Clock::System, &ends, |place, _| nexts[place]);
+        let stored = finish_attempts(&rig.database, &ends, |place, _| nexts[place]);
         let stored = stored.await.expect("stored");
         let nexts_stored: Vec<Option<Next>> = stored
             .iter()
@@ -167,7 +178,7 @@ async fn an_end_that_was_stored_already_is_stored_once_however_often_it_comes(ri
 }
 
 async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
-    let stored = deliveries::finish_attempts(&rig.database, &Clock::System, &[], |_, _| Next::Succeeded);
+    let stored = finish_attempts(&rig.database, &[], |_, _| Next::Succeeded);
     assert_eq!(stored.await.expect("nothing to do"), []);
     let unknown = Started {
         id: delivery_id(999),
@@ -177,7 +188,7 @@ async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
         at_ms: T0,
     };
     let ends = [end(&unknown, "mine", &succeeded())];
-    let stored = deliveries::finish_attempts(&rig.database, &Clock::System, &ends, |_, _| Next::Succeeded);
+    let stored = finish_attempts(&rig.database, &ends, |_, _| Next::Succeeded);
     assert_eq!(stored.await.expect("nothing is changed"), [Stored::LeaseLost]);
 }
 
@@ -212,7 +223,7 @@ fn save(number: u16) -> Save {
 }
 
 async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result<(), StoreError>) {
-    let begun = saves::begin(&rig.database, &Clock::System, saves.len()).await;
+    let begun = begin(&rig.database, saves.len()).await;
     let (transaction, first) = begun.expect("the numbers are there");
     (first, saves::commit(transaction, saves).await)
 }
@@ -253,7 +264,7 @@ async fn saves_of_one_group_are_stored_with_all_that_belongs_to_them(rig: Tenant
         assert_eq!((row.status, row.attempt_count, row.webhook.as_str()), (Status::Pending, 0, "another"));
         assert_eq!(rig.lease(queued).await, (None, None));
     }
-    let next = saves::begin(&rig.database, &Clock::System, 1).await.expect("a number");
+    let next = begin(&rig.database, 1).await.expect("a number");
     assert_eq!(next.1, 71);
 }
 
@@ -303,12 +314,12 @@ async fn a_group_with_a_violation_stores_nothing(rig: TenantDatabase) {
 async fn numbers_of_a_group_that_is_not_committed_are_left_out_on_postgresql(rig: TenantDatabase) {
     let left_out = if is_postgres(&rig) { 5 } else { 0 };
     for round in 0..3 {
-        let begun = saves::begin(&rig.database, &Clock::System, 5).await.expect("numbers");
+        let begun = begin(&rig.database, 5).await.expect("numbers");
         assert_eq!(begun.1, 1 + left_out * round);
     }
-    let (transaction, first) = saves::begin(&rig.database, &Clock::System, 2).await.expect("numbers");
+    let (transaction, first) = begin(&rig.database, 2).await.expect("numbers");
     saves::commit(transaction, &[]).await.expect("nothing to store");
-    let begun = tokio::time::timeout(Duration::from_secs(5), saves::begin(&rig.database, &Clock::System, 1));
+    let begun = tokio::time::timeout(Duration::from_secs(5), begin(&rig.database, 1));
     assert_eq!(begun.await.expect("soon").expect("numbers").1, first + 2);
 }
 
@@ -316,7 +327,7 @@ async fn two_groups_of_a_tenant_are_stored_at_once_on_postgresql(rig: TenantData
     if !is_postgres(&rig) {
         return; // One transaction writes a file.
     }
-    let (first, number) = saves::begin(&rig.database, &Clock::System, 2).await.expect("numbers");
+    let (first, number) = begin(&rig.database, 2).await.expect("numbers");
     let saves = [save(3)];
     let second = tokio::time::timeout(Duration::from_secs(5), commit(&rig, &saves));
     let (later, committed) = second.await.expect("it does not wait for the first");
