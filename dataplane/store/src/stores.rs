@@ -19,7 +19,7 @@ use crate::postgres::{Budget, Postgres, Watcher};
 use crate::sqlite::Sqlite;
 
 /// How long a request waits for the migration: longer than for a connection, whose error says more.
-const WAIT: Duration = Duration::from_secs(5);
+const WAIT: Duration = Duration::from_secs(6);
 
 /// A server that takes longer than this hangs, and other databases wait for their migration.
 const LONGEST: Duration = Duration::from_secs(30 * 60);

@@ -6,9 +6,9 @@
 //! two fewer, or has waited long. Then the connection is closed and its place goes there. So busy tenants keep their connections
 //! while there is one for each, and take turns when there is not.
 //!
-//! A connection stays with its tenant for as long as opening it took, also while others wait: to save an order takes a read, a
-//! transaction and the attempt's end, and opening one costs PostgreSQL more than all three. Without this, many tenants with few
-//! connections would take it for opening alone.
+//! A connection stays with its tenant for four times as long as opening it took, also while others wait: to save an order takes a
+//! read, a transaction and, after the POST, the attempt's end, and opening one costs PostgreSQL more than all three. Without this,
+//! many tenants with few connections would take it for opening alone.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +27,11 @@ const PATIENCE_WITH_PLACES: Duration = Duration::from_secs(1);
 
 /// The least and the most time that a new connection is kept for its tenant while others wait.
 const KEPT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+/// How many times as long as opening it took, within these limits.
+const KEPT_PER_OPENING: u32 = 4;
+/// How many connections are opened at the same time, without those that take long. More would take the cores of the server from each other and from the
+/// statements of open connections.
+const OPENINGS: usize = 8;
 /// How often connections are looked for that are no longer kept, while others wait.
 const RELEASE_EVERY: Duration = Duration::from_millis(5);
 
@@ -56,6 +61,7 @@ struct Shared {
     first_tries: Arc<Semaphore>,
     /// For migrations, which may take long: a quarter.
     migrations: Arc<Semaphore>,
+    openings: Semaphore,
 }
 
 /// While a request waits, no place is free, and connections are idle only if they are [kept](Opened::is_kept).
@@ -102,7 +108,12 @@ impl Opened {
     /// Opening it took so long.
     pub(super) fn new(client: ClientWrapper, excess: ExcessFound, place: Place, took: Duration) -> Self {
         let (least, most) = KEPT;
-        Self { client, excess, place, kept_until: Instant::now() + took.clamp(least, most) }
+        Self {
+            client,
+            excess,
+            place,
+            kept_until: Instant::now() + (took * KEPT_PER_OPENING).clamp(least, most),
+        }
     }
 
     /// Whether its tenant may still need it for work that it has begun.
@@ -291,7 +302,11 @@ impl Budget {
         let (retries, first_tries, migrations) = (quarter(), quarter(), quarter());
         let state = Mutex::new(state);
         let per_tenant = limits.per_tenant;
-        Self { shared: Arc::new(Shared { limits, state, retries, first_tries, migrations }), per_tenant }
+        let openings = Semaphore::new(OPENINGS);
+        Self {
+            shared: Arc::new(Shared { limits, state, retries, first_tries, migrations, openings }),
+            per_tenant,
+        }
     }
 
     /// The same connections, of which the tenant that gets this may have at most so many, and at least one.
@@ -334,6 +349,10 @@ impl Budget {
 
     pub(super) fn migrations(&self) -> &Arc<Semaphore> {
         &self.shared.migrations
+    }
+
+    pub(super) fn openings(&self) -> &Semaphore {
+        &self.shared.openings
     }
 
     pub(super) fn new_pool(&self) -> PoolId {

@@ -16,10 +16,15 @@ use super::budget::{Budget, Grant, Opened, Place, PoolId};
 use super::error::{is_away, unavailable};
 use crate::error::{AtConnectionLimit, StoreError};
 
-/// How long a request waits for a connection, and for a new one.
+/// How long a request waits for a turn of its tenant, and for a new connection.
 const WAIT: Duration = Duration::from_secs(3);
+/// How long it waits for both a turn and a place of the process, which many tenants with few connections take in turn.
+const PLACE_WAIT: Duration = Duration::from_secs(4);
 /// A request that has waited for nearly as long may still open one.
 const CONNECT: Duration = Duration::from_secs(1);
+/// For this long an opening counts among those that are made at the same time, so that eight that hang at a silent server delay
+/// others by no more than this.
+const OPENING: Duration = Duration::from_millis(50);
 /// How long one statement may take; the server ends it then (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that has not ended it by then is unreachable.
@@ -58,8 +63,8 @@ impl Drop for Pool {
 
 #[derive(Debug, thiserror::Error)]
 enum NoConnection {
-    #[error("no free connection within {} s", WAIT.as_secs())]
-    Busy,
+    #[error("no free connection within {} s", .0.as_secs())]
+    Busy(Duration),
     #[error("the server did not respond within {} s", WAIT.as_secs())]
     Silent,
 }
@@ -145,18 +150,20 @@ impl Pool {
 
     /// Waits for a connection and opens it if needed, both within bounds.
     pub(super) async fn acquire(&self) -> Result<Acquired, StoreError> {
-        let until = Instant::now() + WAIT;
-        let busy = |_| unavailable(NoConnection::Busy);
-        let retry = timeout_at(until, self.wait_for_retry()).await.map_err(busy)?;
+        let begun = Instant::now();
+        let retry = timeout_at(begun + WAIT, self.wait_for_retry()).await;
+        let retry = retry.map_err(|_| unavailable(NoConnection::Busy(WAIT)))?;
         // Semaphores are never closed here.
-        let turn = timeout_at(until, Arc::clone(&self.turns).acquire_owned()).await;
+        let turn = timeout_at(begun + WAIT, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = turn.map_err(|_| self.no_turn())?.ok();
-        let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(busy)?;
+        // One that tries whether the database responds holds a place that others need.
+        let until = begun + if retry.is_some() { WAIT } else { PLACE_WAIT };
+        let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(|_| busy())?;
         let opened = match grant {
             Some(Grant::Connection(opened)) if !opened.client.is_closed() => opened,
             Some(Grant::Connection(opened)) => self.open(opened.close(), until).await?,
             Some(Grant::Place(place)) => self.open(place, until).await?,
-            None => return Err(unavailable(NoConnection::Busy)),
+            None => return Err(busy()),
         };
         Ok(Acquired { opened, turn, retry })
     }
@@ -166,7 +173,7 @@ impl Pool {
     fn no_turn(&self) -> StoreError {
         match self.responds() && !self.budget.is_waiting(self.id) {
             true => unavailable(AtConnectionLimit),
-            false => unavailable(NoConnection::Busy),
+            false => unavailable(NoConnection::Busy(WAIT)),
         }
     }
 
@@ -191,10 +198,19 @@ impl Pool {
     }
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
+        let opening = timeout_at(until, self.budget.openings().acquire()).await;
+        let opening = opening.map_err(|_| busy())?;
         let begun = Instant::now();
-        let until = until.max(begun + CONNECT);
+        let until = until.clamp(begun + CONNECT, begun + WAIT);
         let target = configured(self.target().map_err(unavailable)?);
-        let Connected { client, connection, excess } = match timeout_at(until, target.connect()).await {
+        let mut connecting = pin!(target.connect());
+        let soon = timeout(OPENING, &mut connecting).await;
+        drop(opening);
+        let connected = match soon {
+            Ok(connected) => Ok(connected),
+            Err(_) => timeout_at(until, connecting).await,
+        };
+        let Connected { client, connection, excess } = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
                 self.is_away.store(true, Ordering::Relaxed);
@@ -243,6 +259,10 @@ impl Pool {
         self.is_known.store(true, Ordering::Relaxed);
         Ok(response.map_err(StoreError::from))
     }
+}
+
+fn busy() -> StoreError {
+    unavailable(NoConnection::Busy(PLACE_WAIT))
 }
 
 /// Adds the settings of all our connections.

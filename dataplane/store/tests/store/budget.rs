@@ -224,6 +224,26 @@ async fn many_tenants_at_a_silent_server_leave_the_others_their_places() {
     }
 }
 
+/// Fewer are opened at the same time than hang here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openings_that_hang_at_a_silent_server_delay_another_by_less_than_their_time_limit() {
+    let budget = budget(40, 4);
+    let (_, other) = database(&budget).await;
+    budget.close_idle(Duration::ZERO);
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = silent.local_addr().expect("it is bound").port();
+    let mut hanging = JoinSet::new();
+    for tenant in 0..10 {
+        let database = open(&format!("postgres://docket@127.0.0.1:{port}/docket_{tenant}"), &budget);
+        hanging.spawn(async move { look(&database).await.is_err() });
+    }
+    eventually("all hang", async || budget.open() == 10).await;
+    let begun = Instant::now();
+    look(&other).await.expect("it is not this one's server");
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(hanging.join_next().await.expect("ten").expect("no panic"), "a silent server does not respond");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_gives_up_takes_no_place_with_it() {
     let budget = budget(1, 1);
