@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use crate::problem::{Path, Problem};
@@ -202,7 +203,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
         let inner = self.deeper()?;
         let mut object = BTreeMap::new();
-        while let Some(key) = entries.next_key_seed(Key)? {
+        while let Some(Key(key)) = entries.next_key()? {
             let before = self.state.path.borrow_mut().enter_key(&key);
             if object.contains_key(&key) {
                 return Err(self.state.refuse("given twice in one object".to_owned()));
@@ -215,32 +216,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// Reads a key.
-struct Key;
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
-        input.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Key {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(key.to_owned().into())
-    }
-
-    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(key.into())
-    }
-}
+/// A key, which is borrowed unless it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
