@@ -103,7 +103,7 @@ impl Owners {
             // What waited for a read that failed waits for no other.
             let mut reader = match &away {
                 Some(error) => Err(Arc::clone(error)),
-                None => self.reader(&tenant).await.map_err(Arc::new),
+                None => tenant.store.reader(&self.clock).await.map_err(Arc::new),
             };
             let mut group = turn.take_jobs();
             // Their clients have gone.
@@ -111,7 +111,7 @@ impl Owners {
             let newest = group.last().map_or(&tenant, |job| &job.tenant);
             if reader.is_ok() && !Arc::ptr_eq(&newest.store, &tenant.store) {
                 // The tenant got another database while this turn waited.
-                reader = self.reader(newest).await.map_err(Arc::new);
+                reader = newest.store.reader(&self.clock).await.map_err(Arc::new);
             }
             let at_ms = self.clock.now_ms();
             let read = match reader {
@@ -134,10 +134,6 @@ impl Owners {
                 }
             }
         }
-    }
-
-    async fn reader(&self, tenant: &ServedTenant) -> Result<Connection, StoreError> {
-        tenant.store.ready(&self.clock).await?.reader().await
     }
 
     fn keep(&self, tenant: &Arc<str>, group: &[Job], owners: &HashMap<User, Owner>, at_ms: i64) {

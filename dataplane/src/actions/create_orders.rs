@@ -76,7 +76,7 @@ impl<S: Schedule> CreateOrders<S> {
 
     async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
         while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
-            match self.writer(&tenant).await {
+            match tenant.store.writer(&self.clock).await {
                 Ok(writer) => self.create_group(turn.take_jobs(), &tenant, writer).await,
                 // None of those that wait would get one sooner.
                 Err(error) => refuse(turn.take_all(), error),
@@ -84,16 +84,12 @@ impl<S: Schedule> CreateOrders<S> {
         }
     }
 
-    async fn writer(&self, tenant: &ServedTenant) -> Result<Writer, StoreError> {
-        tenant.store.ready(&self.clock).await?.writer().await
-    }
-
     /// Creates the orders of a group, with a writer of this tenant.
     async fn create_group(&self, group: Vec<Job>, tenant: &Arc<ServedTenant>, mut writer: Writer) {
         // The tenant as it is served now: its URL or its password may have changed since the first of the jobs came.
         let Some(newest) = group.last().map(|job| Arc::clone(&job.tenant)) else { return };
         if !Arc::ptr_eq(&newest.store, &tenant.store) {
-            writer = match self.writer(&newest).await {
+            writer = match newest.store.writer(&self.clock).await {
                 Ok(writer) => writer,
                 Err(error) => return refuse(group, error),
             };
@@ -119,7 +115,7 @@ impl<S: Schedule> CreateOrders<S> {
                 }
                 // One of them failed: create them one by one.
                 for job in group {
-                    match self.writer(&newest).await {
+                    match newest.store.writer(&self.clock).await {
                         Ok(writer) => Box::pin(self.create_group(vec![job], &newest, writer)).await,
                         Err(error) => refuse(vec![job], error),
                     }

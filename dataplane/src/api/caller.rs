@@ -33,7 +33,7 @@ pub struct Principal {
 impl Principal {
     /// A connection to the tenant's database for reading.
     pub async fn reader(&self, state: &ApiState) -> Result<Connection, StoreError> {
-        self.tenant.store.ready(&state.clock).await?.reader().await
+        self.tenant.store.reader(&state.clock).await
     }
 
     /// The webhooks that are its concern.

@@ -81,7 +81,7 @@ impl<S: Schedule> Finish<S> {
     /// To the database of the tenant as it is served now: its URL or its password may have changed since the attempt began.
     async fn writer(&self, tenant: &Arc<ServedTenant>) -> Result<Writer, StoreError> {
         let served = self.tenants.by_uid(&tenant.config.uid);
-        served.as_ref().unwrap_or(tenant).store.ready(&self.clock).await?.writer().await
+        served.as_ref().unwrap_or(tenant).store.writer(&self.clock).await
     }
 
     /// Stores a group, at first with this writer. Returns its claims, each with the time until its delivery is due again.

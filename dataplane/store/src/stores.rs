@@ -12,8 +12,8 @@ use docket_schema::postgres::ExternalDatabases;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::connection::Transaction;
-use crate::database::Database;
+use crate::connection::{Connection, Transaction};
+use crate::database::{Database, Writer};
 use crate::error::StoreError;
 use crate::postgres::{Budget, Postgres, Watcher};
 use crate::sqlite::Sqlite;
@@ -124,6 +124,16 @@ impl Store {
     /// A transaction of the database with its schema.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
         self.ready(clock).await?.begin(clock).await
+    }
+
+    /// A connection for statements that stand alone, to the database with its schema.
+    pub async fn reader(&self, clock: &Clock) -> Result<Connection, StoreError> {
+        self.ready(clock).await?.reader().await
+    }
+
+    /// A connection for one transaction, to the database with its schema.
+    pub async fn writer(&self, clock: &Clock) -> Result<Writer, StoreError> {
+        self.ready(clock).await?.writer().await
     }
 
     /// The database as it is, for work that needs no schema.
