@@ -160,6 +160,8 @@ mod tests {
             "what waits goes to the first to ask"
         );
         assert!(groups.add(&a, 4).is_some_and(|mut turn| turn.next() == Some(vec![4])));
+        drop(second);
+        assert!(groups.add(&a, 5).is_some());
     }
 
     #[test]
