@@ -77,7 +77,10 @@ impl<S: Schedule> CreateOrders<S> {
     async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
         while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
             match tenant.store.writer(&self.clock).await {
-                Ok(writer) => self.create_group(turn.take_jobs(), &tenant, writer).await,
+                Ok(writer) => {
+                    turn.gather().await;
+                    self.create_group(turn.take_jobs(), &tenant, writer).await;
+                }
                 // None of those that wait would get one sooner.
                 Err(error) => refuse(turn.take_all(), error),
             }

@@ -73,6 +73,7 @@ impl<S: Schedule> Finish<S> {
     async fn run(self: Arc<Self>, mut turn: Turn<Ended>) {
         while let Some(newest) = turn.look(|newest| Arc::clone(&newest.attempt.tenant)) {
             let writer = self.writer(&newest).await;
+            turn.gather().await;
             let settled = self.store(turn.take_jobs(), writer).await;
             self.settle.settle(settled).await;
         }

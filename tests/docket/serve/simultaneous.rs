@@ -115,9 +115,9 @@ async fn saves_that_wait_at_the_same_time_are_stored_in_one_transaction() {
     let replies = hold_back(&stage, at_once(&client, "/Orders/Save", bodies)).await;
     let ids: BTreeSet<String> = replies.iter().map(web_order_id).collect();
     assert_eq!(ids.len(), AT_ONCE);
-    // Those of the first two turns, and all others.
+    // At most those of the first two turns, and all others.
     let transactions = number(&stage, "SELECT count(DISTINCT xmin::text) FROM web_order").await;
-    assert!((2..=3).contains(&transactions), "{transactions}");
+    assert!((1..=3).contains(&transactions), "{transactions}");
     stage.received(AT_ONCE).await;
     let posts: BTreeSet<String> = stage.receiver.posts().iter().map(|post| post.order()).collect();
     assert_eq!((posts, stage.receiver.count()), (ids, AT_ONCE));
