@@ -84,7 +84,7 @@ impl<J> Turn<J> {
     }
 
     /// Lets other tasks run that are ready, as long as they add jobs and the group is not full: a group costs little more than a job
-    /// alone. It waits for nothing, so that a job that comes alone loses a few microseconds.
+    /// alone. Alone, a job loses a few microseconds by it.
     pub async fn gather(&self) {
         let (mut before, mut quiet) = (0, 0);
         while quiet < QUIET {

@@ -170,6 +170,16 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: Sql::Both(include_str!("../migrations/0011_api_key_uses.sql")),
         indexes: &[],
     },
+    Migration {
+        version: 12,
+        // Not additive: a program of before does not find the hand-offs of a process that died.
+        name: "hand-offs",
+        sql: Sql::Each {
+            postgres: include_str!("../migrations/0012_hand_offs_postgres.sql"),
+            sqlite: include_str!("../migrations/0012_hand_offs_sqlite.sql"),
+        },
+        indexes: &[],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

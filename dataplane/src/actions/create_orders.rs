@@ -8,6 +8,7 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint, Schedule};
+use docket_store::deliveries::NewHandOff;
 use docket_store::idempotency::ToKeep;
 use docket_store::saves::{self, Save};
 use docket_store::{AtConnectionLimit, StoreError, Transaction, Writer};
@@ -108,7 +109,7 @@ impl<S: Schedule> CreateOrders<S> {
             }
         };
         match created {
-            Ok(created) => self.finish(group, created, &mut handed),
+            Ok(created) => self.finish(group, created, handed),
             // Committed or not: the rows decide when the claims expire.
             Err(error @ StoreError::Unavailable(_)) => refuse(group, error),
             Err(error) => {
@@ -153,17 +154,19 @@ impl<S: Schedule> CreateOrders<S> {
     }
 
     /// Begins the POSTs, answers, and schedules the other deliveries.
-    fn finish(&self, group: Vec<Job>, created: Created, handed: &mut Handed<S>) {
+    fn finish(&self, group: Vec<Job>, created: Created, handed: Handed<S>) {
         let Created { at_ms, saved, saves } = created;
+        if let Some(handed) = handed {
+            handed.start(group.iter().map(|job| &job.tenant).zip(&saves), at_ms);
+        }
         let mut hints = Vec::new();
         for ((job, saved), save) in group.into_iter().zip(saved).zip(&saves) {
-            let deliveries = save.deliveries.iter().map(|(new, _)| (new.id, new.webhook.as_str()));
-            let others = match (handed.as_mut(), &save.event) {
-                (Some(handed), Some(event)) => handed.start(&job.tenant, event, deliveries, at_ms),
-                _ => deliveries.collect(),
-            };
-            hints.extend(others.into_iter().map(|(id, webhook)| Hint {
-                entry: Entry { tenant: Arc::clone(&job.tenant.uid), webhook: webhook.into(), id },
+            hints.extend(save.deliveries.iter().map(|new| Hint {
+                entry: Entry {
+                    tenant: Arc::clone(&job.tenant.uid),
+                    webhook: new.webhook.as_str().into(),
+                    id: new.id,
+                },
                 wait: Duration::ZERO,
             }));
             // A client that has gone does not mind.
@@ -202,18 +205,22 @@ async fn commit<S: Schedule>(
     for (number, job) in (first..).zip(group) {
         let (order, published) = job.new.rows(number, now);
         let (event, deliveries) = published.map_or((None, Vec::new()), |(event, new)| (Some(event), new));
-        let lease = |id| handed.and_then(|handed| handed.lease_of(id)).cloned();
-        let deliveries = deliveries
-            .into_iter()
-            .map(|new| {
-                let lease = lease(new.id);
-                (new, lease)
-            })
-            .collect();
+        let (mut queued, mut hand_offs) = (Vec::new(), Vec::new());
+        for new in deliveries {
+            match handed.and_then(|handed| handed.lease_of(new.id)) {
+                Some(lease) => hand_offs.push(NewHandOff {
+                    id: new.id,
+                    webhook: new.webhook,
+                    webhook_name: new.webhook_name,
+                    lease: lease.clone(),
+                }),
+                None => queued.push(new),
+            }
+        }
         let result = Saved::of(&order, true, true);
         let to_keep = job.to_keep.as_ref().map(|make| make(&result));
         saved.push(result);
-        saves.push(Save { order, event, deliveries, to_keep });
+        saves.push(Save { order, event, deliveries: queued, hand_offs, to_keep });
     }
     saves::commit(transaction, &saves).await?;
     Ok(Created { at_ms: now.as_millisecond(), saved, saves })

@@ -8,7 +8,7 @@ use docket_domain::delivery::{self, DeliveryId, FailureClass, Outcome};
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
-use docket_store::deliveries;
+use docket_store::deliveries::{self, Held};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -122,7 +122,8 @@ impl<S: Schedule> Batches<S> {
         let Attempt { tenant, started, lease, .. } = attempt;
         let given_back = async {
             let mut transaction = tenant.store.begin(&self.clock).await?;
-            deliveries::give_back(&mut transaction, started.id, lease).await?;
+            let held = Held { id: started.id, webhook: &started.webhook, lease };
+            deliveries::give_back(&mut transaction, &held).await?;
             transaction.commit().await
         };
         let again = match given_back.await {

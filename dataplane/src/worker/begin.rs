@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
-use docket_store::deliveries::{self, Lease, Started};
+use docket_store::deliveries::{self, HandOffs, Lease, Started};
 use docket_store::events::{self, ToSend};
 use docket_store::{StoreError, Transaction};
 
@@ -31,6 +32,8 @@ pub(super) struct Attempt {
     /// Only its holder may finish the attempt.
     pub(super) lease: Lease,
     pub(super) event: ToSend,
+    /// How many hand-offs of its batch have no stored outcome; `None`: it is no hand-off.
+    pub(super) hand_offs_left: Option<Arc<AtomicUsize>>,
 }
 
 /// The result of one transaction.
@@ -68,7 +71,7 @@ impl Begin {
             // Always found: the row refers to its event by a foreign key.
             let event = events.get(&started.event_id)?.clone();
             let (tenant, lease) = (Arc::clone(tenant), lease.clone());
-            Some((started.id, Attempt { tenant, started, lease, event }))
+            Some((started.id, Attempt { tenant, started, lease, event, hand_offs_left: None }))
         };
         Ok(Begun { attempts: started.into_iter().filter_map(attempt).collect(), due_again })
     }
@@ -83,6 +86,7 @@ impl Begin {
         if unknown.is_empty() {
             return Ok(0);
         }
+        deliveries::queue_hand_offs(transaction, HandOffs::With(unknown)).await?;
         let now_ms = transaction.now_ms();
         let mut ended = 0;
         if self.tenants.is_current() {
@@ -105,6 +109,8 @@ impl Begin {
         if refused.is_empty() {
             return Ok((0, 0));
         }
+        // Some may be hand-offs of a process that died.
+        deliveries::queue_hand_offs(transaction, HandOffs::With(refused)).await?;
         let now = transaction.now();
         let ended = deliveries::end_lost_attempts(transaction, refused, self.backoff_base, now).await?;
         let now_ms = now.as_millisecond();

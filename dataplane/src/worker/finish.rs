@@ -1,7 +1,9 @@
 //! The step after the POST: asks the domain for the transition and stores the outcomes of attempts, those of a tenant in
 //! groups.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docket_domain::delivery::{self, FailureClass, Next, Outcome};
@@ -73,8 +75,10 @@ impl<S: Schedule> Finish<S> {
     async fn run(self: Arc<Self>, mut turn: Turn<Ended>) {
         while let Some(newest) = turn.look(|newest| Arc::clone(&newest.attempt.tenant)) {
             let writer = self.writer(&newest).await;
-            turn.gather().await;
-            let settled = self.store(turn.take_jobs(), writer).await;
+            if writer.is_ok() {
+                turn.gather().await;
+            }
+            let settled = self.store(turn.take_jobs(), writer, false).await;
             self.settle.settle(settled).await;
         }
     }
@@ -85,8 +89,14 @@ impl<S: Schedule> Finish<S> {
         served.as_ref().unwrap_or(tenant).store.writer(&self.clock).await
     }
 
-    /// Stores a group, at first with this writer. Returns its claims, each with the time until its delivery is due again.
-    async fn store(&self, group: Vec<Ended>, mut writer: Result<Writer, StoreError>) -> Vec<ToSettle> {
+    /// Stores a group, at first with this writer; `again`: an earlier commit without a response may have stored some of it.
+    /// Returns its claims, each with the time until its delivery is due again.
+    async fn store(
+        &self,
+        group: Vec<Ended>,
+        mut writer: Result<Writer, StoreError>,
+        mut again: bool,
+    ) -> Vec<ToSettle> {
         let Some(tenant) = group.last().map(|newest| Arc::clone(&newest.attempt.tenant)) else {
             return Vec::new();
         };
@@ -95,7 +105,11 @@ impl<S: Schedule> Finish<S> {
         let oldest = group.iter().map(|ended| ended.at.elapsed).min().unwrap_or_default();
         loop {
             let stored = match writer {
-                Ok(writer) => self.try_store(writer, &group, &ends).await,
+                Ok(writer) => {
+                    let stored = self.try_store(writer, &group, &ends, again).await;
+                    again |= matches!(stored, Err(StoreError::Unavailable(_)));
+                    stored
+                }
                 Err(error) => Err(error),
             };
             match stored {
@@ -112,7 +126,7 @@ impl<S: Schedule> Finish<S> {
                     let mut settled = Vec::with_capacity(group.len());
                     for ended in group {
                         let writer = self.writer(&tenant).await;
-                        settled.extend(Box::pin(self.store(vec![ended], writer)).await);
+                        settled.extend(Box::pin(self.store(vec![ended], writer, again)).await);
                     }
                     return settled;
                 }
@@ -126,6 +140,7 @@ impl<S: Schedule> Finish<S> {
         writer: Writer,
         group: &[Ended],
         ends: &[End],
+        again: bool,
     ) -> Result<Vec<Stored>, StoreError> {
         let is_a_server = writer.is_to_a_server();
         let next = |place: usize, now: Timestamp| {
@@ -137,10 +152,13 @@ impl<S: Schedule> Finish<S> {
             };
             delivery::after_attempt(outcome, attempt.started.attempt, ended_at, self.backoff_base)
         };
-        deliveries::finish_attempts(writer, &self.clock, ends, next).await
+        deliveries::finish_attempts(writer, &self.clock, ends, &complete(group), again, next).await
     }
 
     fn settled(&self, group: Vec<Ended>, stored: &[Stored]) -> Vec<ToSettle> {
+        for left in group.iter().filter_map(|ended| ended.attempt.hand_offs_left.as_ref()) {
+            left.fetch_sub(1, Ordering::Relaxed);
+        }
         let settle = |(ended, stored): (Ended, &Stored)| match stored {
             Stored::Next(next, wait) => {
                 // Only now: an outcome that does not count must not be counted.
@@ -183,6 +201,18 @@ impl<S: Schedule> Finish<S> {
     }
 }
 
+/// The batches of hand-offs of which nothing is left once this group is stored. No other group of the tenant is stored meanwhile.
+fn complete(group: &[Ended]) -> Vec<Arc<str>> {
+    let mut batches: HashMap<&Arc<str>, (usize, &AtomicUsize)> = HashMap::new();
+    for Attempt { lease, hand_offs_left, .. } in group.iter().map(|ended| &ended.attempt) {
+        if let (Some(batch), Some(left)) = (lease.hand_offs(), hand_offs_left) {
+            batches.entry(batch).or_insert((0, left)).0 += 1;
+        }
+    }
+    batches.retain(|_, (ended, left)| *ended == left.load(Ordering::Relaxed));
+    batches.into_keys().cloned().collect()
+}
+
 fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
     let settle = |ended: Ended| {
         let id = ended.attempt.started.id;
@@ -195,6 +225,11 @@ fn lost(group: Vec<Ended>, error: &StoreError) -> Vec<ToSettle> {
 impl Ended {
     fn end(&self) -> End {
         let Self { attempt: Attempt { started, lease, .. }, outcome, .. } = self;
-        End { started: started.clone(), token: lease.token_of(started.id), outcome: outcome.clone() }
+        End {
+            started: started.clone(),
+            token: lease.token_of(started.id),
+            batch: lease.hand_offs().cloned(),
+            outcome: outcome.clone(),
+        }
     }
 }

@@ -1,18 +1,20 @@
 //! Hand-offs: deliveries that the process that saved them POSTs from memory, without reading them again.
 //!
-//! A hand-off takes a slot of the worker and places of its webhook and its tenant, as a claim does, before its row is
-//! inserted with its first attempt counted and leased. Without a free place, or with a backlog, the delivery is queued and
+//! A hand-off takes a slot of the worker and places of its webhook and its tenant, as a claim does, before it is
+//! stored with its first attempt counted and leased. Without a free place, or with a backlog, the delivery is queued and
 //! claimed later. The POST begins after a confirmed COMMIT.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::Clock;
 use docket_schedule::{Entry, HandOffs, Schedule};
 use docket_store::deliveries::{Lease, Started};
-use docket_store::events::{Event, ToSend};
+use docket_store::events::ToSend;
+use docket_store::saves::Save;
 
 use super::batch::Batches;
 use super::begin::Attempt;
@@ -65,45 +67,48 @@ impl<S: Schedule> HandOff<S> {
                 claimed.insert(id, Claimed { claim, slot: Some(slot), lease: None, held: None });
             }
         }
-        HandedOff { hand_off: Arc::clone(self), claimed, lease: self.leases.new_lease(), until }
+        let lease = self.leases.new_lease().of_hand_offs();
+        HandedOff { hand_off: Arc::clone(self), claimed, lease, until }
     }
 }
 
 impl<S: Schedule> HandedOff<S> {
-    /// The lease to queue this delivery with; `None`: it is not handed off.
+    /// The lease of this delivery; `None`: it is not handed off.
     pub fn lease_of(&self, id: DeliveryId) -> Option<&Lease> {
         self.claimed.contains_key(&id).then_some(&self.lease)
     }
 
-    /// Begins the POSTs of these deliveries of a committed event, those that were handed off. `at_ms` is the time of the
-    /// transaction. Returns the others.
+    /// Begins the POSTs of all hand-offs of committed saves, each of which has its tenant as it was when the request came. `at_ms` is
+    /// the time of the transaction.
     pub fn start<'a>(
-        &mut self,
-        tenant: &Arc<ServedTenant>,
-        event: &Event,
-        deliveries: impl IntoIterator<Item = (DeliveryId, &'a str)>,
+        mut self,
+        saves: impl Iterator<Item = (&'a Arc<ServedTenant>, &'a Save)> + Clone,
         at_ms: i64,
-    ) -> Vec<(DeliveryId, &'a str)> {
-        let mut others = Vec::new();
-        for (id, webhook) in deliveries {
-            let Some(mut claimed) = self.claimed.remove(&id) else {
-                others.push((id, webhook));
-                continue;
-            };
-            let HandOff { leases, batches, .. } = &*self.hand_off;
-            claimed.lease = Some(leases.keep(&claimed.claim, &self.lease, &tenant.store, self.until));
-            let event_id = event.id.as_str().to_owned();
-            let started = Started { id, event_id, webhook: webhook.to_owned(), attempt: 1, at_ms };
-            let event = ToSend {
-                code: event.code,
-                customer_code: event.customer_code.clone(),
-                body: Some(event.body.clone()),
-                is_test: false,
-            };
-            let attempt = Attempt { tenant: Arc::clone(tenant), started, lease: self.lease.clone(), event };
-            batches.make(attempt, claimed);
+    ) {
+        // Counted before the first one may end.
+        let count = saves.clone().map(|(_, save)| save.hand_offs.len()).sum();
+        let left = Arc::new(AtomicUsize::new(count));
+        let HandOff { leases, batches, .. } = &*self.hand_off;
+        for (tenant, save) in saves {
+            for (event, hand_off) in
+                save.event.iter().flat_map(|event| save.hand_offs.iter().map(move |of| (event, of)))
+            {
+                let Some(mut claimed) = self.claimed.remove(&hand_off.id) else { continue };
+                claimed.lease = Some(leases.keep(&claimed.claim, &self.lease, &tenant.store, self.until));
+                let (event_id, webhook) = (event.id.as_str().to_owned(), hand_off.webhook.clone());
+                let started = Started { id: hand_off.id, event_id, webhook, attempt: 1, at_ms };
+                let event = ToSend {
+                    code: event.code,
+                    customer_code: event.customer_code.clone(),
+                    body: Some(event.body.clone()),
+                    is_test: false,
+                };
+                let (tenant, lease) = (Arc::clone(tenant), self.lease.clone());
+                let attempt =
+                    Attempt { tenant, started, lease, event, hand_offs_left: Some(Arc::clone(&left)) };
+                batches.make(attempt, claimed);
+            }
         }
-        others
     }
 
     /// Forgets deliveries that were not stored for certain.

@@ -11,7 +11,7 @@ use docket_program::clock::{Clock, millis};
 use docket_program::owner::Owner;
 use docket_schedule::{Claim, Schedule};
 use docket_store::StoreError;
-use docket_store::deliveries::{self, Lease};
+use docket_store::deliveries::{self, Held, Lease};
 use docket_store::stores::Store;
 
 use crate::tenants::Tenants;
@@ -138,8 +138,11 @@ impl<S: Schedule> Leases<S> {
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
         let served = self.tenants.by_uid(&tenant_uid);
         let store = served.map_or(store, |tenant| Arc::clone(&tenant.store));
-        let token = |(claim, lease): (&Claim, &Lease)| (claim.entry.id, lease.token_of(claim.entry.id));
-        let held: Vec<(DeliveryId, String)> = claims.iter().zip(&leases).map(token).collect();
+        let held: Vec<Held<'_>> = claims
+            .iter()
+            .zip(&leases)
+            .map(|(Claim { entry, .. }, lease)| Held { id: entry.id, webhook: &entry.webhook, lease })
+            .collect();
         let rows = async {
             let mut transaction = store.begin(&self.clock).await?;
             let until_ms = transaction.now_ms() + millis(LEASE);

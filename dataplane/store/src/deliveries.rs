@@ -3,14 +3,15 @@
 //! An attempt is counted, with a lease and a fencing token, before its POST, and finished only with that token: so
 //! that never more than five reach the wire, and a worker that comes back late changes nothing.
 //!
-//! Unfinished deliveries are in the table `delivery_queue`, which stays small; finished ones are in `delivery_history`, whose
-//! rows are never updated. The view `delivery` shows both. Attempts that failed are in `attempt_history`; the view `attempt`
+//! Unfinished deliveries are in the table `delivery_queue`, which stays small, or in `hand_off`, while the process that saved them
+//! makes their first attempt; finished ones are in `delivery_history`, whose rows are never updated. The view `delivery` shows all. Attempts that failed are in `attempt_history`; the view `attempt`
 //! also shows the one that succeeded and the one that is being made.
 
 mod begin;
 mod due;
 mod end;
 mod finish;
+mod hand_off;
 mod history;
 mod lease;
 mod queue;
@@ -21,7 +22,9 @@ pub use docket_domain::delivery::Due;
 pub use due::{LATE_END_MS, due_again, due_by_key, unfinished};
 pub use end::end_without_webhook;
 pub use finish::{End, Stored, end_lost_attempts, finish_attempt, finish_attempts};
-pub use lease::{Dead, Lease, give_back, release_leases, renew};
+pub(crate) use hand_off::inserts as hand_offs;
+pub use hand_off::{HandOffs, NewHandOff, queue_hand_offs};
+pub use lease::{Dead, Held, Lease, give_back, release_leases, renew};
 pub(crate) use queue::inserts;
 pub use queue::{NewDelivery, insert, insert_many, is_under_way};
 pub use search::{DeliveryFilter, ListedDelivery, StoredAttempt, find, find_with_attempts, search};

@@ -35,7 +35,7 @@ pub fn sql(bound: &str) -> String {
         SELECT (SELECT min(d.webhook) FROM delivery_history d WHERE d.webhook > hook.webhook) \
         FROM hook WHERE hook.webhook IS NOT NULL), \
         queued (webhook, pending, retrying) AS (SELECT webhook, count(*), \
-        count(CASE WHEN status = 'Failed' THEN 1 END) FROM delivery_queue q \
+        count(CASE WHEN status = 'Failed' THEN 1 END) FROM delivery_unfinished q \
         WHERE NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = q.event_id) GROUP BY webhook) \
         SELECT h.webhook, coalesce((SELECT pending FROM queued p WHERE p.webhook = h.webhook), 0), \
         coalesce((SELECT retrying FROM queued p WHERE p.webhook = h.webhook), 0), \

@@ -1,6 +1,7 @@
 //! Deletes what is old enough: finished deliveries with their attempts, and what only they needed.
 
 use crate::connection::Transaction;
+use crate::deliveries::{self, HandOffs};
 use crate::error::StoreError;
 use crate::events;
 use crate::sql::{Param, Rows, params};
@@ -13,6 +14,8 @@ pub async fn delete_finished(
     before_ms: i64,
     limit: i64,
 ) -> Result<u64, StoreError> {
+    // What their rows say is finished must be known before it is deleted.
+    deliveries::queue_hand_offs(transaction, HandOffs::Expired).await?;
     // A delivery that is being resent stays until the resend has ended: a stopped resend leaves its dead letter.
     let sql = "SELECT d.id, d.event_id FROM delivery_history d WHERE d.finished_at_ms < $1 \
                AND NOT EXISTS (SELECT 1 FROM delivery_queue r \

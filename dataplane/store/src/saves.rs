@@ -5,7 +5,7 @@ use docket_program::clock::Clock;
 use crate::connection::Transaction;
 use crate::counter::begin_with_numbers;
 use crate::database::Writer;
-use crate::deliveries::{self, Lease, NewDelivery};
+use crate::deliveries::{self, NewDelivery, NewHandOff};
 use crate::error::StoreError;
 use crate::events::{self, Event};
 use crate::idempotency::{self, ToKeep};
@@ -24,8 +24,10 @@ pub struct Save {
     pub order: StoredOrder,
     /// Its event; `None`: no webhook takes it.
     pub event: Option<Event>,
-    /// The event's deliveries; with a lease, the first attempt is begun.
-    pub deliveries: Vec<(NewDelivery, Option<Lease>)>,
+    /// Those of the event's deliveries that are queued.
+    pub deliveries: Vec<NewDelivery>,
+    /// Its other deliveries.
+    pub hand_offs: Vec<NewHandOff>,
     /// The answer to keep under the request's Idempotency-Key.
     pub to_keep: Option<ToKeep>,
 }
@@ -38,12 +40,17 @@ pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), Stor
         orders::inserts(saves.iter().map(|save| &save.order)).into_iter().collect();
     let events: Vec<&Event> = saves.iter().filter_map(|save| save.event.as_ref()).collect();
     statements.extend(events::inserts(events, now_ms));
-    let deliveries: Vec<_> = saves.iter().flat_map(|save| &save.deliveries).collect();
-    let deliveries = deliveries.into_iter().map(|(new, lease)| (new, lease.as_ref()));
-    statements.extend(deliveries::inserts(deliveries, now_ms));
+    statements.extend(deliveries::inserts(saves.iter().flat_map(|save| &save.deliveries), now_ms));
+    statements.extend(deliveries::hand_offs(saves.iter().flat_map(hand_offs), now_ms));
     // In one order everywhere, so that two groups with the same keys do not wait for each other.
     let mut to_keep: Vec<&ToKeep> = saves.iter().filter_map(|save| save.to_keep.as_ref()).collect();
     to_keep.sort_by(|a, b| (&a.caller, &a.key).cmp(&(&b.caller, &b.key)));
     statements.extend(idempotency::inserts(to_keep, now_ms));
     transaction.commit_after(statements).await.map(drop)
+}
+
+/// The hand-offs of a save, each with the id of its event.
+fn hand_offs(save: &Save) -> impl Iterator<Item = (&str, &NewHandOff)> {
+    let event = save.event.iter();
+    event.flat_map(move |event| save.hand_offs.iter().map(|hand_off| (event.id.as_str(), hand_off)))
 }

@@ -126,7 +126,7 @@ impl Statement {
 const SIZES: [usize; 4] = [64, 16, 4, 1];
 
 /// A statement about several rows at once. In braces stand the types of a row's values, `{text, bigint}`, for a list of rows to
-/// insert, or one value, `a {$1 text}`, which the column before it must be one of.
+/// insert, or one value, `a {$1 text}`, which the column before it must be one of, or a lock, `{for update}`, of PostgreSQL only.
 pub(crate) struct Rows {
     template: &'static str,
     postgres: OnceLock<String>,
@@ -163,6 +163,7 @@ impl Rows {
                     format!("SELECT * FROM unnest({})", arrays.join(", "))
                 }
                 List::Values(number, of) => format!("= ANY (${number}::{of}[])"),
+                List::Lock(lock) => lock.to_owned(),
             })
         })
     }
@@ -181,6 +182,7 @@ impl Rows {
                 List::Values(number, _) => {
                     format!("IN ({})", list(&|before| format!("${}", before + number)))
                 }
+                List::Lock(_) => String::new(),
             })
         })
     }
@@ -192,6 +194,7 @@ impl Rows {
             let (inner, after) = piece.split_once('}').expect("a brace is closed");
             let found = match inner.strip_prefix('$').and_then(|value| value.split_once(' ')) {
                 Some((number, of)) => List::Values(number.parse().expect("a number"), of),
+                None if inner.starts_with("for ") => List::Lock(inner),
                 None => List::Rows(inner.split(", ").collect()),
             };
             text.push_str(&list(found));
@@ -207,6 +210,8 @@ enum List<'a> {
     Rows(Vec<&'a str>),
     /// The number of a row's value, from 1, and its type.
     Values(usize, &'a str),
+    /// How the rows are locked.
+    Lock(&'a str),
 }
 
 /// Ids in one `IN (…)`: statements have a fixed text, so that a connection prepares them once.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use docket_rig::tenant_database::QUEUE_HAND_OFFS_SQL;
 use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Home, eventually, signal};
 use serde_json::json;
@@ -135,6 +136,7 @@ async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
 fn overtake_all(home: &Home) -> i64 {
     let mut database = open(home, "ACME");
     let transaction = database.transaction().expect("a transaction");
+    transaction.execute_batch(QUEUE_HAND_OFFS_SQL).expect("the first attempts");
     let sql = "SELECT max(lease_until_ms) + 6000 FROM delivery";
     let until_ms: i64 = transaction.query_row(sql, [], |row| row.get(0)).expect("leases");
     let sql = "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, finished_at_ms, failure_class) \

@@ -103,9 +103,11 @@ async fn a_restarted_process_takes_over_what_it_had_without_waiting_for_leases()
     stage.received(8).await;
     process.kill();
     // Far beyond what this test waits for.
-    let later =
-        "UPDATE delivery_queue SET lease_until_ms = lease_until_ms + 600000 WHERE lease_token IS NOT NULL";
-    assert_eq!(database.execute(later, &[]).await.expect("a statement"), 8);
+    let later = "UPDATE hand_off SET lease_until_ms = lease_until_ms + 600000; \
+                 UPDATE delivery_queue SET lease_until_ms = lease_until_ms + 600000 WHERE lease_token IS NOT NULL";
+    database.batch_execute(later).await.expect("statements");
+    let leased = "SELECT count(*) FROM delivery WHERE lease_until_ms > created_at_ms + 600000";
+    assert_eq!(number(&database, leased).await, 8);
     stage.receiver.script(|_| Response::Status(200));
     let arguments = stage.arguments("api,worker", pod);
     let _successor = Server::spawn_at(&stage.home, &arguments, &[], addresses).ready(&stage.home).await;

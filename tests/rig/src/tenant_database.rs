@@ -289,15 +289,22 @@ pub fn reopened_sql(status: Status, which: &str) -> String {
     )
 }
 
+/// The statements that move hand-offs to the queue, as they are.
+pub const QUEUE_HAND_OFFS_SQL: &str = "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, \
+     due_at_ms, lease_token, lease_until_ms, started_at_ms, created_at_ms) \
+     SELECT id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, lease_token, lease_until_ms, \
+     started_at_ms, created_at_ms FROM delivery_unfinished WHERE id NOT IN (SELECT id FROM delivery_queue); \
+     DELETE FROM hand_off;";
+
 /// The lease of the process `token`.
 pub fn lease(token: &str, time_ms: i64) -> rows::Lease {
     let owner = Owner { process: token.into(), incarnation: "1".into() };
     rows::Lease::new(&owner, 0, Duration::from_millis(u64::try_from(time_ms).expect("a time")))
 }
 
-/// These deliveries, with the tokens of their attempts under [`lease`]s of this name.
-pub fn held(token: &str, ids: &[DeliveryId]) -> Vec<(DeliveryId, String)> {
-    ids.iter().map(|id| (*id, lease(token, 0).token_of(*id))).collect()
+/// The attempts of these deliveries to [`WEBHOOK`] that have this lease.
+pub fn held<'a>(lease: &'a rows::Lease, ids: &[DeliveryId]) -> Vec<rows::Held<'a>> {
+    ids.iter().map(|id| rows::Held { id: *id, webhook: WEBHOOK, lease }).collect()
 }
 
 /// The end of an attempt of the process `token`.
@@ -305,6 +312,7 @@ pub fn end(started: &rows::Started, token: &str, outcome: &Outcome) -> rows::End
     rows::End {
         started: started.clone(),
         token: lease(token, 0).token_of(started.id),
+        batch: None,
         outcome: outcome.clone(),
     }
 }

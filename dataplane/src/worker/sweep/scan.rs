@@ -9,7 +9,7 @@ use docket_crds::Limit;
 use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, millis};
 use docket_schedule::Schedule;
-use docket_store::deliveries::{self, Dead};
+use docket_store::deliveries::{self, Dead, HandOffs};
 use docket_store::{Database, StoreError, idempotency};
 use jiff::Timestamp;
 
@@ -111,14 +111,17 @@ impl<S: Schedule> Scan<S> {
     }
 }
 
-/// Releases leases of dead holders and deletes old answers to Idempotency-Keys. Returns the time by the database's clock.
+/// Deletes old answers to Idempotency-Keys, moves hand-offs to the queue, which is what a sweep reads, and releases leases of dead
+/// holders. Returns the time by the database's clock.
 async fn tidy(database: &Database, dead: Option<&Dead>, clock: &Clock) -> Result<Timestamp, StoreError> {
     let mut transaction = database.begin(clock).await?;
     let now = transaction.now();
+    idempotency::forget(&mut transaction, now.as_millisecond() - millis(KEEP_ANSWERS)).await?;
+    // Last, since outcomes of hand-offs wait for it.
+    deliveries::queue_hand_offs(&mut transaction, HandOffs::All).await?;
     if let Some(dead) = dead {
         deliveries::release_leases(&mut transaction, dead).await?;
     }
-    idempotency::forget(&mut transaction, now.as_millisecond() - millis(KEEP_ANSWERS)).await?;
     transaction.commit().await?;
     Ok(now)
 }

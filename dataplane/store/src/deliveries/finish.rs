@@ -1,6 +1,7 @@
 //! Finishes attempts: stores how they ended and what their deliveries are now.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_domain::delivery::{
@@ -9,7 +10,8 @@ use docket_domain::delivery::{
 use docket_program::clock::Clock;
 use jiff::Timestamp;
 
-use super::history::{self, Finished};
+use super::hand_off::{self, Kept};
+use super::history::{self, Finished, Unfinished};
 use super::{LATE_END_MS, Started};
 use crate::connection::Transaction;
 use crate::database::Writer;
@@ -23,6 +25,8 @@ pub struct End {
     pub started: Started,
     /// Of its lease.
     pub token: String,
+    /// Of the hand-offs that it is one of; `None`: it is in the queue.
+    pub batch: Option<Arc<str>>,
     /// The result of the POST.
     pub outcome: Outcome,
 }
@@ -37,20 +41,48 @@ pub enum Stored {
 }
 
 /// Stores how attempts ended, in one transaction. `next` says what the delivery of an end, named by its place, is then, by the
-/// time of the database. An end that an earlier commit without a response has stored counts as stored.
+/// time of the database. `complete` are the batches of hand-offs of which nothing is left after these ends.
+///
+/// An end that an earlier commit without a response has stored counts as stored; `again`: there may be one.
 pub async fn finish_attempts(
     writer: Writer,
     clock: &Clock,
     ends: &[End],
+    complete: &[Arc<str>],
+    again: bool,
     next: impl Fn(usize, Timestamp) -> Next,
 ) -> Result<Vec<Stored>, StoreError> {
     // Whether a delivery ends does not depend on the time.
     let is_final = |place: usize| next(place, clock.now()).status().is_final();
-    let last: Vec<&End> = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end).collect();
-    let (mut transaction, rows) = writer.begin_with(clock, take_out(&last)).await?;
+    let last = (0..).zip(ends).filter(|(place, _)| is_final(*place)).map(|(_, end)| end);
+    let (handed_off, queued): (Vec<&End>, Vec<&End>) = last.partition(|end| end.batch.is_some());
+    let keep = Kept::keep(ends.iter().filter_map(|end| end.batch.as_deref()));
+    let is_kept = keep.is_some();
+    let (mut transaction, rows) = writer.begin_with(clock, keep.into_iter().chain(take_out(&queued))).await?;
+    let mut rows = rows.into_iter();
+    let mut kept = Kept::read(rows.by_ref().take(usize::from(is_kept)).flatten())?;
+    let mut taken = taken_out(rows)?;
+    // A hand-off that has not just succeeded goes through the queue.
+    let through_queue = ends
+        .iter()
+        .filter(|end| (again || end.outcome.failure().is_some()) && kept.webhook_name(end).is_some())
+        .filter_map(|end| Some((end.batch.as_deref()?, end.started.webhook.as_str())));
+    let moved = hand_off::queue(&mut transaction, through_queue).await?;
+    kept.forget(moved);
+    let mut late = Vec::new();
+    for end in handed_off {
+        match kept.webhook_name(end) {
+            Some(name) => drop(taken.insert(end.started.id, Unfinished::handed_off(&end.started, name))),
+            None => late.push(end),
+        }
+    }
+    if !late.is_empty() {
+        taken.extend(taken_out(transaction.all(take_out(&late)).await?)?);
+    }
     let now = transaction.now();
     let nexts: Vec<Next> = (0..ends.len()).map(|place| next(place, now)).collect();
-    let (is_ours, rest) = store(&mut transaction, ends, &nexts, rows, now.as_millisecond()).await?;
+    let (is_ours, mut rest) = store(&mut transaction, ends, &nexts, taken, now.as_millisecond()).await?;
+    rest.extend(hand_off::deletes(complete.iter().map(|batch| &**batch)));
     transaction.commit_after(rest).await?;
     let stored = |(next, ours): (Next, bool)| match (ours, next) {
         (false, _) => Stored::LeaseLost,
@@ -69,8 +101,8 @@ pub async fn finish_attempt(
     now_ms: i64,
 ) -> Result<bool, StoreError> {
     let last: Vec<&End> = Some(end).filter(|_| next.status().is_final()).into_iter().collect();
-    let rows = transaction.all(take_out(&last)).await?;
-    let (is_ours, rest) = store(transaction, std::slice::from_ref(end), &[next], rows, now_ms).await?;
+    let taken = taken_out(transaction.all(take_out(&last)).await?)?;
+    let (is_ours, rest) = store(transaction, std::slice::from_ref(end), &[next], taken, now_ms).await?;
     transaction.all(rest).await?;
     Ok(is_ours == [true])
 }
@@ -79,32 +111,35 @@ fn take_out(ends: &[&End]) -> Option<Statement> {
     history::take_out(ends.iter().map(|end| (end.started.id, end.token.as_str())))
 }
 
-/// Stores ends, of which the final ones were taken out of the queue as `rows`. Returns which were ours, and statements that
-/// are still to be run.
+fn taken_out(
+    rows: impl IntoIterator<Item = Vec<Row>>,
+) -> Result<HashMap<DeliveryId, Unfinished>, StoreError> {
+    let taken = |row: Row| Ok((row.parsed(0)?, Unfinished::taken_out(&row)?));
+    rows.into_iter().flatten().map(taken).collect()
+}
+
+/// Stores ends, of which the final ones are in the queue no longer but in `taken`. Returns which were ours, and statements that are
+/// still to be run.
 async fn store(
     transaction: &mut Transaction,
     ends: &[End],
     nexts: &[Next],
-    rows: Vec<Vec<Row>>,
+    mut taken: HashMap<DeliveryId, Unfinished>,
     now_ms: i64,
 ) -> Result<(Vec<bool>, Vec<Statement>), StoreError> {
-    let mut taken = HashMap::new();
-    for row in rows.into_iter().flatten() {
-        taken.insert(row.parsed::<DeliveryId>(0)?, row);
-    }
     let mut is_ours = vec![false; ends.len()];
     let (mut finished, mut retries) = (Vec::new(), Vec::new());
     for (place, (end, next)) in ends.iter().zip(nexts).enumerate() {
         match (next, taken.remove(&end.started.id)) {
             (Next::RetryAt(at), _) => retries.push((place, retry(end, at.as_millisecond()))),
-            (Next::Succeeded | Next::DeadLetter, Some(row)) => {
+            (Next::Succeeded | Next::DeadLetter, Some(was)) => {
                 is_ours[place] = true;
-                finished.push(Finished { row, end, status: next.status() });
+                finished.push(Finished { was, end, status: next.status() });
             }
             (Next::Succeeded | Next::DeadLetter, None) => {}
         }
     }
-    let mut rest: Vec<Statement> = history::inserts(&finished, now_ms)?.into_iter().collect();
+    let mut rest: Vec<Statement> = history::inserts(finished, now_ms).into_iter().collect();
     if !retries.is_empty() {
         let (places, updates): (Vec<usize>, Vec<Statement>) = retries.into_iter().unzip();
         for (place, rows) in places.into_iter().zip(transaction.all(updates).await?) {
@@ -263,6 +298,6 @@ fn lost_attempt(
         at_ms: row.get::<Option<i64>>(7)?.unwrap_or(now.as_millisecond()),
     };
     let outcome = Outcome::Failed(FailureClass::WorkerLost, Report::default());
-    let end = End { started, token: row.get(5)?, outcome };
+    let end = End { started, token: row.get(5)?, batch: None, outcome };
     Ok(Some((end, after_lost_attempt(attempt, lost_before, now, backoff_base))))
 }

@@ -2,6 +2,7 @@
 
 use docket_domain::delivery::{DeliveryId, FailureClass, Status};
 
+use super::Started;
 use super::finish::{End, measured};
 use crate::error::StoreError;
 use crate::sql::{Param, Row, Rows, Statement};
@@ -14,15 +15,69 @@ static TAKE_OUT: Rows = Rows::new(
 );
 
 /// The statement that takes deliveries out of the queue whose lease still has this token. It returns the columns of
-/// [`Finished::row`].
+/// [`Unfinished::taken_out`].
 pub(super) fn take_out<'a>(deliveries: impl Iterator<Item = (DeliveryId, &'a str)>) -> Option<Statement> {
     TAKE_OUT.statement(deliveries.map(|(id, token)| [Param::from(id.to_string()), token.into()]))
 }
 
-/// A delivery that was taken out of the queue.
+/// An unfinished delivery.
+pub(super) struct Unfinished {
+    id: String,
+    event_id: String,
+    webhook: String,
+    webhook_name: String,
+    attempt_count: i64,
+    due_at_ms: i64,
+    started_at_ms: Option<i64>,
+    idempotency_key: Option<String>,
+    resend_of: Option<String>,
+    requested_by: Option<String>,
+    resend_id: Option<String>,
+    created_at_ms: i64,
+}
+
+impl Unfinished {
+    /// A row of [`take_out`].
+    pub(super) fn taken_out(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row.get(0)?,
+            event_id: row.get(1)?,
+            webhook: row.get(2)?,
+            webhook_name: row.get(3)?,
+            attempt_count: row.get(4)?,
+            due_at_ms: row.get(5)?,
+            started_at_ms: row.get(6)?,
+            idempotency_key: row.get(7)?,
+            resend_of: row.get(8)?,
+            requested_by: row.get(9)?,
+            resend_id: row.get(10)?,
+            created_at_ms: row.get(11)?,
+        })
+    }
+
+    /// A hand-off, whose first attempt this is. It was made at that time, and was due at once.
+    pub(super) fn handed_off(started: &Started, webhook_name: &str) -> Self {
+        Self {
+            id: started.id.to_string(),
+            event_id: started.event_id.clone(),
+            webhook: started.webhook.clone(),
+            webhook_name: webhook_name.to_owned(),
+            attempt_count: 1,
+            due_at_ms: started.at_ms,
+            started_at_ms: Some(started.at_ms),
+            idempotency_key: None,
+            resend_of: None,
+            requested_by: None,
+            resend_id: None,
+            created_at_ms: started.at_ms,
+        }
+    }
+}
+
+/// A delivery that has ended.
 pub(super) struct Finished<'a> {
-    /// As it was there.
-    pub(super) row: Row,
+    /// As it was before.
+    pub(super) was: Unfinished,
     /// How its last attempt ended.
     pub(super) end: &'a End,
     /// What it is now.
@@ -37,39 +92,38 @@ static INSERT: Rows = Rows::new(
 );
 
 /// The statement that puts them into the history.
-pub(super) fn inserts(finished: &[Finished<'_>], now_ms: i64) -> Result<Option<Statement>, StoreError> {
-    let rows = finished.iter().map(|finished| {
-        let Finished { row, end, status } = finished;
+pub(super) fn inserts(finished: Vec<Finished<'_>>, now_ms: i64) -> Option<Statement> {
+    let rows = finished.into_iter().map(|Finished { was, end, status }| {
         let report = end.outcome.report();
-        let succeeded = *status == Status::Succeeded;
+        let succeeded = status == Status::Succeeded;
         // A failed attempt has a row of its own.
         let measured = if succeeded { measured(report) } else { [const { Param::Null }; 6] };
         let [remote, dns, connect, tls, first_byte, total] = measured;
-        Ok([
-            Param::Text(row.get(0)?),
-            Param::Text(row.get(1)?),
-            Param::Text(row.get(2)?),
-            Param::Text(row.get(3)?),
-            status.as_str().into(),
-            Param::Int(row.get(4)?),
-            Param::Int(row.get(5)?),
+        [
+            was.id.into(),
+            was.event_id.into(),
+            was.webhook.into(),
+            was.webhook_name.into(),
+            Param::Word(status.as_str()),
+            was.attempt_count.into(),
+            was.due_at_ms.into(),
             end.outcome.failure().map(FailureClass::as_str).into(),
             report.http_status.map(i64::from).into(),
             report.answer.as_ref().into(),
-            row.get::<Option<String>>(7)?.into(),
-            row.get::<Option<String>>(8)?.into(),
-            row.get::<Option<String>>(9)?.into(),
-            row.get::<Option<String>>(10)?.into(),
-            Param::Int(row.get(11)?),
+            was.idempotency_key.into(),
+            was.resend_of.into(),
+            was.requested_by.into(),
+            was.resend_id.into(),
+            was.created_at_ms.into(),
             now_ms.into(),
-            if succeeded { row.get::<Option<i64>>(6)?.into() } else { Param::Null },
+            if succeeded { was.started_at_ms.into() } else { Param::Null },
             remote,
             dns,
             connect,
             tls,
             first_byte,
             total,
-        ])
+        ]
     });
-    Ok(INSERT.statement(rows.collect::<Result<Vec<_>, StoreError>>()?))
+    INSERT.statement(rows)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use docket_domain::delivery::DeliveryId;
 use docket_program::owner::Owner;
 
+use super::hand_off;
 use crate::connection::Transaction;
 use crate::error::StoreError;
 use crate::sql::{SLOTS, filled, params, slots};
@@ -16,6 +17,8 @@ pub struct Lease {
     /// Distinguishes this batch from all others of all processes.
     batch: Arc<str>,
     time: Duration,
+    /// Whether the batch is of hand-offs, which are not in the queue at first.
+    is_of_hand_offs: bool,
 }
 
 impl Lease {
@@ -23,7 +26,18 @@ impl Lease {
     /// owner.
     pub fn new(owner: &Owner, batch: u64, time: Duration) -> Self {
         let Owner { process, incarnation } = owner;
-        Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time }
+        Self { batch: format!("{process}.{incarnation}.{batch}.").into(), time, is_of_hand_offs: false }
+    }
+
+    /// The same lease, for [hand-offs](super::NewHandOff).
+    #[must_use]
+    pub fn of_hand_offs(self) -> Self {
+        Self { is_of_hand_offs: true, ..self }
+    }
+
+    /// The batch of the hand-offs that it is of; `None`: it is of rows of the queue.
+    pub fn hand_offs(&self) -> Option<&Arc<str>> {
+        self.is_of_hand_offs.then_some(&self.batch)
     }
 
     /// The token of one delivery's attempt. No other attempt ever has the same.
@@ -41,13 +55,31 @@ impl Lease {
     }
 }
 
-/// Extends the leases of those of these deliveries that are still held with these tokens, to `until_ms` in milliseconds since
-/// 1970.
+/// An attempt that is under way.
+#[derive(Debug, Clone)]
+pub struct Held<'a> {
+    /// Its delivery.
+    pub id: DeliveryId,
+    /// Its webhook's uid.
+    pub webhook: &'a str,
+    /// Who makes it.
+    pub lease: &'a Lease,
+}
+
+impl Held<'_> {
+    /// Batch and webhook of its row, if it is a hand-off.
+    fn hand_off(&self) -> Option<(&str, &str)> {
+        Some((self.lease.hand_offs()?, self.webhook))
+    }
+}
+
+/// Extends those of these leases that are still held, to `until_ms` in milliseconds since 1970. Hand-offs move to the queue.
 pub async fn renew(
     transaction: &mut Transaction,
-    held: &[(DeliveryId, String)],
+    held: &[Held<'_>],
     until_ms: i64,
 ) -> Result<(), StoreError> {
+    hand_off::queue(transaction, held.iter().filter_map(Held::hand_off)).await?;
     // A token is of one delivery only, so each row is compared with its own.
     let sql = format!(
         "UPDATE delivery_queue SET lease_until_ms = $1 WHERE id IN ({}) AND lease_token IN ({})",
@@ -56,22 +88,19 @@ pub async fn renew(
     );
     for chunk in held.chunks(SLOTS) {
         let mut params = params![until_ms];
-        params.extend(filled(chunk.iter().map(|(id, _)| id.to_string().into())));
-        params.extend(filled(chunk.iter().map(|(_, token)| token.into())));
+        params.extend(filled(chunk.iter().map(|held| held.id.to_string().into())));
+        params.extend(filled(chunk.iter().map(|held| held.lease.token_of(held.id).into())));
         transaction.execute(&sql, params).await?;
     }
     Ok(())
 }
 
 /// Gives an attempt back whose POST has not begun: it was not made and does not count. `false`: the lease was lost.
-pub async fn give_back(
-    transaction: &mut Transaction,
-    id: DeliveryId,
-    lease: &Lease,
-) -> Result<bool, StoreError> {
+pub async fn give_back(transaction: &mut Transaction, held: &Held<'_>) -> Result<bool, StoreError> {
+    hand_off::queue(transaction, held.hand_off()).await?;
     let sql = "UPDATE delivery_queue SET attempt_count = attempt_count - 1, lease_token = NULL, lease_until_ms = NULL, \
                started_at_ms = NULL WHERE id = $1 AND lease_token = $2";
-    Ok(transaction.execute(sql, params![id.to_string(), lease.token_of(id)]).await? == 1)
+    Ok(transaction.execute(sql, params![held.id.to_string(), held.lease.token_of(held.id)]).await? == 1)
 }
 
 /// Whose leases have ended.

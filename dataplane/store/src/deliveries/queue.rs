@@ -1,8 +1,7 @@
-//! Queues deliveries: one row each, due at once, due later, or with its first attempt begun.
+//! Queues deliveries: one row each, due at once or later.
 
 use docket_domain::delivery::{DeliveryId, Status};
 
-use super::lease::Lease;
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, SLOTS, Statement, filled, params, slots};
@@ -46,7 +45,7 @@ pub async fn insert_many(
     deliveries: &[NewDelivery],
     now_ms: i64,
 ) -> Result<Vec<DeliveryId>, StoreError> {
-    let rows = transaction.all(inserts(deliveries.iter().map(|new| (new, None)), now_ms)).await?;
+    let rows = transaction.all(inserts(deliveries, now_ms)).await?;
     let mut inserted: Vec<DeliveryId> =
         rows.iter().flatten().map(|row| row.parsed(0)).collect::<Result<_, _>>()?;
     if deliveries.iter().any(|new| new.idempotency_key.is_some()) {
@@ -78,29 +77,24 @@ async fn take_back_finished(
 }
 
 static INSERT: Rows = Rows::new(
-    "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, lease_token, \
-     lease_until_ms, started_at_ms, idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
-     {text, text, text, text, text, bigint, bigint, text, bigint, bigint, text, text, text, text, bigint} ON CONFLICT DO NOTHING RETURNING id",
+    "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, idempotency_key, resend_of, requested_by, resend_id, created_at_ms) \
+     {text, text, text, text, text, bigint, bigint, text, text, text, text, bigint} ON CONFLICT DO NOTHING RETURNING id",
 );
 
-/// The statement that queues deliveries and returns the ids of those that it has queued. A delivery with a lease is queued with its
-/// first attempt begun.
+/// The statement that queues deliveries and returns the ids of those that it has queued.
 pub(crate) fn inserts<'a>(
-    deliveries: impl IntoIterator<Item = (&'a NewDelivery, Option<&'a Lease>)>,
+    deliveries: impl IntoIterator<Item = &'a NewDelivery>,
     now_ms: i64,
 ) -> Option<Statement> {
-    INSERT.statement(deliveries.into_iter().map(|(new, lease)| {
+    INSERT.statement(deliveries.into_iter().map(|new| {
         [
             Param::from(new.id.to_string()),
             (&new.event_id).into(),
             (&new.webhook).into(),
             (&new.webhook_name).into(),
             Param::Word(Status::Pending.as_str()),
-            i64::from(lease.is_some()).into(),
+            Param::Int(0),
             new.due_at_ms.unwrap_or(now_ms).into(),
-            lease.map(|lease| lease.token_of(new.id)).into(),
-            lease.map(|lease| lease.until_ms(now_ms)).into(),
-            lease.map(|_| now_ms).into(),
             new.idempotency_key.as_ref().into(),
             new.resend_of.as_ref().into(),
             new.requested_by.as_ref().into(),

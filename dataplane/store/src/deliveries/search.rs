@@ -44,7 +44,7 @@ const ALL: &str = "delivery";
 /// Only finished ones.
 const HISTORY: &str = "delivery_history";
 /// Only unfinished ones.
-const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms FROM delivery_queue q)";
+const QUEUED: &str = "(SELECT q.*, CAST(NULL AS BIGINT) AS finished_at_ms FROM delivery_unfinished q)";
 
 /// Deliveries of either table, before they are joined with their events.
 const COLUMNS: &str = "d.id, d.event_id, d.webhook, d.webhook_name, d.status, d.attempt_count, d.due_at_ms, d.failure_class, \

@@ -337,19 +337,19 @@ async fn a_lease_is_kept_by_its_owner_only(rig: TenantDatabase) {
     let ids = rig.queued(3, T0).await;
     rig.begin(&ids[..1], "mine", T0, T0 + 4).await;
     rig.begin(&ids[1..2], "theirs", T0, T0 + 4).await;
-    rig.write(async |t| deliveries::renew(t, &held("mine", &ids), T0 + 100).await).await;
+    rig.write(async |t| deliveries::renew(t, &held(&lease("mine", 0), &ids), T0 + 100).await).await;
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 100)));
     assert_eq!(rig.lease(ids[1]).await, (Some("theirs".into()), Some(T0 + 4)));
     assert_eq!(rig.lease(ids[2]).await, (None, None));
     // Only the named ones, and none that was finished.
-    rig.write(async |t| deliveries::renew(t, &held("mine", &ids[1..]), T0 + 200).await).await;
+    rig.write(async |t| deliveries::renew(t, &held(&lease("mine", 0), &ids[1..]), T0 + 200).await).await;
     assert_eq!(rig.lease(ids[0]).await, (Some("mine".into()), Some(T0 + 100)));
 }
 
 async fn sixty_leases_are_kept_in_one_call(rig: TenantDatabase) {
     let ids = rig.queued(60, T0).await;
     rig.begin(&ids, "mine", T0, T0 + 4).await;
-    rig.write(async |t| deliveries::renew(t, &held("mine", &ids), T0 + 100).await).await;
+    rig.write(async |t| deliveries::renew(t, &held(&lease("mine", 0), &ids), T0 + 100).await).await;
     let kept = format!("SELECT count(*) FROM delivery WHERE lease_until_ms = {}", T0 + 100);
     assert_eq!(rig.number(&kept).await, 60);
 }

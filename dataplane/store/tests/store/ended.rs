@@ -136,7 +136,7 @@ async fn a_fifth_attempt_under_way_is_left_alone(rig: TenantDatabase) {
     for attempt in 1..=i64::from(MAX_ATTEMPTS) {
         rig.begin(&[id], "mine", T0 + attempt, T0 + attempt + 1).await;
     }
-    rig.write(async |t| deliveries::renew(t, &held("mine", &[id]), T0 + 100).await).await;
+    rig.write(async |t| deliveries::renew(t, &held(&lease("mine", 0), &[id]), T0 + 100).await).await;
     let before = rig.picture(id).await;
     assert_eq!(end_lost(&rig, &[id], T0 + 99).await, (0, 0));
     assert_eq!(rig.picture(id).await, before);
@@ -217,7 +217,7 @@ async fn an_attempt_given_back_does_not_count(rig: TenantDatabase) {
     let mine = lease("mine", 4);
     rig.begin(&ids[..2], "mine", T0, T0 + 4).await;
     let give_back = async |id: DeliveryId, lease: &Lease| {
-        rig.write(async |t| deliveries::give_back(t, id, lease).await).await
+        rig.write(async |t| deliveries::give_back(t, &held(lease, &[id])[0]).await).await
     };
     let leased = rig.picture(ids[1]).await;
     assert!(!give_back(ids[1], &lease("theirs", 4)).await);

@@ -10,6 +10,7 @@ mod cancellation;
 mod deliveries;
 mod ended;
 mod events;
+mod hand_offs;
 mod health;
 mod idempotency;
 mod idle;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
+use docket_program::owner::Owner;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
-    CUSTOMER, T0, TenantDatabase, at, delivery_id, end, event_id, lease, new_delivery,
+    CUSTOMER, T0, TenantDatabase, at, delivery_id, end, event_id, new_delivery,
 };
-use docket_store::deliveries::{self, End, Started, Stored};
+use docket_store::deliveries::{self, End, Lease, NewHandOff, Started, Stored};
 use docket_store::events::{About, Event};
 use docket_store::idempotency::{self, Kept, ToKeep};
 use docket_store::saves::{self, Save};
@@ -37,7 +38,7 @@ async fn finish_attempts(
     ends: &[End],
     next: impl Fn(usize, Timestamp) -> Next,
 ) -> Result<Vec<Stored>, StoreError> {
-    deliveries::finish_attempts(database.writer().await?, &Clock::System, ends, next).await
+    deliveries::finish_attempts(database.writer().await?, &Clock::System, ends, &[], false, next).await
 }
 
 fn succeeded() -> Outcome {
@@ -192,11 +193,13 @@ async fn no_ends_are_stored_without_an_error(rig: TenantDatabase) {
     assert_eq!(stored.await.expect("nothing is changed"), [Stored::LeaseLost]);
 }
 
-/// A save of the order `number`, with an event, two deliveries and an answer to keep. The first delivery is leased.
-fn save(number: u16) -> Save {
+/// A save of the order `number`, with an event, two deliveries and an answer to keep. The first delivery is handed off.
+pub(super) fn save(number: u16) -> Save {
     let id = event_id(number);
     let web_order_id = format!("W{number:08}");
-    let first = new_delivery(delivery_id(2 * number), &id);
+    let new = new_delivery(delivery_id(2 * number), &id);
+    let (webhook, webhook_name) = (new.webhook, new.webhook_name);
+    let first = NewHandOff { id: new.id, webhook, webhook_name, lease: lease_of_batch(0) };
     let second = deliveries::NewDelivery {
         webhook: "another".into(),
         ..new_delivery(delivery_id(2 * number + 1), &id)
@@ -217,15 +220,27 @@ fn save(number: u16) -> Save {
     Save {
         order: order(&web_order_id),
         event: Some(event),
-        deliveries: vec![(first, Some(lease("mine", 4_000))), (second, None)],
+        deliveries: vec![second],
+        hand_offs: vec![first],
         to_keep: Some(ToKeep { caller: "contact C1".into(), key: format!("key {number}"), kept }),
     }
 }
 
-async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result<(), StoreError>) {
+/// Commits them in one transaction, whose hand-offs are a batch of their own.
+pub(super) async fn commit(rig: &TenantDatabase, saves: &[Save]) -> (i64, Result<(), StoreError>) {
     let begun = begin(&rig.database, saves.len()).await;
     let (transaction, first) = begun.expect("the numbers are there");
-    (first, saves::commit(transaction, saves).await)
+    let mut saves = saves.to_vec();
+    for hand_off in saves.iter_mut().flat_map(|save| &mut save.hand_offs) {
+        hand_off.lease = lease_of_batch(first.unsigned_abs());
+    }
+    (first, saves::commit(transaction, &saves).await)
+}
+
+/// The lease of one batch of hand-offs of the process `mine`.
+pub(super) fn lease_of_batch(batch: u64) -> Lease {
+    let owner = Owner { process: "mine".into(), incarnation: "1".into() };
+    Lease::new(&owner, batch, Duration::from_secs(4)).of_hand_offs()
 }
 
 /// How many rows there are of all that a save stores.
@@ -241,7 +256,7 @@ async fn rows(rig: &TenantDatabase) -> [i64; 5] {
 async fn saves_of_one_group_are_stored_with_all_that_belongs_to_them(rig: TenantDatabase) {
     // More than one statement of SQLite takes, one without an event, one without an answer.
     let mut group: Vec<Save> = (1..=70).map(save).collect();
-    (group[5].event, group[5].deliveries) = (None, Vec::new());
+    group[5] = Save { event: None, deliveries: Vec::new(), hand_offs: Vec::new(), ..save(6) };
     group[6].to_keep = None;
     let (first, committed) = commit(&rig, &group).await;
     committed.expect("all are sound");
