@@ -90,9 +90,7 @@ impl<S: Schedule> HandedOff<S> {
         let left = Arc::new(AtomicUsize::new(count));
         let HandOff { leases, batches, .. } = &*self.hand_off;
         for (tenant, save) in saves {
-            for (event, hand_off) in
-                save.event.iter().flat_map(|event| save.hand_offs.iter().map(move |of| (event, of)))
-            {
+            for (event, hand_off) in save.handed_off() {
                 let Some(mut claimed) = self.claimed.remove(&hand_off.id) else { continue };
                 claimed.lease = Some(leases.keep(&claimed.claim, &self.lease, &tenant.store, self.until));
                 let (event_id, webhook) = (event.id.as_str().to_owned(), hand_off.webhook.clone());

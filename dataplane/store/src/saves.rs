@@ -32,6 +32,13 @@ pub struct Save {
     pub to_keep: Option<ToKeep>,
 }
 
+impl Save {
+    /// Its hand-offs, each with its event.
+    pub fn handed_off(&self) -> impl Iterator<Item = (&Event, &NewHandOff)> {
+        self.event.iter().flat_map(|event| self.hand_offs.iter().map(move |hand_off| (event, hand_off)))
+    }
+}
+
 /// Stores them and commits. After [`StoreError::Unavailable`] they may be stored or not; after any other error nothing
 /// is, and it may be any one of them that failed.
 pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), StoreError> {
@@ -41,16 +48,10 @@ pub async fn commit(transaction: Transaction, saves: &[Save]) -> Result<(), Stor
     let events: Vec<&Event> = saves.iter().filter_map(|save| save.event.as_ref()).collect();
     statements.extend(events::inserts(events, now_ms));
     statements.extend(deliveries::inserts(saves.iter().flat_map(|save| &save.deliveries), now_ms));
-    statements.extend(deliveries::hand_offs(saves.iter().flat_map(hand_offs), now_ms));
+    statements.extend(deliveries::hand_offs(saves.iter().flat_map(Save::handed_off), now_ms));
     // In one order everywhere, so that two groups with the same keys do not wait for each other.
     let mut to_keep: Vec<&ToKeep> = saves.iter().filter_map(|save| save.to_keep.as_ref()).collect();
     to_keep.sort_by(|a, b| (&a.caller, &a.key).cmp(&(&b.caller, &b.key)));
     statements.extend(idempotency::inserts(to_keep, now_ms));
     transaction.commit_after(statements).await.map(drop)
-}
-
-/// The hand-offs of a save, each with the id of its event.
-fn hand_offs(save: &Save) -> impl Iterator<Item = (&str, &NewHandOff)> {
-    let event = save.event.iter();
-    event.flat_map(move |event| save.hand_offs.iter().map(|hand_off| (event.id.as_str(), hand_off)))
 }

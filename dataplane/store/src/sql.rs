@@ -126,7 +126,7 @@ impl Statement {
 const SIZES: [usize; 4] = [64, 16, 4, 1];
 
 /// A statement about several rows at once. In braces stand the types of a row's values, `{text, bigint}`, for a list of rows to
-/// insert, or one value, `a {$1 text}`, which the column before it must be one of, or a lock, `{for update}`, of PostgreSQL only.
+/// insert, or one value, `a {$1 text}`, which the column before it must be one of, or a lock, `{for key share}`, of PostgreSQL only.
 pub(crate) struct Rows {
     template: &'static str,
     postgres: OnceLock<String>,

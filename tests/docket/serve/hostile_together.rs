@@ -31,7 +31,7 @@ const HUGE_CELLS: (&str, &str) = ("repeat('x', 100000000)", "generate_series(1, 
 /// In a list of columns the rows stream; as a table the server would write them all to its disk first.
 const ENDLESS_ROWS: (&str, &str) = ("'x'::text", "(SELECT generate_series(1, 100000000)) AS many");
 
-fn views((cell, rows): (&str, &str)) -> [(&'static str, String); 4] {
+fn views((cell, rows): (&str, &str)) -> [(&'static str, String); 3] {
     let contact = format!(
         "SELECT 'C1001'::text AS code, 'C-1'::text AS customer_code, {cell} AS name, NULL::text AS password_hash, \
          true AS active, 0::bigint AS sign_outs, false AS manages_webhooks, '{USER}'::text AS email_key FROM {rows}"
@@ -40,8 +40,7 @@ fn views((cell, rows): (&str, &str)) -> [(&'static str, String); 4] {
     let invoice = format!(
         "SELECT {cell} AS invoice_number, NULL::bigint AS detected_at_ms, 'w'::text AS work_order FROM {rows}"
     );
-    let hand_off = format!("SELECT {cell} AS batch, 'w'::text AS webhook FROM {rows}");
-    [("contact", contact), ("delivery_queue", queue), ("hand_off", hand_off), ("court_invoice", invoice)]
+    [("contact", contact), ("delivery_queue", queue), ("court_invoice", invoice)]
 }
 
 /// Puts the views in place of the tables.

@@ -13,6 +13,7 @@ use super::finish::End;
 use super::lease::Lease;
 use crate::connection::Transaction;
 use crate::error::StoreError;
+use crate::events::Event;
 use crate::sql::{Param, Row, Rows, Statement};
 
 /// A new delivery whose first attempt begins with the commit.
@@ -33,18 +34,18 @@ static INSERT: Rows = Rows::new(
      {text, text, text, text, bigint, bigint}",
 );
 
-/// The statement that stores hand-offs, each with the id of its event.
+/// The statement that stores hand-offs, each with its event.
 pub(crate) fn inserts<'a>(
-    hand_offs: impl IntoIterator<Item = (&'a str, &'a NewHandOff)>,
+    hand_offs: impl IntoIterator<Item = (&'a Event, &'a NewHandOff)>,
     now_ms: i64,
 ) -> Option<Statement> {
     let mut rows: BTreeMap<(&str, &str), (&NewHandOff, String)> = BTreeMap::new();
-    for (event_id, hand_off) in hand_offs {
+    for (event, hand_off) in hand_offs {
         let key = (hand_off.lease.batch(), hand_off.webhook.as_str());
         let (_, deliveries) = rows.entry(key).or_insert((hand_off, String::new()));
         let before = if deliveries.is_empty() { '{' } else { ',' };
         // Both ids are of letters, digits, `_` and `-`.
-        let _ = write!(deliveries, "{before}\"{}\":\"{event_id}\"", hand_off.id);
+        let _ = write!(deliveries, "{before}\"{}\":\"{}\"", hand_off.id, event.id.as_str());
     }
     INSERT.statement(rows.into_values().map(
         |(NewHandOff { webhook, webhook_name, lease, .. }, mut deliveries)| {
@@ -123,9 +124,12 @@ pub enum HandOffs<'a> {
 /// Moves hand-offs to the queue that are not finished. Those under way keep their lease there; until this transaction ends, their
 /// outcomes can't be stored.
 pub async fn queue_hand_offs(transaction: &mut Transaction, which: HandOffs<'_>) -> Result<(), StoreError> {
-    let rows = transaction
-        .query("SELECT batch, webhook, lease_until_ms, deliveries FROM hand_off", Vec::new())
-        .await?;
+    // Deliveries only where they are looked at: an answer of the database is bounded.
+    let sql = match which {
+        HandOffs::With(_) => "SELECT batch, webhook, lease_until_ms, deliveries FROM hand_off",
+        HandOffs::All | HandOffs::Expired => "SELECT batch, webhook, lease_until_ms FROM hand_off",
+    };
+    let rows = transaction.query(sql, Vec::new()).await?;
     let mut keys: Vec<Key> = Vec::new();
     for row in rows {
         let is_one = match which {
@@ -140,15 +144,21 @@ pub async fn queue_hand_offs(transaction: &mut Transaction, which: HandOffs<'_>)
             keys.push((row.get(0)?, row.get(1)?));
         }
     }
-    queue(transaction, keys.iter().map(|(batch, webhook)| (batch.as_str(), webhook.as_str()))).await.map(drop)
+    for keys in keys.chunks(AT_ONCE) {
+        queue(transaction, keys.iter().map(|(batch, webhook)| (batch.as_str(), webhook.as_str()))).await?;
+    }
+    Ok(())
 }
+
+/// Rows that are queued with one statement: some 5 kB each.
+const AT_ONCE: usize = 200;
 
 /// Batch and webhook of a row.
 pub(super) type Key = (String, String);
 
 // These may find more rows than they are asked for: those of one pair's batch and another one's webhook.
 static LOCK: Rows = Rows::new(
-    "SELECT batch FROM hand_off WHERE batch {$1 text} AND webhook {$2 text} ORDER BY batch, webhook {for update}",
+    "SELECT batch FROM hand_off WHERE batch {$1 text} AND webhook {$2 text} ORDER BY batch, webhook FOR UPDATE",
 );
 static TAKE_OUT: Rows = Rows::new(
     "DELETE FROM hand_off WHERE batch {$1 text} AND webhook {$2 text} \
