@@ -310,16 +310,20 @@ impl<S: Schedule> Sweeper<S> {
                 scan.clock.sleep(wait).await;
             }
             let _place = places.acquire().await;
-            let visit = tenant.store.visit();
-            let result = scan.run(&tenant, dead, after, extent).await;
-            // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
-            let mut is_reported = result.is_ok() && extent == Extent::SomePages;
-            if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
-                is_reported = report::publish(&tenant, board).await;
-            }
-            visit.end().await;
-            let state = state.filter(|_| after.is_none() && is_reported);
-            Swept { tenant, state, result }
+            // Boxed: a thousand of these tasks wait, and few are further than here.
+            Box::pin(async move {
+                let visit = tenant.store.visit();
+                let result = scan.run(&tenant, dead, after, extent).await;
+                // After a loss each process sweeps everything; one report of the health is enough, by the next sweep.
+                let mut is_reported = result.is_ok() && extent == Extent::SomePages;
+                if let Some(board) = scan.board.as_ref().filter(|_| is_reported) {
+                    is_reported = report::publish(&tenant, board).await;
+                }
+                visit.end().await;
+                let state = state.filter(|_| after.is_none() && is_reported);
+                Swept { tenant, state, result }
+            })
+            .await
         });
         self.running.insert(sweep.id(), uid);
     }
