@@ -232,7 +232,7 @@ fn active_events(inputs: &Inputs<'_>) -> BTreeSet<EventCode> {
 
 /// The keys that could be resolved, and the reasons why others could not.
 fn compile_api_keys(inputs: &Inputs<'_>) -> (Vec<ApiKey>, Vec<Reason>) {
-    let mut keys: Vec<ApiKey> = Vec::new();
+    let mut keys: Vec<ApiKey> = Vec::with_capacity(inputs.tenant.spec.api_keys.len());
     let mut reasons = Vec::new();
     for (index, spec) in inputs.tenant.spec.api_keys.iter().enumerate() {
         let field = format!("spec.apiKeys[{index}]");
@@ -282,6 +282,8 @@ fn compile_webhooks(inputs: &Inputs<'_>, limits: &Limits) -> (Vec<WebhookConfig>
         };
         reasons_of.push((index, reasons));
     }
+    // A process keeps them, of a thousand tenants that have one each; a vector begins with room for four.
+    served.shrink_to_fit();
     (served, reasons_of)
 }
 

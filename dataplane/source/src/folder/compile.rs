@@ -42,9 +42,9 @@ impl<'a> Compiler<'a> {
         incomplete: bool,
     ) -> Self {
         let entries = objects.webhooks.by_place();
-        let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.clone()?)));
+        let good = entries.into_iter().filter_map(|(name, entry)| Some((name, entry, entry.now.as_deref()?)));
         let (webhooks, places) =
-            good.map(|(name, entry, webhook)| ((uid(name), webhook), (name, &entry.place))).unzip();
+            good.map(|(name, entry, webhook)| ((uid(name), webhook.clone()), (name, &entry.place))).unzip();
         Self { data_dir, keeps_keys, is_external, limits, objects, incomplete, webhooks, places }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Compiler<'a> {
         random: Random<'_>,
         problems: &mut Vec<ConfigProblem>,
     ) -> Option<DeclaredTenant> {
-        let tenant = entry.now.as_ref()?;
+        let tenant = entry.now.as_deref()?;
         let unreadable = self.unreadable_webhooks();
         let webhooks = Webhooks {
             generate: self.generated_secrets(name),

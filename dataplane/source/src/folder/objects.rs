@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use docket_crds::{Reason, Tenant, Violation, Webhook, duplicates};
 use serde_json::Value;
@@ -15,9 +16,9 @@ use crate::problem::{ConfigProblem, Place};
 pub(super) struct Entry<T> {
     pub(super) place: Place,
     /// The last version that was good.
-    good: Option<T>,
+    good: Option<Arc<T>>,
     /// The version that counts now; `None` when it is broken and was never good.
-    pub(super) now: Option<T>,
+    pub(super) now: Option<Arc<T>>,
 }
 
 /// The objects of a kind.
@@ -56,9 +57,10 @@ impl<T: Object> Entries<T> {
             violations = read.check_change(good);
         }
         let entry = if violations.is_empty() {
+            let read = read.map(Arc::new);
             Entry { place: place.clone(), good: read.clone(), now: read }
         } else {
-            let now = T::fall_back(good.as_ref(), read.as_ref());
+            let now = T::fall_back(good.as_deref(), read.as_ref()).map(Arc::new);
             Entry { place: place.clone(), good, now }
         };
         self.0.insert(name.clone(), entry);
@@ -165,25 +167,27 @@ fn read_documents(path: &Path) -> Result<Vec<Value>, ConfigProblem> {
 /// tenant had before and still wants is its own.
 fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Vec<ConfigProblem> {
     let order: Vec<Name> = tenants.by_place().into_iter().map(|(name, _)| name.clone()).collect();
-    let all: Vec<_> = order.iter().filter_map(|name| tenants.get(name)?.now.as_ref()).collect();
+    let all: Vec<_> = order.iter().filter_map(|name| tenants.get(name)?.now.as_deref()).collect();
     if duplicates(&all).is_empty() {
         return Vec::new();
     }
-    let had = |name: &Name| last.get(name).and_then(|entry| entry.good.as_ref());
+    let had = |name: &Name| last.get(name).and_then(|entry| entry.good.clone());
     let mut problems = Vec::new();
     for (index, name) in order.iter().enumerate() {
         let earlier = order[..index].iter().filter_map(|name| tenants.get(name)?.now.clone());
         let later = order[index + 1..].iter();
-        let later = later.filter_map(|name| Tenant::fall_back(had(name), tenants.get(name)?.now.as_ref()));
-        let others: Vec<Tenant> = earlier.chain(later).collect();
+        let fallen_back = |name: &Name| {
+            Tenant::fall_back(had(name).as_deref(), tenants.get(name)?.now.as_deref()).map(Arc::new)
+        };
+        let others: Vec<Arc<Tenant>> = earlier.chain(later.filter_map(fallen_back)).collect();
         let Some(entry) = tenants.0.get_mut(name) else { continue };
         let Some(now) = &entry.now else { continue };
         let found = conflicts(&others, now);
         if found.is_empty() {
             continue;
         }
-        entry.good = had(name).cloned();
-        entry.now = Tenant::fall_back(entry.good.as_ref(), Some(now));
+        entry.good = had(name);
+        entry.now = Tenant::fall_back(entry.good.as_deref(), Some(now)).map(Arc::new);
         let object = Kind::Tenant.of(name);
         problems.extend(found.into_iter().map(|reason| {
             ConfigProblem::at(
@@ -196,8 +200,8 @@ fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Ve
     problems
 }
 
-fn conflicts(others: &[Tenant], tenant: &Tenant) -> Vec<Reason> {
-    let all: Vec<_> = others.iter().chain([tenant]).collect();
+fn conflicts(others: &[Arc<Tenant>], tenant: &Tenant) -> Vec<Reason> {
+    let all: Vec<_> = others.iter().map(|other| &**other).chain([tenant]).collect();
     let of_last = duplicates(&all).into_iter().filter(|(index, _)| *index == others.len());
     of_last.map(|(_, reason)| reason).collect()
 }
