@@ -43,16 +43,33 @@ pub(super) async fn get(bench: &Bench, shape: Shape) -> Vec<Figure> {
         pace: None,
     };
     let (first, _) = measured(load(bare.api)).await;
+    let before = stage.used(&fleet.processes);
     let (docket, saves) = measured(load(fleet.apis[0])).await;
-    let (second, _) = measured(load(bare.api)).await;
+    let docket_used = stage.used(&fleet.processes).since(&before);
+    let bare_process = std::slice::from_ref(&bare);
+    let before = stage.used(bare_process);
+    let (second, bare_saves) = measured(load(bare.api)).await;
+    let bare_used = stage.used(bare_process).since(&before);
     let bare = (first + second) / 2.0;
-    vec![
+    let mut figures = vec![
         Figure::new("GET /Orders/Get per second", docket, "/s"),
         Figure::new("of the bare handler's", docket / bare, "").at_least(0.85),
         Figure::new("bare handler: GET per second", bare, "/s"),
         Figure::new("p99", percentile(&save_times(&saves.done), 99.0), "ms"),
         Figure::new("errors", (saves.refused + saves.broken) as f64, "").at_most(0.0),
-    ]
+    ];
+    let [docket, bare] = [(docket_used, saves), (bare_used, bare_saves)].map(|(used, saves)| {
+        [used.server, used.postgres, used.bench].map(|seconds| seconds * 1_000.0 / saves.done.len() as f64)
+    });
+    figures.extend([
+        Figure::new("CPU per GET: server", docket[0], "ms"),
+        Figure::new("CPU per GET: PostgreSQL", docket[1], "ms"),
+        Figure::new("CPU per GET: load generator", docket[2], "ms"),
+        Figure::new("bare handler: CPU per GET: handler", bare[0], "ms"),
+        Figure::new("bare handler: CPU per GET: PostgreSQL", bare[1], "ms"),
+        Figure::new("bare handler: CPU per GET: load generator", bare[2], "ms"),
+    ]);
+    figures
 }
 
 /// `POST /Auth/Token`.
@@ -70,8 +87,12 @@ pub(super) async fn tokens(bench: &Bench, shape: Shape) -> Vec<Figure> {
         pace: None,
     };
     let first = argon2id();
+    let before = stage.used(&fleet.processes);
     let (alone, refused) = measured(sign_ins()).await;
+    let used = stage.used(&fleet.processes).since(&before);
+    let per_token = |seconds: f64| seconds * 1_000.0 / refused.done.len() as f64;
     let raw = (first + argon2id()) / 2.0;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let messages = (SAVES * MEASURED.as_secs_f64()) as usize;
     let saves = Load { apis: apis.clone(), clients, connections: 8, messages, pace: Some(SAVES) }.start();
     let (beside, _) = measured(sign_ins()).await;
@@ -80,6 +101,10 @@ pub(super) async fn tokens(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("tokens per second", alone, "/s"),
         Figure::new("of Argon2id alone, on all cores", alone / raw, "").at_least(0.9),
         Figure::new("Argon2id alone, on all cores", raw, "/s"),
+        Figure::new("Argon2id alone: CPU per hash", cores * 1_000.0 / raw, "ms"),
+        Figure::new("CPU per token: server", per_token(used.server), "ms"),
+        Figure::new("CPU per token: PostgreSQL and Redis", per_token(used.postgres + used.redis), "ms"),
+        Figure::new("CPU per token: load generator", per_token(used.bench), "ms"),
         Figure::new("tokens per second beside 100 saves per second", beside, "/s"),
         Figure::new("these saves, p99", percentile(&save_times(&saves.done), 99.0), "ms").at_most(100.0),
         Figure::new("refused sign-ins", refused.refused as f64, "").at_most(0.0),

@@ -22,8 +22,8 @@ const IDLE: usize = 1_000;
 const IDLE_FOR: Duration = Duration::from_secs(120);
 const ALONE_FOR: Duration = Duration::from_secs(60);
 /// Tenants are at rest when so few connections to their databases were opened within this time. At first autovacuum analyzes
-/// each database once, and the server looks at what that has written.
-const REST: (f64, Duration) = (IDLE as f64 / 100.0, Duration::from_secs(30));
+/// each database once, which it begins a minute or two after they were made, and the server looks at what that has written.
+const REST: (f64, Duration) = (IDLE as f64 / 100.0, Duration::from_secs(150));
 /// It does not take longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(900);
 
