@@ -147,6 +147,8 @@ impl Forwarder {
             Some(sender) => sender,
             None => self.connect().await?,
         };
+        // It may not have seen yet that the response before has ended.
+        sender.ready().await.map_err(io::Error::other)?;
         let request = Request::post(self.target.path())
             .header("host", self.target.authority().expect("checked at the start").as_str())
             .header("content-type", "application/json")
