@@ -3,13 +3,13 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use docket_schema::postgres::{Connected, ExternalDatabases, InvalidUrl, Target};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::budget::{Budget, Grant, Opened, Place, PoolId};
@@ -25,6 +25,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// For this long an opening counts among those that are made at the same time, so that eight that hang at a silent server delay
 /// others by no more than this.
 const OPENING: Duration = Duration::from_millis(50);
+/// How long a tenant's requests wait together for its connections that are in use, until they open another one: as long as opening
+/// takes of PostgreSQL's cores and of ours. A transaction takes a millisecond or two, so most of them wait less.
+const OPENING_COST: Duration = Duration::from_millis(10);
 /// How long one statement may take; the server ends it then (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that has not ended it by then is unreachable.
@@ -47,6 +50,10 @@ pub(super) struct Pool {
     id: PoolId,
     /// One permit per connection that the tenant may have.
     turns: Arc<Semaphore>,
+    /// Wakes requests that wait for a connection that is in use.
+    came_back: Notify,
+    /// How long they have waited since the last opening, in microseconds.
+    waited_us: AtomicU64,
     /// The database has responded once.
     is_known: AtomicBool,
     /// It did not respond last time, or takes long.
@@ -106,6 +113,8 @@ impl Pool {
             external,
             id: budget.new_pool(),
             turns: Arc::new(Semaphore::new(budget.per_tenant())),
+            came_back: Notify::new(),
+            waited_us: AtomicU64::new(0),
             budget: budget.clone(),
             is_known: AtomicBool::new(false),
             is_away: AtomicBool::new(false),
@@ -140,6 +149,7 @@ impl Pool {
     /// Takes a connection back that is fit for the next request.
     pub(super) fn put_back(&self, opened: Opened) {
         self.budget.put_back(self.id, opened);
+        self.came_back.notify_waiters();
     }
 
     /// The right to migrate, which only some tenants have at once.
@@ -156,6 +166,9 @@ impl Pool {
         // Semaphores are never closed here.
         let turn = timeout_at(begun + WAIT, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = turn.map_err(|_| self.no_turn())?.ok();
+        if self.budget.would_open_another(self.id) {
+            self.wait_for_own().await;
+        }
         // One that tries whether the database responds holds a place that others need.
         let until = begun + if retry.is_some() { WAIT } else { PLACE_WAIT };
         let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(|_| busy())?;
@@ -166,6 +179,25 @@ impl Pool {
             None => return Err(busy()),
         };
         Ok(Acquired { opened, turn, retry })
+    }
+
+    /// Waits for one of the tenant's connections, unless its requests have waited for as long as an opening takes.
+    async fn wait_for_own(&self) {
+        let waited = Duration::from_micros(self.waited_us.load(Ordering::Relaxed));
+        let begun = Instant::now();
+        let one_is_free = async {
+            loop {
+                let mut came_back = pin!(self.came_back.notified());
+                came_back.as_mut().enable();
+                if !self.budget.would_open_another(self.id) {
+                    return;
+                }
+                came_back.await;
+            }
+        };
+        let _ = timeout(OPENING_COST.saturating_sub(waited), one_is_free).await;
+        let waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.waited_us.fetch_add(waited_us, Ordering::Relaxed);
     }
 
     /// Why no turn ended. The tenant is at its limit unless its turns wait themselves: for a place of the process, or for a
@@ -202,6 +234,7 @@ impl Pool {
         let opening = opening.map_err(|_| busy())?;
         let begun = Instant::now();
         let until = until.clamp(begun + CONNECT, begun + WAIT);
+        self.waited_us.store(0, Ordering::Relaxed);
         let target = configured(self.target().map_err(unavailable)?);
         let mut connecting = pin!(target.connect());
         let soon = timeout(OPENING, &mut connecting).await;

@@ -146,6 +146,27 @@ async fn work_of_several_steps_opens_one_connection_while_others_wait() {
     assert!(opened > rounds / 4, "{opened} connections: nothing was shared");
 }
 
+/// To open one costs more than most of what is done with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_wait_for_a_connection_in_use_as_long_as_an_opening_takes() {
+    let budget = budget(10, 8);
+    let (_, database) = database(&budget).await;
+    let first = database.reader().await.expect("a connection");
+    let mut second = std::pin::pin!(database.reader());
+    tokio::select! {
+        biased;
+        _ = &mut second => panic!("it is in use"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(budget.open(), 1);
+    drop(first);
+    let second = second.await.expect("the same one");
+    assert_eq!(budget.open(), 1);
+    let third = database.reader().await.expect("another one");
+    assert_eq!(budget.open(), 2);
+    drop((second, third));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn busy_databases_keep_their_connections_while_there_is_one_for_each() {
     const USERS: usize = 4;
