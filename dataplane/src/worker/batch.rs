@@ -94,6 +94,12 @@ impl<S: Schedule> Batches<S> {
         self.tasks.spawn(Arc::clone(self).attempt(attempt, claimed));
     }
 
+    /// Gives an attempt back, in a task of its own, whose lease may be over before its POST has begun.
+    pub(super) fn decline(self: &Arc<Self>, attempt: Attempt, claimed: Claimed) {
+        let batches = Arc::clone(self);
+        self.tasks.spawn(async move { batches.give_back(&attempt, claimed).await });
+    }
+
     async fn attempt(self: Arc<Self>, attempt: Attempt, mut claimed: Claimed) {
         if self.stopping.is_cancelled() {
             // Boxed, as it is rare and larger than all else that an attempt needs.

@@ -79,7 +79,8 @@ impl<S: Schedule> HandedOff<S> {
     }
 
     /// Begins the POSTs of all hand-offs of committed saves, each of which has its tenant as it was when the request came. `at_ms` is
-    /// the time of the transaction.
+    /// the time of the transaction. If the commit took longer than the lease, another worker may have them already: they are given
+    /// back.
     pub fn start<'a>(
         mut self,
         saves: impl Iterator<Item = (&'a Arc<ServedTenant>, &'a Save)> + Clone,
@@ -88,7 +89,8 @@ impl<S: Schedule> HandedOff<S> {
         // Counted before the first one may end.
         let count = saves.clone().map(|(_, save)| save.hand_offs.len()).sum();
         let left = Arc::new(AtomicUsize::new(count));
-        let HandOff { leases, batches, .. } = &*self.hand_off;
+        let HandOff { clock, leases, batches, .. } = &*self.hand_off;
+        let has_expired = clock.elapsed() >= self.until;
         for (tenant, save) in saves {
             for (event, hand_off) in save.handed_off() {
                 let Some(mut claimed) = self.claimed.remove(&hand_off.id) else { continue };
@@ -104,7 +106,10 @@ impl<S: Schedule> HandedOff<S> {
                 let (tenant, lease) = (Arc::clone(tenant), self.lease.clone());
                 let attempt =
                     Attempt { tenant, started, lease, event, hand_offs_left: Some(Arc::clone(&left)) };
-                batches.make(attempt, claimed);
+                match has_expired {
+                    true => batches.decline(attempt, claimed),
+                    false => batches.make(attempt, claimed),
+                }
             }
         }
     }

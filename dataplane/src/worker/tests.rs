@@ -12,8 +12,9 @@ use docket_program::clock::ManualClock;
 use docket_schedule::memory::MemorySchedule;
 use docket_schedule::notifier::Notifier;
 use docket_schedule::{Entry, Hint, SHARES};
-use docket_store::deliveries::{self, ListedDelivery};
+use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
 use docket_store::events::About;
+use docket_store::saves::{self, Save};
 use docket_store::sqlite::Sqlite;
 use docket_store::stores::Store;
 use docket_store::{Database, contacts};
@@ -101,6 +102,28 @@ impl Rig {
         let sql = "SELECT d.id FROM delivery d JOIN event e ON e.id = d.event_id WHERE e.web_order_id = $1";
         let row = reader.query_opt(sql, vec![saved.web_order_id.into()]).await.expect("a statement");
         row.expect("a delivery").parsed(0).expect("an id")
+    }
+
+    /// Stores an order whose hand-off has not begun.
+    async fn stored(&self) -> (Save, HandedOff<MemorySchedule>) {
+        let request = SaveRequest::read(br#"{"orderType": "Court"}"#).expect("an order");
+        let new = NewOrder::new(&self.tenant, "C-1".into(), request, self.clock.now());
+        let new = new.unwrap_or_else(|_| panic!("it may be saved"));
+        let entry = |(id, webhook): (_, &str)| Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
+        let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
+        let handed = hand_off.claim(new.deliveries().map(entry).collect()).await;
+        let writer = self.tenant.store.writer(&self.clock).await.expect("a connection");
+        let (transaction, number) = saves::begin(writer, &self.clock, 1).await.expect("begins");
+        let (order, published) = new.rows(number, transaction.now());
+        let (event, deliveries) = published.expect("a webhook takes it");
+        let hand_offs = deliveries.into_iter().map(|NewDelivery { id, webhook, webhook_name, .. }| {
+            let lease = handed.lease_of(id).expect("it is claimed").clone();
+            NewHandOff { id, webhook, webhook_name, lease }
+        });
+        let hand_offs = hand_offs.collect();
+        let save = Save { order, event: Some(event), deliveries: Vec::new(), hand_offs, to_keep: None };
+        saves::commit(transaction, std::slice::from_ref(&save)).await.expect("commits");
+        (save, handed)
     }
 
     /// Claims so many places of the webhook, for deliveries that are never stored.
@@ -343,6 +366,21 @@ async fn hand_off_whose_post_has_not_begun_is_given_back_uncounted() {
     let tenants = Arc::new(Tenants::default());
     tenants.replace(vec![Arc::clone(&rig.tenant)]);
     tokio::spawn(worker(&rig.clock, &tenants, &rig.schedule, 8).run(rig.stop.clone()));
+    assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+}
+
+/// As after a commit that took longer than the lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
+    let mut rig = Rig::standing("slow-commit").await;
+    let (save, handed) = rig.stored().await;
+    rig.time.advance(LEASE);
+    let id = save.hand_offs[0].id;
+    handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
+    rig.has_due().await;
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    rig.run();
     assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
 }
 
