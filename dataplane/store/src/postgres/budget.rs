@@ -64,7 +64,7 @@ struct Shared {
     openings: Semaphore,
 }
 
-/// While a request waits, no place is free, and connections are idle only if they are [kept](Opened::is_kept).
+/// While a request is in line, no place is free, and connections are idle only if they are [kept](Opened::is_kept).
 struct State {
     free: usize,
     /// By the order in which they were given back.
@@ -363,14 +363,16 @@ impl Budget {
         self.shared.lock().idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some()
     }
 
-    /// Whether this pool's connections are all in use, and a request would open another one at once. Where it would wait in line, a
-    /// connection that comes back is given to it there.
+    /// Whether this pool's connections are all in use or being opened, and a request would open another one at once. Where it would
+    /// wait in line, a connection that comes back is given to it there.
     pub(super) fn would_open_another(&self, pool: PoolId) -> bool {
         let state = self.shared.lock();
-        let has_idle = state.idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some();
-        let is_place_free = state.free > 0
-            || state.waiting.is_empty() && state.idle.values().any(|idle| !idle.opened.is_kept());
-        state.places_of(pool) > 0 && !has_idle && is_place_free
+        let is_place_free = || {
+            state.free > 0
+                || state.waiting.is_empty() && state.idle.values().any(|idle| !idle.opened.is_kept())
+        };
+        let has_idle = || state.idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some();
+        state.places_of(pool) > 0 && !has_idle() && is_place_free()
     }
 
     /// Whether a request of this pool is in line for a place.

@@ -25,8 +25,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// For this long an opening counts among those that are made at the same time, so that eight that hang at a silent server delay
 /// others by no more than this.
 const OPENING: Duration = Duration::from_millis(50);
-/// How long a tenant's requests wait together for its connections that are in use, until they open another one: as long as opening
-/// takes of PostgreSQL's cores and of ours. A transaction takes a millisecond or two, so most of them wait less.
+/// How long a request waits for the tenant's connections that are in use before it opens another one: as long as opening takes of
+/// PostgreSQL's cores and of ours, less what earlier requests have waited since the last opening. A transaction takes a millisecond or
+/// two, so most wait less.
 const OPENING_COST: Duration = Duration::from_millis(10);
 /// How long one statement may take; the server ends it then (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -166,10 +167,10 @@ impl Pool {
         // Semaphores are never closed here.
         let turn = timeout_at(begun + WAIT, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = turn.map_err(|_| self.no_turn())?.ok();
-        if self.budget.would_open_another(self.id) {
+        // One that tries whether the database responds holds a place that others need.
+        if retry.is_none() && self.budget.would_open_another(self.id) {
             self.wait_for_own().await;
         }
-        // One that tries whether the database responds holds a place that others need.
         let until = begun + if retry.is_some() { WAIT } else { PLACE_WAIT };
         let grant = timeout_at(until, self.budget.grant(self.id)).await.map_err(|_| busy())?;
         let opened = match grant {
@@ -181,9 +182,13 @@ impl Pool {
         Ok(Acquired { opened, turn, retry })
     }
 
-    /// Waits for one of the tenant's connections, unless its requests have waited for as long as an opening takes.
+    /// Waits for one of the tenant's connections, unless requests have waited for as long as an opening takes.
     async fn wait_for_own(&self) {
         let waited = Duration::from_micros(self.waited_us.load(Ordering::Relaxed));
+        let left = OPENING_COST.saturating_sub(waited);
+        if left.is_zero() {
+            return;
+        }
         let begun = Instant::now();
         let one_is_free = async {
             loop {
@@ -195,7 +200,7 @@ impl Pool {
                 came_back.await;
             }
         };
-        let _ = timeout(OPENING_COST.saturating_sub(waited), one_is_free).await;
+        let _ = timeout(left, one_is_free).await;
         let waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.waited_us.fetch_add(waited_us, Ordering::Relaxed);
     }
@@ -230,11 +235,11 @@ impl Pool {
     }
 
     async fn open(&self, place: Place, until: Instant) -> Result<Opened, StoreError> {
+        self.waited_us.store(0, Ordering::Relaxed);
         let opening = timeout_at(until, self.budget.openings().acquire()).await;
         let opening = opening.map_err(|_| busy())?;
         let begun = Instant::now();
         let until = until.clamp(begun + CONNECT, begun + WAIT);
-        self.waited_us.store(0, Ordering::Relaxed);
         let target = configured(self.target().map_err(unavailable)?);
         let mut connecting = pin!(target.connect());
         let soon = timeout(OPENING, &mut connecting).await;
