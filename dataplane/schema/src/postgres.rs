@@ -29,12 +29,16 @@ pub enum MigrateError {
     Database(#[from] Error),
 }
 
+/// How long a step waits for the lock of a table. Writes to the table wait behind it, at most so long: then the migration fails, and
+/// is tried again.
+pub const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
+
 /// Applies the steps that the database lacks, in one transaction; repeated or concurrent calls do no harm. Returns the
 /// version.
 ///
-/// A database that is up to date is only read. Waits for another migration up to the session's `statement_timeout`, and ten
-/// seconds for each table that is in use. The steps themselves have no time limit, since a large database may take long. A
-/// dropped call changes nothing.
+/// A database that is up to date is only read. Waits for another migration up to the session's `statement_timeout`, and
+/// [`LOCK_TIMEOUT`] for each table that is in use. The steps themselves have no time limit, since a large database may take long. A
+/// dropped call, and one that fails, changes nothing.
 pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     let newest = crate::MIGRATIONS.len() as i64;
     let before = applied(client).await?;
@@ -43,7 +47,7 @@ pub async fn migrate(client: &mut Client) -> Result<i64, MigrateError> {
     }
     let transaction = client.transaction().await?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
-    transaction.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'").await?;
+    transaction.batch_execute(&format!("SET LOCAL statement_timeout = 0; {LOCK_TIMEOUT}")).await?;
     transaction.batch_execute(CREATE_VERSION_TABLE).await?;
     apply_missing(&transaction).await?;
     transaction.commit().await?;

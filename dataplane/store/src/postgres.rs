@@ -19,14 +19,14 @@ pub use watcher::{Counters, Watcher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_schema::postgres::InvalidUrl;
+use docket_schema::postgres::{InvalidUrl, LOCK_TIMEOUT};
 use jiff::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::params;
 use pool::{Limit, Pool};
 
-/// How long a step of a migration waits for locks; later statements on the same table wait behind it.
+/// How long a migration waits for another process that migrates the same database.
 const MIGRATION_LOCK: Duration = Duration::from_secs(5);
 
 /// How long the build of an index waits for the transactions that began before it. No write waits meanwhile.
@@ -145,6 +145,7 @@ impl Postgres {
         connection.limit = Limit::Migration;
         let lock = params![docket_schema::ADVISORY_LOCK];
         connection.query("SELECT pg_advisory_xact_lock($1)", lock).await?;
+        connection.batch(LOCK_TIMEOUT).await?;
         Ok((connection, now))
     }
 }

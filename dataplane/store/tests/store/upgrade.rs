@@ -298,3 +298,30 @@ async fn a_migration_leaves_finished_deliveries_alone() {
     leaves_finished_deliveries_alone(false).await;
     leaves_finished_deliveries_alone(true).await;
 }
+
+/// A session that reads a table for long, such as a dump, keeps a migration from changing it. Writes that wait behind the migration
+/// wait less than a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_waits_for_a_lock_does_not_hold_writes_up() {
+    let url = postgres::database().await;
+    let old = postgres::client(&url).await;
+    old.batch_execute(&format!("{}{ROWS}", version_before())).await.expect("rows");
+    let reader = postgres::client(&url).await;
+    reader.batch_execute("BEGIN; SELECT count(*) FROM delivery").await.expect("it reads");
+    let migrating = tokio::spawn({
+        let url = url.clone();
+        async move { Place::Url(url).open(1).migrate(&Clock::System).await }
+    });
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'delivery'::regclass";
+    while reader.query_one(waits, &[]).await.expect("a statement").get::<_, i64>(0) == 0 {
+        assert!(!migrating.is_finished(), "it needs the table");
+    }
+    old.batch_execute("SET lock_timeout = '1s'").await.expect("a setting");
+    old.batch_execute("UPDATE delivery SET due_at_ms = 9 WHERE status = 'Pending'")
+        .await
+        .expect("a second is enough");
+    let error = migrating.await.expect("no panic").expect_err("the table is read");
+    assert!(matches!(error, StoreError::Unavailable(_)), "it is tried again: {error}");
+    reader.batch_execute("COMMIT").await.expect("it has read");
+    Place::Url(url).open(1).migrate(&Clock::System).await.expect("it is migrated");
+}
