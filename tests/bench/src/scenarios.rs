@@ -39,9 +39,9 @@ pub(crate) struct Sizes {
     /// Saves in the burst.
     #[arg(long, default_value_t = 10_000, value_name = "COUNT")]
     pub(crate) messages: usize,
-    /// Finished deliveries that a long history has.
-    #[arg(long, default_value_t = 1_000_000, value_name = "COUNT")]
-    pub(crate) history: usize,
+    /// Finished deliveries that a long history has; by default 5,000,000, and 1,000,000 for portal and retention.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) history: Option<usize>,
     /// Saves per second while retention deletes.
     #[arg(long, default_value_t = 1_000.0, value_name = "COUNT")]
     pub(crate) rate: f64,

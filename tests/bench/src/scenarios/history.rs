@@ -56,7 +56,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::with_statements(&bench.docket, &[vec![Behaviour::Prompt]]).await;
     let empty = burst::burst(&stage, shape, bench.sizes.messages).await;
     let (begun, sizes) = (Instant::now(), sql::sizes(&stage).await);
-    let history = bench.sizes.history;
+    let history = bench.sizes.history.unwrap_or(5_000_000);
     sql::add_history(&stage, history as i64, 28 * DAY, DAY / 24).await;
     eprintln!("        {history} finished deliveries added in {:.0} s", begun.elapsed().as_secs_f64());
     let grown = sql::sizes(&stage).await;

@@ -53,7 +53,7 @@ pub(super) async fn run(bench: &Bench) -> Vec<Figure> {
     while administrator.deliveries("status=Succeeded", 100).await < 10 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let history = bench.sizes.history;
+    let history = bench.sizes.history.unwrap_or(1_000_000);
     sql::add_history(&stage, history as i64, 28 * DAY, DAY / 24).await;
     let mut figures = vec![Figure::new("finished deliveries", history as f64, "")];
     for (given_up, share) in [("a thousandth given up", 1000), ("a fifth given up", 5)] {

@@ -22,7 +22,7 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let clients = stage.home.clients(&fleet).await;
     stage.home.warm_up(&fleet.apis, &clients, 1).await;
     fleet.terminate().await;
-    sql::add_history(&stage, bench.sizes.history as i64, 28 * DAY, 2 * DAY).await;
+    sql::add_history(&stage, bench.sizes.history.unwrap_or(1_000_000) as i64, 28 * DAY, 2 * DAY).await;
     let fleet = stage.serve(shape, &["--delivery-retention=1d"]).await;
     let old = sql::ended_before(&stage, DAY).await;
     let rate = bench.sizes.rate;
