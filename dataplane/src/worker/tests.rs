@@ -92,11 +92,15 @@ impl Rig {
         tokio::spawn(worker.run(self.stop.clone()));
     }
 
-    /// Saves an order, as a request does. Returns its delivery.
-    async fn save(&self) -> DeliveryId {
+    fn new_order(&self) -> NewOrder {
         let request = SaveRequest::read(br#"{"orderType": "Court"}"#).expect("an order");
         let new = NewOrder::new(&self.tenant, "C-1".into(), request, self.clock.now());
-        let new = new.unwrap_or_else(|_| panic!("it may be saved"));
+        new.unwrap_or_else(|_| panic!("it may be saved"))
+    }
+
+    /// Saves an order, as a request does. Returns its delivery.
+    async fn save(&self) -> DeliveryId {
+        let new = self.new_order();
         let saved = self.create_orders.create(&self.tenant, new, None).await.expect("saved");
         let mut reader = self.tenant.store.database().reader().await.expect("a reader");
         let sql = "SELECT d.id FROM delivery d JOIN event e ON e.id = d.event_id WHERE e.web_order_id = $1";
@@ -106,9 +110,7 @@ impl Rig {
 
     /// Stores an order whose hand-off has not begun.
     async fn stored(&self) -> (Save, HandedOff<MemorySchedule>) {
-        let request = SaveRequest::read(br#"{"orderType": "Court"}"#).expect("an order");
-        let new = NewOrder::new(&self.tenant, "C-1".into(), request, self.clock.now());
-        let new = new.unwrap_or_else(|_| panic!("it may be saved"));
+        let new = self.new_order();
         let entry = |(id, webhook): (_, &str)| Entry { tenant: "uid-1".into(), webhook: webhook.into(), id };
         let hand_off = self.worker.as_ref().expect("it does not run yet").hand_off();
         let handed = hand_off.claim(new.deliveries().map(entry).collect()).await;
@@ -377,7 +379,11 @@ async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
     rig.time.advance(LEASE);
     let id = save.hand_offs[0].id;
     handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
-    rig.has_due().await;
+    // Its tasks are the give-backs; the claim in the schedule has expired already.
+    let tasks = rig.worker.as_ref().expect("it does not run yet").tasks.clone();
+    tasks.close();
+    tasks.wait().await;
+    tasks.reopen();
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
     rig.run();
