@@ -34,6 +34,8 @@ struct Rig {
     clock: Clock,
     /// Until it runs.
     worker: Option<Worker<MemorySchedule>>,
+    /// Those of the worker.
+    tasks: TaskTracker,
     /// Hands off to the worker.
     create_orders: Arc<CreateOrders<MemorySchedule>>,
     folder: std::path::PathBuf,
@@ -81,9 +83,10 @@ impl Rig {
         let mut transaction = tenant.store.begin(&clock).await.expect("a schema");
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
+        let tasks = worker.tasks.clone();
         let (worker, stop) = (Some(worker), CancellationToken::new());
         let _stop = stop.clone().drop_guard();
-        Self { time, tenant, schedule, clock, worker, create_orders, folder, stop, _stop }
+        Self { time, tenant, schedule, clock, worker, tasks, create_orders, folder, stop, _stop }
     }
 
     /// Starts the worker.
@@ -204,7 +207,8 @@ impl Rig {
             let ended = stored
                 .pop()
                 .is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
-            if listed.attempt_count == attempts && ended {
+            // The last step of its task tells the schedule.
+            if listed.attempt_count == attempts && ended && self.tasks.is_empty() {
                 return listed;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -380,10 +384,9 @@ async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
     let id = save.hand_offs[0].id;
     handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
     // Its tasks are the give-backs; the claim in the schedule has expired already.
-    let tasks = rig.worker.as_ref().expect("it does not run yet").tasks.clone();
-    tasks.close();
-    tasks.wait().await;
-    tasks.reopen();
+    rig.tasks.close();
+    rig.tasks.wait().await;
+    rig.tasks.reopen();
     let listed = rig.delivery(id).await;
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
     rig.run();
