@@ -38,10 +38,20 @@ impl<J> Groups<J> {
     /// while another one is about to take jobs.
     #[must_use]
     pub fn add(self: &Arc<Self>, tenant_uid: &Arc<str>, job: J) -> Option<Turn<J>> {
+        self.add_all(tenant_uid, [job])
+    }
+
+    /// The same for several jobs.
+    #[must_use]
+    pub fn add_all(
+        self: &Arc<Self>,
+        tenant_uid: &Arc<str>,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Option<Turn<J>> {
         let mut waiting = self.waiting.lock();
         let empty = || Waiting { jobs: VecDeque::new(), turns: 0, choosing: 0 };
         let of_tenant = waiting.entry(Arc::clone(tenant_uid)).or_insert_with(empty);
-        of_tenant.jobs.push_back(job);
+        of_tenant.jobs.extend(jobs);
         if of_tenant.turns == self.turns || of_tenant.choosing > 0 {
             return None;
         }

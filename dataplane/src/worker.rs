@@ -127,6 +127,7 @@ impl<S: Schedule> Worker<S> {
             tenants,
             leases: Arc::clone(&leases),
             begin,
+            to_begin: Groups::new(batch::GROUP, batch::TURNS),
             sender: sender.clone(),
             finish,
             settle,

@@ -1,14 +1,15 @@
-//! From claims to their settlement: begins the attempts of a tenant's claims, makes each, settles all. A hand-off comes with
-//! its attempts begun.
+//! From claims to their settlement: begins the attempts of a tenant's claims in groups, makes each, settles all. A hand-off comes
+//! with its attempts begun.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use docket_domain::delivery::{self, DeliveryId, FailureClass, Outcome};
+use docket_domain::delivery::{self, CLAIM_LIMIT, DeliveryId, FailureClass, Outcome};
 use docket_egress::Sender;
 use docket_program::clock::Clock;
 use docket_schedule::Schedule;
 use docket_store::deliveries::{self, Held};
+use docket_store::{StoreError, Writer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,10 +19,16 @@ use super::lease::Leases;
 use super::send;
 use super::settle::{Claimed, Settle, ToSettle};
 use super::slots::SLOW;
+use crate::groups::{Groups, Turn};
 use crate::tenants::{ServedTenant, Tenants};
 
 /// When deliveries are due again whose database is unavailable.
 const DATABASE_AWAY: Duration = Duration::from_secs(2);
+
+/// The most attempts that one transaction begins.
+pub(super) const GROUP: usize = CLAIM_LIMIT;
+/// The most such transactions of a tenant at the same time.
+pub(super) const TURNS: usize = 2;
 
 /// What each batch works with: the steps from a claim to its settlement.
 pub(super) struct Batches<S> {
@@ -29,6 +36,8 @@ pub(super) struct Batches<S> {
     pub(super) tenants: Arc<Tenants>,
     pub(super) leases: Arc<Leases<S>>,
     pub(super) begin: Begin,
+    /// What waits is bounded by the slots.
+    pub(super) to_begin: Arc<Groups<ToBegin>>,
     pub(super) sender: Sender,
     pub(super) finish: Arc<Finish<S>>,
     pub(super) settle: Arc<Settle<S>>,
@@ -37,49 +46,80 @@ pub(super) struct Batches<S> {
     pub(super) stopping: CancellationToken,
 }
 
+/// A claim whose attempt is to be begun.
+pub(super) struct ToBegin {
+    /// As it was served at the claim.
+    tenant: Arc<ServedTenant>,
+    claimed: Claimed,
+    /// When the claim ends, by [`Clock::elapsed`], unless its lease was renewed.
+    until: Duration,
+}
+
 impl<S: Schedule> Batches<S> {
     /// Takes one tenant's claims, which last until `until` by [`Clock::elapsed`], to their settlement.
     pub(super) async fn run(self: Arc<Self>, tenant_uid: Arc<str>, claimed: Vec<Claimed>, until: Duration) {
-        match self.tenants.by_uid(&tenant_uid).filter(|tenant| !tenant.config.suspended) {
-            Some(tenant) => self.run_of(tenant, claimed, until).await,
-            None => self.settle.put_on_hold(claimed).await,
-        }
-    }
-
-    /// Begins the attempts and settles the other claims. Keeps the leases from here on, because the wait for a database
-    /// may outlast a lease.
-    async fn run_of(self: Arc<Self>, tenant: Arc<ServedTenant>, claimed: Vec<Claimed>, until: Duration) {
-        let (on_hold, mut claimed): (Vec<_>, Vec<_>) =
+        let Some(tenant) = self.tenants.by_uid(&tenant_uid).filter(|tenant| !tenant.config.suspended) else {
+            return self.settle.put_on_hold(claimed).await;
+        };
+        let (on_hold, claimed): (Vec<_>, Vec<_>) =
             claimed.into_iter().partition(|claimed| tenant.holds(&claimed.claim.entry.webhook));
         if !on_hold.is_empty() {
             let batches = Arc::clone(&self);
             self.tasks.spawn(async move { batches.settle.put_on_hold(on_hold).await });
         }
-        if claimed.is_empty() {
-            return;
+        // Their leases are kept from here on, because the wait for a database may outlast a lease.
+        let lease = self.leases.new_lease();
+        let keep = |mut claimed: Claimed| {
+            claimed.lease = Some(self.leases.keep(&claimed.claim, &lease, &tenant.store, until));
+            ToBegin { tenant: Arc::clone(&tenant), claimed, until }
+        };
+        let to_begin: Vec<ToBegin> = claimed.into_iter().map(keep).collect();
+        if let Some(turn) = self.to_begin.add_all(&tenant_uid, to_begin) {
+            self.begin_in_groups(turn).await;
+        }
+    }
+
+    /// Begins the attempts of a tenant that wait.
+    async fn begin_in_groups(self: Arc<Self>, mut turn: Turn<ToBegin>) {
+        while let Some(newest) = turn.look(|newest| Arc::clone(&newest.tenant)) {
+            let ended = match newest.store.writer(&self.clock).await {
+                Ok(writer) => {
+                    turn.gather().await;
+                    self.begin(&newest, writer, turn.take_jobs()).await
+                }
+                Err(error) => begin_again(&newest, turn.take_all(), &error),
+            };
+            self.settle.settle(ended).await;
+        }
+    }
+
+    /// Begins the attempts of a group. Returns its other claims, with the time until they are due again.
+    async fn begin(
+        self: &Arc<Self>,
+        tenant: &Arc<ServedTenant>,
+        writer: Writer,
+        mut group: Vec<ToBegin>,
+    ) -> Vec<ToSettle> {
+        if group.is_empty() {
+            return Vec::new();
         }
         let lease = self.leases.new_lease();
-        for Claimed { claim, lease: kept, .. } in &mut claimed {
-            *kept = Some(self.leases.keep(claim, &lease, &tenant.store, until));
+        for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until, .. } in &mut group {
+            *kept = Some(self.leases.keep(claim, &lease, &tenant.store, *until));
         }
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            claimed.iter().partition(|claimed| tenant.webhook(&claimed.claim.entry.webhook).is_some());
-        let ended = match self.begin.begin(&tenant, &ids(&known), &ids(&unknown), &lease).await {
-            Ok(begun) => self.start(claimed, begun),
-            Err(error) => {
-                let code = tenant.config.client_code.as_str();
-                tracing::warn!(tenant.code = code, error = %error, "beginning attempts failed; retrying");
-                claimed.into_iter().map(|claimed| (claimed, Some(DATABASE_AWAY))).collect()
-            }
-        };
-        self.settle.settle(ended).await;
+        let is_known = |one: &&ToBegin| tenant.webhook(&one.claimed.claim.entry.webhook).is_some();
+        let (known, unknown): (Vec<_>, Vec<_>) = group.iter().partition(is_known);
+        match self.begin.begin(tenant, writer, &ids(&known), &ids(&unknown), &lease).await {
+            Ok(begun) => self.start(group, begun),
+            Err(error) => begin_again(tenant, group, &error),
+        }
     }
 
     /// Starts a task for each attempt that was begun. Returns the other claims, with the time until they are due again.
-    fn start(self: &Arc<Self>, claimed: Vec<Claimed>, begun: Begun) -> Vec<ToSettle> {
+    fn start(self: &Arc<Self>, group: Vec<ToBegin>, begun: Begun) -> Vec<ToSettle> {
         let Begun { mut attempts, due_again } = begun;
         let mut ended = Vec::new();
-        for claimed in claimed {
+        for ToBegin { claimed, .. } in group {
             let id = claimed.claim.entry.id;
             match attempts.remove(&id) {
                 Some(attempt) => self.make(attempt, claimed),
@@ -167,6 +207,13 @@ impl<S: Schedule> Batches<S> {
     }
 }
 
-fn ids(claimed: &[&Claimed]) -> Vec<DeliveryId> {
-    claimed.iter().map(|claimed| claimed.claim.entry.id).collect()
+fn ids(group: &[&ToBegin]) -> Vec<DeliveryId> {
+    group.iter().map(|one| one.claimed.claim.entry.id).collect()
+}
+
+/// The claims of a group that could not be begun.
+fn begin_again(tenant: &ServedTenant, group: Vec<ToBegin>, error: &StoreError) -> Vec<ToSettle> {
+    let code = tenant.config.client_code.as_str();
+    tracing::warn!(tenant.code = code, count = group.len(), error = %error, "beginning attempts failed; retrying");
+    group.into_iter().map(|one| (one.claimed, Some(DATABASE_AWAY))).collect()
 }

@@ -9,7 +9,7 @@ use docket_domain::delivery::DeliveryId;
 use docket_program::clock::{Clock, duration, millis};
 use docket_store::deliveries::{self, HandOffs, Lease, Started};
 use docket_store::events::{self, ToSend};
-use docket_store::{StoreError, Transaction};
+use docket_store::{StoreError, Transaction, Writer};
 
 use super::settle::UNKNOWN_AGAIN;
 use crate::telemetry::Metrics;
@@ -50,11 +50,12 @@ impl Begin {
     pub(super) async fn begin(
         &self,
         tenant: &Arc<ServedTenant>,
+        writer: Writer,
         known: &[DeliveryId],
         unknown: &[DeliveryId],
         lease: &Lease,
     ) -> Result<Begun, StoreError> {
-        let mut transaction = tenant.store.begin(&self.clock).await?;
+        let mut transaction = writer.begin(&self.clock).await?;
         let mut due_again = HashMap::new();
         let gone = self.end_without_webhook(&mut transaction, unknown, &mut due_again).await?;
         let now_ms = transaction.now_ms();

@@ -47,8 +47,7 @@ impl Database {
 
     /// Begins a transaction. Its time is PostgreSQL's, which all processes share, or `clock`'s for a file.
     pub async fn begin(&self, clock: &Clock) -> Result<Transaction, StoreError> {
-        let (transaction, _) = self.writer().await?.begin_with(clock, []).await?;
-        Ok(transaction)
+        self.writer().await?.begin(clock).await
     }
 
     /// What it looks like, without a connection to it. `None`: unknown, so that only reading it finds a change.
@@ -88,6 +87,11 @@ impl Writer {
     /// Whether it leads to a server, which has a clock of its own.
     pub fn is_to_a_server(&self) -> bool {
         matches!(self.0, Connection::Postgres(_))
+    }
+
+    /// Begins a transaction.
+    pub async fn begin(self, clock: &Clock) -> Result<Transaction, StoreError> {
+        Ok(self.begin_with(clock, None).await?.0)
     }
 
     /// Begins a transaction and runs statements, in one round trip; returns the rows of each.
