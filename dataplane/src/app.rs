@@ -37,6 +37,7 @@ use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
+use crate::reads::Reads;
 use crate::telemetry::Metrics;
 use crate::tenants::{Activation, LocalReceiver, SOURCE_LAG, Tenants};
 use crate::throttle::Throttle;
@@ -164,6 +165,7 @@ impl App {
             ),
             notifier,
             owners: Owners::new(self.clock.clone()),
+            orders: Reads::new(self.clock.clone()),
             key_uses: KeyUses::new(self.clock.clone()),
             // Twice the cores: one tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in.
             passwords: Passwords::new(2 * cores, memory / 4),

@@ -33,6 +33,7 @@ pub mod platform;
 pub mod portal;
 pub mod rates;
 pub mod readiness;
+pub mod reads;
 pub mod redis;
 pub mod seen;
 pub mod serve;

@@ -3,15 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use docket_domain::token::{Owner, TokenSubject, Verified};
 use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, employees};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
-use crate::groups::{Groups, Turn};
+use crate::reads::{Lookup, Reads};
 use crate::tenants::ServedTenant;
 
 /// A copy is used for this long from the beginning of its query, in milliseconds.
@@ -20,15 +18,11 @@ const FRESH_MS: i64 = 5_000;
 const SKEW_MS: i64 = 5_000;
 /// The most copies, of some 200 bytes each.
 const MAX_COPIES: usize = 10_000;
-/// The most requests that one read serves.
-const GROUP: usize = 1_000;
-/// How long a read may take once it has a connection, until the requests that wait for it are refused.
-const READ_TIME: Duration = Duration::from_secs(3);
 
-/// Copies of users that have tokens, read when they are needed. Reads of one tenant that wait are made together.
+/// Copies of users that have tokens, read when they are needed.
 pub struct Owners {
     clock: Clock,
-    groups: Arc<Groups<Job>>,
+    reads: Arc<Reads<User>>,
     copies: Mutex<HashMap<(Arc<str>, User), Copied>>,
 }
 
@@ -53,16 +47,10 @@ impl Copied {
     }
 }
 
-struct Job {
-    tenant: Arc<ServedTenant>,
-    user: User,
-    result: oneshot::Sender<Result<Option<Owner>, StoreError>>,
-}
-
 impl Owners {
     /// Without copies.
-    pub fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { clock, groups: Groups::new(GROUP, 1), copies: Mutex::default() })
+    pub fn new(clock: Clock) -> Self {
+        Self { reads: Reads::new(clock.clone()), clock, copies: Mutex::default() }
     }
 
     /// Whether a token belongs to its subject still, by a copy that is at most five seconds old.
@@ -71,7 +59,7 @@ impl Owners {
     ///
     /// The database can't be read, and there is no such copy.
     pub async fn is_current(
-        self: &Arc<Self>,
+        &self,
         tenant: &Arc<ServedTenant>,
         token: &Verified<'_>,
     ) -> Result<bool, StoreError> {
@@ -88,98 +76,54 @@ impl Owners {
                 return Ok(is_current);
             }
         }
-        let (result, read) = oneshot::channel();
-        let job = Job { tenant: Arc::clone(tenant), user: key.1, result };
-        if let Some(turn) = self.groups.add(&tenant.uid, job) {
-            tokio::spawn(Arc::clone(self).run(turn));
-        }
-        let owner = read.await.unwrap_or(Err(StoreError::Unexpected("reading users panicked")))?;
-        Ok(owner.is_some_and(|owner| token.belongs_to(&owner)))
+        let read = self.reads.read(tenant, key.1.clone()).await?;
+        let is_current = read.found.as_ref().is_some_and(|owner| token.belongs_to(owner));
+        self.keep(key, Copied { owner: read.found, at_ms: read.at_ms });
+        Ok(is_current)
     }
 
-    async fn run(self: Arc<Self>, mut turn: Turn<Job>) {
-        let mut away: Option<Arc<StoreError>> = None;
-        while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
-            // What waited for a read that failed waits for no other.
-            let mut reader = match &away {
-                Some(error) => Err(Arc::clone(error)),
-                None => tenant.store.reader(&self.clock).await.map_err(Arc::new),
-            };
-            let mut group = turn.take_jobs();
-            // Their clients have gone.
-            group.retain(|job| !job.result.is_closed());
-            let newest = group.last().map_or(&tenant, |job| &job.tenant);
-            if reader.is_ok() && !Arc::ptr_eq(&newest.store, &tenant.store) {
-                // The tenant got another database while this turn waited.
-                reader = newest.store.reader(&self.clock).await.map_err(Arc::new);
-            }
-            let at_ms = self.clock.now_ms();
-            let read = match reader {
-                Ok(reader) => read_in_time(reader, &group).await.map_err(Arc::new),
-                Err(error) => Err(error),
-            };
-            match read {
-                Ok(owners) => {
-                    self.keep(&tenant.uid, &group, &owners, at_ms);
-                    for job in group {
-                        // A client that has disconnected waits for nothing.
-                        let _ = job.result.send(Ok(owners.get(&job.user).cloned()));
-                    }
-                }
-                Err(error) => {
-                    for job in group {
-                        let _ = job.result.send(Err(StoreError::Unavailable(Box::new(Arc::clone(&error)))));
-                    }
-                    away = Some(error);
-                }
-            }
-        }
-    }
-
-    fn keep(&self, tenant: &Arc<str>, group: &[Job], owners: &HashMap<User, Owner>, at_ms: i64) {
+    fn keep(&self, key: (Arc<str>, User), copied: Copied) {
         let mut copies = self.copies.lock();
-        if copies.len() + group.len() > MAX_COPIES {
-            copies.retain(|_, copied| copied.is_fresh(at_ms));
+        if copies.len() >= MAX_COPIES {
+            copies.retain(|_, other| other.is_fresh(copied.at_ms));
         }
-        if copies.len() + group.len() > MAX_COPIES {
+        if copies.len() >= MAX_COPIES {
             copies.clear();
         }
-        for job in group {
-            let copied = Copied { owner: owners.get(&job.user).cloned(), at_ms };
-            copies.insert((Arc::clone(tenant), job.user.clone()), copied);
-        }
+        copies.insert(key, copied);
     }
 }
 
-async fn read_in_time(reader: Connection, group: &[Job]) -> Result<HashMap<User, Owner>, StoreError> {
-    let late = |_| Err(StoreError::Unavailable("reading the users of tokens took too long".into()));
-    tokio::time::timeout(READ_TIME, read(reader, group)).await.unwrap_or_else(late)
-}
+impl Lookup for User {
+    type Key = Self;
+    type Found = Owner;
+    const MOST: usize = 1_000;
 
-async fn read(mut reader: Connection, group: &[Job]) -> Result<HashMap<User, Owner>, StoreError> {
-    let users: HashSet<&User> = group.iter().map(|job| &job.user).collect();
-    let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
-    for user in users {
-        match user {
-            User::Contact(code) => of_contacts.push(code.as_str()),
-            User::Employee(code) => of_employees.push(code.as_str()),
+    async fn read(mut reader: Connection, users: HashSet<Self>) -> Result<HashMap<Self, Owner>, StoreError> {
+        let (mut of_contacts, mut of_employees) = (Vec::new(), Vec::new());
+        for user in &users {
+            match user {
+                Self::Contact(code) => of_contacts.push(code.as_str()),
+                Self::Employee(code) => of_employees.push(code.as_str()),
+            }
         }
+        let mut owners = HashMap::new();
+        if !of_contacts.is_empty() {
+            let read = contacts::owners(&mut reader, &of_contacts).await?;
+            owners.extend(read.into_iter().map(|(code, owner)| (Self::Contact(code), owner)));
+        }
+        if !of_employees.is_empty() {
+            let read = employees::owners(&mut reader, &of_employees).await?;
+            owners.extend(read.into_iter().map(|(code, owner)| (Self::Employee(code), owner)));
+        }
+        Ok(owners)
     }
-    let mut owners = HashMap::new();
-    if !of_contacts.is_empty() {
-        let read = contacts::owners(&mut reader, &of_contacts).await?;
-        owners.extend(read.into_iter().map(|(code, owner)| (User::Contact(code), owner)));
-    }
-    if !of_employees.is_empty() {
-        let read = employees::owners(&mut reader, &of_employees).await?;
-        owners.extend(read.into_iter().map(|(code, owner)| (User::Employee(code), owner)));
-    }
-    Ok(owners)
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::time::Duration;
 
     use docket_crds::TenantConfig;
     use docket_domain::token::{Key, issue, verify};
@@ -202,7 +146,7 @@ mod tests {
         time: ManualClock,
         clock: Clock,
         tenant: Arc<ServedTenant>,
-        owners: Arc<Owners>,
+        owners: Owners,
         folder: PathBuf,
     }
 
@@ -332,11 +276,10 @@ mod tests {
     #[tokio::test]
     async fn copies_are_bounded() {
         let rig = Rig::new("bound").await;
+        let at_ms = rig.clock.now_ms();
         for number in 0..MAX_COPIES + 10 {
-            let (result, _) = oneshot::channel();
-            let job =
-                Job { tenant: Arc::clone(&rig.tenant), user: User::Contact(number.to_string()), result };
-            rig.owners.keep(&rig.tenant.uid, &[job], &HashMap::new(), rig.clock.now_ms());
+            let key = (Arc::clone(&rig.tenant.uid), User::Contact(number.to_string()));
+            rig.owners.keep(key, Copied { owner: None, at_ms });
         }
         assert_eq!(rig.owners.copies.lock().len(), 10);
     }

@@ -6,7 +6,7 @@ use docket_domain::work_order::WorkOrderType;
 use docket_orders::{Order, OrderType, Problem, Problems};
 use docket_schedule::Hint;
 use docket_store::events::About;
-use docket_store::orders::{self, OrderStatus, StoredOrder};
+use docket_store::orders::{self, OrderHead, OrderStatus, StoredOrder};
 use docket_store::work_orders::{self, NewFacility, NewWorkOrder};
 use docket_store::{Connection, StoreError, Transaction, next_number};
 use jiff::Timestamp;
@@ -61,7 +61,7 @@ pub async fn export_order(
         return Err(Refusal::Invalid(Problem { field: "orderType".to_owned(), message }.into()));
     }
     match stored.head.status {
-        OrderStatus::Exported => Ok((exported(transaction, &stored).await?, Vec::new())),
+        OrderStatus::Exported => Ok((exported(transaction, &stored.head).await?, Vec::new())),
         OrderStatus::Cancelled => Err(Refusal::Conflict("the order is cancelled")),
         OrderStatus::Draft | OrderStatus::Finalized => export_stored(transaction, tenant, stored, now).await,
     }
@@ -105,18 +105,18 @@ pub(super) fn check_complete(order: &Order) -> Result<(), Problems> {
 }
 
 /// The result of an earlier export.
-async fn exported(connection: &mut Connection, stored: &StoredOrder) -> Result<Exported, StoreError> {
-    let numbers = work_orders::of_web_order(connection, &stored.head.id).await?;
-    named(stored.head.order_type, &stored.head.id, numbers)
+async fn exported(connection: &mut Connection, head: &OrderHead) -> Result<Exported, StoreError> {
+    let numbers = work_orders::of_web_order(connection, &head.id).await?;
+    named(head.order_type, &head.id, numbers)
 }
 
 /// Like `exported`, for an order that may not be exported yet.
 pub async fn work_orders_of(
     connection: &mut Connection,
-    stored: &StoredOrder,
+    head: &OrderHead,
 ) -> Result<Option<Exported>, StoreError> {
-    match stored.head.status {
-        OrderStatus::Exported => exported(connection, stored).await.map(Some),
+    match head.status {
+        OrderStatus::Exported => exported(connection, head).await.map(Some),
         OrderStatus::Draft | OrderStatus::Finalized | OrderStatus::Cancelled => Ok(None),
     }
 }

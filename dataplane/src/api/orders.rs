@@ -2,6 +2,7 @@
 
 pub mod answers;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -9,9 +10,9 @@ use axum::response::Response;
 use docket_orders::openapi::STORED_ORDER;
 use docket_orders::order_type::OrderTypeComponent;
 use docket_orders::{OrderType, SaveRequest};
-use docket_store::Transaction;
-use docket_store::orders::{self, OrderFilter, OrderHead};
+use docket_store::orders::{self, OrderFilter, OrderHead, OrderStatus, ReadOrder};
 use docket_store::walk::Page;
+use docket_store::{Connection, StoreError, Transaction};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -28,8 +29,9 @@ use super::request::{FromBody, Query, request};
 use super::state::ApiState;
 use super::times::{DateOrTime, time};
 use super::writes::{Call, Done, body_of};
-use crate::actions::export_order::{export_order, work_orders_of};
+use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
+use crate::reads::Lookup;
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
@@ -212,23 +214,66 @@ pub async fn get(
     caller: Caller,
     Query(OrderQuery { web_order_id: id }): Query<OrderQuery>,
 ) -> Result<Json<OrderAnswer>, ApiError> {
-    let mut reader = caller.reader(&state).await?;
-    let stored = orders::find(&mut reader, &id, caller.subject.own_customer()).await?;
-    let stored = stored.ok_or(ApiError::NotFound("There is no such web order"))?;
-    let exported = work_orders_of(&mut reader, &stored).await?;
+    let read = state.orders.read(&caller.tenant, id.clone()).await?.found;
+    let is_shown = |order: &ReadOrder| {
+        let customer = caller.subject.own_customer();
+        customer.is_none_or(|customer| order.head.customer_code == customer)
+    };
+    let ReadOrder { head, body } =
+        read.filter(is_shown).ok_or(ApiError::NotFound("There is no such web order"))?;
+    let (head, body, exported) = match body {
+        Some(body) if head.status != OrderStatus::Exported => (head, body, None),
+        // What else is read of an order is read for it alone.
+        body => rest_of(caller.reader(&state).await?, head, body).await?,
+    };
     // An audit of who has read an order, by ids only.
     let code = caller.tenant.config.client_code.as_str();
     tracing::info!(tenant.code = code, caller = caller.name(), web_order.id = id, "order read");
-    let order = RawValue::from_string(stored.body).map_err(|_| ApiError::Internal)?;
+    let order = RawValue::from_string(body).map_err(|_| ApiError::Internal)?;
     let (work_order_id, court_work_order, process_work_orders) = match exported {
         Some(exported) => {
             (Some(exported.work_order_id), exported.court_work_order, exported.process_work_orders)
         }
         None => (None, None, None),
     };
-    let finalized = stored.head.finalized;
-    let summary = stored.head.into();
+    let finalized = head.finalized;
+    let summary = head.into();
     Ok(Json(OrderAnswer { summary, finalized, order, work_order_id, court_work_order, process_work_orders }))
+}
+
+/// The same order with its body and its work orders.
+async fn rest_of(
+    mut reader: Connection,
+    head: OrderHead,
+    body: Option<String>,
+) -> Result<(OrderHead, String, Option<Exported>), ApiError> {
+    let (head, body) = match body {
+        Some(body) => (head, body),
+        None => {
+            let stored = orders::find(&mut reader, &head.id, None).await?.ok_or(ApiError::Internal)?;
+            (stored.head, stored.body)
+        }
+    };
+    let exported = work_orders_of(&mut reader, &head).await?;
+    Ok((head, body, exported))
+}
+
+/// Web orders by their ids.
+#[derive(Debug)]
+pub struct ById;
+
+impl Lookup for ById {
+    type Key = String;
+    type Found = ReadOrder;
+    const MOST: usize = orders::MOST_READ;
+
+    async fn read(
+        mut reader: Connection,
+        ids: HashSet<String>,
+    ) -> Result<HashMap<String, ReadOrder>, StoreError> {
+        let read = orders::read(&mut reader, ids.iter().map(String::as_str)).await?;
+        Ok(read.into_iter().map(|order| (order.head.id.clone(), order)).collect())
+    }
 }
 
 /// Searches web orders, newest first.

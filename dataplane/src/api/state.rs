@@ -9,6 +9,7 @@ use docket_schedule::notifier::Notifier;
 use super::body::Bodies;
 use super::client::Proxies;
 use super::host::Hosts;
+use super::orders::ById;
 use crate::actions::create_orders::CreateOrders;
 use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
@@ -18,6 +19,7 @@ use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
+use crate::reads::Reads;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
@@ -39,7 +41,9 @@ pub struct ApiState {
     /// When API keys were used.
     pub key_uses: Arc<KeyUses>,
     /// The users that tokens belong to.
-    pub owners: Arc<Owners>,
+    pub owners: Owners,
+    /// Reads web orders by their ids.
+    pub orders: Arc<Reads<ById>>,
     /// Bounds the memory of request bodies.
     pub bodies: Bodies,
     /// Limits the requests and sign-ins of a tenant.

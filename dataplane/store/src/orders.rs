@@ -84,8 +84,13 @@ pub struct StoredOrder {
     pub version: i64,
 }
 
-const HEAD: &str = "id, order_type, customer_code, status, finalized, case_number, caption, client_matter_number, \
-                    created_at_ms, updated_at_ms, exported_at_ms";
+macro_rules! head {
+    () => {
+        "id, order_type, customer_code, status, finalized, case_number, caption, client_matter_number, \
+         created_at_ms, updated_at_ms, exported_at_ms"
+    };
+}
+const HEAD: &str = head!();
 
 fn head(row: &super::sql::Row) -> Result<OrderHead, StoreError> {
     Ok(OrderHead {
@@ -179,6 +184,35 @@ pub async fn find(
         })
         .transpose()?;
     Ok(order.filter(|order| customer_code.is_none_or(|code| order.head.customer_code == code)))
+}
+
+/// A web order as it is read with others.
+#[derive(Clone)]
+pub struct ReadOrder {
+    /// All but the body.
+    pub head: OrderHead,
+    /// The order in canonical JSON; `None`: it is longer than 32 KiB, so that an answer of the database with [`MOST_READ`] orders
+    /// is not too long.
+    pub body: Option<String>,
+}
+
+/// The most orders that are read together.
+pub const MOST_READ: usize = 64;
+
+static READ: Rows = Rows::new(concat!(
+    "SELECT ",
+    head!(),
+    ", CASE WHEN octet_length(body) <= 32768 THEN body END FROM web_order WHERE id {$1 text}"
+));
+
+/// The orders with these ids, at most [`MOST_READ`].
+pub async fn read<'a>(
+    connection: &mut Connection,
+    ids: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<ReadOrder>, StoreError> {
+    let rows = connection.all(READ.statement(ids.into_iter().map(|id| [id.into()]))).await?;
+    let read = |row: super::sql::Row| Ok(ReadOrder { head: head(&row)?, body: row.get(11)? });
+    rows.into_iter().flatten().map(read).collect()
 }
 
 /// Makes others that lock this order wait until the transaction ends.

@@ -91,6 +91,33 @@ async fn the_type_of_an_order_never_changes() {
 }
 
 #[tokio::test]
+async fn orders_that_are_read_at_the_same_time_are_each_what_was_asked_for() {
+    let rig = Rig::start().await;
+    let (ada, mo) = (rig.ada().await, rig.mo().await);
+    // The last one has 60 KB, too much to be read with others.
+    let mut saved = Vec::new();
+    for count in [1, 2, 10, 40, 100] {
+        let documents = vec![json!({"title": "字".repeat(200)}); count];
+        let order = with(captioned(&format!("order of {count}")), json!({"documents": documents}));
+        saved.push((save(&ada, &order).await, order));
+    }
+    let others = save(&mo, &with(captioned("of another customer"), json!({"customerCode": "C-2"}))).await;
+    let mut asked: Vec<(String, Option<&Value>)> =
+        saved.iter().map(|(id, order)| (id.clone(), Some(order))).cycle().take(25).collect();
+    asked.extend([(others, None), ("W99999999".to_owned(), None)]);
+    let get = async |(id, order): (String, Option<&Value>)| {
+        let reply = ada.get(&format!("/Orders/Get?webOrderId={id}")).await;
+        match order {
+            Some(order) => {
+                assert_eq!((&reply.json()["webOrderId"], &reply.json()["order"]), (&json!(id), order))
+            }
+            None => assert_eq!(reply.status, 404, "{id}"),
+        }
+    };
+    futures_util::future::join_all(asked.into_iter().map(get)).await;
+}
+
+#[tokio::test]
 async fn a_contact_never_names_the_customer() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;

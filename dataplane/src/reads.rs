@@ -1,0 +1,201 @@
+//! Reads of rows by key. Those of one tenant that wait are made together, so that one connection and one query serve many requests.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_program::clock::Clock;
+use docket_store::{Connection, StoreError};
+use tokio::sync::oneshot;
+
+use crate::groups::{Groups, Turn};
+use crate::tenants::ServedTenant;
+
+/// How long a read may take once it has a connection, until the requests that wait for it are refused.
+const READ_TIME: Duration = Duration::from_secs(3);
+
+/// What is read.
+pub trait Lookup: Sized + 'static {
+    /// What distinguishes the rows.
+    type Key: Clone + Eq + Hash + Send + Sync;
+    /// What is read of a row.
+    type Found: Clone + Send;
+    /// The most requests that one read serves.
+    const MOST: usize;
+
+    /// Reads the rows with these keys. Those that do not exist are missing from the result.
+    fn read(
+        reader: Connection,
+        keys: HashSet<Self::Key>,
+    ) -> impl Future<Output = Result<HashMap<Self::Key, Self::Found>, StoreError>> + Send;
+}
+
+/// Reads of all tenants.
+pub struct Reads<L: Lookup> {
+    clock: Clock,
+    groups: Arc<Groups<Job<L>>>,
+}
+
+struct Job<L: Lookup> {
+    tenant: Arc<ServedTenant>,
+    key: L::Key,
+    result: oneshot::Sender<Result<Read<L::Found>, StoreError>>,
+}
+
+/// What a read has found.
+#[derive(Debug, Clone)]
+pub struct Read<F> {
+    /// `None`: there is no such row.
+    pub found: Option<F>,
+    /// When its query began, in milliseconds since 1970 by the process's clock.
+    pub at_ms: i64,
+}
+
+impl<L: Lookup> Reads<L> {
+    /// By this clock.
+    pub fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self { clock, groups: Groups::new(L::MOST, 1) })
+    }
+
+    /// Reads the row of the tenant with this key, with others that are asked for at the same time.
+    ///
+    /// # Errors
+    ///
+    /// The database can't be read.
+    pub async fn read(
+        self: &Arc<Self>,
+        tenant: &Arc<ServedTenant>,
+        key: L::Key,
+    ) -> Result<Read<L::Found>, StoreError> {
+        let (result, read) = oneshot::channel();
+        if let Some(turn) = self.groups.add(&tenant.uid, Job { tenant: Arc::clone(tenant), key, result }) {
+            tokio::spawn(Arc::clone(self).run(turn));
+        }
+        read.await.unwrap_or(Err(StoreError::Unexpected("a read panicked")))
+    }
+
+    async fn run(self: Arc<Self>, mut turn: Turn<Job<L>>) {
+        let mut away: Option<Arc<StoreError>> = None;
+        while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
+            // What waited for a read that failed waits for no other.
+            let mut reader = match &away {
+                Some(error) => Err(Arc::clone(error)),
+                None => tenant.store.reader(&self.clock).await.map_err(Arc::new),
+            };
+            if reader.is_ok() {
+                turn.gather().await;
+            }
+            let mut group = turn.take_jobs();
+            // Their clients have gone.
+            group.retain(|job| !job.result.is_closed());
+            let newest = group.last().map_or(&tenant, |job| &job.tenant);
+            if reader.is_ok() && !Arc::ptr_eq(&newest.store, &tenant.store) {
+                // The tenant got another database while this turn waited.
+                reader = newest.store.reader(&self.clock).await.map_err(Arc::new);
+            }
+            let at_ms = self.clock.now_ms();
+            let read = match reader {
+                Ok(reader) => read_in_time::<L>(reader, &group).await.map_err(Arc::new),
+                Err(error) => Err(error),
+            };
+            let result_of = |job: &Job<L>| match &read {
+                Ok(rows) => Ok(Read { found: rows.get(&job.key).cloned(), at_ms }),
+                Err(error) => Err(StoreError::Unavailable(Box::new(Arc::clone(error)))),
+            };
+            for job in group {
+                let result = result_of(&job);
+                // A client that has disconnected waits for nothing.
+                let _ = job.result.send(result);
+            }
+            away = read.err();
+        }
+    }
+}
+
+async fn read_in_time<L: Lookup>(
+    reader: Connection,
+    group: &[Job<L>],
+) -> Result<HashMap<L::Key, L::Found>, StoreError> {
+    let keys = group.iter().map(|job| job.key.clone()).collect();
+    let late = |_| Err(StoreError::Unavailable("the read took too long".into()));
+    tokio::time::timeout(READ_TIME, L::read(reader, keys)).await.unwrap_or_else(late)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use docket_crds::TenantConfig;
+    use docket_egress::Trust;
+    use docket_store::Database;
+    use docket_store::sqlite::Sqlite;
+    use docket_store::stores::Store;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenants::HeldWebhooks;
+
+    /// Finds even numbers.
+    struct Even;
+    static READS: AtomicUsize = AtomicUsize::new(0);
+
+    impl Lookup for Even {
+        type Key = u32;
+        type Found = String;
+        const MOST: usize = 10;
+
+        async fn read(
+            mut reader: Connection,
+            keys: HashSet<u32>,
+        ) -> Result<HashMap<u32, String>, StoreError> {
+            READS.fetch_add(1, Ordering::Relaxed);
+            let mut found = HashMap::new();
+            for key in keys {
+                let row = reader.query_opt("SELECT $1 WHERE $1 % 2 = 0", vec![key.into()]).await?;
+                found.extend(
+                    row.map(|row| row.get::<i64>(0)).transpose()?.map(|even| (key, even.to_string())),
+                );
+            }
+            Ok(found)
+        }
+    }
+
+    fn tenant(store: Sqlite) -> Arc<ServedTenant> {
+        let config: TenantConfig = serde_json::from_value(json!({
+            "uid": "uid-a", "namespace": "default", "name": "acme", "clientCode": "ACME", "subdomains": [], "apiKeys": [],
+            "tokens": {"lifetimeMinutes": 60, "signingKeys": []}, "database": null, "suspended": false,
+            "activeEvents": [], "webhooks": []
+        }))
+        .expect("a configuration");
+        let store = Arc::new(Store::new(Database::Sqlite(store)));
+        let held = HeldWebhooks::These(Default::default());
+        Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_for_at_once_is_read_together_and_each_gets_its_own() {
+        let folder = std::env::temp_dir().join(format!("docket-reads-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let (tenant, reads) =
+            (tenant(Sqlite::new(folder.join("tenant.db"))), Reads::<Even>::new(Clock::System));
+        let read = async |key| reads.read(&tenant, key).await.expect("a database").found;
+        let (two, three, also_two) = tokio::join!(read(2), read(3), read(2));
+        assert_eq!((two.as_deref(), three, also_two.as_deref()), (Some("2"), None, Some("2")));
+        assert_eq!(READS.load(Ordering::Relaxed), 1);
+        assert_eq!(read(4).await.as_deref(), Some("4"));
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_hear_that_the_database_cannot_be_read() {
+        let (tenant, reads) =
+            (tenant(Sqlite::new("/no/such/folder.db".into())), Reads::<Even>::new(Clock::System));
+        let read = async |key| reads.read(&tenant, key).await;
+        let (first, second) = tokio::join!(read(2), read(4));
+        assert!(matches!(
+            (&first, &second),
+            (Err(StoreError::Unavailable(_)), Err(StoreError::Unavailable(_)))
+        ));
+    }
+}
