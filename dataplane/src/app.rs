@@ -167,8 +167,9 @@ impl App {
             owners: Owners::new(self.clock.clone()),
             orders: Reads::new(self.clock.clone()),
             key_uses: KeyUses::new(self.clock.clone()),
-            // Twice the cores: one tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in.
-            passwords: Passwords::new(2 * cores, memory / 4),
+            // One tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in, with one sign-in that
+            // is between two steps.
+            passwords: Passwords::new(2 * (cores + 1), memory / 4),
             diagnoses: FairShare::new(DIAGNOSES, 1),
             bodies: Bodies::new(memory / 4),
             rates: Arc::clone(&self.rates),
