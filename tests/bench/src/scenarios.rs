@@ -111,9 +111,12 @@ impl Scenario {
     /// The shapes that it is measured in, unless one is asked for.
     pub(crate) fn shapes(self) -> &'static [Shape] {
         match self {
-            Self::Burst | Self::Steady | Self::Fanout | Self::Kill => &Shape::ALL,
+            // `docket dev` is one process.
+            Self::Dev | Self::Devcrashloop => &[Shape::One],
+            // These load PostgreSQL, whatever processes ask it, and take minutes.
+            Self::Idle | Self::History | Self::Portal | Self::Retention => &[Shape::One],
             Self::Processes => &[Shape::Roles],
-            _ => &[Shape::One],
+            _ => &Shape::ALL,
         }
     }
 
@@ -134,7 +137,7 @@ impl Scenario {
             Self::Devcrashloop => dev::kills(bench).await,
             Self::Processes => processes::run(bench).await,
             Self::Growth => growth::run(bench, shape).await,
-            Self::Tenants => tenants::busy(bench).await,
+            Self::Tenants => tenants::busy(bench, shape).await,
             Self::Reads => reads::get(bench, shape).await,
             Self::Tokens => reads::tokens(bench, shape).await,
             Self::Idle => tenants::idle(bench, shape).await,

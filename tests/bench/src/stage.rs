@@ -27,24 +27,24 @@ const REDIS: [&str; 2] = ["appendonly yes", "appendfsync everysec"];
 pub(crate) enum Shape {
     /// One process with all roles.
     One,
-    /// A process each for api, worker and detector, with the chart's settings.
+    /// As the chart has them by default: two processes for api, two for worker and one for detector, with its settings.
     Roles,
 }
 
 impl Shape {
     pub(crate) const ALL: [Self; 2] = [Self::One, Self::Roles];
 
-    fn processes(self) -> &'static [Role] {
+    pub(crate) fn processes(self) -> &'static [Role] {
         match self {
             Self::One => &[Role { roles: "api,worker,detector", connections: 32, per_tenant: 8 }],
-            Self::Roles => &[API, WORKER, DETECTOR],
+            Self::Roles => &[API, API, WORKER, WORKER, DETECTOR],
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::One => "one process",
-            Self::Roles => "api, worker, detector",
+            Self::Roles => "as the chart has them",
         }
     }
 }

@@ -46,10 +46,15 @@ const ORDERS: [&str; 9] = [
 ];
 
 /// Filters together: what takes long to find returns a short page in time.
-const TOGETHER: [&str; 3] = [
+const DELIVERIES_TOGETHER: [&str; 3] = [
     "status=DeadLetter&failureClass=ServerError&event=order.created",
     "status=DeadLetter&failureClass=TimeoutFirstByte",
     "status=Succeeded&event=invoice.created",
+];
+const ORDERS_TOGETHER: [&str; 3] = [
+    "orderType=Court&status=Draft&text=brindle",
+    "orderType=Court&text=unheard",
+    "orderType=Process&status=Exported&text=v",
 ];
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
@@ -88,11 +93,14 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     for filter in DELIVERIES[1..].iter().filter(|filter| !filter.starts_with("webhook")) {
         figures.push(search(&mut administrator, "/WebhookLogs/Search", filter, &also).await);
     }
-    for filter in TOGETHER {
+    for filter in DELIVERIES_TOGETHER {
         figures.push(search(&mut administrator, "/WebhookLogs/Search", filter, "").await.at_most(1_000.0));
     }
     for filter in ORDERS.iter().chain(&[time.as_str()]) {
         figures.push(search(&mut contact, "/Orders/Search", filter, "").await);
+    }
+    for filter in ORDERS_TOGETHER {
+        figures.push(search(&mut contact, "/Orders/Search", filter, "").await.at_most(1_000.0));
     }
     let apis = fleet.apis.clone();
     let clients = stage.home.clients(&fleet).await;

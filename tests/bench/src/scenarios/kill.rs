@@ -16,7 +16,7 @@ use crate::stage::{Shape, Stage};
 
 const MESSAGES: usize = 5_000;
 /// How often the processes are killed between a commit and its hint.
-const HINTS: usize = 5;
+const HINTS: usize = 20;
 /// How often they are killed in a crash loop, and the time between two kills.
 const KILLS: u32 = 20;
 const BETWEEN: Duration = Duration::from_secs(1);

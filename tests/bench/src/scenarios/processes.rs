@@ -14,10 +14,17 @@ pub(super) async fn run(bench: &Bench) -> Vec<Figure> {
         let burst = burst::burst_on(&stage, fleet, bench.sizes.messages).await;
         lost += burst.delivered.lost;
         let rate = burst.delivered.rate();
-        let name = format!("{apis} api, {workers} worker: deliveries per second");
+        let of = format!("{apis} api, {workers} worker");
         let goal = *first.get_or_insert(rate) * 0.9;
-        let figure = Figure::new(name, rate, "/s");
+        let figure = Figure::new(format!("{of}: deliveries per second"), rate, "/s");
         figures.push(if apis + workers > 2 { figure.at_least(goal) } else { figure });
+        // The goals of the costs are for one process.
+        figures.extend(
+            burst
+                .costs
+                .into_iter()
+                .map(|cost| Figure::new(format!("{of}: {}", cost.name), cost.value, cost.unit)),
+        );
     }
     figures.push(Figure::new("lost", lost as f64, "").at_most(0.0));
     figures

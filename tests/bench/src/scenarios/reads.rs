@@ -35,20 +35,20 @@ pub(super) async fn get(bench: &Bench, shape: Shape) -> Vec<Figure> {
     };
     let clients: Vec<_> = (1..=100).map(client).collect();
     let bare = stage.home.bare(&[format!("--database={}", stage.url(0))]).await;
-    let load = |api| Load {
-        apis: vec![api],
+    let load = |apis| Load {
+        apis,
         clients: clients.clone(),
         connections: CONNECTIONS,
         messages: usize::MAX,
         pace: None,
     };
-    let (first, _) = measured(load(bare.api)).await;
+    let (first, _) = measured(load(vec![bare.api])).await;
     let before = stage.used(&fleet.processes);
-    let (docket, saves) = measured(load(fleet.apis[0])).await;
+    let (docket, saves) = measured(load(fleet.apis.clone())).await;
     let docket_used = stage.used(&fleet.processes).since(&before);
     let bare_process = std::slice::from_ref(&bare);
     let before = stage.used(bare_process);
-    let (second, bare_saves) = measured(load(bare.api)).await;
+    let (second, bare_saves) = measured(load(vec![bare.api])).await;
     let bare_used = stage.used(bare_process).since(&before);
     let bare = (first + second) / 2.0;
     let mut figures = vec![

@@ -14,7 +14,7 @@ use crate::stage::{Role, Shape, Stage};
 const BUSY: usize = 500;
 const RATE: f64 = 500.0;
 const MESSAGES: usize = 15_000;
-/// Connections to PostgreSQL.
+/// Connections to PostgreSQL of all processes together, in the chart's proportions.
 const CONNECTIONS: u16 = 100;
 /// Idle tenants. What they cost is measured for so long, and then what PostgreSQL itself does with so many databases, which is
 /// autovacuum.
@@ -27,10 +27,12 @@ const REST: (f64, Duration) = (IDLE as f64 / 100.0, Duration::from_secs(150));
 /// It does not take longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(900);
 
-pub(super) async fn busy(bench: &Bench) -> Vec<Figure> {
+pub(super) async fn busy(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let stage = Stage::new(&bench.docket, &vec![vec![Behaviour::Prompt]; BUSY]).await;
-    let role = Role { roles: "api,worker,detector", connections: CONNECTIONS, per_tenant: 8 };
-    let fleet = stage.serve_roles(&[role], &[]).await;
+    let roles = shape.processes();
+    let all: u16 = roles.iter().map(|role| role.connections).sum();
+    let share = |role: &Role| Role { connections: role.connections * CONNECTIONS / all, ..*role };
+    let fleet = stage.serve_roles(&roles.iter().map(share).collect::<Vec<_>>(), &[]).await;
     let clients = stage.home.clients(&fleet).await;
     let load = |clients, messages| {
         let apis = fleet.apis.clone();
