@@ -1,5 +1,6 @@
 //! What the cases need: a tenant on PostgreSQL, a Redis, and processes on both.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use docket_rig::postgres;
@@ -39,8 +40,19 @@ pub(crate) fn external(name: &str, digit: char, url: &str) -> String {
 
 /// A wire to the server of a database, and the database's URL over it.
 pub(crate) fn wired(url: &str) -> (Proxy, String) {
+    over(url, Proxy::to)
+}
+
+/// The same over a wire that can be cut at a question, without TLS, in which questions can't be counted.
+pub(crate) fn wired_to_postgres(url: &str) -> (Proxy, String) {
+    let (proxy, url) = over(url, Proxy::to_postgres);
+    assert!(!url.contains('?'), "{url}");
+    (proxy, url + "?sslmode=disable")
+}
+
+fn over(url: &str, wire: fn(SocketAddr) -> Proxy) -> (Proxy, String) {
     let mut url = url::Url::parse(url).expect("a URL");
-    let proxy = Proxy::to(([127, 0, 0, 1], url.port().expect("it has one")).into());
+    let proxy = wire(([127, 0, 0, 1], url.port().expect("it has one")).into());
     url.set_port(Some(proxy.address.port())).expect("it has a host");
     (proxy, url.into())
 }
