@@ -382,13 +382,14 @@ local function next_due()
     return at and math.max(0, at - now)
 end
 
--- Writes everything, and notifies the other processes if an entry is now due earlier than they know. A message that is
--- lost, or not allowed, costs one poll interval. Returns 1 if something is due, or due earlier; otherwise 0.
+-- Writes everything, and notifies the other processes if an entry is now due earlier than they know, or one of a quick webhook is
+-- due: what was due before may be of slow ones only, for which they have no room. A message that is lost, or not allowed, costs one
+-- poll interval. Returns 1 if something is due, or due earlier; otherwise 0.
 local function finish_and_notify()
-    local before = next_due()
+    local before, quick_before = next_due(), call('EXISTS', RING_QUICK)
     finish()
-    local after = next_due()
-    local is_earlier = after and (not before or after < before)
+    local after, quick_after = next_due(), call('EXISTS', RING_QUICK)
+    local is_earlier = after and (not before or after < before) or quick_before < quick_after
     if is_earlier then redis.pcall('PUBLISH', channel, '') end
     return (is_earlier or after == 0) and 1 or 0
 end

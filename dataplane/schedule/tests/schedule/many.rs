@@ -79,6 +79,19 @@ async fn another_process_is_woken() {
 }
 
 #[tokio::test]
+async fn another_process_is_woken_for_a_quick_webhook_while_slow_ones_are_due() {
+    let rig = Rig::with(SHARES);
+    let quick = vec![hint("a", "quick", 0).entry];
+    let claims = rig.schedule.hand_off(quick, room(1), LEASE).await.expect("hands off").claims;
+    end_after(&rig.schedule, claims, Duration::ZERO).await;
+    put(&rig.schedule, [hint("b", "slow", 1)]).await;
+    let other = schedule(&rig.server.url(), SHARES);
+    soon("the subscription", other.changed()).await;
+    put(&rig.schedule, [hint("a", "quick", 2)]).await;
+    soon("word of what is due and quick", other.changed()).await;
+}
+
+#[tokio::test]
 async fn a_tenant_of_5000_webhooks_does_not_delay_another() {
     let rig = Rig::with(SHARES);
     put(&rig.schedule, (0..5_000).map(|n| hint("large", &format!("w{n}"), n))).await;
