@@ -182,7 +182,7 @@ impl<S: Schedule> Worker<S> {
         let mut reserved = self.slots.reserve(CLAIM_LIMIT);
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
-        let claims = self.schedule.claim(reserved.room(), LEASE).await?;
+        let claims = self.schedule.claim(slots::for_a_claim(reserved.room()), LEASE).await?;
         let count = claims.len();
         let mut by_tenant: BTreeMap<Arc<str>, Vec<Claimed>> = BTreeMap::new();
         for claim in claims {

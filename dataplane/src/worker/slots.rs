@@ -55,6 +55,13 @@ fn at_most(Room { slots, slow, newcomers }: Room, most: usize) -> Room {
     Room { slots, slow, newcomers: slow.saturating_sub(for_all) }
 }
 
+/// For a claim: of its entries at most half may be of webhooks that are not known to be quick. Those are claimed first, so that what
+/// is due for quick webhooks would else wait until hundreds of others have their slots.
+pub(super) fn for_a_claim(Room { slots, slow, newcomers }: Room) -> Room {
+    let (for_all, slow) = (slow.saturating_sub(newcomers), slow.min(slots.div_ceil(2)));
+    Room { slots, slow, newcomers: slow.saturating_sub(for_all) }
+}
+
 impl Slots {
     pub(super) fn new(total: usize) -> Arc<Self> {
         Arc::new(Self { total, used: Mutex::default(), freed: Notify::new() })
@@ -174,6 +181,19 @@ mod tests {
         assert_eq!(free(60, 25), (20, 10));
         assert_eq!(free(72, 25), (8, 8));
         assert_eq!(free(80, 25), (0, 0));
+    }
+
+    #[test]
+    fn half_of_a_claim_is_for_quick_webhooks() {
+        let of_claim = |slots, slow, newcomers| {
+            let Room { slots, slow, newcomers } = for_a_claim(Room { slots, slow, newcomers });
+            (slots, slow, newcomers)
+        };
+        assert_eq!(of_claim(25, 25, 0), (25, 13, 0));
+        assert_eq!(of_claim(25, 25, 10), (25, 13, 0));
+        assert_eq!(of_claim(25, 20, 18), (25, 13, 11), "two are for all");
+        assert_eq!(of_claim(25, 8, 8), (25, 8, 8));
+        assert_eq!(of_claim(1, 1, 0), (1, 1, 0));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use docket_orders::SaveRequest;
 use docket_program::clock::ManualClock;
 use docket_schedule::memory::MemorySchedule;
 use docket_schedule::notifier::Notifier;
-use docket_schedule::{Entry, Hint, SHARES};
+use docket_schedule::{Ended, Entry, Hint, Room, SHARES};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
 use docket_store::events::About;
 use docket_store::saves::{self, Save};
@@ -410,14 +410,19 @@ async fn worker_that_has_ended_takes_nothing_over() {
 async fn poll_claims_at_most_25_due_deliveries() {
     let clock = Clock::Manual(ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")));
     let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
-    let hint = |n: u8, wait| Hint {
-        entry: Entry {
-            tenant: format!("tenant-{}", n % 4).into(),
-            webhook: format!("webhook-{n}").into(),
-            id: DeliveryId::new(clock.now(), [n; 10]),
-        },
-        wait,
+    let entry = |n: u8, id: u8| Entry {
+        tenant: format!("tenant-{}", n % 4).into(),
+        webhook: format!("webhook-{n}").into(),
+        id: DeliveryId::new(clock.now(), [id; 10]),
     };
+    let hint = |n: u8, wait| Hint { entry: entry(n, n), wait };
+    // Half of the webhooks are known to be quick. Of a claim, the others get at most half.
+    let quick = (0..30).map(|n| entry(n, 100 + n)).collect();
+    let handed =
+        schedule.hand_off(quick, Room { slots: 30, slow: 30, newcomers: 0 }, LEASE).await.expect("claims");
+    let ended =
+        handed.claims.into_iter().map(|claim| Ended { claim, again: None, held: Some(Duration::ZERO) });
+    schedule.settle(ended.collect()).await.expect("settles");
     let due = (0..60).map(|n| hint(n, Duration::ZERO));
     schedule.put(due.chain([hint(60, Duration::from_millis(1))]).collect()).await.expect("scheduled");
     let worker = worker(&clock, &Arc::default(), &schedule, 256);
