@@ -1,6 +1,7 @@
 //! From claims to their settlement: begins the attempts of a tenant's claims in groups, makes each, settles all. A hand-off comes
 //! with its attempts begun.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,71 +49,95 @@ pub(super) struct Batches<S> {
 
 /// A claim whose attempt is to be begun.
 pub(super) struct ToBegin {
-    /// As it was served at the claim.
-    tenant: Arc<ServedTenant>,
     claimed: Claimed,
-    /// When the claim ends, by [`Clock::elapsed`], unless its lease was renewed.
+    /// When the claim ends, by [`Clock::elapsed`], unless its lease is renewed. After that it waits no longer.
     until: Duration,
 }
 
 impl<S: Schedule> Batches<S> {
     /// Takes one tenant's claims, which last until `until` by [`Clock::elapsed`], to their settlement.
     pub(super) async fn run(self: Arc<Self>, tenant_uid: Arc<str>, claimed: Vec<Claimed>, until: Duration) {
-        let Some(tenant) = self.tenants.by_uid(&tenant_uid).filter(|tenant| !tenant.config.suspended) else {
+        let Some(tenant) = self.served(&tenant_uid) else {
             return self.settle.put_on_hold(claimed).await;
         };
-        let (on_hold, claimed): (Vec<_>, Vec<_>) =
-            claimed.into_iter().partition(|claimed| tenant.holds(&claimed.claim.entry.webhook));
-        if !on_hold.is_empty() {
-            let batches = Arc::clone(&self);
-            self.tasks.spawn(async move { batches.settle.put_on_hold(on_hold).await });
-        }
         // Their leases are kept from here on, because the wait for a database may outlast a lease.
         let lease = self.leases.new_lease();
         let keep = |mut claimed: Claimed| {
             claimed.lease = Some(self.leases.keep(&claimed.claim, &lease, &tenant.store, until));
-            ToBegin { tenant: Arc::clone(&tenant), claimed, until }
+            ToBegin { claimed, until }
         };
         let to_begin: Vec<ToBegin> = claimed.into_iter().map(keep).collect();
         if let Some(turn) = self.to_begin.add_all(&tenant_uid, to_begin) {
-            self.begin_in_groups(turn).await;
+            self.begin_in_groups(&tenant_uid, turn).await;
         }
+    }
+
+    fn served(&self, tenant_uid: &str) -> Option<Arc<ServedTenant>> {
+        self.tenants.by_uid(tenant_uid).filter(|tenant| !tenant.config.suspended)
     }
 
     /// Begins the attempts of a tenant that wait.
-    async fn begin_in_groups(self: Arc<Self>, mut turn: Turn<ToBegin>) {
-        while let Some(newest) = turn.look(|newest| Arc::clone(&newest.tenant)) {
-            let ended = match newest.store.writer(&self.clock).await {
-                Ok(writer) => {
-                    turn.gather().await;
-                    self.begin(&newest, writer, turn.take_jobs()).await
-                }
-                Err(error) => begin_again(&newest, turn.take_all(), &error),
+    async fn begin_in_groups(self: Arc<Self>, tenant_uid: &str, mut turn: Turn<ToBegin>) {
+        while turn.look(|_| ()).is_some() {
+            let Some(tenant) = self.served(tenant_uid) else {
+                self.put_on_hold(turn.take_all()).await;
+                continue;
             };
-            self.settle.settle(ended).await;
+            let writer = tenant.store.writer(&self.clock).await;
+            if writer.is_ok() {
+                turn.gather().await;
+            }
+            let group = if writer.is_ok() { turn.take_jobs() } else { turn.take_all() };
+            let now = self.clock.elapsed();
+            let (group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(|one| now < one.until);
+            let late = begin_again(&tenant, late, &"they waited for as long as a lease lasts");
+            self.settle.settle(late).await;
+            self.begin(tenant_uid, &tenant, writer, group).await;
         }
     }
 
-    /// Begins the attempts of a group. Returns its other claims, with the time until they are due again.
+    /// Begins the attempts of a group and settles its other claims. The writer is of `waited`, which may have changed since.
     async fn begin(
         self: &Arc<Self>,
-        tenant: &Arc<ServedTenant>,
-        writer: Writer,
-        mut group: Vec<ToBegin>,
-    ) -> Vec<ToSettle> {
+        tenant_uid: &str,
+        waited: &Arc<ServedTenant>,
+        mut writer: Result<Writer, StoreError>,
+        group: Vec<ToBegin>,
+    ) {
         if group.is_empty() {
-            return Vec::new();
+            return;
+        }
+        let Some(tenant) = self.served(tenant_uid) else {
+            return self.put_on_hold(group).await;
+        };
+        let (on_hold, mut group): (Vec<_>, Vec<_>) =
+            group.into_iter().partition(|one| tenant.holds(&one.claimed.claim.entry.webhook));
+        if !on_hold.is_empty() {
+            let batches = Arc::clone(self);
+            self.tasks.spawn(async move { batches.put_on_hold(on_hold).await });
+        }
+        if writer.is_ok() && !Arc::ptr_eq(&tenant.store, &waited.store) {
+            writer = tenant.store.writer(&self.clock).await;
         }
         let lease = self.leases.new_lease();
-        for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until, .. } in &mut group {
+        for ToBegin { claimed: Claimed { claim, lease: kept, .. }, until } in &mut group {
             *kept = Some(self.leases.keep(claim, &lease, &tenant.store, *until));
         }
         let is_known = |one: &&ToBegin| tenant.webhook(&one.claimed.claim.entry.webhook).is_some();
         let (known, unknown): (Vec<_>, Vec<_>) = group.iter().partition(is_known);
-        match self.begin.begin(tenant, writer, &ids(&known), &ids(&unknown), &lease).await {
+        let begun = match writer {
+            Ok(writer) => self.begin.begin(&tenant, writer, &ids(&known), &ids(&unknown), &lease).await,
+            Err(error) => Err(error),
+        };
+        let ended = match begun {
             Ok(begun) => self.start(group, begun),
-            Err(error) => begin_again(tenant, group, &error),
-        }
+            Err(error) => begin_again(&tenant, group, &error),
+        };
+        self.settle.settle(ended).await;
+    }
+
+    async fn put_on_hold(&self, group: Vec<ToBegin>) {
+        self.settle.put_on_hold(group.into_iter().map(|one| one.claimed).collect()).await;
     }
 
     /// Starts a task for each attempt that was begun. Returns the other claims, with the time until they are due again.
@@ -211,9 +236,11 @@ fn ids(group: &[&ToBegin]) -> Vec<DeliveryId> {
     group.iter().map(|one| one.claimed.claim.entry.id).collect()
 }
 
-/// The claims of a group that could not be begun.
-fn begin_again(tenant: &ServedTenant, group: Vec<ToBegin>, error: &StoreError) -> Vec<ToSettle> {
-    let code = tenant.config.client_code.as_str();
-    tracing::warn!(tenant.code = code, count = group.len(), error = %error, "beginning attempts failed; retrying");
+/// The claims of a group whose attempts could not be begun.
+fn begin_again(tenant: &ServedTenant, group: Vec<ToBegin>, why: &dyn Display) -> Vec<ToSettle> {
+    if !group.is_empty() {
+        let code = tenant.config.client_code.as_str();
+        tracing::warn!(tenant.code = code, count = group.len(), error = %why, "beginning attempts failed; retrying");
+    }
     group.into_iter().map(|one| (one.claimed, Some(DATABASE_AWAY))).collect()
 }

@@ -30,6 +30,7 @@ use crate::tenants::{HeldWebhooks, ServedTenant};
 struct Rig {
     time: ManualClock,
     tenant: Arc<ServedTenant>,
+    tenants: Arc<Tenants>,
     schedule: Arc<MemorySchedule>,
     clock: Clock,
     /// Until it runs.
@@ -86,7 +87,7 @@ impl Rig {
         let tasks = worker.tasks.clone();
         let (worker, stop) = (Some(worker), CancellationToken::new());
         let _stop = stop.clone().drop_guard();
-        Self { time, tenant, schedule, clock, worker, tasks, create_orders, folder, stop, _stop }
+        Self { time, tenant, tenants, schedule, clock, worker, tasks, create_orders, folder, stop, _stop }
     }
 
     /// Starts the worker.
@@ -267,6 +268,28 @@ async fn retries_follow_failures_after_60_120_240_and_480_seconds() {
     rig.time.advance(Duration::from_secs(24 * 3600));
     rig.settle().await;
     assert_eq!(rig.delivery(id).await.attempt_count, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none() {
+    let mut rig = Rig::standing("held").await;
+    let id = rig.publish("order").await;
+    let writer = rig.tenant.store.begin(&rig.clock).await.expect("a transaction");
+    rig.run();
+    while rig.schedule.next_due().await.expect("a time") == Some(Duration::ZERO) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Claimed. It can't begin while another transaction is open.
+    let held = HeldWebhooks::These(["hook".to_owned()].into());
+    let config = TenantConfig { webhooks: Vec::new(), ..config() };
+    let store = Arc::clone(&rig.tenant.store);
+    rig.tenants.replace(vec![Arc::new(ServedTenant::new(config, store, held, &Trust::public(), None))]);
+    drop(writer);
+    while !rig.tasks.is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
