@@ -32,12 +32,12 @@ use crate::audit::{Audit, Stream};
 use crate::detector::Detector;
 use crate::fair_share::FairShare;
 use crate::key_uses::KeyUses;
+use crate::lookups::Lookups;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::platform::reviews::Reviews;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
-use crate::reads::Reads;
 use crate::telemetry::Metrics;
 use crate::tenants::{Activation, LocalReceiver, SOURCE_LAG, Tenants};
 use crate::throttle::Throttle;
@@ -165,7 +165,7 @@ impl App {
             ),
             notifier,
             owners: Owners::new(self.clock.clone()),
-            orders: Reads::new(self.clock.clone()),
+            orders: Lookups::new(self.clock.clone()),
             key_uses: KeyUses::new(self.clock.clone()),
             // One tenant's sign-ins take at most half of the turns, and so all cores if no one else signs in, with one sign-in that
             // is between two steps.

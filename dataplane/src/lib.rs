@@ -27,13 +27,14 @@ pub mod dev;
 pub mod fair_share;
 pub mod groups;
 pub mod key_uses;
+pub mod lookups;
 pub mod owners;
 pub mod passwords;
 pub mod platform;
 pub mod portal;
 pub mod rates;
 pub mod readiness;
-pub mod reads;
+
 pub mod redis;
 pub mod seen;
 pub mod serve;

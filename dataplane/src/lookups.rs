@@ -1,4 +1,4 @@
-//! Reads of rows by key. Those of one tenant that wait are made together, so that one connection and one query serve many requests.
+//! Lookups of rows by key. Those of one tenant that wait are made together, so that one connection and one query serve many requests.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -24,15 +24,15 @@ pub trait Lookup: Sized + 'static {
     /// The most requests that one read serves.
     const MOST: usize;
 
-    /// Reads the rows with these keys. Those that do not exist are missing from the result.
+    /// Lookups the rows with these keys. Those that do not exist are missing from the result.
     fn read(
         reader: Connection,
         keys: HashSet<Self::Key>,
     ) -> impl Future<Output = Result<HashMap<Self::Key, Self::Found>, StoreError>> + Send;
 }
 
-/// Reads of all tenants.
-pub struct Reads<L: Lookup> {
+/// Lookups of all tenants.
+pub struct Lookups<L: Lookup> {
     clock: Clock,
     groups: Arc<Groups<Job<L>>>,
 }
@@ -52,13 +52,13 @@ pub struct Read<F> {
     pub at_ms: i64,
 }
 
-impl<L: Lookup> Reads<L> {
+impl<L: Lookup> Lookups<L> {
     /// By this clock.
     pub fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self { clock, groups: Groups::new(L::MOST, 1) })
     }
 
-    /// Reads the row of the tenant with this key, with others that are asked for at the same time.
+    /// Lookups the row of the tenant with this key, with others that are asked for at the same time.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl<L: Lookup> Reads<L> {
     async fn run(self: Arc<Self>, mut turn: Turn<Job<L>>) {
         let mut away: Option<Arc<StoreError>> = None;
         while let Some(tenant) = turn.look(|newest| Arc::clone(&newest.tenant)) {
-            // What waited for a read that failed waits for no other.
+            // What waited for a database that was not available waits for no other try.
             let mut reader = match &away {
                 Some(error) => Err(Arc::clone(error)),
                 None => tenant.store.reader(&self.clock).await.map_err(Arc::new),
@@ -94,22 +94,47 @@ impl<L: Lookup> Reads<L> {
                 // The tenant got another database while this turn waited.
                 reader = newest.store.reader(&self.clock).await.map_err(Arc::new);
             }
-            let at_ms = self.clock.now_ms();
-            let read = match reader {
-                Ok(reader) => read_in_time::<L>(reader, &group).await.map_err(Arc::new),
-                Err(error) => Err(error),
-            };
-            let result_of = |job: &Job<L>| match &read {
-                Ok(rows) => Ok(Read { found: rows.get(&job.key).cloned(), at_ms }),
-                Err(error) => Err(StoreError::Unavailable(Box::new(Arc::clone(error)))),
-            };
-            for job in group {
-                let result = result_of(&job);
-                // A client that has disconnected waits for nothing.
-                let _ = job.result.send(result);
-            }
-            away = read.err();
+            away = self.answer(group, reader).await;
         }
+    }
+
+    /// Answers a group. Returns why the database is not available.
+    async fn answer(
+        &self,
+        mut group: Vec<Job<L>>,
+        reader: Result<Connection, Arc<StoreError>>,
+    ) -> Option<Arc<StoreError>> {
+        let at_ms = self.clock.now_ms();
+        let read = match reader {
+            Ok(reader) => read_in_time::<L>(reader, &group).await,
+            Err(error) => Err(StoreError::Unavailable(Box::new(error))),
+        };
+        // A client that has disconnected waits for nothing: a result that can't be sent is dropped.
+        match read {
+            Ok(rows) => {
+                for Job { key, result, .. } in group {
+                    let _ = result.send(Ok(Read { found: rows.get(&key).cloned(), at_ms }));
+                }
+            }
+            Err(error @ StoreError::Unavailable(_)) => {
+                let error = Arc::new(error);
+                for Job { result, .. } in group {
+                    let _ = result.send(Err(StoreError::Unavailable(Box::new(Arc::clone(&error)))));
+                }
+                return Some(error);
+            }
+            Err(error) if group.len() == 1 => {
+                let _ = group.remove(0).result.send(Err(error));
+            }
+            // One of them can't be read: read them one by one.
+            Err(_) => {
+                for job in group {
+                    let reader = job.tenant.store.reader(&self.clock).await.map_err(Arc::new);
+                    Box::pin(self.answer(vec![job], reader)).await;
+                }
+            }
+        }
+        None
     }
 }
 
@@ -149,8 +174,11 @@ mod tests {
             mut reader: Connection,
             keys: HashSet<u32>,
         ) -> Result<HashMap<u32, String>, StoreError> {
-            READS.fetch_add(1, Ordering::Relaxed);
+            READS.fetch_add(usize::from(keys.contains(&3)), Ordering::Relaxed);
             let mut found = HashMap::new();
+            if keys.contains(&13) {
+                return Err(StoreError::Unexpected("an unlucky number"));
+            }
             for key in keys {
                 let row = reader.query_opt("SELECT $1 WHERE $1 % 2 = 0", vec![key.into()]).await?;
                 found.extend(
@@ -175,10 +203,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_asked_for_at_once_is_read_together_and_each_gets_its_own() {
-        let folder = std::env::temp_dir().join(format!("docket-reads-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("docket-lookups-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("writable");
         let (tenant, reads) =
-            (tenant(Sqlite::new(folder.join("tenant.db"))), Reads::<Even>::new(Clock::System));
+            (tenant(Sqlite::new(folder.join("tenant.db"))), Lookups::<Even>::new(Clock::System));
         let read = async |key| reads.read(&tenant, key).await.expect("a database").found;
         let (two, three, also_two) = tokio::join!(read(2), read(3), read(2));
         assert_eq!((two.as_deref(), three, also_two.as_deref()), (Some("2"), None, Some("2")));
@@ -188,9 +216,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn row_that_cannot_be_read_fails_alone() {
+        let folder = std::env::temp_dir().join(format!("docket-lookups-alone-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let (tenant, lookups) =
+            (tenant(Sqlite::new(folder.join("tenant.db"))), Lookups::<Even>::new(Clock::System));
+        let read = async |key| lookups.read(&tenant, key).await;
+        let (good, bad, also_good) = tokio::join!(read(6), read(13), read(8));
+        assert!(matches!(bad, Err(StoreError::Unexpected(_))));
+        let found = [good, also_good].map(|read| read.expect("it is sound").found);
+        assert_eq!(found, [Some("6".to_owned()), Some("8".to_owned())]);
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+
+    #[tokio::test]
     async fn all_that_wait_hear_that_the_database_cannot_be_read() {
         let (tenant, reads) =
-            (tenant(Sqlite::new("/no/such/folder.db".into())), Reads::<Even>::new(Clock::System));
+            (tenant(Sqlite::new("/no/such/folder.db".into())), Lookups::<Even>::new(Clock::System));
         let read = async |key| reads.read(&tenant, key).await;
         let (first, second) = tokio::join!(read(2), read(4));
         assert!(matches!(

@@ -9,7 +9,7 @@ use docket_program::clock::Clock;
 use docket_store::{Connection, StoreError, contacts, employees};
 use parking_lot::Mutex;
 
-use crate::reads::{Lookup, Reads};
+use crate::lookups::{Lookup, Lookups};
 use crate::tenants::ServedTenant;
 
 /// A copy is used for this long from the beginning of its query, in milliseconds.
@@ -22,7 +22,7 @@ const MAX_COPIES: usize = 10_000;
 /// Copies of users that have tokens, read when they are needed.
 pub struct Owners {
     clock: Clock,
-    reads: Arc<Reads<User>>,
+    reads: Arc<Lookups<User>>,
     copies: Mutex<HashMap<(Arc<str>, User), Copied>>,
 }
 
@@ -50,7 +50,7 @@ impl Copied {
 impl Owners {
     /// Without copies.
     pub fn new(clock: Clock) -> Self {
-        Self { reads: Reads::new(clock.clone()), clock, copies: Mutex::default() }
+        Self { reads: Lookups::new(clock.clone()), clock, copies: Mutex::default() }
     }
 
     /// Whether a token belongs to its subject still, by a copy that is at most five seconds old.

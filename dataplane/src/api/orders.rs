@@ -31,7 +31,7 @@ use super::times::{DateOrTime, time};
 use super::writes::{Call, Done, body_of};
 use crate::actions::export_order::{Exported, export_order, work_orders_of};
 use crate::actions::save_order::{Saved, save_order};
-use crate::reads::Lookup;
+use crate::lookups::Lookup;
 use answers::{ExportAnswer, OrderState, SaveAnswer};
 
 impl FromBody for SaveRequest {
@@ -203,6 +203,9 @@ pub async fn export(
     write.perform(&state, &caller, export).await
 }
 
+/// Nor does the caller hear whether another customer has it.
+const NO_SUCH_ORDER: ApiError = ApiError::NotFound("There is no such web order");
+
 /// Returns one web order with its whole content.
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
@@ -219,12 +222,11 @@ pub async fn get(
         let customer = caller.subject.own_customer();
         customer.is_none_or(|customer| order.head.customer_code == customer)
     };
-    let ReadOrder { head, body } =
-        read.filter(is_shown).ok_or(ApiError::NotFound("There is no such web order"))?;
+    let ReadOrder { head, body } = read.filter(is_shown).ok_or(NO_SUCH_ORDER)?;
     let (head, body, exported) = match body {
         Some(body) if head.status != OrderStatus::Exported => (head, body, None),
         // What else is read of an order is read for it alone.
-        body => rest_of(caller.reader(&state).await?, head, body).await?,
+        body => rest_of(caller.reader(&state).await?, &caller, head, body).await?,
     };
     // An audit of who has read an order, by ids only.
     let code = caller.tenant.config.client_code.as_str();
@@ -244,13 +246,15 @@ pub async fn get(
 /// The same order with its body and its work orders.
 async fn rest_of(
     mut reader: Connection,
+    caller: &Caller,
     head: OrderHead,
     body: Option<String>,
 ) -> Result<(OrderHead, String, Option<Exported>), ApiError> {
     let (head, body) = match body {
         Some(body) => (head, body),
         None => {
-            let stored = orders::find(&mut reader, &head.id, None).await?.ok_or(ApiError::Internal)?;
+            let stored = orders::find(&mut reader, &head.id, caller.subject.own_customer()).await?;
+            let stored = stored.ok_or(NO_SUCH_ORDER)?;
             (stored.head, stored.body)
         }
     };

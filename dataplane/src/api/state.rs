@@ -15,11 +15,11 @@ use crate::actions::sign_in::SignIn;
 use crate::audit::Audit;
 use crate::fair_share::FairShare;
 use crate::key_uses::KeyUses;
+use crate::lookups::Lookups;
 use crate::owners::Owners;
 use crate::passwords::Passwords;
 use crate::rates::Rates;
 use crate::readiness::Readiness;
-use crate::reads::Reads;
 use crate::telemetry::Metrics;
 use crate::tenants::Tenants;
 use crate::throttle::Throttle;
@@ -42,8 +42,8 @@ pub struct ApiState {
     pub key_uses: Arc<KeyUses>,
     /// The users that tokens belong to.
     pub owners: Owners,
-    /// Reads web orders by their ids.
-    pub orders: Arc<Reads<ById>>,
+    /// Lookups web orders by their ids.
+    pub orders: Arc<Lookups<ById>>,
     /// Bounds the memory of request bodies.
     pub bodies: Bodies,
     /// Limits the requests and sign-ins of a tenant.

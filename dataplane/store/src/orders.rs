@@ -4,6 +4,8 @@ use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
 use docket_program::clock::Clock;
 
+use docket_schema::postgres::LONGEST_ANSWER;
+
 use crate::connection::{Connection, Transaction};
 use crate::error::StoreError;
 use crate::sql::{Param, Rows, Search, Statement, containing, params};
@@ -191,13 +193,16 @@ pub async fn find(
 pub struct ReadOrder {
     /// All but the body.
     pub head: OrderHead,
-    /// The order in canonical JSON; `None`: it is longer than 32 KiB, so that an answer of the database with [`MOST_READ`] orders
-    /// is not too long.
+    /// The order in canonical JSON; `None`: it is longer than [`LONGEST_READ`].
     pub body: Option<String>,
 }
 
 /// The most orders that are read together.
 pub const MOST_READ: usize = 64;
+/// The longest body of an order that is read with others, in bytes.
+pub const LONGEST_READ: usize = 32_768;
+// All else of an order has less than 4 KiB.
+const _: () = assert!(MOST_READ * (LONGEST_READ + 4_096) <= LONGEST_ANSWER);
 
 static READ: Rows = Rows::new(concat!(
     "SELECT ",
@@ -211,7 +216,11 @@ pub async fn read<'a>(
     ids: impl IntoIterator<Item = &'a str>,
 ) -> Result<Vec<ReadOrder>, StoreError> {
     let rows = connection.all(READ.statement(ids.into_iter().map(|id| [id.into()]))).await?;
-    let read = |row: super::sql::Row| Ok(ReadOrder { head: head(&row)?, body: row.get(11)? });
+    let read = |row: super::sql::Row| {
+        // Again: the owner of a database decides what its functions do.
+        let body = row.get::<Option<String>>(11)?.filter(|body| body.len() <= LONGEST_READ);
+        Ok(ReadOrder { head: head(&row)?, body })
+    };
     rows.into_iter().flatten().map(read).collect()
 }
 
