@@ -279,6 +279,8 @@ async fn a_commit_without_a_response_sends_nothing_until_another_attempt_takes_o
                 // What is queued was not handed off, for example while another claim of the webhook is unclear.
                 if !row.get::<_, bool>(1) {
                     unclear.insert(row.get::<_, String>(0));
+                    // Until it is taken over, another cut could meet that attempt.
+                    all_succeed(&stage, &database, stored).await;
                 }
             }
             other => panic!("question {question}: {other:?}"),
