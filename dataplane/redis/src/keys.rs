@@ -1,7 +1,7 @@
 //! Every key in Redis: its name, its type, its members and its scores. No other file names a key.
 //!
 //! All keys carry one hash tag, so a Cluster keeps them on one node. A claim finds the next of all tenants, so it needs
-//! everything in one place; and one node serves more deliveries a second than a PostgreSQL server of four cores stores
+//! everything in one place; and one node serves more deliveries a second than a PostgreSQL server of two cores stores
 //! (docs/kubernetes/scale.md).
 //!
 //! Times are milliseconds since 1970 of Redis' own clock. `␀` is a byte of value 0, which is in no uid.
