@@ -149,6 +149,7 @@ async fn read_in_time<L: Lookup>(
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use docket_crds::TenantConfig;
@@ -201,40 +202,57 @@ mod tests {
         Arc::new(ServedTenant::new(config, store, held, &Trust::none(), None))
     }
 
+    /// A tenant with a database of its own.
+    struct Rig {
+        tenant: Arc<ServedTenant>,
+        lookups: Arc<Lookups<Even>>,
+        folder: PathBuf,
+    }
+
+    impl Rig {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("docket-lookups-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).expect("writable");
+            let tenant = tenant(Sqlite::new(folder.join("tenant.db")));
+            Self { tenant, lookups: Lookups::new(Clock::System), folder }
+        }
+
+        async fn read(&self, key: u32) -> Result<Option<String>, StoreError> {
+            Ok(self.lookups.read(&self.tenant, key).await?.found)
+        }
+    }
+
+    impl Drop for Rig {
+        fn drop(&mut self) {
+            // A temporary folder: leftovers do no harm.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
     #[tokio::test]
     async fn what_is_asked_for_at_once_is_read_together_and_each_gets_its_own() {
-        let folder = std::env::temp_dir().join(format!("docket-lookups-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("writable");
-        let (tenant, reads) =
-            (tenant(Sqlite::new(folder.join("tenant.db"))), Lookups::<Even>::new(Clock::System));
-        let read = async |key| reads.read(&tenant, key).await.expect("a database").found;
-        let (two, three, also_two) = tokio::join!(read(2), read(3), read(2));
-        assert_eq!((two.as_deref(), three, also_two.as_deref()), (Some("2"), None, Some("2")));
+        let rig = Rig::new("together");
+        let (two, three, also_two) = tokio::join!(rig.read(2), rig.read(3), rig.read(2));
+        let found = [two, three, also_two].map(|read| read.expect("a database"));
+        assert_eq!(found.each_ref().map(Option::as_deref), [Some("2"), None, Some("2")]);
         assert_eq!(READS.load(Ordering::Relaxed), 1);
-        assert_eq!(read(4).await.as_deref(), Some("4"));
-        let _ = std::fs::remove_dir_all(&folder);
+        assert_eq!(rig.read(4).await.expect("a database").as_deref(), Some("4"));
     }
 
     #[tokio::test]
     async fn row_that_cannot_be_read_fails_alone() {
-        let folder = std::env::temp_dir().join(format!("docket-lookups-alone-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("writable");
-        let (tenant, lookups) =
-            (tenant(Sqlite::new(folder.join("tenant.db"))), Lookups::<Even>::new(Clock::System));
-        let read = async |key| lookups.read(&tenant, key).await;
-        let (good, bad, also_good) = tokio::join!(read(6), read(13), read(8));
+        let rig = Rig::new("alone");
+        let (good, bad, also_good) = tokio::join!(rig.read(6), rig.read(13), rig.read(8));
         assert!(matches!(bad, Err(StoreError::Unexpected(_))));
-        let found = [good, also_good].map(|read| read.expect("it is sound").found);
+        let found = [good, also_good].map(|read| read.expect("it is sound"));
         assert_eq!(found, [Some("6".to_owned()), Some("8".to_owned())]);
-        let _ = std::fs::remove_dir_all(&folder);
     }
 
     #[tokio::test]
     async fn all_that_wait_hear_that_the_database_cannot_be_read() {
-        let (tenant, reads) =
-            (tenant(Sqlite::new("/no/such/folder.db".into())), Lookups::<Even>::new(Clock::System));
-        let read = async |key| reads.read(&tenant, key).await;
-        let (first, second) = tokio::join!(read(2), read(4));
+        let tenant = tenant(Sqlite::new("/no/such/folder.db".into()));
+        let lookups = Lookups::<Even>::new(Clock::System);
+        let (first, second) = tokio::join!(lookups.read(&tenant, 2), lookups.read(&tenant, 4));
         assert!(matches!(
             (&first, &second),
             (Err(StoreError::Unavailable(_)), Err(StoreError::Unavailable(_)))

@@ -3,7 +3,6 @@
 use docket_domain::order_type::OrderType;
 use docket_domain::word::UnknownWord;
 use docket_program::clock::Clock;
-
 use docket_schema::postgres::LONGEST_ANSWER;
 
 use crate::connection::{Connection, Transaction};

@@ -250,6 +250,10 @@ impl State {
         }
     }
 
+    fn has_idle(&self, pool: PoolId) -> bool {
+        self.idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some()
+    }
+
     fn places_of(&self, pool: PoolId) -> usize {
         self.places.get(&pool).copied().unwrap_or(0)
     }
@@ -360,7 +364,7 @@ impl Budget {
     }
 
     pub(super) fn has_idle(&self, pool: PoolId) -> bool {
-        self.shared.lock().idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some()
+        self.shared.lock().has_idle(pool)
     }
 
     /// Whether this pool's connections are all in use or being opened, and a request would open another one at once. Where it would
@@ -371,8 +375,7 @@ impl Budget {
             state.free > 0
                 || state.waiting.is_empty() && state.idle.values().any(|idle| !idle.opened.is_kept())
         };
-        let has_idle = || state.idle_of.range((pool, 0)..=(pool, u64::MAX)).next().is_some();
-        state.places_of(pool) > 0 && !has_idle() && is_place_free()
+        state.places_of(pool) > 0 && !state.has_idle(pool) && is_place_free()
     }
 
     /// Whether a request of this pool is in line for a place.
