@@ -1,9 +1,9 @@
 //! Limits the connections of a process to all tenants' databases: in all and per tenant.
 //!
-//! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its place:
-//! the least recently used one is closed first. A request that finds no place waits in line. A connection that comes back
-//! goes to the next waiting request of the same tenant, unless a tenant that waits has none, has at least
-//! two fewer, or has waited long. Then the connection is closed and its place goes there. So busy tenants keep their connections
+//! Every open connection has a place. An idle connection stays open for its tenant until another tenant needs its place, and
+//! a request that finds no place waits in line. A connection that comes back goes to the next waiting request of the same
+//! tenant. In both cases it is closed, and its place goes to another tenant, only if that one has none, has at least two
+//! fewer, or has waited long; an idle one also if nothing has used it for [`UNUSED`]. So busy tenants keep their connections
 //! while there is one for each, and take turns when there is not.
 //!
 //! A connection stays with its tenant for four times as long as opening it took, also while others wait: to save an order takes a
@@ -21,9 +21,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 /// For this long a tenant's connection stays with its own requests, before one that came first of a tenant with no more places: one
-/// that has none, or one that has some, which may soon serve it.
+/// that has none, or one that has some, which may soon serve it. An idle one stays for the shorter time, unless a tenant has none.
 const PATIENCE: Duration = Duration::from_millis(100);
 const PATIENCE_WITH_PLACES: Duration = Duration::from_secs(1);
+
+/// Connections that were idle for longer are the first to be closed for others. Workers renew leases more often.
+const UNUSED: Duration = Duration::from_secs(3);
 
 /// The least and the most time that a new connection is kept for its tenant while others wait.
 const KEPT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
@@ -32,7 +35,7 @@ const KEPT_PER_OPENING: u32 = 4;
 /// How many connections are opened at the same time, without those that take long. More would take the cores of the server from each other and from the
 /// statements of open connections.
 const OPENINGS: usize = 8;
-/// How often connections are looked for that are no longer kept, while others wait.
+/// How often idle connections are looked for that a request in line may have.
 const RELEASE_EVERY: Duration = Duration::from_millis(5);
 
 /// How many connections there may be.
@@ -64,7 +67,7 @@ struct Shared {
     openings: Semaphore,
 }
 
-/// While a request is in line, no place is free, and connections are idle only if they are [kept](Opened::is_kept).
+/// While a request is in line, no place is free, and [`Shared::release`] looks for idle connections that it may have.
 struct State {
     free: usize,
     /// By the order in which they were given back.
@@ -175,7 +178,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that the requests in line get the places of connections that are kept now.
+    /// Sees to it that the requests in line get the places of idle connections that they may not have yet.
     fn release_later(self: &Arc<Self>, state: &mut State) {
         let is_needed = !state.waiting.is_empty() && !state.idle.is_empty() && !state.is_releasing;
         // A connection may come back while the runtime ends.
@@ -185,17 +188,18 @@ impl Shared {
         }
     }
 
-    /// Closes idle connections once they are no longer kept, the least recently used one first, as long as requests wait.
+    /// Closes idle connections for the neediest in line, once it may have them, as long as requests wait.
     async fn release(self: Arc<Self>) {
         loop {
             let closed = {
                 let mut state = self.lock();
-                state.waiting.retain(|waiter| !waiter.grant.is_closed());
-                if state.waiting.is_empty() || state.idle.is_empty() {
+                let Some(neediest) = state.neediest().filter(|_| !state.idle.is_empty()) else {
                     state.is_releasing = false;
                     return;
-                }
-                state.take_least_recently_used()
+                };
+                let waiter = state.waiting.get(neediest).map(|waiter| (waiter.pool, waiter.since.elapsed()));
+                let number = waiter.and_then(|(pool, waited)| state.of_another(pool, waited));
+                number.and_then(|number| state.take_idle(number))
             };
             match closed {
                 // Its place goes to the neediest in line.
@@ -204,6 +208,30 @@ impl Shared {
             }
         }
     }
+}
+
+/// An idle connection of another tenant.
+struct Other {
+    number: u64,
+    unused_for: Duration,
+    /// How many its tenant has.
+    places: usize,
+}
+
+/// The number of the connection whose place a request gets that has waited so long and whose tenant has so many places, of
+/// these, the one that was idle longest first.
+fn choose(has: usize, waited: Duration, others: &[Other]) -> Option<u64> {
+    let unused = others.first().filter(|other| other.unused_for >= UNUSED);
+    let of_many = || others.iter().find(|other| has + 1 < other.places);
+    if let Some(other) = unused.or_else(of_many) {
+        return Some(other.number);
+    }
+    if has > 0 && waited < PATIENCE {
+        return None;
+    }
+    // Not the one that was idle longest: where more tenants take turns than have connections, it is the next one's.
+    let others: Vec<&Other> = others.iter().filter(|other| has <= other.places).collect();
+    others.get(others.len() / 2).map(|other| other.number)
 }
 
 impl State {
@@ -224,11 +252,17 @@ impl State {
         Some(idle.opened)
     }
 
-    /// The one that was idle longest of those that are not kept; `None`: there is none.
-    fn take_least_recently_used(&mut self) -> Option<Opened> {
-        let (number, _) = self.idle.iter().find(|(_, idle)| !idle.opened.is_kept())?;
-        let number = *number;
-        self.take_idle(number)
+    /// The number of the idle connection whose place a request of this pool gets that has waited so long.
+    fn of_another(&self, pool: PoolId, waited: Duration) -> Option<u64> {
+        let others = self.idle.iter().filter(|(_, idle)| !idle.opened.is_kept());
+        let others: Vec<Other> = others
+            .map(|(number, idle)| Other {
+                number: *number,
+                unused_for: idle.since.elapsed(),
+                places: self.places_of(idle.pool),
+            })
+            .collect();
+        choose(self.places_of(pool), waited, &others)
     }
 
     fn put_idle(&mut self, pool: PoolId, opened: Opened) {
@@ -266,25 +300,33 @@ impl State {
         (0..self.waiting.len()).min_by_key(places)
     }
 
+    /// Whether all that wait have more places than this one.
+    fn is_neediest(&mut self, pool: PoolId) -> bool {
+        let has = self.places_of(pool);
+        let neediest = self.neediest().and_then(|at| self.waiting.get(at));
+        neediest.is_none_or(|waiter| has < self.places_of(waiter.pool))
+    }
+
     fn take_neediest(&mut self) -> Option<Waiter> {
         let at = self.neediest()?;
         self.waiting.remove(at)
     }
 
-    /// Where in line the next request is to get a connection of this pool, which comes back, and that request's pool. `is_kept`:
-    /// requests of this pool go first.
-    fn next_after(&mut self, pool: PoolId, is_kept: bool) -> Option<(usize, PoolId)> {
+    /// Where in line the request is that gets a connection of this pool, which comes back. `None`: it stays with the pool.
+    /// `is_kept`: no other pool gets it.
+    fn next_after(&mut self, pool: PoolId, is_kept: bool) -> Option<usize> {
         let neediest = self.neediest()?;
         let own = self.waiting.iter().position(|waiter| waiter.pool == pool);
-        let gives_up = |own: usize| {
-            let other = self.waiting.get(neediest)?;
-            let (ours, theirs) = (self.places_of(pool), self.places_of(other.pool));
-            let patience = if theirs == 0 { PATIENCE } else { PATIENCE_WITH_PLACES };
-            let is_late = neediest < own && other.since.elapsed() >= patience;
-            Some(theirs + 1 < ours || theirs <= ours && is_late)
+        let other = self.waiting.get(neediest)?;
+        let (ours, theirs) = (self.places_of(pool), self.places_of(other.pool));
+        let patience = match (theirs, own) {
+            (0, None) => Duration::ZERO,
+            (0, Some(_)) => PATIENCE,
+            (_, _) => PATIENCE_WITH_PLACES,
         };
-        let next = own.filter(|own| is_kept || gives_up(*own) != Some(true)).unwrap_or(neediest);
-        Some((next, self.waiting.get(next)?.pool))
+        let is_late = own.is_none_or(|own| neediest < own) && other.since.elapsed() >= patience;
+        let gives_up = theirs + 1 < ours || theirs <= ours && is_late;
+        if gives_up && !is_kept { Some(neediest) } else { own }
     }
 }
 
@@ -370,12 +412,10 @@ impl Budget {
     /// Whether this pool's connections are all in use or being opened, and a request would open another one at once. Where it would
     /// wait in line, a connection that comes back is given to it there.
     pub(super) fn would_open_another(&self, pool: PoolId) -> bool {
-        let state = self.shared.lock();
-        let is_place_free = || {
-            state.free > 0
-                || state.waiting.is_empty() && state.idle.values().any(|idle| !idle.opened.is_kept())
-        };
-        state.places_of(pool) > 0 && !state.has_idle(pool) && is_place_free()
+        let mut state = self.shared.lock();
+        state.places_of(pool) > 0
+            && !state.has_idle(pool)
+            && (state.free > 0 || state.is_neediest(pool) && state.of_another(pool, Duration::ZERO).is_some())
     }
 
     /// Whether a request of this pool is in line for a place.
@@ -397,8 +437,7 @@ impl Budget {
         drop(state);
     }
 
-    /// An idle connection of this pool, a free place, or the place of the least recently used idle connection of
-    /// another; else waits in line.
+    /// An idle connection of this pool, a free place, or the place of an idle connection of another; else waits in line.
     pub(super) async fn grant(&self, pool: PoolId) -> Option<Grant> {
         let waited_for = {
             let mut state = self.shared.lock();
@@ -410,8 +449,9 @@ impl Budget {
                 state.add_place(pool);
                 return Some(Grant::Place(Place { shared: Arc::clone(&self.shared), pool }));
             }
-            if state.waiting.is_empty()
-                && let Some(opened) = state.take_least_recently_used()
+            if state.is_neediest(pool)
+                && let Some(number) = state.of_another(pool, Duration::ZERO)
+                && let Some(opened) = state.take_idle(number)
             {
                 drop(state);
                 return Some(Grant::Place(opened.close().pass_to(pool)));
@@ -429,14 +469,10 @@ impl Budget {
     pub(super) fn put_back(&self, pool: PoolId, mut opened: Opened) {
         loop {
             let mut state = self.shared.lock();
-            let is_kept = opened.is_kept();
-            let next = state.next_after(pool, is_kept);
-            if is_kept && next.is_some_and(|(_, next)| next != pool) {
+            let next = state.next_after(pool, opened.is_kept());
+            let Some(waiter) = next.and_then(|at| state.waiting.remove(at)) else {
                 state.put_idle(pool, opened);
                 return self.shared.release_later(&mut state);
-            }
-            let Some(waiter) = next.and_then(|(at, _)| state.waiting.remove(at)) else {
-                return state.put_idle(pool, opened);
             };
             drop(state);
             let grant = match waiter.pool == pool {
@@ -460,11 +496,11 @@ mod tests {
     const OTHER: PoolId = PoolId(2);
 
     /// Who gets our connection, of these places and these requests, the first in line first, each with the time it has waited in ms.
-    fn next(ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> PoolId {
+    fn next(ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> Option<PoolId> {
         next_of(false, ours, theirs, waiting)
     }
 
-    fn next_of(is_kept: bool, ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> PoolId {
+    fn next_of(is_kept: bool, ours: usize, theirs: usize, waiting: &[(PoolId, u64)]) -> Option<PoolId> {
         let budget = Budget::new(Limits { total: 1, per_tenant: 1 });
         let mut state = budget.shared.lock();
         (0..ours).for_each(|_| state.add_place(OURS));
@@ -477,29 +513,55 @@ mod tests {
             state.waiting.push_back(Waiter { pool: *pool, since, grant });
             granted.push(waits);
         }
-        state.next_after(OURS, is_kept).expect("requests wait").1
+        let next = state.next_after(OURS, is_kept)?;
+        Some(waiting[next].0)
     }
 
     #[test]
     fn tenant_without_a_place_gets_one_of_several_at_once_and_the_only_one_after_a_while() {
-        assert_eq!(next(2, 0, &[(OURS, 9), (OTHER, 1)]), OTHER);
-        assert_eq!(next(1, 0, &[(OTHER, 50), (OURS, 9)]), OURS);
-        assert_eq!(next(1, 0, &[(OTHER, 150), (OURS, 9)]), OTHER);
-        assert_eq!(next(1, 0, &[(OURS, 200), (OTHER, 150)]), OURS, "ours came first");
+        assert_eq!(next(2, 0, &[(OURS, 9), (OTHER, 1)]), Some(OTHER));
+        assert_eq!(next(1, 0, &[(OTHER, 50), (OURS, 9)]), Some(OURS));
+        assert_eq!(next(1, 0, &[(OTHER, 150), (OURS, 9)]), Some(OTHER));
+        assert_eq!(next(1, 0, &[(OURS, 200), (OTHER, 150)]), Some(OURS), "ours came first");
+        assert_eq!(next(1, 0, &[(OTHER, 1)]), Some(OTHER), "ours does not wait");
+    }
+
+    #[test]
+    fn idle_connection_goes_to_a_tenant_that_needs_it_more() {
+        let chosen = |has, waited_ms, others: &[(usize, u64)]| {
+            let other = |(number, (places, unused_ms)): (usize, &(usize, u64))| Other {
+                number: number as u64,
+                unused_for: Duration::from_millis(*unused_ms),
+                places: *places,
+            };
+            let others: Vec<Other> = others.iter().enumerate().map(other).collect();
+            choose(has, Duration::from_millis(waited_ms), &others)
+        };
+        assert_eq!(chosen(0, 0, &[(1, 30), (1, 20), (1, 10)]), Some(1), "the middle one");
+        assert_eq!(chosen(0, 0, &[(1, 30), (1, 20), (2, 10)]), Some(2), "its tenant has another one");
+        assert_eq!(chosen(0, 0, &[(1, 3_000), (1, 20), (2, 10)]), Some(0), "no request has used it");
+        assert_eq!(chosen(1, 0, &[(1, 30), (2, 20)]), None);
+        assert_eq!(chosen(1, 0, &[(1, 30), (3, 20)]), Some(1), "its tenant has two more");
+        assert_eq!(chosen(1, 0, &[(1, 3_000), (1, 20)]), Some(0));
+        assert_eq!(chosen(1, 100, &[(1, 30), (1, 20), (1, 10)]), Some(1), "it has waited long");
+        assert_eq!(chosen(2, 100, &[(1, 30), (1, 20)]), None, "the others have fewer");
+        assert_eq!(chosen(0, 0, &[]), None);
     }
 
     #[test]
     fn new_connection_is_for_requests_of_the_tenant_that_opened_it() {
-        assert_eq!(next_of(true, 3, 0, &[(OTHER, 900), (OURS, 9)]), OURS);
-        assert_eq!(next_of(true, 3, 0, &[(OTHER, 900)]), OTHER);
+        assert_eq!(next_of(true, 3, 0, &[(OTHER, 900), (OURS, 9)]), Some(OURS));
+        assert_eq!(next_of(true, 3, 0, &[(OTHER, 900)]), None);
     }
 
     #[test]
     fn tenant_with_places_gets_another_if_it_has_two_fewer_or_waits_long() {
-        assert_eq!(next(3, 1, &[(OURS, 9), (OTHER, 1)]), OTHER);
-        assert_eq!(next(2, 1, &[(OTHER, 900), (OURS, 9)]), OURS);
-        assert_eq!(next(2, 1, &[(OTHER, 1_100), (OURS, 9)]), OTHER);
-        assert_eq!(next(1, 1, &[(OTHER, 1_100), (OURS, 9)]), OTHER);
-        assert_eq!(next(1, 2, &[(OTHER, 2_900), (OURS, 9)]), OURS, "it has more");
+        assert_eq!(next(3, 1, &[(OURS, 9), (OTHER, 1)]), Some(OTHER));
+        assert_eq!(next(2, 1, &[(OTHER, 900), (OURS, 9)]), Some(OURS));
+        assert_eq!(next(2, 1, &[(OTHER, 1_100), (OURS, 9)]), Some(OTHER));
+        assert_eq!(next(1, 1, &[(OTHER, 1_100), (OURS, 9)]), Some(OTHER));
+        assert_eq!(next(1, 2, &[(OTHER, 2_900), (OURS, 9)]), Some(OURS), "it has more");
+        assert_eq!(next(1, 1, &[(OTHER, 900)]), None, "its own one may come back");
+        assert_eq!(next(1, 2, &[(OTHER, 2_900)]), None, "it has more");
     }
 }

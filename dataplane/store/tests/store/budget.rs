@@ -146,6 +146,51 @@ async fn work_of_several_steps_opens_one_connection_while_others_wait() {
     assert!(opened > rounds / 4, "{opened} connections: nothing was shared");
 }
 
+/// As a worker does that renews the leases of more tenants than it has connections. If the one that was idle longest were closed,
+/// it would be the one that is needed next, each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_that_come_in_turn_mostly_find_their_connections() {
+    const ROUNDS: usize = 20;
+    let budget = budget(5, 1);
+    let (databases, url, names) = six_databases(&budget).await;
+    let before = opened(&url, &names).await;
+    for _ in 0..ROUNDS {
+        for (_, database) in &databases {
+            look(database).await.expect("its turn comes");
+            // Mostly longer than it is kept for its tenant.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    budget.close_idle(Duration::ZERO);
+    let opened = opened(&url, &names).await - before;
+    let uses = i64::try_from(names.len() * ROUNDS).expect("few");
+    println!("{opened} connections for {uses} uses");
+    assert!(opened < uses / 2, "{opened} connections for {uses} uses");
+}
+
+/// To take another tenant's only connection would cost two openings: one now, and one when that tenant needs it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenant_with_a_connection_leaves_an_idle_one_to_a_tenant_that_has_no_other() {
+    let budget = budget(2, 2);
+    let (_, one) = database(&budget).await;
+    let (_, other) = database(&budget).await;
+    look(&other).await.expect("a connection");
+    let held = one.reader().await.expect("a connection");
+    let two = tokio::join!(look(&one), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        drop(held);
+    });
+    two.0.expect("the first one comes back");
+    assert!(one.is_open() && other.is_open());
+    let held = one.reader().await.expect("a connection");
+    let begun = Instant::now();
+    look(&one).await.expect("it has waited long enough for its own one");
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(100) && took < Duration::from_secs(2), "{took:?}");
+    assert!(!other.is_open());
+    drop(held);
+}
+
 /// To open one costs more than most of what is done with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_wait_for_a_connection_in_use_as_long_as_an_opening_takes() {
