@@ -201,8 +201,9 @@ async fn pipelined(
 impl Drop for PostgresConnection {
     fn drop(&mut self) {
         let fit = !self.in_transaction && !self.under_way && !self.for_no_other;
-        if let Some(opened) = self.opened.take().filter(|opened| fit && !opened.client.is_closed()) {
-            self.pool.put_back(opened);
+        match self.opened.take().filter(|opened| fit && !opened.client.is_closed()) {
+            Some(opened) => self.pool.put_back(opened),
+            None => self.pool.has_closed_one(),
         }
     }
 }

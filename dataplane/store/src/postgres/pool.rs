@@ -25,10 +25,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// For this long an opening counts among those that are made at the same time, so that eight that hang at a silent server delay
 /// others by no more than this.
 const OPENING: Duration = Duration::from_millis(50);
-/// How long a request waits for the tenant's connections that are in use before it opens another one: as long as opening takes of
-/// PostgreSQL's cores and of ours, less what earlier requests have waited since the last opening. A transaction takes a millisecond or
-/// two, so most wait less.
-const OPENING_COST: Duration = Duration::from_millis(10);
+/// How long a request waits for the tenant's connections that are in use before it opens another one: as long as the last opening
+/// took, within these limits, less what requests have waited since then. A transaction takes a millisecond or two, so most wait less.
+const OPENING_COST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(125));
 /// How long one statement may take; the server ends it then (`SESSION` has the same).
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that has not ended it by then is unreachable.
@@ -53,7 +52,9 @@ pub(super) struct Pool {
     turns: Arc<Semaphore>,
     /// Wakes requests that wait for a connection that is in use.
     came_back: Notify,
-    /// How long they have waited since the last opening, in microseconds.
+    /// How long they may wait together before the next opening, in microseconds.
+    opening_cost_us: AtomicU64,
+    /// How long they have waited since the last one, in microseconds.
     waited_us: AtomicU64,
     /// The database has responded once.
     is_known: AtomicBool,
@@ -115,6 +116,7 @@ impl Pool {
             id: budget.new_pool(),
             turns: Arc::new(Semaphore::new(budget.per_tenant())),
             came_back: Notify::new(),
+            opening_cost_us: AtomicU64::new(micros(OPENING_COST.0)),
             waited_us: AtomicU64::new(0),
             budget: budget.clone(),
             is_known: AtomicBool::new(false),
@@ -153,6 +155,11 @@ impl Pool {
         self.came_back.notify_waiters();
     }
 
+    /// Wakes requests that wait for a connection: one was closed instead of coming back.
+    pub(super) fn has_closed_one(&self) {
+        self.came_back.notify_waiters();
+    }
+
     /// The right to migrate, which only some tenants have at once.
     pub(super) async fn migration_place(&self) -> Option<OwnedSemaphorePermit> {
         // Semaphores are never closed here.
@@ -184,8 +191,8 @@ impl Pool {
 
     /// Waits for one of the tenant's connections, unless requests have waited for as long as an opening takes.
     async fn wait_for_own(&self) {
-        let waited = Duration::from_micros(self.waited_us.load(Ordering::Relaxed));
-        let left = OPENING_COST.saturating_sub(waited);
+        let [cost, waited] = [&self.opening_cost_us, &self.waited_us].map(|us| us.load(Ordering::Relaxed));
+        let left = Duration::from_micros(cost.saturating_sub(waited));
         if left.is_zero() {
             return;
         }
@@ -201,8 +208,7 @@ impl Pool {
             }
         };
         let _ = timeout(left, one_is_free).await;
-        let waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.waited_us.fetch_add(waited_us, Ordering::Relaxed);
+        self.waited_us.fetch_add(micros(begun.elapsed()), Ordering::Relaxed);
     }
 
     /// Why no turn ended. The tenant is at its limit unless its turns wait themselves: for a place of the process, or for a
@@ -267,7 +273,10 @@ impl Pool {
         let task = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(Opened::new(ClientWrapper::new(client, task), excess, place, begun.elapsed()))
+        let took = begun.elapsed();
+        let (least, most) = OPENING_COST;
+        self.opening_cost_us.store(micros(took.clamp(least, most)), Ordering::Relaxed);
+        Ok(Opened::new(ClientWrapper::new(client, task), excess, place, took))
     }
 
     /// Waits for the server's response, and records whether there was one.
@@ -297,6 +306,10 @@ impl Pool {
         self.is_known.store(true, Ordering::Relaxed);
         Ok(response.map_err(StoreError::from))
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn busy() -> StoreError {
