@@ -179,10 +179,10 @@ impl<S: Schedule> Worker<S> {
     /// One poll: claims due deliveries, within the free slots and the contract's limit, and starts a task for each
     /// tenant's. Returns the number of claims.
     async fn claim_once(&self) -> Result<usize, ScheduleError> {
-        let mut reserved = self.slots.reserve(CLAIM_LIMIT);
+        let mut reserved = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed());
         // Taken before the claim, which needs time too: no lease may be assumed to last longer than it does.
         let until = self.clock.elapsed() + LEASE;
-        let claims = self.schedule.claim(slots::for_a_claim(reserved.room()), LEASE).await?;
+        let claims = self.schedule.claim(reserved.room(), LEASE).await?;
         let count = claims.len();
         let mut by_tenant: BTreeMap<Arc<str>, Vec<Claimed>> = BTreeMap::new();
         for claim in claims {
@@ -212,7 +212,7 @@ impl<S: Schedule> Worker<S> {
 
     async fn wait_for_work(&self) {
         let poll = self.settings.poll_interval;
-        let room = self.slots.reserve(CLAIM_LIMIT).room();
+        let room = self.slots.reserve(CLAIM_LIMIT, self.clock.elapsed()).room();
         let wait = match self.schedule.next_due().await {
             Ok(due) => pause(room, due, poll),
             Err(_) => poll.min(SCHEDULE_AWAY),
@@ -234,6 +234,8 @@ fn pause(room: Room, due: Option<Duration>, poll: Duration) -> Duration {
         Room { slow, newcomers, .. } if slow > newcomers => due.min(poll),
         // The next event is that a slot becomes free.
         Room { slots: 0, .. } => poll,
+        // What is due may wait until others have begun.
+        Room { slow: 0, .. } => due.clamp(slots::START, poll.max(slots::START)),
         // What is due may wait for a slow slot.
         Room { .. } => due.clamp(SLOW_FULL, poll.max(SLOW_FULL)),
     }

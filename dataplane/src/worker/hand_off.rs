@@ -50,8 +50,9 @@ pub struct HandedOff<S> {
 impl<S: Schedule> HandOff<S> {
     /// Claims those of these entries that this process may attempt now. If the schedule does not respond, it claims none.
     pub async fn claim(self: &Arc<Self>, entries: Vec<Entry>) -> HandedOff<S> {
-        let until = self.clock.elapsed() + LEASE;
-        let mut reserved = self.slots.reserve(entries.len());
+        let now = self.clock.elapsed();
+        let until = now + LEASE;
+        let mut reserved = self.slots.reserve(entries.len(), now);
         let claims = self.schedule.hand_off(entries, reserved.room(), LEASE);
         let hand_offs = match tokio::time::timeout(TIMEOUT, claims).await {
             Ok(Ok(hand_offs)) => hand_offs,

@@ -3,7 +3,11 @@
 //! Attempts that are slow, since their webhook is not known to answer quickly or since they run for longer than a second,
 //! use at most half of the slots. An attempt that becomes slow while they do leaves its slot to another, so that
 //! quick webhooks always have the other half. Of the slow half, an eighth is for tenants that have no attempt at all.
+//!
+//! Attempts of webhooks that are not known to be quick begin only a few at a time: each opens a connection, and hundreds at once
+//! would take the cores from quick ones.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +17,12 @@ use tokio::sync::Notify;
 
 /// An attempt that runs for longer is slow.
 pub(super) const SLOW: Duration = Duration::from_secs(1);
+
+/// The most attempts of webhooks that are not known to be quick that begin at a time.
+const STARTS: usize = 13;
+/// For so long after its claim such an attempt counts as one that begins: a database that does not respond must not keep the
+/// others from beginning.
+pub(super) const START: Duration = Duration::from_millis(50);
 
 /// The slots of a worker.
 pub(super) struct Slots {
@@ -25,6 +35,11 @@ pub(super) struct Slots {
 struct Used {
     quick: usize,
     slow: usize,
+    /// Of the slow ones, so many are reserved.
+    reserved: usize,
+    /// Until when attempts count as beginning, by the number of the slot.
+    starting: BTreeMap<u64, Duration>,
+    last_number: u64,
     /// No more are given.
     closed: bool,
 }
@@ -33,12 +48,15 @@ struct Used {
 pub(super) struct Reserved {
     slots: Arc<Slots>,
     left: Room,
+    /// When it was made.
+    at: Duration,
 }
 
 /// The slot of one attempt, which is free again when this is dropped.
 pub(super) struct Slot {
     slots: Arc<Slots>,
     quick: bool,
+    number: u64,
 }
 
 /// How many more fit, if at most half of all may be slow.
@@ -48,17 +66,10 @@ fn room(total: usize, quick: usize, slow: usize) -> Room {
     Room { slots, slow: half.saturating_sub(slow).min(slots), newcomers: half / 8 }
 }
 
-/// At most so many of a room, of which those for newcomers are the last ones.
-fn at_most(Room { slots, slow, newcomers }: Room, most: usize) -> Room {
+/// At most so many of a room, and so many slow ones, of which those for newcomers are the last ones.
+fn at_most(Room { slots, slow, newcomers }: Room, most: usize, most_slow: usize) -> Room {
     let (slots, for_all) = (slots.min(most), slow.saturating_sub(newcomers));
-    let slow = slow.min(slots);
-    Room { slots, slow, newcomers: slow.saturating_sub(for_all) }
-}
-
-/// For a claim: of its entries at most half may be of webhooks that are not known to be quick. Those are claimed first, so that what
-/// is due for quick webhooks would else wait until hundreds of others have their slots.
-pub(super) fn for_a_claim(Room { slots, slow, newcomers }: Room) -> Room {
-    let (for_all, slow) = (slow.saturating_sub(newcomers), slow.min(slots.div_ceil(2)));
+    let slow = slow.min(slots).min(most_slow);
     Room { slots, slow, newcomers: slow.saturating_sub(for_all) }
 }
 
@@ -67,14 +78,16 @@ impl Slots {
         Arc::new(Self { total, used: Mutex::default(), freed: Notify::new() })
     }
 
-    /// At most so many of those that are free.
-    pub(super) fn reserve(self: &Arc<Self>, most: usize) -> Reserved {
+    /// At most so many of those that are free now, by the clock's elapsed time.
+    pub(super) fn reserve(self: &Arc<Self>, most: usize, now: Duration) -> Reserved {
         let mut used = self.used.lock();
         let free = if used.closed { Room::default() } else { room(self.total, used.quick, used.slow) };
-        let left = at_most(free, most);
+        used.starting.retain(|_, until| now < *until);
+        let left = at_most(free, most, STARTS.saturating_sub(used.starting.len() + used.reserved));
         used.quick += left.slots - left.slow;
         used.slow += left.slow;
-        Reserved { slots: Arc::clone(self), left }
+        used.reserved += left.slow;
+        Reserved { slots: Arc::clone(self), left, at: now }
     }
 
     /// Gives no more slots.
@@ -104,14 +117,21 @@ impl Reserved {
         if self.left.slots == 0 {
             return None;
         }
+        let mut used = self.slots.used.lock();
         self.left.slots -= 1;
         if !from_quick {
             self.left.slow -= 1;
+            used.reserved -= 1;
         }
         if from_quick != quick {
-            self.slots.used.lock().change(from_quick, quick);
+            used.change(from_quick, quick);
         }
-        Some(Slot { slots: Arc::clone(&self.slots), quick })
+        used.last_number += 1;
+        let number = used.last_number;
+        if !quick {
+            used.starting.insert(number, self.at + START);
+        }
+        Some(Slot { slots: Arc::clone(&self.slots), quick, number })
     }
 }
 
@@ -131,6 +151,7 @@ impl Drop for Reserved {
         let mut used = self.slots.used.lock();
         used.quick -= self.left.slots - self.left.slow;
         used.slow -= self.left.slow;
+        used.reserved -= self.left.slow;
     }
 }
 
@@ -147,7 +168,10 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *self.slots.used.lock().of(self.quick) -= 1;
+        let mut used = self.slots.used.lock();
+        *used.of(self.quick) -= 1;
+        used.starting.remove(&self.number);
+        drop(used);
         self.slots.freed.notify_one();
     }
 }
@@ -172,39 +196,47 @@ mod tests {
 
     #[test]
     fn last_slow_slots_are_for_tenants_without_an_attempt() {
-        let free = |slow, most| {
-            let Room { slow, newcomers, .. } = at_most(room(160, 0, slow), most);
+        let free = |slow, most, most_slow| {
+            let Room { slow, newcomers, .. } = at_most(room(160, 0, slow), most, most_slow);
             (slow, newcomers)
         };
-        assert_eq!(free(0, 25), (25, 0));
-        assert_eq!(free(55, 25), (25, 10));
-        assert_eq!(free(60, 25), (20, 10));
-        assert_eq!(free(72, 25), (8, 8));
-        assert_eq!(free(80, 25), (0, 0));
+        assert_eq!(free(0, 25, 25), (25, 0));
+        assert_eq!(free(55, 25, 25), (25, 10));
+        assert_eq!(free(60, 25, 25), (20, 10));
+        assert_eq!(free(72, 25, 25), (8, 8));
+        assert_eq!(free(80, 25, 25), (0, 0));
+        assert_eq!(free(60, 25, 13), (13, 3), "ten are for all");
+        assert_eq!(free(60, 8, 13), (8, 0));
     }
 
     #[test]
-    fn half_of_a_claim_is_for_quick_webhooks() {
-        let of_claim = |slots, slow, newcomers| {
-            let Room { slots, slow, newcomers } = for_a_claim(Room { slots, slow, newcomers });
-            (slots, slow, newcomers)
-        };
-        assert_eq!(of_claim(25, 25, 0), (25, 13, 0));
-        assert_eq!(of_claim(25, 25, 10), (25, 13, 0));
-        assert_eq!(of_claim(25, 20, 18), (25, 13, 11), "two are for all");
-        assert_eq!(of_claim(25, 8, 8), (25, 8, 8));
-        assert_eq!(of_claim(1, 1, 0), (1, 1, 0));
+    fn few_attempts_that_may_be_slow_begin_at_a_time() {
+        let slots = Slots::new(100);
+        let room = |at: Duration| slots.reserve(25, at).room();
+        let now = Duration::from_secs(9);
+        let mut reserved = slots.reserve(25, now);
+        assert_eq!((reserved.room().slots, reserved.room().slow), (25, STARTS));
+        assert_eq!((room(now).slots, room(now).slow), (25, 0), "they are reserved");
+        let mut begun: Vec<Slot> = (0..10).flat_map(|_| reserved.take(false)).collect();
+        let quick: Vec<Slot> = (0..10).flat_map(|_| reserved.take(true)).collect();
+        drop(reserved);
+        assert_eq!((room(now).slots, room(now).slow), (25, STARTS - 10));
+        begun.truncate(8);
+        assert_eq!(room(now).slow, STARTS - 8, "two have ended");
+        assert_eq!(room(now + START - Duration::from_millis(1)).slow, STARTS - 8);
+        assert_eq!(room(now + START).slow, STARTS, "they have begun");
+        drop(quick);
     }
 
     #[test]
     fn slots_are_free_again_when_attempts_and_reservations_end() {
         let slots = Slots::new(4);
-        let mut reserved = slots.reserve(3);
+        let mut reserved = slots.reserve(3, Duration::ZERO);
         assert_eq!((reserved.room().slots, reserved.room().slow), (3, 2));
         let (mut quick, slow) = (reserved.take(true), reserved.take(false));
         drop(reserved);
         let free = || {
-            let reserved = slots.reserve(9);
+            let reserved = slots.reserve(9, Duration::ZERO);
             (reserved.room().slots, reserved.room().slow)
         };
         assert_eq!(free(), (2, 1));
@@ -213,19 +245,19 @@ mod tests {
         drop((quick, slow));
         assert_eq!(free(), (4, 2));
         slots.close();
-        assert_eq!(slots.reserve(9).room().slots, 0);
+        assert_eq!(slots.reserve(9, Duration::ZERO).room().slots, 0);
     }
 
     #[test]
     fn attempt_that_becomes_slow_leaves_its_slot_when_the_slow_half_is_full() {
         let slots = Slots::new(4);
-        let mut reserved = slots.reserve(4);
+        let mut reserved = slots.reserve(4, Duration::ZERO);
         let mut taken: Vec<Slot> =
             [false, false, true, true].into_iter().flat_map(|quick| reserved.take(quick)).collect();
         drop(reserved);
-        assert_eq!(slots.reserve(1).room().slots, 0);
+        assert_eq!(slots.reserve(1, Duration::ZERO).room().slots, 0);
         taken[3].is_slow();
-        let room = slots.reserve(9).room();
+        let room = slots.reserve(9, Duration::ZERO).room();
         assert_eq!((room.slots, room.slow), (1, 0));
     }
 }

@@ -431,7 +431,8 @@ async fn worker_that_has_ended_takes_nothing_over() {
 
 #[tokio::test]
 async fn poll_claims_at_most_25_due_deliveries() {
-    let clock = Clock::Manual(ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")));
+    let time = ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time"));
+    let clock = Clock::Manual(time.clone());
     let schedule = Arc::new(MemorySchedule::new(clock.clone(), SHARES));
     let entry = |n: u8, id: u8| Entry {
         tenant: format!("tenant-{}", n % 4).into(),
@@ -439,7 +440,7 @@ async fn poll_claims_at_most_25_due_deliveries() {
         id: DeliveryId::new(clock.now(), [id; 10]),
     };
     let hint = |n: u8, wait| Hint { entry: entry(n, n), wait };
-    // Half of the webhooks are known to be quick. Of a claim, the others get at most half.
+    // Half of the webhooks are known to be quick. Of the others, 13 begin at a time.
     let quick = (0..30).map(|n| entry(n, 100 + n)).collect();
     let handed =
         schedule.hand_off(quick, Room { slots: 30, slow: 30, newcomers: 0 }, LEASE).await.expect("claims");
@@ -447,13 +448,16 @@ async fn poll_claims_at_most_25_due_deliveries() {
         handed.claims.into_iter().map(|claim| Ended { claim, again: None, held: Some(Duration::ZERO) });
     schedule.settle(ended.collect()).await.expect("settles");
     let due = (0..60).map(|n| hint(n, Duration::ZERO));
-    schedule.put(due.chain([hint(60, Duration::from_millis(1))]).collect()).await.expect("scheduled");
+    schedule.put(due.chain([hint(60, Duration::from_secs(1))]).collect()).await.expect("scheduled");
     let worker = worker(&clock, &Arc::default(), &schedule, 256);
     let mut taken = Vec::new();
-    for _ in 0..4 {
+    for starts_end in [false, false, false, true, true, true] {
+        if starts_end {
+            time.advance(slots::START);
+        }
         taken.push(worker.claim_once().await.expect("claims"));
     }
-    assert_eq!(taken, [25, 25, 10, 0], "the 61st is not due");
+    assert_eq!(taken, [25, 18, 0, 13, 4, 0], "the 61st is not due");
 }
 
 #[test]
@@ -465,7 +469,8 @@ fn places_for_newcomers_alone_are_no_reason_to_ask_without_a_pause() {
     assert_eq!(pause(room(25, 10, 2), None, poll), poll);
     // What is due is of tenants that have a claim: it waits for a slow slot.
     assert_eq!(pause(room(25, 2, 2), due, poll), SLOW_FULL);
-    assert_eq!(pause(room(25, 0, 0), due, poll), SLOW_FULL);
+    // It waits until others have begun.
+    assert_eq!(pause(room(25, 0, 0), due, poll), slots::START);
     assert_eq!(pause(room(25, 2, 2), Some(Duration::from_secs(1)), poll), Duration::from_secs(1));
     assert_eq!(pause(room(0, 0, 0), due, poll), poll);
 }
