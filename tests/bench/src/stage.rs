@@ -60,8 +60,8 @@ pub(crate) struct Role {
 }
 
 /// As the chart sets them.
-pub(crate) const API: Role = Role { roles: "api", connections: 40, per_tenant: 8 };
-pub(crate) const WORKER: Role = Role { roles: "worker", connections: 20, per_tenant: 8 };
+pub(crate) const API: Role = Role { roles: "api", connections: 30, per_tenant: 8 };
+pub(crate) const WORKER: Role = Role { roles: "worker", connections: 30, per_tenant: 8 };
 pub(crate) const DETECTOR: Role = Role { roles: "detector", connections: 10, per_tenant: 2 };
 
 /// Everything but the processes under test. Dropped, all of it goes away.

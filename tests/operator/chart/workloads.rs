@@ -156,7 +156,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
         [
             "serve",
             "--roles=api",
-            "--database-connections=40",
+            "--database-connections=30",
             "--database-connections-per-tenant=8",
             "--listen=0.0.0.0:8080",
             "--base-domain=api.example.com",
@@ -177,7 +177,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
         [
             "serve",
             "--roles=worker",
-            "--database-connections=20",
+            "--database-connections=30",
             "--database-connections-per-tenant=8",
             "--allow-egress=10.1.0.0/16",
             "--allow-egress=10.2.0.0/16",
