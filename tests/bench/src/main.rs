@@ -1,6 +1,7 @@
 //! `tests/bench/run`: what a release binary of Docket does under load, beside a bare forwarder, and what it must reach.
 
 mod bare;
+mod disk;
 mod figures;
 mod home;
 mod http;
@@ -50,7 +51,7 @@ struct RunArguments {
     /// Run each scenario so often, and show the median of each figure.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
-    /// The processes to measure [default: one, and for the first scenarios both].
+    /// The processes to measure [default: both, where a scenario has both].
     #[arg(long, value_name = "SHAPE")]
     shape: Option<Shape>,
     /// The program to measure [default: docket beside this program].

@@ -87,13 +87,13 @@ pub(crate) enum Scenario {
     Reads,
     /// The issue of tokens beside Argon2id alone.
     Tokens,
-    /// 1,000 idle tenants (long: 10 minutes).
+    /// 1,000 idle tenants (long: 20 minutes).
     Idle,
-    /// The burst and all searches beside --history finished deliveries (long: 5 minutes).
+    /// The burst and all searches beside --history finished deliveries (long: 12 minutes).
     History,
     /// Every page of the portal beside --history finished deliveries (long: 5 minutes).
     Portal,
-    /// Retention of --history deliveries while --rate saves per second run (long: 5 minutes).
+    /// Retention of --history deliveries while --rate saves per second run (long: 6 minutes).
     Retention,
 }
 
@@ -113,8 +113,8 @@ impl Scenario {
         match self {
             // `docket dev` is one process.
             Self::Dev | Self::Devcrashloop => &[Shape::One],
-            // These load PostgreSQL, whatever processes ask it, and take minutes.
-            Self::Idle | Self::History | Self::Portal | Self::Retention => &[Shape::One],
+            // One process serves all pages.
+            Self::Portal => &[Shape::One],
             Self::Processes => &[Shape::Roles],
             _ => &Shape::ALL,
         }

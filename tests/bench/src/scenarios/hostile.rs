@@ -2,6 +2,7 @@
 //! queue.
 
 use super::Bench;
+use crate::disk::Disk;
 use crate::figures::Figure;
 use crate::home::check;
 use crate::load::{Client, Load};
@@ -40,7 +41,9 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
     let large = Client { request: with_large_body(&guest.request).into(), ..guest.clone() };
     let attacks = [(stage.home.guesses(1), GUESSES), (large, BODIES), (guest, FLOOD)]
         .map(|(client, rate)| load(client, rate, usize::MAX).start());
+    let disk = Disk::watch(stage.home.file("disk"));
     let (beside, beside_end, lost) = healthy().await;
+    let [disk, longest] = disk.end();
     attacks.iter().for_each(crate::load::Running::halt);
     let mut made = Vec::new();
     for attack in attacks {
@@ -53,6 +56,8 @@ pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {
         Figure::new("save p99 beside the guest", beside, "ms").at_most(2.0 * alone),
         Figure::new("end to end p99 alone", alone_end, "ms"),
         Figure::new("end to end p99 beside the guest", beside_end, "ms").at_most(2.0 * alone_end),
+        disk,
+        longest,
         Figure::new("lost", lost as f64, "").at_most(0.0),
         Figure::new("guesses of the guest", made[0], "").at_least(GUESSES * seconds / 2.0),
         Figure::new("bodies of 1 MiB of the guest", made[1], "").at_least(BODIES * seconds / 2.0),
