@@ -20,8 +20,7 @@ pub struct Proxy {
 #[derive(Debug, Default)]
 struct State {
     asked: AtomicI64,
-    /// The question at which the wire is cut; 0: never.
-    cut_at: AtomicI64,
+    cut_at: Mutex<Option<Question>>,
     refusing: AtomicBool,
     silent: AtomicBool,
     /// In place of the server a hostile one responds.
@@ -29,6 +28,15 @@ struct State {
     /// The connections that it had.
     met: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
+}
+
+/// At which the wire is cut.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    /// This one of those counted since then.
+    Number(i64),
+    /// The next end of a transaction.
+    Commit,
 }
 
 /// Passes on what one side of a connection sends, until its end.
@@ -71,12 +79,17 @@ impl Proxy {
     /// response on. For the server that is the same as a cut before question `at + 1`.
     pub fn cut_at_question(&self, at: i64) {
         self.state.asked.store(0, Ordering::SeqCst);
-        self.state.cut_at.store(at, Ordering::SeqCst);
+        self.state.set_cut_at(Some(Question::Number(at)));
+    }
+
+    /// Cuts everything once the server has responded to the next COMMIT, without passing the response on.
+    pub fn cut_at_commit(&self) {
+        self.state.set_cut_at(Some(Question::Commit));
     }
 
     /// Forwards again; returns whether the wire was cut.
     pub fn restore(&self) -> bool {
-        self.state.cut_at.store(0, Ordering::SeqCst);
+        self.state.set_cut_at(None);
         self.state.refusing.swap(false, Ordering::SeqCst)
     }
 
@@ -94,6 +107,27 @@ impl Proxy {
 }
 
 impl State {
+    fn set_cut_at(&self, question: Option<Question>) {
+        *self.cut_at.lock().expect("no thread panics") = question;
+    }
+
+    fn cut_at(&self) -> Option<Question> {
+        *self.cut_at.lock().expect("no thread panics")
+    }
+
+    /// Counts a message if it is a question; returns whether the wire is cut at it.
+    fn counts_and_cuts_at(&self, message: &[u8]) -> bool {
+        if !matches!(message[0], b'Q' | b'S' | b'p') {
+            return false;
+        }
+        let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.cut_at() {
+            Some(Question::Number(at)) => number == at,
+            Some(Question::Commit) => message[0] == b'Q' && message[5..].starts_with(b"COMMIT"),
+            None => false,
+        }
+    }
+
     fn cut(&self) {
         self.refusing.store(true, Ordering::SeqCst);
         for stream in self.open.lock().expect("no thread panics").drain(..) {
@@ -141,12 +175,21 @@ fn copy(mut from: TcpStream, mut to: TcpStream, is_silent: impl Fn() -> bool) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
+/// Which response of a connection is not passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Withheld {
+    /// The next one of a login.
+    Login,
+    /// The one that ends with the server's message of this number, from 1, that it is ready for the next question.
+    Ready(i64),
+}
+
 fn forward_messages(client: TcpStream, server: TcpStream, state: &Arc<State>) {
-    let is_cutting = Arc::new(AtomicBool::new(false));
+    let withheld = Arc::new(Mutex::new(None));
     let (from_server, to_client) = (handle(&server), handle(&client));
-    let (shared, cutting) = (Arc::clone(state), Arc::clone(&is_cutting));
-    std::thread::spawn(move || forward_responses(from_server, to_client, &shared, &cutting));
-    forward_questions(client, server, state, &is_cutting);
+    let (shared, of_responses) = (Arc::clone(state), Arc::clone(&withheld));
+    std::thread::spawn(move || forward_responses(from_server, to_client, &shared, &of_responses));
+    forward_questions(client, server, state, &withheld);
 }
 
 /// From the client: counts, and decides to cut.
@@ -154,21 +197,23 @@ fn forward_questions(
     mut client: TcpStream,
     mut server: TcpStream,
     state: &State,
-    is_cutting: &AtomicBool,
+    withheld: &Mutex<Option<Withheld>>,
 ) -> Option<()> {
     // The first message has no type.
     let first = message(&mut client, false)?;
     server.write_all(&first).ok()?;
+    // A login ends with the first time that the server is ready.
+    let mut ready = 1;
     loop {
         let Some(message) = message(&mut client, true) else {
             let _ = server.shutdown(Shutdown::Both);
             return None;
         };
-        let is_question = matches!(message[0], b'Q' | b'S' | b'p');
-        if is_question
-            && state.asked.fetch_add(1, Ordering::SeqCst) + 1 == state.cut_at.load(Ordering::SeqCst)
-        {
-            is_cutting.store(true, Ordering::SeqCst);
+        let is_login = message[0] == b'p';
+        ready += i64::from(matches!(message[0], b'Q' | b'S'));
+        if state.counts_and_cuts_at(&message) {
+            let response = if is_login { Withheld::Login } else { Withheld::Ready(ready) };
+            *withheld.lock().expect("no thread panics") = Some(response);
         }
         server.write_all(&message).ok()?;
     }
@@ -179,24 +224,31 @@ fn forward_responses(
     mut server: TcpStream,
     mut client: TcpStream,
     state: &State,
-    is_cutting: &AtomicBool,
+    withheld: &Mutex<Option<Withheld>>,
 ) -> Option<()> {
+    let mut ready = 1;
     loop {
         let Some(message) = message(&mut server, true) else {
             let _ = client.shutdown(Shutdown::Both);
             return None;
         };
+        let mut withheld = withheld.lock().expect("no thread panics");
         // Restored meanwhile: the question was one whose response no client waits for, such as the end of a statement.
-        if state.cut_at.load(Ordering::SeqCst) == 0 {
-            is_cutting.store(false, Ordering::SeqCst);
+        if state.cut_at().is_none() {
+            *withheld = None;
         }
-        if is_cutting.load(Ordering::SeqCst) {
-            // Ready for the next question, or in the middle of a login.
-            if matches!(message[0], b'Z' | b'R' | b'E') {
-                state.cut();
-                return None;
-            }
-        } else if !state.silent.load(Ordering::SeqCst) {
+        let (is_withheld, is_end) = match *withheld {
+            Some(Withheld::Login) => (true, matches!(message[0], b'Z' | b'R' | b'E')),
+            Some(Withheld::Ready(number)) => (number == ready, number == ready && message[0] == b'Z'),
+            None => (false, false),
+        };
+        drop(withheld);
+        if is_end {
+            state.cut();
+            return None;
+        }
+        ready += i64::from(message[0] == b'Z');
+        if !is_withheld && !state.silent.load(Ordering::SeqCst) {
             client.write_all(&message).ok()?;
         }
     }
