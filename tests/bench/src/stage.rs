@@ -41,6 +41,11 @@ impl Shape {
         }
     }
 
+    /// How many of the processes make attempts.
+    pub(crate) fn workers(self) -> usize {
+        self.processes().iter().filter(|process| process.roles.contains("worker")).count()
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::One => "one process",

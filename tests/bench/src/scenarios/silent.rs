@@ -79,7 +79,7 @@ async fn beside(bench: &Bench, shape: Shape) -> Vec<Figure> {
     }
     figures.extend([
         Figure::new("attempts at silent and slow endpoints at once, at most", waiting as f64, "")
-            .at_most(SLOW_SLOTS as f64),
+            .at_most((SLOW_SLOTS * shape.workers()) as f64),
         Figure::new("deliveries in a minute to an endpoint that takes 20 s", late as f64, "")
             .at_least(SLOW_IN_A_MINUTE as f64),
         Figure::new("growth of the peak memory since the start", fleet.peak_memory() - memory, "MB"),
