@@ -30,10 +30,10 @@ struct State {
     open: Mutex<Vec<TcpStream>>,
 }
 
-/// At which the wire is cut.
+/// The question at which the wire is cut.
 #[derive(Debug, Clone, Copy)]
 enum Question {
-    /// This one of those counted since then.
+    /// The one of this number, from 1, of those that were asked since it was set.
     Number(i64),
     /// The next end of a transaction.
     Commit,
@@ -176,7 +176,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, is_silent: impl Fn() -> bool) {
 }
 
 /// Which response of a connection is not passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Withheld {
     /// The next one of a login.
     Login,
