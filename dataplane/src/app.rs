@@ -15,7 +15,7 @@ use docket_program::signals::Signals;
 use docket_schedule::live::LiveSchedule;
 use docket_schedule::notifier::Notifier;
 use docket_store::stores::Stores;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -343,13 +343,25 @@ fn raise_descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Connections that wait to be accepted, at most, if `net.core.somaxconn` allows it, which is 4,096 by default. Linux drops what comes then, and the client tries again after a second. Tokio's own
+/// 128 are few while both cores are busy.
+const BACKLOG: u32 = 1_024;
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A process that follows another one may listen at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Listens on an address, which `flag` sets.
 ///
 /// # Errors
 ///
 /// The address is in use, not allowed, or not of this machine. The message says what to do.
 pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| {
+    listen(address).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::AddrInUse => "stop the program that uses it, or choose another port",
             ErrorKind::PermissionDenied => "choose a port of 1024 or above",
@@ -358,4 +370,26 @@ pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
         let text = format!("can't listen on {address}; {advice} with {flag} ADDRESS:PORT");
         anyhow::Error::new(error).context(text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn hundreds_of_clients_may_connect_before_the_first_is_accepted() {
+        let listener = bind(([127, 0, 0, 1], 0).into(), "--listen").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let mut clients = JoinSet::new();
+        for _ in 0..300 {
+            clients.spawn(TcpSocket::new_v4().expect("a socket").connect(address));
+        }
+        let connected = tokio::time::timeout(Duration::from_secs(10), clients.join_all()).await;
+        let connected = connected.expect("no client waits for another to be accepted");
+        assert!(connected.iter().all(Result::is_ok));
+    }
 }
